@@ -11,8 +11,8 @@ from statistics import median
 from children import HERE, BenchFailed
 from subjects import Subject, gateway
 
-from holdfast.testing.simulated.events import Say
-from holdfast.testing.simulated.server import serving
+from holdfast.testing.simulated.events import SayRequest
+from holdfast.testing.simulated.server import serve
 from holdfast.testing.simulated.service import ChatService
 
 sys.path.insert(0, str(HERE.parent))  # the pretend Bot API stands among the tests
@@ -96,9 +96,9 @@ async def simulated(directory: Path, model_url: str) -> AsyncIterator[Door]:
     service = ChatService(edit=True, typing=True, buttons=True, max_length=4096)
 
     def say(chat: int, text: str) -> None:
-        service.say(Say(chat=str(chat), user="ann", text=text))
+        service.say(SayRequest(chat=str(chat), user="ann", text=text))
 
-    async with serving(service) as base_url:
+    async with serve(service) as base_url:
         settings = {"PLATFORMS_SIMULATED_BASE_URL": base_url}
         settings["PLATFORMS_SIMULATED_ALLOW"] = '["*"]'
         async with _behind("simulated", directory, model_url, settings) as subject:

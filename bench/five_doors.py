@@ -15,7 +15,7 @@ from subjects import gateway
 
 from holdfast.server.local.client import ControlClient
 from holdfast.system.paths import Paths
-from holdfast.testing.simulated.server import serving
+from holdfast.testing.simulated.server import serve
 from holdfast.testing.simulated.service import ChatService
 
 sys.path.insert(0, str(HERE.parent))  # the pretend vendors stand among the tests
@@ -79,7 +79,7 @@ async def vendors() -> AsyncIterator[dict[str, str]]:
     async with AsyncExitStack() as stack:
         telegram = await stack.enter_async_context(BotApi(Telegram(token="sk-bench")).serving())
         slack_url = await stack.enter_async_context(WebApi(slack).serving())
-        simulated = await stack.enter_async_context(serving(ChatService(edit=True)))
+        simulated = await stack.enter_async_context(serve(ChatService(edit=True)))
         receiver = await stack.enter_async_context(_receiver())
         await stack.enter_async_context(irc.serving())
         yield {

@@ -104,9 +104,9 @@ class Bench:
         requests come in at once and a thousand answers go out."""
         since, until = stats["last_call_at"], stats["first_call_at"] + SLOW_MODEL_SECONDS
         for probe in probing.subject.probes:
-            waiting = probing.longest(probe, since=since, until=until)
+            waiting = probing.max_wait(probe, since=since, until=until)
             self._note(f"probe {probe}, longest while they wait", name, waiting)
-            self._note(f"probe {probe}, longest of the whole run", name, probing.longest(probe))
+            self._note(f"probe {probe}, longest of the whole run", name, probing.max_wait(probe))
 
     def _memory(self) -> None:
         for name, start in self._subjects.items():
@@ -142,7 +142,7 @@ class Bench:
         with model(self._directory) as url:
             for name, start in self._subjects.items():
                 times, taken = [], []
-                for _ in range(self._plan.starts):
+                for _ in range(self._plan.should_start):
                     with start(self._directory, model_url=url) as subject:
                         taken.append(subject.child.cpu_seconds())
                         times.append(subject.started_in)
@@ -154,7 +154,7 @@ class Bench:
             return
         times = []
         with model(self._directory) as url:
-            for _ in range(self._plan.starts):
+            for _ in range(self._plan.should_start):
                 with gateway(self._directory, model_url=url) as subject:
                     times.append(stop_seconds(subject))
         self._note("stop", "gateway", statistics.median(times))
@@ -198,7 +198,7 @@ class Bench:
             costs = door_costs(
                 self._directory, model_url=url, rounds=plan.rounds, turns=plan.turns // 2
             )
-            started = five_doors(self._directory, model_url=url, starts=plan.starts)
+            started = five_doors(self._directory, model_url=url, starts=plan.should_start)
         self._note("telegram", "gateway", costs["telegram"])
         self._note("telegram", "floor", costs["simulated"])
         self._note("five doors", "gateway", started.ready)

@@ -35,11 +35,11 @@ TARGETS: Mapping[str, Callable[[str], object]] = {
     "telegram": telegram.render,
     "discord": discord.render,
     "slack": slack.render,
-    "matrix": matrix.render,
-    "email": email.render,
+    "matrix": matrix.render_matrix,
+    "email": email.render_email,
     "irc": irc.render,
     "xmpp": xmpp.render,
-    "plain": plain.render,
+    "plain": plain.render_plain,
 }
 
 

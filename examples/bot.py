@@ -19,7 +19,7 @@ from pathlib import Path
 
 import aiohttp
 
-from holdfast.testing.simulated.people import People
+from holdfast.testing.simulated.people import PeopleClient
 
 CONFIG = """
 [gateway]
@@ -58,7 +58,7 @@ async def running(*program: str, home: str = "") -> AsyncIterator[str]:
         await process.communicate()
 
 
-async def converse(people: People, texts: list[str]) -> None:
+async def converse(people: PeopleClient, texts: list[str]) -> None:
     await people.say("let me in", chat="mallory's", user="mallory")
     for text in texts:
         print(f"ann: {text}")
@@ -77,7 +77,7 @@ async def run(texts: list[str], *, home: str) -> None:
         vendor = json.loads(line)["base_url"]
         furnish(home, vendor=vendor)
         async with running("holdfast.cli", "run", home=home):
-            await converse(People(vendor, http=http), texts)
+            await converse(PeopleClient(vendor, http=http), texts)
 
 
 def main() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.server.local.client import ControlClient, ControlRefused, GatewayDown
+from holdfast.server.local.client import ControlClient, GatewayDown, GatewayRefused
 from holdfast.system.paths import Paths, private_dir
 
 
@@ -65,7 +65,7 @@ def test_the_client_posts_json_and_raises_what_the_gateway_says(
 ) -> None:
     client = ControlClient(paths)
     assert client.post("/x", {"a": 1}) == {"path": "/x", "body": {"a": 1}}
-    with pytest.raises(ControlRefused, match="no /nowhere") as caught:
+    with pytest.raises(GatewayRefused, match="no /nowhere") as caught:
         client.get("/nowhere")
     assert caught.value.status == 404
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from holdfast.cli.common.output import brief, duration
+from holdfast.cli.common.output import format_duration, format_value
 
 
 @pytest.mark.parametrize(
@@ -18,11 +18,11 @@ from holdfast.cli.common.output import brief, duration
     ],
 )
 def test_a_value_is_put_on_one_line(value: object, text: str) -> None:
-    assert brief(value) == text
+    assert format_value(value) == text
 
 
 @pytest.mark.parametrize(
     ("seconds", "text"), [(0.34, "0.3 s"), (119, "119.0 s"), (600, "10 min"), (200_000, "2 d")]
 )
 def test_a_duration_is_put_in_the_unit_that_suits_it(seconds: float, text: str) -> None:
-    assert duration(seconds) == text
+    assert format_duration(seconds) == text

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from tests.cli.conftest import GatewayProcess, Typist
 
-from holdfast.cli.config.config_completion import offered
-from holdfast.core.config.kept_configuration import ConfigurationSource, NewConfiguration
+from holdfast.cli.config.config_completion import complete_words
+from holdfast.core.config.kept_configuration import ConfigSource, NewConfigVersion
 from holdfast.store.sqlite.store import SqliteStore
 from holdfast.system import exits
 
@@ -55,12 +55,12 @@ def test_what_a_start_would_refuse_is_not_written(cli: Cli, home: Path) -> None:
 
 
 def test_tab_offers_keys_and_then_what_the_key_may_be() -> None:
-    assert offered((), "gateway.busy") == ["gateway.busy_mode"]
-    assert offered(("gateway.busy_mode",), "") == ["interrupt", "queue", "steer"]
-    assert offered(("auxiliary.titles",), "f") == ["false"]
-    assert offered(("model.name", "x"), "platforms.irc.ni") == ["platforms.irc.nick"]
-    assert "platforms.irc." in offered((), "plat")
-    assert offered(("nonsense",), "") == []
+    assert complete_words((), "gateway.busy") == ["gateway.busy_mode"]
+    assert complete_words(("gateway.busy_mode",), "") == ["interrupt", "queue", "steer"]
+    assert complete_words(("auxiliary.titles",), "f") == ["false"]
+    assert complete_words(("model.name", "x"), "platforms.irc.ni") == ["platforms.irc.nick"]
+    assert "platforms.irc." in complete_words((), "plat")
+    assert complete_words(("nonsense",), "") == []
 
 
 def test_a_running_gateway_takes_a_change_over_and_its_history_outlives_it(
@@ -111,13 +111,11 @@ def test_a_running_gateway_takes_a_change_over_and_its_history_outlives_it(
 
 def test_what_is_put_back_has_its_password_and_shows_it_to_nobody(cli: Cli, home: Path) -> None:
     text = '[platforms.webhook]\nurl = "https://me:hunter2hunter2@example.org/in"\n'
-    new = NewConfiguration(
-        at=1.0, by="start", source=ConfigurationSource.START, text=text, signature=""
-    )
+    new = NewConfigVersion(at=1.0, by="start", source=ConfigSource.START, text=text, signature="")
 
     async def keep() -> int:
         async with SqliteStore(home / "state.db") as store:
-            return await store.keep_configuration(new)
+            return await store.save_configuration(new)
 
     home.mkdir(mode=0o700)
     number = str(asyncio.run(keep()))

@@ -4,11 +4,11 @@ from io import StringIO
 
 import pytest
 
-from holdfast.cli.chat.conversation import Conversation
+from holdfast.cli.chat.conversation import ConversationView
 from holdfast.cli.chat.markdown import BOLD, CODE, PLAIN, MarkdownStyle
 from holdfast.cli.chat.screen import Screen
-from holdfast.cli.chat.steps import folded
-from holdfast.cli.common.harmless import safe
+from holdfast.cli.chat.steps import format_call
+from holdfast.cli.common.harmless import sanitize
 from holdfast.core.ids import CallId
 from holdfast.core.messages.message import (
     AssistantMessage,
@@ -18,36 +18,38 @@ from holdfast.core.messages.message import (
     ToolMessage,
     UserMessage,
 )
-from holdfast.gateway.turns.cut_notes import cut_note
-from holdfast.server.api.following import Happened, read_events
+from holdfast.gateway.turns.cut_notes import interruption_note
+from holdfast.server.api.following import ReceivedEvent, parse_events
 from holdfast.server.api.views.event_views import TextEvent, VoidEvent
-from holdfast.server.api.views.session_views import Live, RecordView
+from holdfast.server.api.views.session_views import LiveState, RecordView
 
 
-def record(seq: int, message: Message, *, turn: str = "t1") -> Happened:
-    return Happened("record", RecordView(seq=seq, turn_id=turn, at=float(seq), message=message))
+def record(seq: int, message: Message, *, turn: str = "t1") -> ReceivedEvent:
+    return ReceivedEvent(
+        "record", RecordView(seq=seq, turn_id=turn, at=float(seq), message=message)
+    )
 
 
-def text(piece: str) -> Happened:
-    return Happened("text", TextEvent(text=piece))
+def text(piece: str) -> ReceivedEvent:
+    return ReceivedEvent("text", TextEvent(text=piece))
 
 
-def live(so_far: str = "", *, turn: str = "t1") -> Happened:
-    return Happened("live", Live(turn_id=turn, text=so_far))
+def live(so_far: str = "", *, turn: str = "t1") -> ReceivedEvent:
+    return ReceivedEvent("live", LiveState(turn_id=turn, text=so_far))
 
 
-NOTHING_RUNS = Happened("live", None)
+NOTHING_RUNS = ReceivedEvent("live", None)
 ASKED = record(1, UserMessage(text="why?"))
 ANSWER = record(2, AssistantMessage(text="because"))
 
 
-def screen_after(*events: Happened, typed: str = "") -> str:
+def screen_after(*events: ReceivedEvent, typed: str = "") -> str:
     out = StringIO()
-    conversation = Conversation(Screen(out))
+    conversation = ConversationView(Screen(out))
     if typed:
-        conversation.typed(typed)
+        conversation.add_typed(typed)
     for event in events:
-        conversation.take(event)
+        conversation.handle_event(event)
     return out.getvalue()
 
 
@@ -65,14 +67,14 @@ def screen_after(*events: Happened, typed: str = "") -> str:
             live(),
             ASKED,
             text("beca"),
-            Happened("void", VoidEvent(why="x")),
+            ReceivedEvent("void", VoidEvent(why="x")),
             text("because"),
             ANSWER,
         ],
         [live(), ASKED, text("because"), ANSWER, live("because")],
     ],
 )
-def test_a_question_and_its_answer_are_shown_once(events: list[Happened]) -> None:
+def test_a_question_and_its_answer_are_shown_once(events: list[ReceivedEvent]) -> None:
     assert screen_after(*events) == "> why?\nbecause\n"
 
 
@@ -114,21 +116,21 @@ def test_markdown_is_styled_alike_however_it_is_cut(size: int) -> None:
 
 
 def test_nothing_that_a_terminal_obeys_is_let_through() -> None:
-    assert safe("a\x1b[2J\x9bb\r\n\tc\x07") == "a\ufffd[2J\ufffdb\n\tc\ufffd"
+    assert sanitize("a\x1b[2J\x9bb\r\n\tc\x07") == "a\ufffd[2J\ufffdb\n\tc\ufffd"
 
 
 def test_events_are_read_whatever_their_line_ends_and_unknown_ones_passed_over() -> None:
     lines = (
         b': hi\r\n\r\nevent: text\r\ndata: {"text":\r\ndata: "a"}\r\n\r\nevent: new\ndata: 1\n\n'
     )
-    [event] = read_events(lines.split(b"\n"))
+    [event] = parse_events(lines.split(b"\n"))
     assert event.body == TextEvent(text="a")
 
 
 @pytest.mark.parametrize(
     ("note", "shown"),
     [
-        (cut_note("crash"), "· an interruption of the gateway cut the last turn.\n"),
+        (interruption_note("crash"), "· an interruption of the gateway cut the last turn.\n"),
         (
             NoteMessage(
                 text="[System note: the task “[look]” has ended. Its reply is below.]\n\nhi"
@@ -153,4 +155,4 @@ def test_a_note_to_the_model_is_shown_by_what_it_says(note: NoteMessage, shown: 
     ],
 )
 def test_a_call_is_one_line_with_what_tells_most(name: str, arguments: str, line: str) -> None:
-    assert folded(name, arguments) == line
+    assert format_call(name, arguments) == line

@@ -12,14 +12,14 @@ from tests.cli.conftest import Typist
 from tests.platforms.telegram.bot_api import BotApi
 from tests.platforms.telegram.vendor import Vendor
 
-from holdfast.cli.platforms.door_setup import SetUp, Wish, install
+from holdfast.cli.platforms.door_setup import AddAccountOptions, AddedAccount, add_account
 from holdfast.config import load
-from holdfast.config.doors import find_door
+from holdfast.config.doors import find_plugin
 from holdfast.config.dotenv import read_dotenv
 from holdfast.config.toml_patch import patch_table
 from holdfast.core.errors import HoldfastError
-from holdfast.core.ports.door import BUILT_IN
-from holdfast.core.ports.question import Question
+from holdfast.core.ports.door import BUILT_IN_PLUGINS
+from holdfast.core.ports.question import SetupQuestion
 
 Cli = Callable[..., subprocess.CompletedProcess[str]]
 MINE = '# mine\n[gateway]\nport = 9000\n\n[platforms.telegram]  # a bot\nallow = ["1"]\n'
@@ -70,7 +70,7 @@ class Somebody:
         self._answers = {label: list(each) for label, each in answers.items()}
         self.asked: list[tuple[str, str, bool]] = []
 
-    def tell(self, question: Question, *, offered: str, unseen: bool) -> str:
+    def tell(self, question: SetupQuestion, *, offered: str, unseen: bool) -> str:
         self.asked.append((question.label, offered, unseen))
         if not self._answers.get(question.label):
             raise click.Abort
@@ -94,10 +94,12 @@ def pigeon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "home"
 
 
-def given(home: Path, **more: Any) -> SetUp:
+def given(home: Path, **more: Any) -> AddedAccount:
     """By options alone, in a shell that has the key."""
     wish = {"door": "pigeon", "account": "default", "given": {"loft": "north"}, **more}
-    return install(home, Wish(**wish), person=None, environ={"PIGEON_KEY": "coo-coo-coo"})
+    return add_account(
+        home, AddAccountOptions(**wish), prompter=None, environ={"PIGEON_KEY": "coo-coo-coo"}
+    )
 
 
 def files(home: Path) -> dict[str, str]:
@@ -116,9 +118,9 @@ def test_a_door_of_another_package_is_asked_for_by_what_it_declares(pigeon: Path
             "Who you are there": ["ann"],
         }
     )
-    wish = Wish(door="pigeon", account="work", given={})
+    wish = AddAccountOptions(platform="pigeon", account="work", settings={})
     with pytest.raises(HoldfastError, match="more than a loft holds"):
-        install(pigeon, wish, person=ann, environ={})
+        add_account(pigeon, wish, prompter=ann, environ={})
     assert files(pigeon) == {}
     ann = Somebody(
         {
@@ -131,10 +133,10 @@ def test_a_door_of_another_package_is_asked_for_by_what_it_declares(pigeon: Path
             "Who you are there": ["ann"],
         }
     )
-    done = install(pigeon, wish, person=ann, environ={})
+    done = add_account(pigeon, wish, prompter=ann, environ={})
     assert ("Roof", "north-roof", False) in ann.asked and ("Key", "", True) in ann.asked
     assert "Spare" not in [label for label, _, _ in ann.asked]
-    assert done.known is not None and done.known.name == "north/work"
+    assert done.identity is not None and done.identity.name == "north/work"
     config = load(pigeon, {})
     account: Any = config.settings.account("pigeon", "work")
     assert (account.loft, account.roof, account.birds) == ("north", "north-roof", 4)
@@ -167,13 +169,13 @@ def test_what_is_wrong_or_broken_off_leaves_the_home_as_it_was(pigeon: Path) -> 
     (pigeon / "holdfast.toml").write_text(MINE.replace("platforms.telegram", "platforms.web"))
     (pigeon / ".env").write_text("OTHER=1\n")
     before = files(pigeon)
-    wish = Wish(door="pigeon", account="default", given={"loft": "north"})
+    wish = AddAccountOptions(platform="pigeon", account="default", settings={"loft": "north"})
 
     def refused(*, environ: dict[str, str] | None = None, **more: Any) -> str:
         wanted = {"account": "default", "given": {"loft": "north"}, **more}
-        changed = Wish(door="pigeon", **wanted)
+        changed = AddAccountOptions(platform="pigeon", **wanted)
         with pytest.raises((HoldfastError, click.ClickException)) as caught:
-            install(pigeon, changed, person=None, environ=environ or {})
+            add_account(pigeon, changed, prompter=None, environ=environ or {})
         assert files(pigeon) == before
         return str(caught.value)
 
@@ -190,15 +192,25 @@ def test_what_is_wrong_or_broken_off_leaves_the_home_as_it_was(pigeon: Path) -> 
         given={"loft": "n", "lift": "x"}, environ={"PIGEON_KEY": "coo-coo-coo"}
     )
     with pytest.raises(click.Abort):
-        install(pigeon, wish, person=Somebody({"Roof": [""]}), environ={})
+        add_account(pigeon, wish, prompter=Somebody({"Roof": [""]}), environ={})
     assert files(pigeon) == before
     (pigeon / "holdfast.toml").write_text('[platforms.pigeon]\npass_key = "written-out"\n')
     bob = Somebody({"Loft": ["n"], "Roof": [""], "Birds": [""], "Rings": [""]})
     with pytest.raises(click.Abort):
-        install(pigeon, Wish(door="pigeon", account="default", given={}), person=bob, environ={})
+        add_account(
+            pigeon,
+            AddAccountOptions(platform="pigeon", account="default", settings={}),
+            prompter=bob,
+            environ={},
+        )
     assert bob.asked[-1] == ("Key", "", True)
     with pytest.raises(HoldfastError, match="Did you mean pigeon"):
-        install(pigeon, Wish(door="pidgeon", account="default", given={}), person=None, environ={})
+        add_account(
+            pigeon,
+            AddAccountOptions(platform="pidgeon", account="default", settings={}),
+            prompter=None,
+            environ={},
+        )
 
 
 def test_both_files_are_put_back_where_no_gateway_could_start_with_them(
@@ -215,15 +227,15 @@ def test_both_files_are_put_back_where_no_gateway_could_start_with_them(
     assert given(pigeon).changed
 
 
-@pytest.mark.parametrize("name", BUILT_IN)
+@pytest.mark.parametrize("name", BUILT_IN_PLUGINS)
 def test_every_question_of_a_door_is_about_a_key_that_it_has(name: str) -> None:
-    door = find_door(name)
+    door = find_plugin(name)
     assert door is not None
-    keys = {question.key.partition(".")[0] for question in door.questions}
+    keys = {question.key.partition(".")[0] for question in door.setup_questions}
     assert keys <= set(door.settings.__struct_fields__)
-    earlier = [question.key for question in door.questions]
-    assert all(q.unless in ("", *earlier[:n]) for n, q in enumerate(door.questions))
-    assert all(q.secret or not (q.made or q.variable) for q in door.questions)
+    earlier = [question.key for question in door.setup_questions]
+    assert all(q.skip_if in ("", *earlier[:n]) for n, q in enumerate(door.setup_questions))
+    assert all(q.secret or not (q.generated or q.variable) for q in door.setup_questions)
 
 
 async def test_a_token_that_telegram_knows_is_kept_and_named(cli: Cli, tmp_path: Path) -> None:
@@ -276,8 +288,11 @@ def test_a_mailbox_is_asked_for_a_password_or_for_what_gives_tokens(
             "Who you are there": ["ann@example.org"],
         }
     )
-    install(
-        home, Wish(door="email", account="default", given={}, test=False), person=ann, environ={}
+    add_account(
+        home,
+        AddAccountOptions(platform="email", account="default", settings={}, test=False),
+        prompter=ann,
+        environ={},
     )
     account: Any = load(home, {}).settings.account("email", "default")
     if password:

@@ -12,8 +12,8 @@ import pytest
 from tests.cli.conftest import GatewayProcess
 
 from holdfast.system import exits
-from holdfast.testing.simulated.events import Faults, Say
-from holdfast.testing.simulated.server import serving
+from holdfast.testing.simulated.events import Faults, SayRequest
+from holdfast.testing.simulated.server import serve
 from holdfast.testing.simulated.service import ChatService
 
 Cli = Callable[..., subprocess.CompletedProcess[str]]
@@ -85,8 +85,8 @@ async def test_accounts_are_listed_checked_paused_over_a_restart_and_resumed(
     """C8, G1: nothing that was said to a paused account is lost."""
     service, shell = ChatService(), shells("one")
     refusing = ChatService()
-    refusing.set_faults(Faults(shut_out="the token is revoked"))
-    async with serving(service) as vendor, serving(refusing) as closed:
+    refusing.set_faults(Faults(connect_refused="the token is revoked"))
+    async with serve(service) as vendor, serve(refusing) as closed:
         await shell.start(HOME.format(vendor=vendor) + SECOND.format(vendor=closed))
         await shell.until("simulated:work", "parked")
         assert (await shell.until("simulated:default", "connected"))["connected"]
@@ -105,7 +105,7 @@ async def test_accounts_are_listed_checked_paused_over_a_restart_and_resumed(
 
         paused = await shell.platforms("pause", "simulated")
         assert paused.stdout.startswith("simulated:default is paused"), paused.stderr
-        service.say(Say(chat="c", user="ann", text="who is there?"))
+        service.say(SayRequest(chat="c", user="ann", text="who is there?"))
         await asyncio.to_thread(shell.gateway.kill)
         down = await shell.platforms("list")
         assert "does not run" in down.stderr and "simulated:work" in down.stdout
@@ -115,7 +115,7 @@ async def test_accounts_are_listed_checked_paused_over_a_restart_and_resumed(
         assert list(service.sent) == []
         resumed = await shell.platforms("resume", "simulated", "--json")
         assert resumed.returncode == 0 and json.loads(resumed.stdout)["connected"]
-        ledger = await service.ledger_with(sent=1, wait=60)
+        ledger = await service.wait_for_ledger(sent=1, wait=60)
         assert [sent.text[:12] for sent in ledger.sent] == ["I am the dem"]
         unknown = await shell.platforms("pause", "pigeon")
         assert unknown.returncode == exits.FAILED and "no account pigeon:default" in unknown.stderr
@@ -128,7 +128,7 @@ async def test_of_two_gateways_with_one_token_the_second_says_who_has_it(
 ) -> None:
     """And takes it once the first is gone, however that went."""
     service, first, second = ChatService(), shells("first"), shells("second")
-    async with serving(service) as vendor:
+    async with serve(service) as vendor:
         await first.start(HOME.format(vendor=vendor))
         await first.until("simulated:default", "connected")
         await second.start(HOME.format(vendor=vendor))

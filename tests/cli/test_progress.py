@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 
 import pytest
 
-from holdfast.cli.progress import progress
+from holdfast.cli.progress import show_progress
 from holdfast.core.secret import Secret
 from holdfast.core.turns.turn import LaneState
 from holdfast.server.api.api_client import ApiClient
@@ -41,10 +41,10 @@ class Terminal(io.StringIO):
 class GoneAtOnce(ApiClient):
     """A gateway that answers once, and is away when it is followed."""
 
-    def session(self, session_id: str, *, limit: int) -> SessionDetail:
+    def read_session(self, session_id: str, *, limit: int) -> SessionDetail:
         return SessionDetail(session=SESSION, turns=[], records=[], more=False, live=None)
 
-    def begin(self, *args: Any, **more: Any) -> NoReturn:
+    def open_response(self, *args: Any, **more: Any) -> NoReturn:
         raise GatewayDown("it is away")
 
 
@@ -64,7 +64,7 @@ def test_what_comes_as_soon_as_it_is_followed_is_shown(
     monkeypatch.setattr(sys, "stderr", screen := Terminal())
     api = GoneAtOnce(Paths(tmp_path), token=Secret("a token"))
     deadline = time.monotonic() + 30
-    with progress(api, "s_1", asked="why?"):
+    with show_progress(api, "s_1", question="why?"):
         while "reconnecting …" not in screen.getvalue():
             assert time.monotonic() < deadline
             time.sleep(0.01)

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.cli.conftest import GatewayProcess, Typist
 
-from holdfast.cli.common.private_files import set_variable
+from holdfast.cli.common.private_files import set_env_variable
 from holdfast.config.dotenv import read_dotenv
-from holdfast.config.toml_patch import CannotPatch, patch_table
+from holdfast.config.toml_patch import UnpatchableToml, patch_table
 from holdfast.system import exits
 from holdfast.testing.misbehaving_model.process import ModelProcess
 
@@ -190,7 +190,7 @@ def test_only_the_model_is_touched_and_comments_stay() -> None:
     ],
 )
 def test_what_cannot_be_changed_safely_is_left_to_a_person(text: str) -> None:
-    with pytest.raises(CannotPatch):
+    with pytest.raises(UnpatchableToml):
         patch_table(text, "model", {"provider": "openai"})
 
 
@@ -236,7 +236,7 @@ def test_any_key_comes_back_from_the_env_file(
 ) -> None:
     path = tmp_path_factory.mktemp("env") / ".env"
     path.write_text("# mine\nOTHER=1\nexport K=old\n")
-    set_variable(path, "K", value)
+    set_env_variable(path, "K", value)
     assert read_dotenv(path).values == {"OTHER": "1", "K": value}
     assert path.read_text().startswith("# mine\nOTHER=1\n")
     assert path.stat().st_mode & 0o777 == 0o600

@@ -15,21 +15,21 @@ import msgspec
 import pytest
 from tests.cli.conftest import HOLDFAST, GatewayProcess, Typist, environment
 
-from holdfast.cli.status.status_shown import shown
+from holdfast.cli.status.status_shown import format_status
 from holdfast.core.messages.outbox import Address
 from holdfast.core.ops.account import AccountState
 from holdfast.core.ops.facts import (
-    Document,
-    Level,
-    MachineFacts,
-    PaceFacts,
-    PlatformFacts,
+    AccountStatus,
+    GatewaySnapshot,
+    HourStats,
+    MachineStatus,
     Problem,
-    Snapshot,
-    StoreFacts,
-    TurnFacts,
+    ProblemLevel,
+    StatusReport,
+    StoreStatus,
+    TurnStatus,
 )
-from holdfast.core.turns.stop import AskedBy, HomeChannel, StopKind, StopOrder, StopRow
+from holdfast.core.turns.stop import HomeChannel, StopKind, StopOrder, StopRequester, StopRow
 from holdfast.server.status.heartbeat import Heartbeat
 from holdfast.server.status.status_thread import StatusThread
 from holdfast.store.sqlite.store import SqliteStore
@@ -55,26 +55,26 @@ class Loopless:
         pass
 
 
-def document(**snapshot: Any) -> Document:
-    return Document(
+def document(**snapshot: Any) -> StatusReport:
+    return StatusReport(
         state="running",
         pid=7,
         version="1.2",
         home="/h",
         started_at=NOW - 7200,
         uptime=7200,
-        snapshot=Snapshot(**{"state": "running", **snapshot}),
+        snapshot=GatewaySnapshot(**{"state": "running", **snapshot}),
     )
 
 
-def stop(kind: StopKind, *, by: AskedBy = AskedBy.CLI, **more: Any) -> StopRow:
+def stop(kind: StopKind, *, by: StopRequester = StopRequester.CLI, **more: Any) -> StopRow:
     order = StopOrder(kind=kind, by=by, at=NOW - 100)
     return StopRow(id=f"r_{kind}", order=order, version="1", **more)
 
 
 def test_a_running_gateway_is_shown_with_its_address(cli: Cli, paths: Paths) -> None:
     with StatusThread(paths, clock=SystemClock()) as status:
-        status.publish(Snapshot(state="running", address="http://127.0.0.1:8787"))
+        status.publish(GatewaySnapshot(state="running", address="http://127.0.0.1:8787"))
         run = cli("status")
         told = json.loads(cli("status", "--json").stdout)
         quiet = cli("status", "--quiet")
@@ -82,7 +82,7 @@ def test_a_running_gateway_is_shown_with_its_address(cli: Cli, paths: Paths) -> 
     assert "is running" in run.stdout and "http://127.0.0.1:8787" in run.stdout
     assert "\x1b" not in run.stdout
     assert quiet.stdout == quiet.stderr == ""
-    assert msgspec.convert(told, Document).snapshot.address == "http://127.0.0.1:8787"
+    assert msgspec.convert(told, StatusReport).snapshot.address == "http://127.0.0.1:8787"
 
 
 _ASK_AND_LIST_MODULES = """
@@ -102,7 +102,7 @@ def test_asking_a_running_gateway_imports_what_it_takes_and_no_more(
 ) -> None:
     """A person waits for these imports on every call, and a health check pays for them."""
     with StatusThread(paths, clock=SystemClock()) as status:
-        status.publish(Snapshot(state="running", address="http://127.0.0.1:8787"))
+        status.publish(GatewaySnapshot(state="running", address="http://127.0.0.1:8787"))
         run = subprocess.run(
             [sys.executable, "-c", _ASK_AND_LIST_MODULES, *asked],
             env=environment(paths.home.parent),
@@ -126,9 +126,9 @@ def test_asking_a_running_gateway_imports_what_it_takes_and_no_more(
 
 def test_a_hanging_gateway_fails_and_says_so_first(cli: Cli, paths: Paths) -> None:
     with StatusThread(paths, clock=SystemClock(), hanging_after=0.0) as status:
-        status.publish(Snapshot(state="running"))
+        status.publish(GatewaySnapshot(state="running"))
         with Heartbeat(Loopless(), clock=SystemClock()) as heart:  # type: ignore[arg-type]
-            status.watch(heart)
+            status.watch_heartbeat(heart)
             run = cli("status")
             quiet = cli("status", "-q")
     assert run.returncode == quiet.returncode == exits.FAILED
@@ -140,18 +140,18 @@ def test_a_store_that_cannot_be_written_is_not_well_and_a_low_disk_is(
     cli: Cli, paths: Paths
 ) -> None:
     """Exit 1 is for a gateway that does not do its work, not for one that wants attention."""
-    failing = StoreFacts(error="the disk is full", failed_ago=1.0)
+    failing = StoreStatus(error="the disk is full", failed_ago=1.0)
     with StatusThread(paths, clock=SystemClock()) as status:
-        status.publish(Snapshot(state="running", outbox=2, outbox_since=time.time() - 900))
+        status.publish(GatewaySnapshot(state="running", outbox=2, outbox_since=time.time() - 900))
         warned = cli("status")
-        status.publish(Snapshot(state="running", store=failing))
+        status.publish(GatewaySnapshot(state="running", store=failing))
         failed = cli("status")
     assert warned.returncode == exits.OK and "! 2 deliveries wait" in warned.stdout
     assert failed.returncode == exits.FAILED and "the disk is full" in failed.stdout
 
 
 def test_nothing_that_a_terminal_would_obey_comes_from_a_chat() -> None:
-    turn = TurnFacts(
+    turn = TurnStatus(
         session="s_1",
         turn="t_1",
         state="running",
@@ -161,13 +161,13 @@ def test_nothing_that_a_terminal_would_obey_comes_from_a_chat() -> None:
         step=1,
         tools=("\x1b]0;x\x07",),
     )
-    text = shown(document(open_turns=(turn,), phase="\x1b[2J"), now=NOW)
+    text = format_status(document(open_turns=(turn,), phase="\x1b[2J"), now=NOW)
     assert "\x1b[2J" not in text and "\x07" not in text
 
 
 def test_what_runs_is_a_table_of_turns_with_their_step_age_and_tool() -> None:
     turns = [
-        TurnFacts(
+        TurnStatus(
             session=f"s_{n:027x}",
             turn="t",
             state="waiting" if n else "running",
@@ -180,7 +180,7 @@ def test_what_runs_is_a_table_of_turns_with_their_step_age_and_tool() -> None:
         )
         for n in range(30)
     ]
-    text = shown(document(open_turns=tuple(turns), more_turns=900), now=NOW)
+    text = format_status(document(open_turns=tuple(turns), more_turns=900), now=NOW)
     (first,) = [line for line in text.splitlines() if "terminal" in line]
     assert " ".join(first.split()) == "s_0000000000000 running 12.0 s 3 terminal - simulated 42"
     assert "… and 910 more" in text
@@ -189,12 +189,12 @@ def test_what_runs_is_a_table_of_turns_with_their_step_age_and_tool() -> None:
 def test_platforms_say_whether_a_round_trip_proves_them() -> None:
     """Law 9."""
     platforms = [
-        PlatformFacts(name="api", account="default", backlog="none", here=True),
-        PlatformFacts(name="a", account="x", backlog="until_acked", proven_at=NOW - 3),
-        PlatformFacts(name="b", account="x", backlog="none", proven_at=NOW - 300),
-        PlatformFacts(name="c", account="x", backlog="history_since"),
+        AccountStatus(name="api", account="default", backlog="none", built_in=True),
+        AccountStatus(name="a", account="x", backlog="until_acked", last_ok_at=NOW - 3),
+        AccountStatus(name="b", account="x", backlog="none", last_ok_at=NOW - 300),
+        AccountStatus(name="c", account="x", backlog="history_since"),
     ]
-    text = shown(document(platforms=tuple(platforms)), now=NOW)
+    text = format_status(document(platforms=tuple(platforms)), now=NOW)
     assert "api:default here" in text
     assert "a:x connected, answered 3.0 s ago; it keeps messages for us" in text
     assert "b:x silent, answered 5 min ago; nothing is kept while we are away" in text
@@ -203,24 +203,24 @@ def test_platforms_say_whether_a_round_trip_proves_them() -> None:
 
 def test_an_account_that_is_away_says_why_and_when_it_is_tried_next() -> None:
     platforms = [
-        PlatformFacts(
+        AccountStatus(
             name="a",
             account="x",
             backlog="until_acked",
-            proven_at=NOW - 40,
-            state=AccountState.AWAY,
+            last_ok_at=NOW - 40,
+            state=AccountState.RETRYING,
             error="there is nobody",
-            next_try=NOW + 16,
+            next_attempt_at=NOW + 16,
         ),
-        PlatformFacts(
-            name="b", account="x", backlog="none", state=AccountState.PARKED, error="bad token"
+        AccountStatus(
+            name="b", account="x", backlog="none", state=AccountState.BLOCKED, error="bad token"
         ),
-        PlatformFacts(name="c", account="x", backlog="none", state=AccountState.PAUSED),
-        PlatformFacts(
-            name="d", account="x", backlog="none", proven_at=NOW - 300, alive_within=1740
+        AccountStatus(name="c", account="x", backlog="none", state=AccountState.PAUSED),
+        AccountStatus(
+            name="d", account="x", backlog="none", last_ok_at=NOW - 300, heartbeat_interval=1740
         ),
     ]
-    text = shown(document(platforms=tuple(platforms)), now=NOW)
+    text = format_status(document(platforms=tuple(platforms)), now=NOW)
     told = "a:x away, answered 40.0 s ago, tried again in 16.0 s: there is nobody; it keeps"
     assert told in " ".join(text.split())
     assert "b:x refused for good: bad token" in text
@@ -231,16 +231,16 @@ def test_an_account_that_is_away_says_why_and_when_it_is_tried_next() -> None:
 def test_the_last_restarts_say_why_who_how_many_and_how_long() -> None:
     stops = (
         stop(StopKind.RESTART, parked=3, stopped_at=NOW - 99, ready_at=NOW - 98.4),
-        stop(StopKind.CRASH, by=AskedBy.NOBODY, interrupted=2, ready_at=NOW),
+        stop(StopKind.CRASH, by=StopRequester.NOBODY, interrupted=2, ready_at=NOW),
     )
-    lines = shown(document(restarts=stops), now=NOW).splitlines()
+    lines = format_status(document(restarts=stops), now=NOW).splitlines()
     assert lines[-2].split()[2:] == ["restart", "cli", "3", "-", "0.6", "s"]
     assert lines[-1].split()[2:] == ["crash", "nobody", "-", "2", "-"]
 
 
 def test_a_stop_under_way_says_how_far_it_is_and_whose_word_it_was() -> None:
-    order = StopOrder(kind=StopKind.RESTART, by=AskedBy.PAGE, at=NOW - 4)
-    text = shown(
+    order = StopOrder(kind=StopKind.RESTART, by=StopRequester.PAGE, at=NOW - 4)
+    text = format_status(
         document(state="restarting", phase="draining: 2 turns", phase_since=NOW - 3, order=order),
         now=NOW,
     )
@@ -249,23 +249,23 @@ def test_a_stop_under_way_says_how_far_it_is_and_whose_word_it_was() -> None:
 
 
 def test_the_next_job_is_told_where_there_is_one() -> None:
-    assert "jobs" not in click.unstyle(shown(document(), now=NOW))
-    told = click.unstyle(shown(document(next_job=NOW + 90), now=NOW))
+    assert "jobs" not in click.unstyle(format_status(document(), now=NOW))
+    told = click.unstyle(format_status(document(next_job=NOW + 90), now=NOW))
     assert "the next is due in" in told
 
 
 def test_home_channels_are_named() -> None:
     home = HomeChannel(address=Address(platform="simulated", account="a", chat_id="42"))
-    assert "simulated:a in chat 42" in shown(document(homes=(home,)), now=NOW)
+    assert "simulated:a in chat 42" in format_status(document(homes=(home,)), now=NOW)
 
 
 def test_what_is_wrong_stands_above_everything_else() -> None:
     wrong = (
-        Problem(level=Level.PROBLEM, code="x", what="It is on fire.", remedy="Put it out."),
-        Problem(level=Level.WARNING, code="y", what="It smells."),
+        Problem(level=ProblemLevel.PROBLEM, code="x", what="It is on fire.", remedy="Put it out."),
+        Problem(level=ProblemLevel.WARNING, code="y", what="It smells."),
     )
     told = msgspec.structs.replace(document(), problems=wrong)
-    lines = shown(told, now=NOW).splitlines()
+    lines = format_status(told, now=NOW).splitlines()
     assert [click.unstyle(line) for line in lines[1:4]] == [
         "✗ It is on fire.",
         "  Put it out.",
@@ -319,10 +319,10 @@ def test_watching_draws_again_and_ends_with_ctrl_c(
     paths: Paths, typist: Callable[..., Typist]
 ) -> None:
     with StatusThread(paths, clock=SystemClock()) as status:
-        status.publish(Snapshot(state="starting", phase="recovering"))
+        status.publish(GatewaySnapshot(state="starting", phase="recovering"))
         person = typist("status", "--watch")
         person.sees("recovering")
-        status.publish(Snapshot(state="running"))
+        status.publish(GatewaySnapshot(state="running"))
         person.sees("is running")
         person.types("\x03")
         assert person.leaves() == 0
@@ -331,7 +331,7 @@ def test_watching_draws_again_and_ends_with_ctrl_c(
 
 def test_watching_for_a_program_gives_a_document_a_line(tmp_path: Path, paths: Paths) -> None:
     with StatusThread(paths, clock=SystemClock()) as status:
-        status.publish(Snapshot(state="running"))
+        status.publish(GatewaySnapshot(state="running"))
         program = [str(HOLDFAST), "status", "--watch", "--json"]
         with subprocess.Popen(
             program, env=os.environ | environment(tmp_path), stdout=subprocess.PIPE, text=True
@@ -344,7 +344,7 @@ def test_watching_for_a_program_gives_a_document_a_line(tmp_path: Path, paths: P
 
 def test_a_gateway_of_another_version_is_not_guessed_at(cli: Cli, paths: Paths) -> None:
     class Odd(StatusThread):
-        def document(self, machine: MachineFacts | None = None) -> bytes:
+        def report(self, host: MachineStatus | None = None) -> bytes:
             return b'{"state": 5}'
 
     with Odd(paths, clock=SystemClock()):
@@ -353,23 +353,23 @@ def test_a_gateway_of_another_version_is_not_guessed_at(cli: Cli, paths: Paths) 
 
 
 def test_what_was_done_in_the_last_hour_is_told_where_something_was() -> None:
-    quiet = click.unstyle(shown(document(pace=PaceFacts(turns=(0,) * 60)), now=NOW))
+    quiet = click.unstyle(format_status(document(pace=HourStats(turns=(0,) * 60)), now=NOW))
     assert "pace" not in quiet and "latency" not in quiet and "tokens" not in quiet
-    once = click.unstyle(shown(document(pace=PaceFacts(turns=(1, 0, 0))), now=NOW))
+    once = click.unstyle(format_status(document(pace=HourStats(turns=(1, 0, 0))), now=NOW))
     assert "1 turn in the last hour; 0 in" in once
-    pace = PaceFacts(
+    pace = HourStats(
         turns=(*[0] * 57, 4, 2, 1),
         failed=1,
-        first=0.8,
-        first_worst=3.1,
-        whole=4.2,
-        whole_worst=21,
+        first_token_mean=0.8,
+        first_token_worst=3.1,
+        duration_mean=4.2,
+        duration_worst=21,
         input_tokens=214_000,
         cached_tokens=107_000,
         output_tokens=930,
         cost=0.309,
     )
-    told = click.unstyle(shown(document(pace=pace), now=NOW))
+    told = click.unstyle(format_status(document(pace=pace), now=NOW))
     assert "7 turns in the last hour, 1 failed; 2 in the last whole minute" in told
     assert "first word 0.8 s (worst 3.1 s), answer 4.2 s (worst 21.0 s)" in told
     assert "214.0 k in (50% cached), 930 out, cost 0.31" in told

@@ -17,20 +17,27 @@ import msgspec
 import pytest
 from tests.cli.conftest import Typist
 
-from holdfast.cli.top.frame import frame, whole
-from holdfast.cli.top.ink import Ink, Line, fitted, length, line, painted
-from holdfast.cli.top.keys import Key, keys
-from holdfast.cli.top.sight import Sight
-from holdfast.cli.top.view import Page, View, pressed
+from holdfast.cli.top.frame import render_frame, render_plain
+from holdfast.cli.top.ink import (
+    TerminalLine,
+    TerminalStyle,
+    line_width,
+    terminal_line,
+    to_ansi,
+    truncate_line,
+)
+from holdfast.cli.top.keys import TopKey, parse_keys
+from holdfast.cli.top.sight import StatusSample
+from holdfast.cli.top.view import TopPage, TopView, apply_key
 from holdfast.core.ops.account import AccountState
 from holdfast.core.ops.facts import (
-    Document,
-    Level,
-    PaceFacts,
-    PlatformFacts,
+    AccountStatus,
+    GatewaySnapshot,
+    HourStats,
     Problem,
-    Snapshot,
-    TurnFacts,
+    ProblemLevel,
+    StatusReport,
+    TurnStatus,
 )
 from holdfast.server.status.status_thread import StatusThread
 from holdfast.system import exits
@@ -42,17 +49,17 @@ NOW = 1_000_000.0
 USUAL, WIDE = os.terminal_size((80, 24)), os.terminal_size((200, 50))
 
 
-def turn(number: int, **more: Any) -> TurnFacts:
+def turn(number: int, **more: Any) -> TurnStatus:
     told = {"platform": "simulated", "chat": f"chat{number}", "started_at": NOW - 12, "step": 3}
-    return TurnFacts(session=f"s_{number}", turn=f"t_{number}", state="running", **(told | more))
+    return TurnStatus(session=f"s_{number}", turn=f"t_{number}", state="running", **(told | more))
 
 
-def turns(*numbers: int) -> tuple[TurnFacts, ...]:
+def turns(*numbers: int) -> tuple[TurnStatus, ...]:
     return tuple(turn(number) for number in numbers)
 
 
-def sight(*, problems: Sequence[Problem] = (), **snapshot: Any) -> Sight:
-    document = Document(
+def sight(*, problems: Sequence[Problem] = (), **snapshot: Any) -> StatusSample:
+    document = StatusReport(
         state="running",
         pid=7,
         version="1.2",
@@ -60,27 +67,33 @@ def sight(*, problems: Sequence[Problem] = (), **snapshot: Any) -> Sight:
         started_at=NOW - 7200,
         uptime=7200,
         problems=tuple(problems),
-        snapshot=Snapshot(**{"state": "running", "turns": {"running": 1}, **snapshot}),
+        snapshot=GatewaySnapshot(**{"state": "running", "turns": {"running": 1}, **snapshot}),
     )
-    return Sight(at=NOW, document=document)
+    return StatusSample(at=NOW, document=document)
 
 
-def text(lines: Sequence[Line]) -> str:
+def text(lines: Sequence[TerminalLine]) -> str:
     return "\n".join("".join(piece.text for piece in each) for each in lines)
 
 
-def seen(what: Sight, view: View | None = None, size: os.terminal_size = USUAL) -> str:
-    return text(frame(what, view or View(), size))
+def seen(what: StatusSample, view: TopView | None = None, size: os.terminal_size = USUAL) -> str:
+    return text(render_frame(what, view or TopView(), size))
 
 
 FULL = sight(
-    problems=[Problem(level=Level.PROBLEM, code="x", what="It is on fire. " * 20)] * 4,
+    problems=[Problem(level=ProblemLevel.PROBLEM, code="x", what="It is on fire. " * 20)] * 4,
     open_turns=tuple(turn(n, chat="家族" * 40) for n in range(100)),
     more_turns=900,
     phase="draining",
-    pace=PaceFacts(turns=tuple(range(60)), first=1.0, whole=2.0, input_tokens=10**9, cost=1.0),
+    pace=HourStats(
+        turns=tuple(range(60)),
+        first_token_mean=1.0,
+        duration_mean=2.0,
+        input_tokens=10**9,
+        cost=1.0,
+    ),
     platforms=tuple(
-        PlatformFacts(name="p" * 30, account=f"a{n}", backlog="none") for n in range(40)
+        AccountStatus(name="p" * 30, account=f"a{n}", backlog="none") for n in range(40)
     ),
     ledger={"accepted": 5, "answered": 5},
 )
@@ -90,24 +103,26 @@ FULL = sight(
     ("columns", "lines"),
     [*itertools.product((80, 139, 140, 200), (24, 50)), (20, 5), (1, 1), (300, 3), (40, 200)],
 )
-@pytest.mark.parametrize("page", Page)
+@pytest.mark.parametrize("page", TopPage)
 def test_a_screen_has_the_lines_of_its_terminal_and_none_is_longer(
-    columns: int, lines: int, page: Page
+    columns: int, lines: int, page: TopPage
 ) -> None:
     size = os.terminal_size((columns, lines))
-    for what in (FULL, sight(), Sight(at=NOW, why="No gateway is running. " * 30)):
-        drawn = frame(what, View(page=page, place=99), size)
+    for what in (FULL, sight(), StatusSample(at=NOW, down_text="No gateway is running. " * 30)):
+        drawn = render_frame(what, TopView(page=page, index=99), size)
         assert len(drawn) == lines
-        assert max(length(each) for each in drawn) <= columns
+        assert max(line_width(each) for each in drawn) <= columns
 
 
 def test_all_that_an_operator_asks_about_stands_on_an_ordinary_terminal() -> None:
     told = seen(
         sight(
             open_turns=(turn(1, tools=("terminal",), queued=2),),
-            pace=PaceFacts(turns=(*[0] * 58, 1, 4), first=0.5, whole=2.0, input_tokens=10),
+            pace=HourStats(
+                turns=(*[0] * 58, 1, 4), first_token_mean=0.5, duration_mean=2.0, input_tokens=10
+            ),
             ledger={"accepted": 9, "answered": 7, "running": 2},
-            platforms=(PlatformFacts(name="api", account="a", backlog="none", here=True),),
+            platforms=(AccountStatus(name="api", account="a", backlog="none", built_in=True),),
         )
     )
     head, *rest = told.splitlines()
@@ -136,14 +151,14 @@ def test_a_wide_terminal_shows_more_beside_and_a_low_one_keeps_room_for_turns() 
 
 
 def test_the_chart_has_a_bar_for_each_minute() -> None:
-    told = seen(sight(pace=PaceFacts(turns=(*[0] * 57, 1, 4, 8))))
+    told = seen(sight(pace=HourStats(turns=(*[0] * 57, 1, 4, 8))))
     assert "·" * 57 + "▂▅█ 8" in told
 
 
 def test_an_account_that_is_away_comes_first() -> None:
-    here = PlatformFacts(name="api", account="a", backlog="none", here=True)
-    away = PlatformFacts(
-        name="b", account="x", backlog="none", state=AccountState.AWAY, error="nobody there"
+    here = AccountStatus(name="api", account="a", backlog="none", built_in=True)
+    away = AccountStatus(
+        name="b", account="x", backlog="none", state=AccountState.RETRYING, error="nobody there"
     )
     told = seen(sight(platforms=(here, away)))
     assert told.index("nobody there") < told.index("api:a here")
@@ -152,56 +167,62 @@ def test_an_account_that_is_away_comes_first() -> None:
 def test_nothing_that_a_terminal_would_obey_comes_from_elsewhere() -> None:
     bad = "\x1b[2J\x07"
     what = sight(
-        problems=[Problem(level=Level.WARNING, code="x", what=bad)],
+        problems=[Problem(level=ProblemLevel.WARNING, code="x", what=bad)],
         open_turns=(turn(1, chat=bad, tools=(bad,)),),
-        platforms=(PlatformFacts(name=bad, account=bad, backlog=bad, error=bad),),
+        platforms=(AccountStatus(name=bad, account=bad, backlog=bad, error=bad),),
         phase=bad,
     )
-    for told in (seen(what), seen(what, View(page=Page.DETAILS)), text(whole(what))):
+    for told in (seen(what), seen(what, TopView(page=TopPage.DETAILS)), text(render_plain(what))):
         assert "\x1b" not in told and "\x07" not in told
 
 
 def test_the_chosen_turn_stays_chosen_while_others_come_and_go() -> None:
-    view = View()
-    for key in keys(b"jj\x1b[B\x1bOA"):
-        view = pressed(view, key, turns(1, 2, 3, 4))
+    view = TopView()
+    for key in parse_keys(b"jj\x1b[B\x1bOA"):
+        view = apply_key(view, key, turns(1, 2, 3, 4))
     assert view.turn == "t_3"
-    assert view.chosen(turns(0, 3, 9)) == 1
-    assert view.chosen(turns(7, 8, 9, 10)) == 2, "it has ended: whichever stands there now"
-    assert view.chosen(()) == 0
-    assert pressed(view, Key.LAST, turns(1, 2)).turn == "t_2"
-    assert pressed(view, Key.UP, ()).turn == ""
+    assert view.selected_index(turns(0, 3, 9)) == 1
+    assert view.selected_index(turns(7, 8, 9, 10)) == 2, "it has ended: whichever stands there now"
+    assert view.selected_index(()) == 0
+    assert apply_key(view, TopKey.LAST, turns(1, 2)).turn == "t_2"
+    assert apply_key(view, TopKey.UP, ()).turn == ""
 
 
 def test_a_list_longer_than_the_screen_scrolls_to_the_chosen_turn() -> None:
     what = sight(open_turns=turns(*range(100)), more_turns=5)
-    view = pressed(View(), Key.LAST, what.turns)
+    view = apply_key(TopView(), TopKey.LAST, what.turns)
     told = seen(what, view)
     assert "chat99" in told and "SESSION" in told and "chat1\n" not in told
     assert "100 of 105" in told and "… and 5 more" in told
-    [chosen] = [each for each in frame(what, view, USUAL) if each and each[0].ink is Ink.CHOSEN]
-    assert "s_99" in chosen[0].text and length(chosen) == USUAL.columns
+    [chosen] = [
+        each
+        for each in render_frame(what, view, USUAL)
+        if each and each[0].style is TerminalStyle.SELECTED
+    ]
+    assert "s_99" in chosen[0].text and line_width(chosen) == USUAL.columns
 
 
 def test_pages_open_and_close_and_pausing_is_shown() -> None:
     what = sight(open_turns=(turn(1, tools=("terminal", "fetch")),))
-    view = pressed(View(), Key.OPEN, what.turns)
+    view = apply_key(TopView(), TopKey.OPEN, what.turns)
     told = seen(what, view)
     assert "holdfast sessions follow s_1" in told and "terminal, fetch" in told
-    assert pressed(view, Key.BACK, what.turns).page is Page.TURNS
-    assert pressed(view, Key.OPEN, what.turns).page is Page.TURNS
-    helped = pressed(view, Key.HELP, what.turns)
-    assert "quit" in seen(what, helped) and pressed(helped, Key.HELP, ()).page is Page.TURNS
-    assert "PAUSED" in seen(what, pressed(view, Key.PAUSE, what.turns))
-    assert pressed(View(), Key.OPEN, ()).page is Page.TURNS
-    assert "holdfast sessions follow s_0" in seen(FULL, View(page=Page.DETAILS)), "all of it fits"
+    assert apply_key(view, TopKey.BACK, what.turns).page is TopPage.TURNS
+    assert apply_key(view, TopKey.OPEN, what.turns).page is TopPage.TURNS
+    helped = apply_key(view, TopKey.HELP, what.turns)
+    assert "quit" in seen(what, helped) and apply_key(helped, TopKey.HELP, ()).page is TopPage.TURNS
+    assert "PAUSED" in seen(what, apply_key(view, TopKey.PAUSE, what.turns))
+    assert apply_key(TopView(), TopKey.OPEN, ()).page is TopPage.TURNS
+    assert "holdfast sessions follow s_0" in seen(FULL, TopView(page=TopPage.DETAILS)), (
+        "all of it fits"
+    )
 
 
 def test_what_was_cut_says_so_and_a_chosen_line_is_seen_without_colours() -> None:
-    assert text([fitted(line("家族会議"), 5)]) == "家族…"
-    assert painted(line("x", Ink.BAD), coloured=False) == "x"
-    assert painted(line("x", Ink.BAD), coloured=True) == "\x1b[31mx\x1b[0m"
-    assert painted(line("x", Ink.CHOSEN), coloured=False) == "\x1b[7mx\x1b[0m"
+    assert text([truncate_line(terminal_line("家族会議"), 5)]) == "家族…"
+    assert to_ansi(terminal_line("x", TerminalStyle.BAD), coloured=False) == "x"
+    assert to_ansi(terminal_line("x", TerminalStyle.BAD), coloured=True) == "\x1b[31mx\x1b[0m"
+    assert to_ansi(terminal_line("x", TerminalStyle.SELECTED), coloured=False) == "\x1b[7mx\x1b[0m"
 
 
 @pytest.fixture
@@ -216,12 +237,12 @@ def test_where_nothing_can_be_drawn_it_looks_once_and_exits_like_status(
     down = cli("top")
     assert down.returncode == exits.GATEWAY_DOWN and "No gateway is running" in down.stderr
     with StatusThread(paths, clock=SystemClock()) as status:
-        status.publish(Snapshot(state="running", open_turns=turns(1)))
+        status.publish(GatewaySnapshot(state="running", open_turns=turns(1)))
         run = cli("top", "--once")
         document = json.loads(cli("top", "--once", "--json").stdout)
     assert run.returncode == exits.OK and "chat1" in run.stdout
     assert "\x1b" not in run.stdout
-    assert msgspec.convert(document, Document).snapshot.open_turns == turns(1)
+    assert msgspec.convert(document, StatusReport).snapshot.open_turns == turns(1)
 
 
 def test_at_a_terminal_it_waits_follows_obeys_and_puts_all_back(
@@ -231,7 +252,9 @@ def test_at_a_terminal_it_waits_follows_obeys_and_puts_all_back(
     person.sees("holdfast does not answer")
     person.sees("It is waited for")
     with StatusThread(paths, clock=SystemClock()) as status:
-        status.publish(Snapshot(state="running", turns={"running": 2}, open_turns=turns(1, 2)))
+        status.publish(
+            GatewaySnapshot(state="running", turns={"running": 2}, open_turns=turns(1, 2))
+        )
         person.sees("is running")
         person.sees("1 of 2")
         person.types("\x1b[B")

@@ -14,40 +14,40 @@ import pytest
 from tests.looking import looking_into
 
 from holdfast.agent.memory.builtin import NotesProvider
-from holdfast.agent.memory.guarded import Limits
+from holdfast.agent.memory.guarded import ProviderLimits
 from holdfast.agent.memory.notes import Notes
 from holdfast.agent.memory.tool import MemoryTool
 from holdfast.core.config.settings import PlatformSettings, Settings
-from holdfast.core.crash_points import never
+from holdfast.core.crash_points import no_crash
 from holdfast.core.ids import CallId, SessionId
-from holdfast.core.messages.events import Event, MessageEnded
+from holdfast.core.messages.events import MessageEnded, TurnEvent
 from holdfast.core.messages.inbox import Accepted, Inbound
 from holdfast.core.messages.message import Message, ToolCall
 from holdfast.core.messages.outbox import Outbound, Receipt
 from holdfast.core.messages.source import ChatType, Source
-from holdfast.core.ops.tracing import Spans
-from holdfast.core.people.judgement import HARMLESS, Judge, Judgement
+from holdfast.core.ops.tracing import SpanExporter
+from holdfast.core.people.judgement import HARMLESS, CommandJudge, CommandVerdict
 from holdfast.core.people.memory import MemoryProvider
 from holdfast.core.ports.capabilities import Capabilities
 from holdfast.core.ports.protocols import Intake, Lifecycle, Platform, Tool
-from holdfast.core.ports.sandbox import Bench
+from holdfast.core.ports.sandbox import Sandbox
 from holdfast.core.secret import Secret
 from holdfast.core.sessions.session import ProcessRow, RunnerRow
 from holdfast.core.turns.model import ModelChoice, ToolSchema
-from holdfast.core.turns.tool import Arguments, Danger, Replay, ToolContext, ToolOutput
-from holdfast.gateway.accounts.backoff import USUAL_PATIENCE
+from holdfast.core.turns.tool import Arguments, Danger, ReplayClass, ToolContext, ToolOutput
+from holdfast.gateway.accounts.backoff import DEFAULT_BACKOFF
 from holdfast.gateway.gateway import Gateway
-from holdfast.gateway.inbound.receiving import PutFile
-from holdfast.gateway.lifespan import Running
+from holdfast.gateway.inbound.receiving import StoreFile
+from holdfast.gateway.lifespan import RunningGateway
 from holdfast.gateway.outbound.files import ReadFile
-from holdfast.gateway.parts import Parts
+from holdfast.gateway.parts import GatewayDependencies
 from holdfast.gateway.redaction import Redaction
 from holdfast.store.sqlite.store import SqliteStore
 from holdfast.testing.scripted_model import ScriptedModel
-from holdfast.testing.simulated.events import Say, Sent
+from holdfast.testing.simulated.events import BotMessage, SayRequest
 from holdfast.testing.simulated.in_process import SimulatedPlatform
 from holdfast.testing.simulated.service import ChatService
-from holdfast.tools.registry import Registry
+from holdfast.tools.registry import ToolRegistry
 
 
 class Clock:
@@ -82,7 +82,7 @@ class NoRunners:
     async def processes(self, session_id: SessionId) -> list[ProcessRow]:
         return self.running.get(session_id, [])
 
-    def bench(self, session_id: SessionId, *, shell: str = "") -> Bench:
+    def bench(self, session_id: SessionId, *, shell: str = "") -> Sandbox:
         return None  # type: ignore[return-value]  # no tool of these tests touches it
 
     async def adopt(
@@ -106,7 +106,7 @@ class Lever:
     toolset = "test"
     danger = Danger.NONE
 
-    def __init__(self, name: str, replay: Replay) -> None:
+    def __init__(self, name: str, replay: ReplayClass) -> None:
         self.schema = ToolSchema(name=name, description="x", parameters={"type": "object"})
         self.replay = replay
         self.pulled: list[CallId] = []
@@ -155,7 +155,7 @@ class Fetched:
 class Trusting:
     """Finds nothing wrong with any command."""
 
-    def judge(self, command: str) -> Judgement:
+    def judge(self, command: str) -> CommandVerdict:
         return HARMLESS
 
 
@@ -168,26 +168,26 @@ class World:
         self.service = ChatService()
         self.model = ScriptedModel()
         self.runners = NoRunners()
-        self.levers = {replay: Lever(replay, replay) for replay in Replay}
+        self.levers = {replay: Lever(replay, replay) for replay in ReplayClass}
         self.open_store: Callable[[Path], SqliteStore] = SqliteStore
         self.more_doors: list[Platform] = []
         self.more_tools: list[Tool] = []
-        self.judge: Judge = Trusting()
+        self.judge: CommandJudge = Trusting()
         self.lifecycle: Lifecycle | None = None  # the process, as far as the house sees it
         self.secrets: list[Secret] = []
         self.states: list[str] = []
         self.clock: Clock = Clock()
         self.noted = False  # with the built-in notes and their tool
         self.memory: list[MemoryProvider] = []  # besides them
-        self.memory_limits = Limits()
-        self.patience = USUAL_PATIENCE  # with accounts that do not answer
-        self.put_file: PutFile | None = None  # where files of messages go
+        self.memory_limits = ProviderLimits()
+        self.patience = DEFAULT_BACKOFF  # with accounts that do not answer
+        self.put_file: StoreFile | None = None  # where files of messages go
         self.read_file: ReadFile | None = None  # where files for people come from
-        self.spans: Spans | None = None  # who collects traces
+        self.spans: SpanExporter | None = None  # who collects traces
         self._ids = itertools.count(1)
         self._open = AsyncExitStack()
         self.gateway: Gateway
-        self.running: Running
+        self.running: RunningGateway
 
     async def start(self) -> None:
         self.store = self.open_store(self.path)
@@ -197,12 +197,12 @@ class World:
         if self.noted:
             tools.append(MemoryTool(notes))
         self.gateway = Gateway(
-            Parts(
+            GatewayDependencies(
                 settings=self.settings,
                 store=self.store,
                 platforms=[*self.more_doors, SimulatedPlatform(self.service), Fetched()],
                 runners=self.runners,
-                toolbox=Registry(tools).for_toolsets({tool.toolset for tool in tools}),
+                toolbox=ToolRegistry(tools).for_toolsets({tool.toolset for tool in tools}),
                 lease=self.model.lease,
                 model=ModelChoice(provider="local", name="scripted", why="a test"),
                 api_key=None,
@@ -211,23 +211,23 @@ class World:
                 lifecycle=self.lifecycle,
                 clock=self.clock,
                 new_id=self.new_id,
-                crash=never,
+                crash=no_crash,
                 progress=self.states.append,
                 notes=notes,
                 memory_providers=[*([NotesProvider(notes)] if self.noted else []), *self.memory],
                 memory_limits=self.memory_limits,
-                patience=self.patience,
-                put_file=self.put_file,
+                backoff_settings=self.patience,
+                store_file=self.put_file,
                 read_file=self.read_file,
                 spans=self.spans,
             )
         )
-        self.running = Running(self.gateway)
+        self.running = RunningGateway(self.gateway)
         await self._open.enter_async_context(self.running)
 
     def _notes(self) -> Notes:
         room = self.settings.memory.max_chars
-        return Notes(self.store, clock=Clock(), redact=Redaction(self.secrets), room=room)
+        return Notes(self.store, clock=Clock(), redact=Redaction(self.secrets), max_chars=room)
 
     async def stop(self) -> None:
         await self._open.aclose()
@@ -249,11 +249,11 @@ class World:
 
     def say(self, text: str, *, chat: str = "home", user: str = "ann", **more: Any) -> str:
         """Somebody writes into a chat of the simulated platform."""
-        return self.service.say(Say(chat=chat, user=user, text=text, **more))
+        return self.service.say(SayRequest(chat=chat, user=user, text=text, **more))
 
-    async def sent(self, number: int) -> list[Sent]:
+    async def sent(self, number: int) -> list[BotMessage]:
         """What the platform got, once it is so much."""
-        ledger = await self.service.ledger_with(sent=number, wait=30)
+        ledger = await self.service.wait_for_ledger(sent=number, wait=30)
         assert len(ledger.sent) >= number, f"only {len(ledger.sent)} of {number} were sent"
         return list(ledger.sent)
 
@@ -262,7 +262,7 @@ class World:
 
     async def arrived(self) -> bool:
         """Whether all that is owed has its receipt: of anything else a successor says it again."""
-        return not await self.store.undelivered()
+        return not await self.store.undelivered_rows()
 
     async def accept(self, text: str, *, chat: str = "one", **more: Any) -> Accepted:
         """A program asks over the API."""
@@ -274,7 +274,7 @@ class World:
     async def end_of(self, accepted: Accepted) -> MessageEnded:
         return (await self.events_of(accepted))[-1]  # type: ignore[return-value]
 
-    async def events_of(self, accepted: Accepted) -> list[Event]:
+    async def events_of(self, accepted: Accepted) -> list[TurnEvent]:
         async with asyncio.timeout(30), self.gateway.intake.watch(accepted.row.id) as events:
             return [event async for event in events]
 
@@ -286,7 +286,7 @@ class World:
         return session.id
 
     async def ledger(self) -> dict[str, int]:
-        return {state.value: n for state, n in (await self.store.ledger()).items() if n}
+        return {state.value: n for state, n in (await self.store.inbox_counts()).items() if n}
 
 
 Call = Callable[..., ToolCall]

@@ -8,13 +8,13 @@ from tests.contract.conftest import World
 
 from holdfast.core.messages.message import Message, NoteMessage
 from holdfast.core.sessions.session import SessionRow
-from holdfast.core.turns.stop import AskedBy, StopKind, StopOrder, StopRow
+from holdfast.core.turns.stop import StopKind, StopOrder, StopRequester, StopRow
 from holdfast.core.turns.turn import OpenTurn
-from holdfast.gateway.lifespan import Running
+from holdfast.gateway.lifespan import RunningGateway
 
 
 def order_to(world: World, kind: StopKind, *, now: bool = False) -> StopOrder:
-    return StopOrder(kind=kind, by=AskedBy.CLI, at=world.clock.now(), now=now)
+    return StopOrder(kind=kind, by=StopRequester.CLI, at=world.clock.now(), now=now)
 
 
 def windows(world: World, *, drain: float = 0, park: float = 0) -> None:
@@ -32,7 +32,7 @@ async def with_windows(world: World, *, drain: float = 0, park: float = 0) -> No
     await world.start()
 
 
-async def leave(world: World, kind: StopKind, **order: Any) -> Running:
+async def leave(world: World, kind: StopKind, **order: Any) -> RunningGateway:
     """Stop by such an order, as a process does it, and say so in the store; the one that went."""
     wanted = order_to(world, kind, **order)
     await world.running.stop(wanted)
@@ -44,10 +44,10 @@ async def leave(world: World, kind: StopKind, **order: Any) -> Running:
 
 async def come_back(world: World) -> None:
     await world.start()
-    await world.store.record_back((), at=world.clock.now())
+    await world.store.record_ready((), at=world.clock.now())
 
 
-async def restart(world: World, kind: StopKind = StopKind.RESTART, **order: Any) -> Running:
+async def restart(world: World, kind: StopKind = StopKind.RESTART, **order: Any) -> RunningGateway:
     """The gateway that went; its successor is there when this returns."""
     went = await leave(world, kind, **order)
     await come_back(world)

@@ -12,16 +12,16 @@ import pytest
 from tests.contract.conftest import HeldClock
 
 from holdfast.agent.agent import Agent
-from holdfast.agent.signature import sign
+from holdfast.agent.signature import agent_signature
 from holdfast.core.ids import SessionId
 from holdfast.core.messages.message import UserMessage
 from holdfast.core.messages.source import ChatType
 from holdfast.core.secret import Secret
-from holdfast.core.turns.tool import Replay
+from holdfast.core.turns.tool import ReplayClass
 from holdfast.core.turns.turn import LaneState, TurnState
 from holdfast.gateway.agents.cache import AgentCache
 from holdfast.testing.scripted_model import ScriptedModel
-from holdfast.tools.registry import Registry
+from holdfast.tools.registry import ToolRegistry
 
 World = Any
 
@@ -55,13 +55,13 @@ SIGNED: dict[str, Any] = {
 )
 def test_every_signed_input_changes_the_signature(key: str, value: object) -> None:
     """A1: also two keys that share a prefix, as JWTs do."""
-    assert sign(**SIGNED) != sign(**{**SIGNED, key: value})
+    assert agent_signature(**SIGNED) != agent_signature(**{**SIGNED, key: value})
 
 
 def test_equal_inputs_give_an_equal_signature_with_toolsets_in_any_order() -> None:
     """A1: and nothing of the key is in it."""
-    assert sign(**SIGNED) == sign(**{**SIGNED, "toolsets": ["web", "files"]})
-    assert "eyJ" not in sign(**SIGNED)
+    assert agent_signature(**SIGNED) == agent_signature(**{**SIGNED, "toolsets": ["web", "files"]})
+    assert "eyJ" not in agent_signature(**SIGNED)
 
 
 def test_a_signature_is_the_same_in_another_process() -> None:
@@ -77,7 +77,7 @@ def test_a_signature_is_the_same_in_another_process() -> None:
     told = subprocess.run(
         [sys.executable, "-c", program], env=environ, capture_output=True, text=True, check=True
     )
-    assert told.stdout.strip() == sign(**SIGNED)
+    assert told.stdout.strip() == agent_signature(**SIGNED)
 
 
 class Agents:
@@ -94,7 +94,7 @@ class Agents:
                 SessionId(name),
                 signature=signature,
                 prompt="p",
-                toolbox=Registry([]).for_toolsets([]),
+                toolbox=ToolRegistry([]).for_toolsets([]),
                 client=self.model.lease(),
                 messages=[],
                 max_steps=1,
@@ -113,7 +113,7 @@ class Agents:
     ) -> Agent:
         agent = await self.lease(cache, name)
         if says:
-            agent.remember(UserMessage(text=says))
+            agent.append(UserMessage(text=says))
         agent.active_at = at
         cache.release(agent)
         return agent
@@ -235,7 +235,7 @@ async def test_an_agent_in_its_turn_is_not_swept_however_old() -> None:
 async def test_a_turn_reports_activity_and_its_agent_is_swept_when_idle(world: World) -> None:
     """A7, A12: what is swept is built again for the same session by the next message."""
     world.model.say("hello", "again")
-    cache = world.gateway.house.cache
+    cache = world.gateway.services.cache
     first = await world.end_of(await world.accept("hi"))
     await lanes_left(world)
     due = cache.next_sweep()
@@ -265,7 +265,7 @@ async def test_the_user_of_an_evicted_session_notices_nothing(world: World) -> N
     """A4, A12: the next message builds a fresh agent with the same history and prompt."""
     world.model.say("hello", "you are Ann")
     first = await world.end_of(await world.accept("I am Ann"))
-    world.gateway.house.cache.clear()
+    world.gateway.services.cache.clear()
     second = await world.end_of(await world.accept("who am I?"))
     assert second.session_id == first.session_id
     one, two = world.model.requests
@@ -296,7 +296,7 @@ async def test_a_change_of_the_instructions_is_a_boundary_of_the_prompt(world: W
     await world.start()
     for _ in range(2):
         await world.end_of(await world.accept("hi"))
-        world.gateway.house.cache.clear()
+        world.gateway.services.cache.clear()
     await world.stop()
     world.clock = HeldClock(world.clock.now() + 3 * 86_400)
     await world.start()
@@ -339,7 +339,7 @@ async def test_a_conversation_that_nobody_comes_back_to_keeps_no_agent(
 
 def cached(world: World, session_id: SessionId) -> Agent:
     """The very instance that is kept for a session."""
-    agent: Agent = world.gateway.house.cache._entries[session_id].agent
+    agent: Agent = world.gateway.services.cache._entries[session_id].agent
     return agent
 
 
@@ -348,17 +348,17 @@ async def test_a_change_of_speaker_in_a_shared_thread_rebuilds_nothing(world: Wo
     thread = {"chat_type": ChatType.THREAD, "thread": "t1"}
     world.model.say("hello Ann", "hello Bob")
     world.say("I am Ann", user="ann", **thread)
-    await world.texts(1)
+    await world.part_texts(1)
     agent = cached(world, await world.only_session())
     world.say("I am Bob", user="bob", **thread)
-    await world.texts(2)
+    await world.part_texts(2)
     assert cached(world, await world.only_session()) is agent
     assert world.gateway.snapshot()["agents"].misses == 1
 
 
 async def test_the_person_is_signed_where_one_owns_the_session(world: World) -> None:
     """A1: in a chat of two, and in a group, where each has a session of their own."""
-    agents = world.gateway.house.agents
+    agents = world.gateway.services.agents
     row = (await world.accept("hi", busy_mode=None)).row
     other = msgspec.structs.replace(row, principal="somebody:else")
     assert agents.signature_for(row) == agents.signature_for(row)
@@ -388,13 +388,13 @@ async def test_every_config_value_that_shapes_an_agent_is_signed(
 ) -> None:
     """A1, A2: prompt and tools are made from it."""
     row = (await world.accept("hi")).row
-    before = world.gateway.house.agents.signature_for(row)
+    before = world.gateway.services.agents.signature_for(row)
     ((section, keys),) = changed.items()
     await world.stop()
     part = msgspec.structs.replace(getattr(world.settings, section), **keys)
     world.settings = msgspec.structs.replace(world.settings, **{section: part})
     await world.start()
-    assert world.gateway.house.agents.signature_for(row) != before
+    assert world.gateway.services.agents.signature_for(row) != before
     world.model.say("hello")
 
 
@@ -436,7 +436,7 @@ async def test_model_ends_the_entry_after_the_running_turn_and_no_other(
     await until(lambda: agent.client is None)
     after = await world.end_of(await world.accept("hi"))
     assert (await world.transcript(after.session_id))[-1].model == "another"
-    assert len(world.gateway.house.cache) == 2
+    assert len(world.gateway.services.cache) == 2
     assert world.gateway.snapshot()["agents"].misses == 3
 
 
@@ -449,7 +449,7 @@ async def test_new_ends_its_own_entry_and_no_other(world: World, until: Any) -> 
     agent = cached(world, one.session_id)
     await world.end_of(await world.accept("/new"))
     await until(lambda: agent.client is None)
-    cache = world.gateway.house.cache
+    cache = world.gateway.services.cache
     assert [one.session_id in cache, two.session_id in cache] == [False, True]
 
 
@@ -512,14 +512,14 @@ async def test_concurrent_turns_settle_at_the_cap(world: World, until: Any) -> N
     await asyncio.gather(*(worker(number) for number in range(8)))
     await until(lambda: len(world.gateway.lanes) == 0)
     await until(lambda: world.model.leased == 4)
-    assert len(world.gateway.house.cache) == 4
+    assert len(world.gateway.services.cache) == 4
 
 
 async def test_an_agent_can_be_interrupted_and_its_user_is_told_why(
     world: World, call: Any
 ) -> None:
     """H7: the open call has its result, and the conversation goes on."""
-    lever = world.levers[Replay.NEVER]
+    lever = world.levers[ReplayClass.NEVER]
     lever.go.clear()
     world.model.say([call("never")])
     accepted = await world.accept("go")
@@ -545,4 +545,4 @@ async def test_an_agent_that_is_closed_in_its_turn_ends_with_it(world: World, un
     assert "closed" in (await world.end_of(accepted)).text
     await until(lambda: agent.client is None)
     assert world.runners.ended == [agent.session_id]
-    assert len(world.gateway.house.cache) == 0
+    assert len(world.gateway.services.cache) == 0

@@ -15,8 +15,8 @@ from holdfast.core.config.settings import RunnerSettings
 from holdfast.core.ids import SessionId
 from holdfast.core.sessions.session import RunnerRow
 from holdfast.runner.runners import Runners
-from holdfast.tools.process import Process
-from holdfast.tools.terminal import Terminal
+from holdfast.tools.process import ProcessTool
+from holdfast.tools.terminal import TerminalTool
 
 World = Any
 # Known to nobody else: found among all processes of this machine by what they were started with.
@@ -43,7 +43,7 @@ async def bench(tmp_path: Path) -> AsyncIterator[World]:
     world.runners = Runners(
         home, RunnerSettings(), clock=Clock(), on_started=keep, on_ended=_nothing
     )
-    world.more_tools = [Terminal(limit=60), Process()]
+    world.more_tools = [TerminalTool(limit=60), ProcessTool()]
     world.started = started
     await world.start()
     yield world
@@ -84,7 +84,7 @@ async def prepare(world: World, call: Any, until: Any) -> SessionId:
 
 async def evict(world: World, until: Any) -> Any:
     await until(lambda: len(world.gateway.lanes) == 0)
-    cache = world.gateway.house.cache
+    cache = world.gateway.services.cache
     agent = next(iter(cache._entries.values())).agent
     assert cache.sweep(cache.next_sweep()) == 1
     await until(lambda: agent.client is None)
@@ -120,7 +120,7 @@ async def test_the_end_of_a_session_ends_its_processes(
         agent = await evict(bench, until)
         await (agent.close() if how == "agent.close" else gateway.closing.close(session_id))
     await until(lambda: not alive(MARK))
-    assert session_id not in gateway.house.cache
+    assert session_id not in gateway.services.cache
     await gateway.closing.close(session_id)  # idempotent
 
 
@@ -130,10 +130,10 @@ async def test_a_cached_agent_is_closed_with_all_that_its_session_holds(
     """A11, A13: agent closed, client given back, entry gone; twice is once."""
     session_id = await prepare(bench, call, until)
     await until(lambda: len(bench.gateway.lanes) == 0)
-    agent = next(iter(bench.gateway.house.cache._entries.values())).agent
+    agent = next(iter(bench.gateway.services.cache._entries.values())).agent
     for _ in range(2):
         await agent.close()
         assert agent.client is None
-        assert session_id not in bench.gateway.house.cache
+        assert session_id not in bench.gateway.services.cache
     assert not alive(MARK)
     assert bench.model.leased == 0

@@ -10,17 +10,17 @@ import pytest
 from tests.contract.conftest import Until, World
 
 from holdfast.core.config.settings import PlatformSettings, Settings
-from holdfast.core.errors import LineLost
+from holdfast.core.errors import AccountDisconnected
 from holdfast.core.ops.account import AccountState, NoSuchAccount
-from holdfast.core.ops.facts import PlatformFacts
+from holdfast.core.ops.facts import AccountStatus
 from holdfast.core.ports.protocols import Intake
 from holdfast.gateway.accounts.accounts import NotPausable
-from holdfast.gateway.accounts.backoff import Patience
-from holdfast.testing.simulated.events import Faults, Say
+from holdfast.gateway.accounts.backoff import BackoffSettings
+from holdfast.testing.simulated.events import Faults, SayRequest
 from holdfast.testing.simulated.in_process import SimulatedPlatform
 from holdfast.testing.simulated.service import ChatService
 
-AT_ONCE = Patience(first=0.02, longest=0.05, close=0.5)
+AT_ONCE = BackoffSettings(first_wait=0.02, max_wait=0.05, close_timeout=0.5)
 
 
 class Two(World):
@@ -34,20 +34,20 @@ class Two(World):
         self.settings = Settings(platforms={"simulated": platform})
         self.patience = AT_ONCE
         self.work = ChatService()
-        self.more_doors = [SimulatedPlatform(self.work, account="work", longest_pause=0.02)]
+        self.more_doors = [SimulatedPlatform(self.work, account="work", longest_delay=0.02)]
 
     def say_at_work(self, text: str, *, user: str = "carl", chat: str = "office") -> str:
-        return self.work.say(Say(chat=chat, user=user, text=text, account="work"))
+        return self.work.say(SayRequest(chat=chat, user=user, text=text, account="work"))
 
     async def sent_at_work(self, number: int) -> list[str]:
-        ledger = await self.work.ledger_with(sent=number, wait=30)
+        ledger = await self.work.wait_for_ledger(sent=number, wait=30)
         assert len(ledger.sent) >= number, f"only {len(ledger.sent)} of {number} were sent"
         return [sent.outgoing.text for sent in ledger.sent]
 
-    def facts(self, account: str = "work") -> PlatformFacts:
+    def facts(self, account: str = "work") -> AccountStatus:
         (found,) = [
             each
-            for each in self.gateway.accounts.facts()
+            for each in self.gateway.accounts.statuses()
             if (each.name, each.account) == ("simulated", account)
         ]
         return found
@@ -64,7 +64,7 @@ class Late(SimulatedPlatform):
     """A door that is not through until it is let in, and hangs on its way out if it is told to."""
 
     def __init__(self, service: ChatService) -> None:
-        super().__init__(service, account="work", longest_pause=0.02)
+        super().__init__(service, account="work", longest_delay=0.02)
         self.let_in = asyncio.Event()
         self.let_out = asyncio.Event()
         self.let_out.set()
@@ -99,12 +99,12 @@ async def test_what_is_owed_to_an_account_that_is_away_goes_out_in_order_when_it
     """I2, I3: nothing is tried meanwhile, no attempt is used up, and nobody else waits for it."""
     await two.start()
     two.say_at_work("one")
-    await two.model.asked(1)
+    await two.model.wait_for_request(1)
     two.work.set_faults(Faults(disconnected=True))
-    two.gateway.intake.lost("simulated", "work", LineLost("the line was cut"))
+    two.gateway.intake.report_lost("simulated", "work", AccountDisconnected("the line was cut"))
     await until(lambda: two.facts().failures > 1)
     two.model.say("first", "second", "third")
-    await until(lambda: len(two.gateway.delivery) == 1)
+    await until(lambda: len(two.gateway.outbox) == 1)
     two.say("hello")
     assert await two.texts(1) == ["second"]
     assert two.work.ledger().attempts == ()
@@ -120,7 +120,7 @@ async def test_a_late_account_keeps_nobody_waiting_and_gets_its_answer_when_it_i
     """H3: a turn that was cut goes on by itself, and what it says waits for its platform."""
     await two.start()
     two.say_at_work("work")
-    await two.model.asked(1)
+    await two.model.wait_for_request(1)
     await two.die()
     late = Late(two.work)
     two.more_doors = [late]
@@ -128,7 +128,7 @@ async def test_a_late_account_keeps_nobody_waiting_and_gets_its_answer_when_it_i
     async with asyncio.timeout(20):
         await two.start()
     assert two.facts().state is AccountState.CONNECTING
-    await two.model.asked(2)
+    await two.model.wait_for_request(2)
     two.say("hello")
     assert await two.texts(1) == ["hello ann"]
     assert two.work.ledger().sent == ()
@@ -139,9 +139,9 @@ async def test_a_late_account_keeps_nobody_waiting_and_gets_its_answer_when_it_i
 async def test_an_account_that_is_not_let_in_says_why_and_the_other_serves(
     two: Two, until: Until
 ) -> None:
-    two.work.set_faults(Faults(shut_out="the token is revoked"))
+    two.work.set_faults(Faults(connect_refused="the token is revoked"))
     await two.start()
-    await until(lambda: two.facts().state is AccountState.PARKED)
+    await until(lambda: two.facts().state is AccountState.BLOCKED)
     assert (two.facts().error, bool(two.facts().remedy)) == ("the token is revoked", True)
     two.model.say("here")
     two.say("anybody?")
@@ -157,11 +157,11 @@ async def test_a_pause_cuts_no_turn_and_loses_nothing_and_holds_over_a_restart(
     """C8: what a turn answers meanwhile waits, and so does what people write."""
     await two.start()
     two.say_at_work("one")
-    await two.model.asked(1)
+    await two.model.wait_for_request(1)
     paused = await two.gateway.accounts.pause("simulated", "work")
     assert paused.state is AccountState.PAUSED
     two.model.say("first")
-    await until(lambda: len(two.gateway.delivery) == 1)
+    await until(lambda: len(two.gateway.outbox) == 1)
     await two.stop()
     await two.start()
     assert two.facts().state is AccountState.PAUSED
@@ -195,10 +195,10 @@ async def test_a_check_is_a_round_trip_and_a_line_that_has_none_is_replaced(
     """Law 9."""
     await two.start()
     await until(lambda: two.facts().state is AccountState.CONNECTED)
-    before = two.facts().proven_at
+    before = two.facts().last_ok_at
     assert before is not None
     checked = await two.gateway.accounts.check("simulated", "work")
-    assert checked.proven_at is not None and checked.proven_at > before
+    assert checked.last_ok_at is not None and checked.last_ok_at > before
     two.work.set_faults(Faults(disconnected=True))
     checked = await two.gateway.accounts.check("simulated", "work")
     assert not checked.connected(two.clock.now()) and "disconnected" in checked.error

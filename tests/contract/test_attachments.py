@@ -14,7 +14,7 @@ from holdfast.core.messages.inbox import Accepted, Inbound
 from holdfast.core.messages.message import UserMessage
 from holdfast.core.messages.source import Source
 from holdfast.core.secret import Secret
-from holdfast.gateway.inbound.receiving import MOST_FILES, MOST_PICTURES
+from holdfast.gateway.inbound.receiving import MAX_FILES, MAX_IMAGES
 from holdfast.models.codecs.sound import user_text
 from holdfast.runner.workspace import Workspace
 from holdfast.service.workspace_files import WorkspaceFiles
@@ -67,7 +67,7 @@ async def test_a_file_that_takes_its_time_is_in_the_conversation_it_is_answered_
     await desk.sent(3)
     row = await desk.store.inbox_row(handing.result().row.id)
     assert row is not None and row.session_id is not None
-    found = Workspace(tmp_path, SessionId(row.session_id)).look("")
+    found = Workspace(tmp_path, SessionId(row.session_id)).list_or_open("")
     assert isinstance(found, list)
     assert [each.path for each in found] == ["uploads/plan.txt"]
 
@@ -76,12 +76,12 @@ async def test_of_very_many_files_some_are_taken_and_the_rest_is_told(
     desk: World, tmp_path: Path
 ) -> None:
     desk.model.say("so many")
-    accepted = await hand_in(desk, *(at_once(f"{n}.png", PNG) for n in range(MOST_FILES + 7)))
+    accepted = await hand_in(desk, *(at_once(f"{n}.png", PNG) for n in range(MAX_FILES + 7)))
     await desk.sent(1)
     kept = accepted.row.inbound
     assert "[Attached, and not here: 7 more; 100 are taken at a time]" in kept.text
-    assert len(kept.images) == MOST_PICTURES
-    assert len(list(tmp_path.glob("**/uploads/*"))) == MOST_FILES
+    assert len(kept.images) == MAX_IMAGES
+    assert len(list(tmp_path.glob("**/uploads/*"))) == MAX_FILES
 
 
 async def test_what_a_document_says_reaches_the_model_behind_the_words_it_came_with(

@@ -21,22 +21,22 @@ from holdfast.core.ids import DeliveryId
 from holdfast.core.messages.inbox import Inbound, InboxEnd, InboxState
 from holdfast.core.messages.outbox import Address
 from holdfast.core.messages.source import Source
-from holdfast.core.people.approval import OPERATOR, ApprovalState, Scope
+from holdfast.core.people.approval import OPERATOR, ApprovalScope, ApprovalState
 from holdfast.core.people.audit import (
-    GATEWAY,
-    Act,
+    GATEWAY_ACTOR,
+    AuditChainLink,
+    AuditEntry,
     AuditFilter,
     AuditKind,
     AuditRow,
-    Link,
     actor_of,
 )
 from holdfast.core.secret import Secret
-from holdfast.core.turns.stop import AskedBy, StopKind, StopOrder, StopRow
-from holdfast.core.turns.tool import Replay
-from holdfast.gateway.approvals.service import Answer
-from holdfast.gateway.inbound.denials import MOST
-from holdfast.gateway.notify.proactive import Message
+from holdfast.core.turns.stop import StopKind, StopOrder, StopRequester, StopRow
+from holdfast.core.turns.tool import ReplayClass
+from holdfast.gateway.approvals.service import ApprovalResponse
+from holdfast.gateway.inbound.denials import MAX_ROWS
+from holdfast.gateway.notify.proactive import ProactiveSendRequest
 from holdfast.gateway.redaction import Redaction
 from holdfast.gateway.sessions import leaving
 from holdfast.store.sqlite.reads import audit
@@ -65,7 +65,7 @@ async def asking(tmp_path: Path) -> AsyncIterator[Asking]:
 async def test_a_call_has_one_row_with_who_asked_and_a_turn_without_calls_has_none(
     world: World, call: Call
 ) -> None:
-    world.model.say("hello", [call(Replay.SAFE, '{"for": "crabs"}')], "found")
+    world.model.say("hello", [call(ReplayClass.SAFE, '{"for": "crabs"}')], "found")
     world.say("hi")
     await world.sent(1)
     assert await rows(world) == []
@@ -86,15 +86,19 @@ async def test_who_steers_a_turn_asks_for_what_it_does_from_then_on(
     people = PlatformSettings(allow=("operator",))
     world.settings = Settings(platforms={"simulated": people})
     await world.start()
-    lever = world.levers[Replay.SAFE]
+    lever = world.levers[ReplayClass.SAFE]
     lever.go.clear()
-    world.model.say([call(Replay.SAFE)], [call(Replay.SAFE)], "done")
+    world.model.say([call(ReplayClass.SAFE)], [call(ReplayClass.SAFE)], "done")
     world.say("paint it", user="operator")
     await lever.was_pulled(1)
     session_id = await world.only_session()
     await said(world, session_id, "/steer in green")
     lane = world.gateway.lanes.get(session_id)
-    await until(lambda: lane is not None and lane.present is not None and bool(lane.present.steers))
+    await until(
+        lambda: (
+            lane is not None and lane.current_turn is not None and bool(lane.current_turn.steers)
+        )
+    )
     lever.go.set()
     await world.sent(1)
     first, second = await rows(world, "tool")
@@ -107,7 +111,7 @@ async def test_what_a_model_calls_a_tool_that_there_is_not_is_a_word_of_it(
     world: World, call: Call
 ) -> None:
     """And goes with the session, whatever was made up as its name."""
-    named = msgspec.structs.replace(call(Replay.SAFE), name="my name is Ann " * 90)
+    named = msgspec.structs.replace(call(ReplayClass.SAFE), name="my name is Ann " * 90)
     world.model.say([named], "done")
     world.say("go")
     await world.sent(1)
@@ -123,7 +127,7 @@ async def test_what_was_said_is_kept_short_and_without_secrets(world: World, cal
     redact = Redaction([Secret(secret)])
     world.open_store = lambda path: SqliteStore(path, redact=redact)
     await world.start()
-    world.model.say([call(Replay.SAFE, f'{{"a": "{"y" * 380}{secret}{"z" * 900}"}}')], "done")
+    world.model.say([call(ReplayClass.SAFE, f'{{"a": "{"y" * 380}{secret}{"z" * 900}"}}')], "done")
     world.say("go")
     await world.sent(1)
     (row,) = await rows(world)
@@ -139,7 +143,7 @@ async def test_an_approval_its_answer_and_what_stands_from_then_on_are_rows(
     asking.model.say([call("shell", RM)], "done", [call("shell", RM), call("shell", LS)], "again")
     asking.say("clean up")
     (approval,) = await asking.asked()
-    answer = Answer(approved=True, scope=Scope.SESSION)
+    answer = ApprovalResponse(approved=True, scope=ApprovalScope.SESSION)
     await asking.gateway.approvals.decide(approval.id, answer)
     await asking.sent(2)
     asking.say("once more")
@@ -173,7 +177,7 @@ async def test_a_no_in_the_chat_and_a_question_nobody_answers_are_rows(
     asking.say("/stop")
     await asking.sent(5)
     ends = [(row.actor, row.outcome) for row in await rows(asking, "approval.ended")]
-    assert ends == [(ANN, "denied"), (GATEWAY, ApprovalState.WITHDRAWN)]
+    assert ends == [(ANN, "denied"), (GATEWAY_ACTOR, ApprovalState.WITHDRAWN)]
     calls = [(row.outcome, row.facts["allowed"]) for row in await rows(asking, "tool")]
     assert calls == [("refused", "no"), ("not_started", "no")]
     (stopped,) = await rows(asking, "turn.stopped")
@@ -184,13 +188,13 @@ async def test_a_stop_by_the_operator_says_so_wherever_the_turn_stands(
     asking: Asking, call: Call, until: Until
 ) -> None:
     """At a call, while it waits for a person, and where somebody in the chat stops it as well."""
-    lever, stop = asking.levers[Replay.SAFE], asking.gateway.insisting.stop
+    lever, stop = asking.levers[ReplayClass.SAFE], asking.gateway.force_stop.stop
 
     async def stopped() -> list[str]:
         return [row.actor for row in await rows(asking, "turn.stopped")]
 
     lever.go.clear()
-    asking.model.say([call(Replay.SAFE)], [call("shell", RM)], [call("shell", RM)])
+    asking.model.say([call(ReplayClass.SAFE)], [call("shell", RM)], [call("shell", RM)])
     asking.say("look", chat="a")
     await lever.was_pulled(1)
     (first,) = [row.id for row in await asking.store.sessions(limit=9)]
@@ -206,7 +210,7 @@ async def test_a_stop_by_the_operator_says_so_wherever_the_turn_stands(
     assert lane is not None
     asking.say("/queue and then", chat="c")
     await until(lambda: bool(lane.mailbox))
-    (row,) = lane.drop_waiting()
+    (row,) = lane.drop_waiting_messages()
     command = InboxEnd(inbox_id=row.id, state=InboxState.ANSWERED)
     assert lane.stop((), (), by=OPERATOR) and lane.stop((command,), ())
     await until(lambda: asking.gateway.lanes.get(approval.asked_in) is None)
@@ -217,9 +221,9 @@ async def test_after_a_death_in_a_call_the_audit_says_what_is_known_of_it(
     world: World, call: Call
 ) -> None:
     """H2: nobody knows, and that is what the one row says."""
-    lever = world.levers[Replay.NEVER]
+    lever = world.levers[ReplayClass.NEVER]
     lever.go.clear()
-    world.model.say([call(Replay.NEVER)], "checked")
+    world.model.say([call(ReplayClass.NEVER)], "checked")
     world.say("pull it")
     await lever.was_pulled(1)
     await world.die()
@@ -246,7 +250,7 @@ async def test_in_every_instant_what_ended_has_its_row_and_nothing_else_has(
     await world.stop()
     world.open_store = lambda path: SqliteStore(path, crash=take)
     await world.start()
-    world.model.say([call(Replay.SAFE), call(Replay.NEVER)], "done")
+    world.model.say([call(ReplayClass.SAFE), call(ReplayClass.NEVER)], "done")
     world.say("go")
     await world.sent(1)
     await world.stop()
@@ -261,7 +265,7 @@ async def test_in_every_instant_what_ended_has_its_row_and_nothing_else_has(
 
 async def test_rows_are_neither_changed_nor_taken_out(world: World) -> None:
     for number in range(3):
-        await world.store.record_act(act(number))
+        await world.store.record_audit(act(number))
     for statement in (
         "UPDATE audit SET actor = 'nobody'",
         "DELETE FROM audit",
@@ -279,7 +283,7 @@ async def test_nobody_is_called_like_two_or_longer_than_a_name_is(world: World) 
     source = Source(platform="webhook", chat_id="c", user_id=f"eve, {OPERATOR}")
     named = actor_of(Inbound(source=source, event_id="e", message_id="m", text="hi"))
     assert named == f"webhook:default:eve,{OPERATOR}"
-    await world.store.record_act(msgspec.structs.replace(act(1), actor="x" * 9999))
+    await world.store.record_audit(msgspec.structs.replace(act(1), actor="x" * 9999))
     (row,) = await rows(world)
     assert len(row.actor) == 1000
 
@@ -287,14 +291,14 @@ async def test_nobody_is_called_like_two_or_longer_than_a_name_is(world: World) 
 async def test_the_owner_is_one_person_wherever_they_act_from(world: World) -> None:
     """Whoever looks for the operator finds what was asked on the page, too."""
     for actor in ("web:default:owner", "api:default:me", OPERATOR, ANN):
-        await world.store.record_act(msgspec.structs.replace(act(1), actor=actor))
+        await world.store.record_audit(msgspec.structs.replace(act(1), actor=actor))
     assert [row.actor for row in await rows(world)] == [OPERATOR, OPERATOR, OPERATOR, ANN]
     assert (await world.store.verify_audit()).broken == ()
 
 
 async def test_old_rows_go_through_one_door_and_the_chain_holds_on(world: World) -> None:
     for number in range(5):
-        await world.store.record_act(act(number))
+        await world.store.record_audit(act(number))
     assert await world.store.prune_audit(before=2.5, at=9.0) == 3
     assert await world.store.prune_audit(before=2.5, at=9.0) == 0
     left = await rows(world)
@@ -303,16 +307,18 @@ async def test_old_rows_go_through_one_door_and_the_chain_holds_on(world: World)
     found = await world.store.verify_audit()
     assert (found.broken, found.rows, found.first, found.head) == ((), 3, 4, left[-1].hash)
     assert await world.store.prune_audit(before=9.5, at=10.0) == 3
-    await world.store.record_act(act(11))
+    await world.store.record_audit(act(11))
     found = await world.store.verify_audit()
     assert (found.broken, found.rows, found.first) == ((), 2, 7)
 
 
 async def test_who_follows_the_chain_while_old_rows_go_finds_no_gap(world: World) -> None:
     for number in range(5):
-        await world.store.record_act(act(number))
+        await world.store.record_audit(act(number))
     await world.store.prune_audit(before=2.5, at=9.0)
-    begun = partial(audit.checked, behind=Link(seq=1, hash=b"of a row that is gone"), limit=9)
+    begun = partial(
+        audit.verify_chain, behind=AuditChainLink(seq=1, hash=b"of a row that is gone"), limit=9
+    )
     assert (await world.store._read(begun)).broken == ()
 
 
@@ -333,7 +339,7 @@ async def test_whoever_gets_around_the_triggers_is_found(
     world: World, tampering: str, found: str
 ) -> None:
     for number in range(3):
-        await world.store.record_act(act(number))
+        await world.store.record_audit(act(number))
     await world.store._submit(partial(_tamper, statement=tampering))
     (broken,) = (await world.store.verify_audit()).broken
     assert broken.startswith(found)
@@ -355,12 +361,12 @@ def _tamper(cursor: apsw.Cursor, statement: str) -> None:
 async def test_a_deleted_session_takes_its_words_along_and_leaves_its_deeds(
     world: World, call: Call
 ) -> None:
-    world.model.say([call(Replay.SAFE, '{"for": "quahogwhelk"}')], "found")
+    world.model.say([call(ReplayClass.SAFE, '{"for": "quahogwhelk"}')], "found")
     world.say("look")
     await world.sent(1)
     gateway, session = world.gateway, await world.only_session()
-    house, lanes = gateway.house, gateway.lanes
-    await leaving.delete(house, lanes, gateway.closing, session, by=OPERATOR)
+    house, lanes = gateway.services, gateway.lanes
+    await leaving.delete_session(house, lanes, gateway.teardown, session, by=OPERATOR)
     ran, deleted = await rows(world)
     assert (ran.words, ran.forgotten, ran.session_id) == (None, True, session)
     assert (deleted.kind, deleted.actor) == ("session.deleted", OPERATOR)
@@ -371,7 +377,7 @@ async def test_a_deleted_session_takes_its_words_along_and_leaves_its_deeds(
 async def test_rows_are_found_by_what_they_are_about(world: World) -> None:
     for number in (1, 2, 3):
         words = {"command": f"sleep {number}", "why": f"Ärger {number}"}
-        await world.store.record_act(msgspec.structs.replace(act(number), words=words))
+        await world.store.record_audit(msgspec.structs.replace(act(number), words=words))
     for wanted, found in (
         (AuditFilter(), [3, 2, 1]),
         (AuditFilter(kind="process"), [3, 2, 1]),
@@ -390,7 +396,7 @@ async def test_rows_are_found_by_what_they_are_about(world: World) -> None:
 
 async def test_what_fails_leaves_no_row(world: World) -> None:
     """K2: the row is undone with the write that it belongs to."""
-    acting = world.store.acting(act(1))
+    acting = world.store.audited(act(1))
     with pytest.raises(StoreError):
         await acting.rename_session("none-such", "x")  # type: ignore[arg-type]  # an id is a str
     assert not await acting.suspend_one("none-such")  # type: ignore[arg-type]  # as above
@@ -433,11 +439,11 @@ async def test_refusals_are_rows_and_a_crowd_of_strangers_is_not(world: World) -
         world.settings, platforms={"simulated": PlatformSettings(allow=("ann",), pairing=False)}
     )
     await world.start()
-    for number in range(MOST + 5):
+    for number in range(MAX_ROWS + 5):
         with pytest.raises(NotAllowed):
             await world.gateway.intake.accept(stranger(world, f"stranger{number}"))
     known = await rows(world, "refused.stranger")
-    assert len(known) == MOST
+    assert len(known) == MAX_ROWS
     assert known[-1].facts == {"others_not_listed": True}
 
 
@@ -453,8 +459,10 @@ async def test_accounts_messages_and_ends_of_the_gateway_have_rows(
     await world.gateway.accounts.pause("simulated", "default")
     await world.gateway.accounts.resume("simulated", "default")
     to = Address(platform="simulated", account="default", chat_id="home")
-    await world.gateway.house.messenger.bring(Message(id=DeliveryId("d1"), to=to, text="news"))
-    order = StopOrder(kind=StopKind.RESTART, by=AskedBy.PAGE, at=5.0)
+    await world.gateway.services.proactive_sender.send(
+        ProactiveSendRequest(id=DeliveryId("d1"), to=to, text="news")
+    )
+    order = StopOrder(kind=StopKind.RESTART, by=StopRequester.PAGE, at=5.0)
     for parked in (0, 1):
         await world.store.record_stop(StopRow(id="r1", order=order, version="1", parked=parked))
     told = [(row.kind, row.actor, row.subject) for row in await rows(world)]
@@ -466,8 +474,8 @@ async def test_accounts_messages_and_ends_of_the_gateway_have_rows(
     ]
 
 
-def act(number: int) -> Act:
-    return Act(
+def act(number: int) -> AuditEntry:
+    return AuditEntry(
         kind=AuditKind.PROCESS_KILLED,
         actor=OPERATOR,
         at=float(number),

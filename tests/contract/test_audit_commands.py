@@ -13,7 +13,7 @@ from tests.contract.test_audit import ANN, rows
 from holdfast.core.config.settings import PlatformSettings, Settings
 from holdfast.core.people.commands import COMMANDS
 from holdfast.core.sessions.session import CommandEffect
-from holdfast.store.sqlite.writes.command_audit import CHANGES
+from holdfast.store.sqlite.writes.command_audit import AUDITED_EFFECTS
 
 # What is typed, in this order, and leaves a row.
 TYPED = (
@@ -80,8 +80,8 @@ async def operated(tmp_path: Path) -> AsyncIterator[World]:
 def test_whatever_a_command_may_do_is_a_change_or_named_as_none() -> None:
     """A field that is added and is in neither would be a change that nobody hears of."""
     fields = {field.name for field in msgspec.structs.fields(CommandEffect)}
-    assert fields == CHANGES | NO_CHANGES.keys()
-    assert not CHANGES & NO_CHANGES.keys()
+    assert fields == AUDITED_EFFECTS | NO_CHANGES.keys()
+    assert not AUDITED_EFFECTS & NO_CHANGES.keys()
 
 
 def test_every_command_is_tried_or_says_why_not() -> None:

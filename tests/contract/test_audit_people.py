@@ -5,7 +5,7 @@ from tests.contract.test_audit import rows
 from tests.contract.test_i_resending import again, only
 from tests.contract.test_pairing import door, given_code
 
-from holdfast.core.config.kept_configuration import ConfigurationSource, NewConfiguration
+from holdfast.core.config.kept_configuration import ConfigSource, NewConfigVersion
 from holdfast.core.messages.outbox import DeliveryState
 from holdfast.core.people.approval import OPERATOR
 from holdfast.testing.simulated.events import Faults
@@ -42,7 +42,7 @@ async def test_what_somebody_has_sent_again_is_a_row(world: World) -> None:
     world.model.say("hello")
     world.say("hi")
     failed = await only(world, DeliveryState.FAILED)
-    assert await world.store.owe_again("none-such", at=1.0) is None  # type: ignore[arg-type]  # an id is a str
+    assert await world.store.requeue_delivery("none-such", at=1.0) is None  # type: ignore[arg-type]  # an id is a str
     await again(world, failed)
     (row,) = await rows(world)
     assert (row.kind, row.actor, row.subject) == ("delivery.retried", OPERATOR, failed.id)
@@ -53,16 +53,16 @@ async def test_a_configuration_that_comes_into_force_is_a_row_with_its_number(
     world: World,
 ) -> None:
     """Law 15: by whom, and which keys."""
-    new = NewConfiguration(
+    new = NewConfigVersion(
         at=1.0,
         by="command line",
-        source=ConfigurationSource.SET,
+        source=ConfigSource.SET,
         text="[agent]\n",
         changed=("agent.reasoning", "prices.x"),
         signature="1",
     )
-    number = await world.store.keep_configuration(new)
-    assert await world.store.keep_configuration(new) == number
+    number = await world.store.save_configuration(new)
+    assert await world.store.save_configuration(new) == number
     found = await rows(world, "configuration")
     assert (found[-1].actor, found[-1].subject) == (OPERATOR, str(number))
     keys = "agent.reasoning, prices.x"

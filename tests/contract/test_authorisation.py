@@ -19,18 +19,18 @@ from holdfast.core.messages.inbox import Inbound
 from holdfast.core.messages.outbox import Address
 from holdfast.core.messages.source import ChatType, Source
 from holdfast.core.people.approval import OPERATOR, REQUESTER, Approval
-from holdfast.core.people.commands import BY_NAME, COMMANDS, spoken
-from holdfast.gateway.approvals.prompt import choices
+from holdfast.core.people.commands import COMMANDS, COMMANDS_BY_NAME, parse_command_word
+from holdfast.gateway.approvals.prompt import approval_buttons
 from holdfast.gateway.inbound.authorise import (
+    AccessPolicy,
     Action,
-    Authority,
-    Elsewhere,
-    Owned,
+    OwnedResource,
     Role,
+    SendTarget,
     principal_of,
 )
 from holdfast.gateway.redaction import Redaction
-from holdfast.service.toolsets import Workshop
+from holdfast.service.toolsets import ToolsetBuilder
 
 # Whoever adds a command says here who may give it.
 COMMANDS_FOR = {
@@ -68,7 +68,7 @@ COMMANDS_FOR = {
 
 IN_SESSION = "it reaches nothing but the sandbox of its session, and what the network has"
 OWN = "it acts for the person whose message the turn works for, and reaches what is theirs"
-ASKS = "it asks `Authority` for that person"
+ASKS = "it asks `AccessPolicy` for that person"
 
 # Whoever adds a tool says here by what right it does what it does.
 TOOLS_BY = {
@@ -81,7 +81,7 @@ TOOLS_BY = {
 }
 
 PEOPLE = {
-    Role.STRANGER: "eve",
+    Role.UNKNOWN: "eve",
     Role.USER: "bob",
     Role.OPERATOR: "ann",
 }
@@ -133,7 +133,7 @@ async def test_each_command_is_carried_out_for_its_role_and_for_none_below(house
         return str((await house.end_of(accepted)).text)
 
     async def check(name: str) -> None:
-        assert await told(name, PEOPLE[Role.STRANGER]) is None, name
+        assert await told(name, PEOPLE[Role.UNKNOWN]) is None, name
         refused = await told(name, PEOPLE[Role.USER])
         assert refused is not None and ("may not" in refused) is (
             COMMANDS_FOR[name] is Role.OPERATOR
@@ -150,11 +150,13 @@ async def test_each_command_is_carried_out_for_its_role_and_for_none_below(house
 def test_what_is_pressed_and_what_is_spoken_are_commands_of_the_table() -> None:
     """A button hands in a text, and a plain word stands for one: they pass the same desk."""
     both = [[approval("one", "rule")], [approval("one", ""), approval("two", "rule")]]
-    said = [choice.says for asked in both for choice in choices(asked)]
-    words = [name for word in ("yes", "no", "always", "session") if (name := spoken(word))]
+    said = [choice.value for asked in both for choice in approval_buttons(asked)]
+    words = [
+        name for word in ("yes", "no", "always", "session") if (name := parse_command_word(word))
+    ]
     names = [match[1] for text in said if (match := re.match(r"/(\w+)", text))]
     assert len(said) == len(names) > 4
-    assert {*names, *(name for name, _ in words)} <= set(BY_NAME)
+    assert {*names, *(name for name, _ in words)} <= set(COMMANDS_BY_NAME)
 
 
 def approval(name: str, rule: str, *, approvers: Iterable[str] = ()) -> Approval:
@@ -195,53 +197,53 @@ _ORDER = list(Role)
 
 @pytest.mark.parametrize(("action", "role"), list(itertools.product(Action, Role)))
 def test_each_action_takes_its_role(action: Action, role: Role) -> None:
-    authority, place = Authority(SETTINGS), at(PEOPLE[role])
+    authority, place = AccessPolicy(SETTINGS), at(PEOPLE[role])
     who = principal_of(place)
     if action is Action.DECIDE:
-        expected = {True: role is not Role.STRANGER, False: role is Role.OPERATOR}
+        expected = {True: role is not Role.UNKNOWN, False: role is Role.OPERATOR}
         for own, allowed in expected.items():
-            thing = Owned(place=place, owners=(who.id if own else OPERATOR,))
-            assert authority.may(who, action, thing) is allowed
-        assert authority.may(who, action, place) is (role is Role.OPERATOR)
+            thing = OwnedResource(source=place, owners=(who.id if own else OPERATOR,))
+            assert authority.allows(who, action, thing) is allowed
+        assert authority.allows(who, action, place) is (role is Role.OPERATOR)
     elif action is Action.SEND:
         for chat, near in (("named", False), ("other", True), ("other", False)):
             to = Address(platform="simulated", account="default", chat_id=chat)
-            there = Elsewhere(place=place, to=to, near=near)
-            allowed = role is not Role.STRANGER and (near or chat == "named")
-            assert authority.may(who, action, there) is allowed
+            there = SendTarget(source=place, to=to, is_own_or_home=near)
+            allowed = role is not Role.UNKNOWN and (near or chat == "named")
+            assert authority.allows(who, action, there) is allowed
     else:
         allowed = _ORDER.index(role) >= _ORDER.index(NEEDS[action])
-        assert authority.may(who, action, place) is allowed
+        assert authority.allows(who, action, place) is allowed
 
 
 @pytest.mark.parametrize(
     ("place", "role"),
     [
-        (at("eve"), Role.STRANGER),
+        (at("eve"), Role.UNKNOWN),
         (at("eve", chat="open", chat_type=ChatType.GROUP), Role.USER),
         (at("eve", chat="few"), Role.USER),
-        (at("mallory", chat="few"), Role.STRANGER),
+        (at("mallory", chat="few"), Role.UNKNOWN),
         (at("ann", chat="open"), Role.OPERATOR),
         (at("eve", chat="open", account="work"), Role.USER),
         (at("ann", account="work"), Role.USER),
         (at("zoe", account="work"), Role.OPERATOR),
-        (at("zoe"), Role.STRANGER),
+        (at("zoe"), Role.UNKNOWN),
         (at("*", account="work"), Role.USER),
-        (at("ann", account="other"), Role.STRANGER),
-        (at("ann", platform="elsewhere"), Role.STRANGER),
+        (at("ann", account="other"), Role.UNKNOWN),
+        (at("ann", platform="elsewhere"), Role.UNKNOWN),
         (at("anybody", platform="api"), Role.OPERATOR),
         (at("paula"), Role.USER),
-        (at("paula", account="other"), Role.STRANGER),
+        (at("paula", account="other"), Role.UNKNOWN),
     ],
 )
 def test_a_role_is_one_of_an_account_and_a_chat(place: Source, role: Role) -> None:
     """Nothing is inherited: not by another account, not by another chat, not by everybody."""
-    authority = Authority(SETTINGS, paired={PrincipalId("simulated:default:paula")})
+    authority = AccessPolicy(SETTINGS, paired={PrincipalId("simulated:default:paula")})
     assert authority.role(principal_of(place), place) is role
 
 
 def test_a_refusal_names_the_key_that_would_allow_it() -> None:
-    authority = Authority(SETTINGS)
+    authority = AccessPolicy(SETTINGS)
     for place, action, key in (
         (at("eve"), Action.TALK, "platforms.simulated.allow"),
         (at("bob"), Action.OPERATE, "platforms.simulated.operators"),
@@ -253,8 +255,10 @@ def test_a_refusal_names_the_key_that_would_allow_it() -> None:
 
 async def test_every_tool_is_in_the_table(house: World, tmp_path: Path) -> None:
     """An agent can do no more than the person it works for: each tool says by what right."""
-    notes = Notes(house.store, clock=Clock(), redact=Redaction([]), room=1000)
+    notes = Notes(house.store, clock=Clock(), redact=Redaction([]), max_chars=1000)
     every = Settings()
-    shop = Workshop(every.browser, home=tmp_path, store=house.store, notes=notes, clock=Clock())
-    toolbox = shop.toolbox_for(every, sends=True, sends_files=True)
+    shop = ToolsetBuilder(
+        every.browser, home=tmp_path, store=house.store, notes=notes, clock=Clock()
+    )
+    toolbox = shop.build_toolbox(every, sends=True, sends_files=True)
     assert {schema.name for schema in toolbox.schemas} | {"browser"} == set(TOOLS_BY)

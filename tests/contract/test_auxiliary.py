@@ -9,19 +9,19 @@ import pytest
 from tests.contract.conftest import Until, World
 from tests.contract.voices import helper_of, small_world, with_auxiliary
 
-from holdfast.agent.auxiliary import Auxiliary
+from holdfast.agent.auxiliary import AuxiliaryClient
 from holdfast.core.config.settings import (
     AuxiliarySettings,
     ModelSettings,
     Provider,
     Settings,
-    Sight,
+    VisionMode,
 )
 from holdfast.core.ids import SessionId
 from holdfast.core.messages.message import Image, NoteMessage, UserMessage
 from holdfast.core.secret import Secret
-from holdfast.core.turns.auxiliary import Errand, ErrandFailed
-from holdfast.core.turns.model import Fault, ModelFailed, ModelRequest
+from holdfast.core.turns.auxiliary import AuxiliaryFailed, AuxiliaryTask
+from holdfast.core.turns.model import ModelFailed, ModelFault, ModelRequest
 from holdfast.testing.scripted_model import ScriptedModel
 
 PICTURE = Image(media_type="image/png", data="aGk=")
@@ -50,7 +50,7 @@ async def test_a_session_is_named_after_its_first_turn_and_no_turn_waits_for_it(
     world: World, until: Until
 ) -> None:
     await said(world, "how do I boil an egg, please?")
-    await helper_of(world).asked(1)
+    await helper_of(world).wait_for_request(1)
     assert await title(world) == "how do I boil an egg, please?"
     await said(world, "and two?")
     helper_of(world).say('"Boiling eggs."')
@@ -95,10 +95,10 @@ async def test_what_a_title_takes_is_counted_apart_from_the_turn(
     turn = await world.store.turn(ended.turn_id)
     assert turn is not None
     assert turn.usage == ended.usage
-    assert (await world.store.auxiliary_usage(session_id))[Errand.TITLE].input_tokens > 0
+    assert (await world.store.auxiliary_usage(session_id))[AuxiliaryTask.TITLE].input_tokens > 0
 
 
-@pytest.mark.parametrize("line", ["", ModelFailed("no", fault=Fault.AUTH)])
+@pytest.mark.parametrize("line", ["", ModelFailed("no", fault=ModelFault.AUTH)])
 async def test_where_no_title_comes_the_first_words_stay(
     world: World, until: Until, line: str | ModelFailed
 ) -> None:
@@ -110,7 +110,7 @@ async def test_where_no_title_comes_the_first_words_stay(
 
 async def test_a_title_that_its_owner_gave_is_kept(world: World, until: Until) -> None:
     await said(world, "first words")
-    await helper_of(world).asked(1)
+    await helper_of(world).wait_for_request(1)
     await world.store.rename_session(await world.only_session(), "my own")
     helper_of(world).say("Another")
     await until(lambda: helper_of(world).leased == 0)
@@ -149,14 +149,14 @@ def test_a_title_is_asked_for_only_where_it_takes_nothing_from_anybody(
     model: ModelSettings, auxiliary: AuxiliarySettings, wanted: bool
 ) -> None:
     settings = Settings(model=model, auxiliary=auxiliary)
-    made = Auxiliary(settings, lease=ScriptedModel().lease, model="m")
-    assert made.wants(Errand.TITLE) is wanted
+    made = AuxiliaryClient(settings, lease=ScriptedModel().lease, model="m")
+    assert made.is_enabled(AuxiliaryTask.TITLE) is wanted
 
 
 def test_the_demo_is_asked_for_nothing_beside() -> None:
     settings = Settings(model=ModelSettings(provider=Provider.DEMO))
-    made = Auxiliary(settings, lease=ScriptedModel().lease, model="demo")
-    assert not any(made.wants(errand) for errand in Errand)
+    made = AuxiliaryClient(settings, lease=ScriptedModel().lease, model="demo")
+    assert not any(made.is_enabled(errand) for errand in AuxiliaryTask)
 
 
 async def test_a_session_that_ends_takes_its_auxiliary_client_with_it(
@@ -166,7 +166,7 @@ async def test_a_session_that_ends_takes_its_auxiliary_client_with_it(
     for chat in ("one", "two"):
         world.model.say("ok")
         await world.end_of(await world.accept(f"in {chat}", chat=chat))
-    await helper_of(world).asked(2)
+    await helper_of(world).wait_for_request(2)
     assert helper_of(world).leased == 2
     await world.end_of(await world.accept("/new", chat="one"))
     await until(lambda: helper_of(world).leased == 1)
@@ -177,7 +177,7 @@ async def test_a_session_that_ends_takes_its_auxiliary_client_with_it(
 async def test_a_stop_closes_every_auxiliary_client(world: World) -> None:
     """C9: also those that are in the middle of a call; and no stop waits for one."""
     await said(world, "hello")
-    await helper_of(world).asked(1)
+    await helper_of(world).wait_for_request(1)
     await world.stop()
     assert helper_of(world).leased == 0
     assert "close auxiliary clients" in world.states
@@ -187,29 +187,31 @@ async def test_a_stop_closes_every_auxiliary_client(world: World) -> None:
 async def test_what_hangs_is_let_go_and_nothing_is_asked_after_closing() -> None:
     model = ScriptedModel()
     settings = Settings(auxiliary=AuxiliarySettings(timeout=0.02))
-    made = Auxiliary(settings, lease=model.lease, model="m")
-    with pytest.raises(ErrandFailed, match="in time"):
-        await made.ask(Errand.SUMMARY, REQUEST, session_id=SessionId("s"))
+    made = AuxiliaryClient(settings, lease=model.lease, model="m")
+    with pytest.raises(AuxiliaryFailed, match="in time"):
+        await made.ask(AuxiliaryTask.SUMMARY, REQUEST, session_id=SessionId("s"))
     assert (len(made), model.leased) == (0, 0)
     await made.close()
-    with pytest.raises(ErrandFailed):
-        await made.ask(Errand.SUMMARY, REQUEST, session_id=SessionId("s"))
+    with pytest.raises(AuxiliaryFailed):
+        await made.ask(AuxiliaryTask.SUMMARY, REQUEST, session_id=SessionId("s"))
     assert len(model.requests) == 1
 
 
 async def test_ending_a_session_never_heard_of_is_fine() -> None:
     model = ScriptedModel()
-    made = Auxiliary(Settings(), lease=model.lease, model="m")
-    asking = asyncio.create_task(made.ask(Errand.SUMMARY, REQUEST, session_id=SessionId("mine")))
-    await model.asked(1)
-    await made.end(SessionId("another"))
+    made = AuxiliaryClient(Settings(), lease=model.lease, model="m")
+    asking = asyncio.create_task(
+        made.ask(AuxiliaryTask.SUMMARY, REQUEST, session_id=SessionId("mine"))
+    )
+    await model.wait_for_request(1)
+    await made.end_session(SessionId("another"))
     model.say("still here")
     assert (await asking).message.text == "still here"
 
 
 async def blind(world: World) -> None:
     await world.stop()
-    model = msgspec.structs.replace(world.settings.model, sight=Sight.NO)
+    model = msgspec.structs.replace(world.settings.model, vision=VisionMode.NO)
     world.settings = msgspec.structs.replace(
         with_auxiliary(world.settings, titles=False), model=model
     )
@@ -238,7 +240,7 @@ async def test_a_picture_is_described_once_for_a_model_that_cannot_see(world: Wo
 
 async def test_a_picture_nobody_could_look_at_is_said_to_be_one(world: World) -> None:
     await blind(world)
-    helper_of(world).say(ModelFailed("no", fault=Fault.BAD_REQUEST))
+    helper_of(world).say(ModelFailed("no", fault=ModelFault.BAD_REQUEST))
     world.model.say("I cannot see it")
     await world.end_of(await world.accept("what is this?", images=(PICTURE,)))
     (_, note, *_) = await world.transcript(await world.only_session())

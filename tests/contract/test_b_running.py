@@ -50,7 +50,7 @@ async def test_everything_of_a_turn_goes_with_it(world: World, until: Any) -> No
     await until(lambda: len(world.gateway.lanes) == 0)
     assert (lane.turn, lane.in_flight, turn.closed) == (None, 0, True)
     assert not agent.interrupt("nothing runs"), "the agent is lent to nobody"
-    assert world.gateway.house.cache.next_sweep() is not None, "and is not busy"
+    assert world.gateway.services.cache.next_sweep() is not None, "and is not busy"
 
 
 async def test_releasing_is_idempotent_and_leaves_others_alone(world: World) -> None:
@@ -58,7 +58,7 @@ async def test_releasing_is_idempotent_and_leaves_others_alone(world: World) -> 
     world.model.say("1", "2")
     one = await world.end_of(await world.accept("hi"))
     two = await world.end_of(await world.accept("hi", chat="other"))
-    cache, closing = world.gateway.house.cache, world.gateway.closing
+    cache, closing = world.gateway.services.cache, world.gateway.closing
     agent = cache._entries[one.session_id].agent
     for session_id in (SessionId(""), SessionId("s_nobody"), one.session_id, one.session_id):
         cache.drop(session_id)
@@ -76,7 +76,7 @@ async def test_many_may_release_at_once(world: World) -> None:
     sessions = [(await world.end_of(one)).session_id for one in asked]
     gone, left = sessions[:3], sessions[3:]
     await asyncio.gather(*(world.gateway.closing.close(s) for s in gone * 20))
-    cache = world.gateway.house.cache
+    cache = world.gateway.services.cache
     assert [s in cache for s in gone + left] == [False] * 3 + [True] * 3
 
 
@@ -89,7 +89,7 @@ async def test_what_outlives_a_turn_is_not_dropped_with_it(world: World, until: 
     await world.model.asked(1)
     await world.end_of(await world.accept("/stop"))
     await until(lambda: len(world.gateway.lanes) == 0)
-    world.gateway.house.cache.clear()
+    world.gateway.services.cache.clear()
     await world.stop()
     await world.start()
     session_id = await world.only_session()

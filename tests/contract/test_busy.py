@@ -14,7 +14,7 @@ from holdfast.core.config.settings import GatewaySettings
 from holdfast.core.messages.inbox import BusyMode, Inbound, InboxState
 from holdfast.core.messages.message import UserMessage
 from holdfast.core.messages.source import ChatType, Source
-from holdfast.core.turns.tool import Replay
+from holdfast.core.turns.tool import ReplayClass
 from holdfast.testing.simulated.service import ChatService
 
 World = Any
@@ -74,7 +74,7 @@ async def test_an_interrupt_by_somebody_else_waits_its_turn(world: World) -> Non
 async def test_a_steer_by_somebody_else_waits_its_turn(world: World, call: Any) -> None:
     """G4: only messages of one route and one person merge."""
     await with_mode(world, BusyMode.STEER)
-    lever = world.levers[Replay.SAFE]
+    lever = world.levers[ReplayClass.SAFE]
     lever.go.clear()
     thread = {"chat_type": ChatType.THREAD, "thread": "t1"}
     world.model.say([call("safe")], "for Ann", "for Bob")
@@ -83,7 +83,7 @@ async def test_a_steer_by_somebody_else_waits_its_turn(world: World, call: Any) 
     world.say("Bob's question", user="bob", **thread)
     await asyncio.wait_for(_queued(only_lane(world), 1), 30)
     lever.go.set()
-    assert await world.texts(2) == ["for Ann", "for Bob"]
+    assert await world.part_texts(2) == ["for Ann", "for Bob"]
 
 
 async def test_who_interrupts_is_told_once_in_thirty_seconds(chat: World) -> None:
@@ -94,12 +94,12 @@ async def test_who_interrupts_is_told_once_in_thirty_seconds(chat: World) -> Non
     await chat.model.asked(2)
     chat.say("three")
     await chat.model.asked(3)
-    assert await chat.texts(1) == ["I stopped what I was doing and turn to this."]
+    assert await chat.part_texts(1) == ["I stopped what I was doing and turn to this."]
     chat.clock.at += 30
     chat.say("four")
     await chat.model.asked(4)
     chat.model.say("done")
-    texts = await chat.texts(3)
+    texts = await chat.part_texts(3)
     assert texts == [texts[0], texts[0], "done"]
     assert await chat.ledger() == {"answered": 1, "merged": 3}
 
@@ -114,7 +114,7 @@ async def test_the_thirty_seconds_outlive_the_turn(chat: World, until: Any) -> N
         chat.model.say("done")
         await chat.sent(2 if number == 1 else 3)
         await until(lambda: len(chat.gateway.lanes) == 0)
-    assert [t for t in await chat.texts(3) if t != "done"] == [
+    assert [t for t in await chat.part_texts(3) if t != "done"] == [
         "I stopped what I was doing and turn to this."
     ]
 
@@ -124,10 +124,10 @@ async def test_who_is_queued_is_told_so(chat: World) -> None:
     chat.say("one")
     await chat.model.asked(1)
     chat.say("two")
-    (told,) = await chat.texts(1)
+    (told,) = await chat.part_texts(1)
     assert told.startswith("I am still busy.")
     chat.model.say("1", "2")
-    assert (await chat.texts(3))[1:] == ["1", "2"]
+    assert (await chat.part_texts(3))[1:] == ["1", "2"]
 
 
 async def test_who_must_wait_for_somebody_else_is_told_so(chat: World) -> None:
@@ -135,15 +135,15 @@ async def test_who_must_wait_for_somebody_else_is_told_so(chat: World) -> None:
     chat.say("one", user="ann", **thread)
     await chat.model.asked(1)
     chat.say("two", user="bob", **thread)
-    assert await chat.texts(1) == ["I am answering somebody else. You are next in line."]
+    assert await chat.part_texts(1) == ["I am answering somebody else. You are next in line."]
     chat.model.say("1", "2")
-    await chat.texts(3)
+    await chat.part_texts(3)
 
 
 async def test_a_steer_is_acknowledged_only_when_the_model_has_it(chat: World, call: Any) -> None:
     """As such only when it is in a request; until then nobody says so."""
     await with_mode(chat, BusyMode.STEER)
-    lever = chat.levers[Replay.SAFE]
+    lever = chat.levers[ReplayClass.SAFE]
     lever.go.clear()
     chat.model.say([call("safe")])
     chat.say("paint it")
@@ -154,9 +154,9 @@ async def test_a_steer_is_acknowledged_only_when_the_model_has_it(chat: World, c
     lever.go.set()
     request = await chat.model.asked(2)
     assert request.messages[-1] == UserMessage(text="in green")
-    assert await chat.texts(1) == ["Noted: I am taking this into account."]
+    assert await chat.part_texts(1) == ["Noted: I am taking this into account."]
     chat.model.say("green it is")
-    assert (await chat.texts(2))[1] == "green it is"
+    assert (await chat.part_texts(2))[1] == "green it is"
 
 
 async def _has_steer(lane: Any) -> None:
@@ -172,7 +172,7 @@ async def test_a_steer_that_came_too_late_is_never_called_one(chat: World) -> No
     chat.say("two")
     await asyncio.wait_for(_has_steer(only_lane(chat)), 30)
     chat.model.say("first", "second")
-    assert await chat.texts(2) == ["first", "second"]
+    assert await chat.part_texts(2) == ["first", "second"]
 
 
 async def test_the_page_and_the_api_are_told_nothing_by_message(chat: World) -> None:
@@ -193,7 +193,7 @@ async def test_a_notice_is_not_sent_late(chat: World) -> None:
     chat.say("two", user="bob", **thread)
     (sent,) = await chat.sent(1)
     assert sent.outgoing.thread_id == "t1"
-    rows = [row for row in await chat.store.undelivered() if row.expires_at is not None]
+    rows = [row for row in await chat.store.undelivered_rows() if row.expires_at is not None]
     assert all(row.expires_at == chat.clock.at + 60 for row in rows)
     chat.model.say("1", "2")
     await chat.sent(3)
@@ -207,7 +207,7 @@ async def test_an_album_is_one_turn(chat: World) -> None:
         chat.say(f"picture {number}", group="album1", **thread)
         await asyncio.wait_for(_put_together(chat, number + 1), 30)
     chat.say("Bob's question", user="bob", **thread)  # which is no part of it
-    said = [text for text in await chat.texts(2) if "next in line" not in text]
+    said = [text for text in await chat.part_texts(2) if "next in line" not in text]
     assert said[0] == "nice pictures"
     request = chat.model.requests[0]
     assert [m.text for m in request.messages] == ["picture 0", "picture 1", "picture 2"]
@@ -229,7 +229,7 @@ async def test_a_paste_that_the_client_split_is_one_turn(chat: World) -> None:
     chat.say("x" * 98)
     await asyncio.wait_for(_put_together(chat, 1), 30)
     chat.say("and its end")
-    assert await chat.texts(1) == ["a long text"]
+    assert await chat.part_texts(1) == ["a long text"]
     assert len(chat.model.requests) == 1
 
 
@@ -242,7 +242,11 @@ async def test_an_album_queued_behind_a_turn_is_one_turn(chat: World) -> None:
     chat.say("and this")
     await asyncio.wait_for(_queued(only_lane(chat), 3), 30)
     chat.model.say("worked", "pictures", "this")
-    assert [t for t in await chat.texts(4) if "busy" not in t] == ["worked", "pictures", "this"]
+    assert [t for t in await chat.part_texts(4) if "busy" not in t] == [
+        "worked",
+        "pictures",
+        "this",
+    ]
 
 
 async def _queued(lane: Any, number: int) -> None:
@@ -287,7 +291,7 @@ async def test_a_message_interrupts_nothing_while_the_history_is_summed_up(world
     world.say("two")
     await asyncio.wait_for(_queued(only_lane(world), 1), 30)
     world.model.say("1", "2")
-    assert await world.texts(2) == ["1", "2"]
+    assert await world.part_texts(2) == ["1", "2"]
     assert await world.ledger() == {"answered": 2}
 
 
@@ -374,7 +378,7 @@ async def test_what_was_queued_by_command_is_answered_after_a_crash(world: World
 
 
 async def test_steer_adds_to_what_runs(world: World, call: Any) -> None:
-    lever = world.levers[Replay.SAFE]
+    lever = world.levers[ReplayClass.SAFE]
     lever.go.clear()
     world.model.say([call("safe")], "done, in green")
     first = await world.accept("paint it")

@@ -17,9 +17,15 @@ from holdfast.core.ids import PrincipalId
 from holdfast.core.messages.inbox import BusyMode, Inbound
 from holdfast.core.messages.outbox import Address
 from holdfast.core.messages.source import ChatType, Source, build_session_key
-from holdfast.core.ports.signs import SEEN
-from holdfast.core.turns.tool import Replay
-from holdfast.testing.simulated.events import Faults, Ledger, React, ReactAttempt, Verdict
+from holdfast.core.ports.signs import WAITING_REACTION
+from holdfast.core.turns.tool import ReplayClass
+from holdfast.testing.simulated.events import (
+    Faults,
+    Ledger,
+    ReactAttempt,
+    ReactRequest,
+    VendorVerdict,
+)
 from holdfast.testing.simulated.in_process import SimulatedPlatform
 from holdfast.testing.simulated.service import ChatService
 
@@ -52,7 +58,7 @@ async def until_shows(world: World, fact: Callable[[Ledger], object]) -> Ledger:
 async def marked(world: World, *messages: str) -> None:
     """Until exactly these bear a sign."""
     await until_shows(
-        world, lambda ledger: [s.message_id for s in ledger.said if s.signs] == list(messages)
+        world, lambda ledger: [s.message_id for s in ledger.said if s.reactions] == list(messages)
     )
 
 
@@ -84,20 +90,25 @@ async def test_what_waits_is_marked_until_its_turn_begins(chat: World) -> None:
     await chat.model.asked(1)
     second, third = chat.say("two"), chat.say("three")
     await marked(chat, second, third)
-    assert await chat.store.undelivered() == []
+    assert await chat.store.undelivered_rows() == []
     chat.model.say("1")
     await chat.model.asked(2)
     await marked(chat, third)
     chat.model.say("2", "3")
-    assert await chat.texts(3) == ["1", "2", "3"]
+    assert await chat.part_texts(3) == ["1", "2", "3"]
     await marked(chat)
-    assert tried(chat) == [(second, SEEN), (third, SEEN), (second, None), (third, None)]
+    assert tried(chat) == [
+        (second, WAITING_REACTION),
+        (third, WAITING_REACTION),
+        (second, None),
+        (third, None),
+    ]
 
 
 async def test_a_steer_is_marked_until_the_turn_has_it(chat: World, call: Any) -> None:
     await chat.stop()
     await in_mode(chat, BusyMode.STEER, reactions=True)
-    lever = chat.levers[Replay.SAFE]
+    lever = chat.levers[ReplayClass.SAFE]
     lever.go.clear()
     chat.model.say([call("safe")])
     chat.say("paint it")
@@ -108,7 +119,7 @@ async def test_a_steer_is_marked_until_the_turn_has_it(chat: World, call: Any) -
     await chat.model.asked(2)
     await marked(chat)
     chat.model.say("green it is")
-    assert await chat.texts(1) == ["green it is"]
+    assert await chat.part_texts(1) == ["green it is"]
 
 
 async def test_who_interrupts_waits_for_nothing_and_is_not_marked(chat: World) -> None:
@@ -119,7 +130,7 @@ async def test_who_interrupts_waits_for_nothing_and_is_not_marked(chat: World) -
     chat.say("two")
     await chat.model.asked(2)
     chat.model.say("done")
-    assert await chat.texts(1) == ["done"]
+    assert await chat.part_texts(1) == ["done"]
     assert tried(chat) == []
 
 
@@ -134,7 +145,7 @@ async def test_what_is_dropped_while_it_waits_bears_no_sign_any_more(
     chat.say(command)
     await chat.sent(1)
     await marked(chat)
-    assert tried(chat) == [(second, SEEN), (second, None)]
+    assert tried(chat) == [(second, WAITING_REACTION), (second, None)]
 
 
 async def test_the_words_are_said_as_ever(chat: World) -> None:
@@ -143,7 +154,7 @@ async def test_the_words_are_said_as_ever(chat: World) -> None:
     chat.say("one")
     await chat.model.asked(1)
     second = chat.say("two")
-    (told,) = await chat.texts(1)
+    (told,) = await chat.part_texts(1)
     assert told.startswith("I am still busy.")
     await marked(chat, second)
     chat.model.say("1", "2")
@@ -177,7 +188,7 @@ async def test_where_nothing_is_declared_nobody_is_asked(chat: World) -> None:
     chat.say("two")
     await queued(chat, 1)
     chat.model.say("1", "2")
-    assert await chat.texts(2) == ["1", "2"]
+    assert await chat.part_texts(2) == ["1", "2"]
     assert tried(chat) == []
 
 
@@ -187,14 +198,14 @@ async def test_a_sign_that_is_refused_is_not_tried_again_and_holds_no_other_up(c
     chat.service.set_faults(Faults(rejected_reactions=1))
     second = chat.say("two")
     ledger = await until_shows(chat, lambda ledger: ledger.reactions)
-    failed = ReactAttempt(message_id=second, sign=SEEN, verdict=Verdict.REFUSED)
+    failed = ReactAttempt(message_id=second, emoji=WAITING_REACTION, verdict=VendorVerdict.REFUSED)
     assert ledger.reactions == (failed,)
     third = chat.say("three")
     await marked(chat, third)
     chat.model.say("1", "2", "3")
-    assert await chat.texts(3) == ["1", "2", "3"]
+    assert await chat.part_texts(3) == ["1", "2", "3"]
     await marked(chat)
-    assert tried(chat) == [(second, SEEN), (third, SEEN), (third, None)]
+    assert tried(chat) == [(second, WAITING_REACTION), (third, WAITING_REACTION), (third, None)]
 
 
 async def test_flood_control_of_signs_is_obeyed_by_signs_and_holds_no_reply_up(chat: World) -> None:
@@ -204,13 +215,13 @@ async def test_flood_control_of_signs_is_obeyed_by_signs_and_holds_no_reply_up(c
     chat.service.set_faults(Faults(floods=1, retry_after=600.0))
     second = chat.say("two")
     ledger = await until_shows(chat, lambda ledger: ledger.reactions)
-    failed = ReactAttempt(message_id=second, sign=SEEN, verdict=Verdict.FLOOD)
+    failed = ReactAttempt(message_id=second, emoji=WAITING_REACTION, verdict=VendorVerdict.FLOOD)
     assert ledger.reactions == (failed,)
     chat.say("three")
     await queued(chat, 2)
     chat.model.say("1", "2", "3")
-    assert await chat.texts(3) == ["1", "2", "3"]
-    assert tried(chat) == [(second, SEEN)]
+    assert await chat.part_texts(3) == ["1", "2", "3"]
+    assert tried(chat) == [(second, WAITING_REACTION)]
 
 
 async def test_flood_control_of_the_whole_account_holds_signs_too(chat: World) -> None:
@@ -223,8 +234,8 @@ async def test_flood_control_of_the_whole_account_holds_signs_too(chat: World) -
     chat.say("three")
     await queued(chat, 2)
     chat.model.say("1", "2", "3")
-    assert await chat.texts(3) == ["1", "2", "3"]
-    assert tried(chat) == [(second, SEEN)]
+    assert await chat.part_texts(3) == ["1", "2", "3"]
+    assert tried(chat) == [(second, WAITING_REACTION)]
 
 
 class Deaf(SimulatedPlatform):
@@ -233,12 +244,12 @@ class Deaf(SimulatedPlatform):
 
     def __init__(self, service: ChatService, *, error: Exception | None = None) -> None:
         """Without an error it hangs."""
-        super().__init__(service, account="work", longest_pause=0.02)
+        super().__init__(service, account="work", longest_delay=0.02)
         self.asked: list[str | None] = []
         self._error = error
 
-    async def react(self, address: Address, message_id: str, sign: str | None) -> None:
-        self.asked.append(sign)
+    async def react(self, address: Address, message_id: str, emoji: str | None) -> None:
+        self.asked.append(emoji)
         if self._error is None:
             await asyncio.Event().wait()
         else:
@@ -256,14 +267,14 @@ async def test_a_door_that_fails_at_signs_answers_all_the_same(
     two.more_doors = [door]
     await in_mode(two, BusyMode.QUEUE)
     two.say_at_work("one")
-    await two.model.asked(1)
+    await two.model.wait_for_request(1)
     two.say_at_work("two")
     await queued(two, 1)
     two.model.say("1", "2")
     assert await two.sent_at_work(2) == ["1", "2"]
     await until_asked(door, 2)
     await two.stop()
-    assert door.asked == [SEEN, None]
+    assert door.asked == [WAITING_REACTION, None]
 
 
 async def until_asked(door: "Deaf | Pressed", number: int) -> None:
@@ -276,15 +287,15 @@ class Pressed(SimulatedPlatform):
     """A door whose vendor wants to wait before the first sign is taken back."""
 
     def __init__(self, service: ChatService) -> None:
-        super().__init__(service, account="work", longest_pause=0.02)
+        super().__init__(service, account="work", longest_delay=0.02)
         self.asked: list[tuple[str, str | None]] = []
 
-    async def react(self, address: Address, message_id: str, sign: str | None) -> None:
-        first = sign is None and (message_id, None) not in self.asked
-        self.asked.append((message_id, sign))
+    async def react(self, address: Address, message_id: str, emoji: str | None) -> None:
+        first = emoji is None and (message_id, None) not in self.asked
+        self.asked.append((message_id, emoji))
         if first:
             raise Throttled("slow down", retry_after=0.1)
-        await super().react(address, message_id, sign)
+        await super().react(address, message_id, emoji)
 
 
 async def test_a_sign_that_is_to_wait_before_it_is_taken_back_does_not_stay(tmp_path: Path) -> None:
@@ -295,14 +306,14 @@ async def test_a_sign_that_is_to_wait_before_it_is_taken_back_does_not_stay(tmp_
     two.more_doors = [door]
     await in_mode(two, BusyMode.QUEUE)
     two.say_at_work("one")
-    await two.model.asked(1)
+    await two.model.wait_for_request(1)
     two.say_at_work("two")
     await until_asked(door, 1)
     two.model.say("1", "2")
     await until_asked(door, 3)
-    assert [sign for _, sign in door.asked] == [SEEN, None, None]
+    assert [sign for _, sign in door.asked] == [WAITING_REACTION, None, None]
     await two.stop()
-    assert not any(said.signs for said in two.work.ledger().said)
+    assert not any(said.reactions for said in two.work.ledger().said)
 
 
 async def test_a_door_that_does_not_answer_is_asked_for_one_sign_alone(tmp_path: Path) -> None:
@@ -313,21 +324,23 @@ async def test_a_door_that_does_not_answer_is_asked_for_one_sign_alone(tmp_path:
     two.more_doors = [door]
     await in_mode(two, BusyMode.QUEUE)
     two.say_at_work("one")
-    await two.model.asked(1)
+    await two.model.wait_for_request(1)
     for number in range(5):
         two.say_at_work(f"more {number}")
     await queued(two, 5)
     async with asyncio.timeout(30):
-        while not two.gateway.house.signs._peace:  # it was waited for, and for long enough
+        while (
+            not two.gateway.services.reactions._cool_down_until
+        ):  # it was waited for, and for long enough
             await asyncio.sleep(0.05)
     await asyncio.sleep(0.1)
-    assert door.asked == [SEEN]
+    assert door.asked == [WAITING_REACTION]
     answers = [str(number) for number in range(6)]
     two.model.say(*answers)
     assert await two.sent_at_work(6) == answers
     await until_asked(door, 2)
     await two.stop()
-    assert door.asked == [SEEN, None]
+    assert door.asked == [WAITING_REACTION, None]
 
 
 async def test_a_sign_that_a_crash_left_is_taken_back_by_the_next_life(chat: World) -> None:
@@ -340,7 +353,7 @@ async def test_a_sign_that_a_crash_left_is_taken_back_by_the_next_life(chat: Wor
     await chat.die()
     chat.model.say("1", "2")
     await chat.start()
-    assert await chat.texts(2) == ["1", "2"]
+    assert await chat.part_texts(2) == ["1", "2"]
     await marked(chat)
     assert tried(chat)[-1] == (second, None)
 
@@ -350,7 +363,7 @@ async def test_a_sign_is_taken_back_also_where_no_turn_is_left_to_wait_for(chat:
     chat.model.say("1")
     first = chat.say("one")
     await chat.sent(1)
-    chat.service.react(React(message_id=first, sign=SEEN))
+    chat.service.react(ReactRequest(message_id=first, emoji=WAITING_REACTION))
     source = Source(platform="simulated", chat_id="home", user_id="ann", chat_type=ChatType.DM)
     late = Inbound(source=source, event_id="late", message_id=first, text="two")
     route, principal = build_session_key(source), PrincipalId("simulated:ann")
@@ -361,9 +374,9 @@ async def test_a_sign_is_taken_back_also_where_no_turn_is_left_to_wait_for(chat:
     await chat.die()
     chat.model.say("2")
     await chat.start()
-    assert await chat.texts(2) == ["1", "2"]
+    assert await chat.part_texts(2) == ["1", "2"]
     await marked(chat)
-    assert tried(chat) == [(first, SEEN), (first, None)]
+    assert tried(chat) == [(first, WAITING_REACTION), (first, None)]
 
 
 async def test_a_sign_that_a_crash_left_is_taken_back_from_what_is_dropped_in_the_next_life(
@@ -382,7 +395,7 @@ async def test_a_sign_that_a_crash_left_is_taken_back_from_what_is_dropped_in_th
     await chat.sent(1)  # the question
     await chat.die()
     await chat.start()
-    assert tried(chat) == [(second, SEEN)]
+    assert tried(chat) == [(second, WAITING_REACTION)]
     chat.say("/stop")
     await marked(chat)
     assert tried(chat)[-1] == (second, None)

@@ -12,11 +12,11 @@ from tests.contract.stops import begun, leave, only, order_to, windows, with_win
 
 from holdfast.core.ports.capabilities import Capabilities
 from holdfast.core.turns.stop import StopKind
-from holdfast.core.turns.tool import Replay
+from holdfast.core.turns.tool import ReplayClass
 from holdfast.gateway.gateway import Gateway
 from holdfast.gateway.lifecycle.phases import Phase, run_phases
-from holdfast.gateway.lifecycle.stop import DRAIN, Stop
-from holdfast.gateway.lifespan import Running
+from holdfast.gateway.lifecycle.stop import DRAIN, GatewayStop
+from holdfast.gateway.lifespan import RunningGateway
 
 NAMES = [
     "close intake",
@@ -80,12 +80,12 @@ async def hasty(tmp_path: Path) -> AsyncIterator[World]:
 
 async def in_the_middle_of_everything(world: World, call: Call) -> None:
     """A turn that the model works on, one in a command, and a message that waits."""
-    world.levers[Replay.ATTACH].go.clear()
+    world.levers[ReplayClass.ATTACH].go.clear()
     world.model.say([call("attach")])
     world.say("run it", chat="commands")
-    await world.levers[Replay.ATTACH].was_pulled(1)
+    await world.levers[ReplayClass.ATTACH].was_pulled(1)
     world.say("think", chat="thoughts")
-    await world.model.asked(2)
+    await world.model.wait_for_request(2)
     world.say("/queue and then", chat="thoughts")
     await begun(world, 2)
     async with asyncio.timeout(30):
@@ -116,7 +116,7 @@ async def test_a_broken_phase_skips_no_other_and_loses_nothing(
     await run_phases(phases, progress=told.append)
     assert told == NAMES
     await world.die()
-    lever = world.levers[Replay.ATTACH]
+    lever = world.levers[ReplayClass.ATTACH]
     lever.known = {lever.pulled[0]: "it ran"}
     lever.go.set()
     world.model.say("one", "two", "three")
@@ -184,14 +184,14 @@ class Doorway:
 async def test_a_stop_in_the_middle_of_a_start_ends_what_was_begun(world: World) -> None:
     """C1: at any point of start-up; parts that were never entered are passed over."""
     await world.accept("work")
-    await world.model.asked(1)
+    await world.model.wait_for_request(1)
     await begun(world)
     await world.stop()
     doorway = Doorway()
     world.more_doors = [doorway]
     starting = asyncio.create_task(world.start())
     await doorway.reached.wait()
-    await world.model.asked(2)  # the turn that was cut has gone on meanwhile
+    await world.model.wait_for_request(2)  # the turn that was cut has gone on meanwhile
     await world.running.stop()
     with pytest.raises(asyncio.CancelledError):
         await starting
@@ -212,24 +212,24 @@ async def settled_once(world: World) -> None:
 async def test_a_start_that_does_not_let_go_keeps_nobody_from_leaving(world: World) -> None:
     """C1, C5: the rest of the phase is done all the same, and memory hears of who is mid-turn."""
     world.say("work")
-    await world.model.asked(1)
-    stop = Stop(
+    await world.model.wait_for_request(1)
+    stop = GatewayStop(
         order_to(world, StopKind.STOP),
         world.gateway,
         hurried=asyncio.Event(),
-        give_up_start=hangs,
+        cancel_start=hangs,
         stopped=asyncio.Event(),
     )
     first = replace(stop.phases()[0], seconds=0.05)
     assert first.name == "close intake"
     await run_phases([first], progress=world.states.append)
-    assert world.gateway.house.children._leaving
+    assert world.gateway.services.subagents._detached
     assert stop._mid_turn == {lane.session_id for lane in world.gateway.lanes} != set()
 
 
 async def test_a_gateway_that_was_never_started_can_be_stopped(world: World) -> None:
     """C1: nothing was entered, and nothing hangs."""
-    fresh = Running(Gateway(world.gateway.parts))
+    fresh = RunningGateway(Gateway(world.gateway.dependencies))
     async with asyncio.timeout(20):
         await fresh.stop()
 
@@ -264,7 +264,7 @@ def marks_of(states: list[str]) -> list[str]:
 async def test_tools_die_before_the_platforms_where_turns_were_interrupted(watched: World) -> None:
     """C4: a supervisor's kill timer never finds children alive; a last sweep runs at the end."""
     await watched.accept("work")
-    await watched.model.asked(1)
+    await watched.model.wait_for_request(1)
     await leave(watched, StopKind.STOP)
     assert marks_of(watched.states) == ["ended", "disconnect platforms", "ended"]
     watched.model.say("done")
@@ -281,17 +281,17 @@ async def test_on_the_graceful_path_only_the_last_sweep_runs(watched: World) -> 
 @pytest.mark.parametrize("kind", [StopKind.RESTART, StopKind.REPLACE])
 async def test_a_restart_lets_the_runners_go(watched: World, call: Call, kind: StopKind) -> None:
     """C4, J2: with what runs in them, before any turn is cancelled, for the successor."""
-    watched.levers[Replay.NEVER].go.clear()
+    watched.levers[ReplayClass.NEVER].go.clear()
     watched.model.say([call("never")])
     await watched.accept("work")
-    await watched.levers[Replay.NEVER].was_pulled(1)
-    cancelled = watched.levers[Replay.NEVER].cancelled
+    await watched.levers[ReplayClass.NEVER].was_pulled(1)
+    cancelled = watched.levers[ReplayClass.NEVER].cancelled
     await leave(watched, kind, now=True)
     assert "ended" not in watched.states
     assert watched.states.index("let go") < watched.states.index("kill tools")
     assert len(cancelled) == 1
-    watched.levers[Replay.NEVER].go.set()
+    watched.levers[ReplayClass.NEVER].go.set()
     await watched.start()
-    await watched.model.asked(2)
-    assert (await only(watched)).cuts == 1
+    await watched.model.wait_for_request(2)
+    assert (await only(watched)).interruptions == 1
     watched.model.say("done")

@@ -6,27 +6,27 @@ from typing import Any
 
 from holdfast.config import load
 from holdfast.core.secret import Secret
-from holdfast.core.turns.stop import AskedBy, StopKind, StopOrder
+from holdfast.core.turns.stop import StopKind, StopOrder, StopRequester
 from holdfast.gateway.lifecycle.phases import Phase, run_phases
-from holdfast.gateway.lifecycle.process_history import Lives
-from holdfast.gateway.live.counters import Tally
+from holdfast.gateway.lifecycle.process_history import ProcessHistory
+from holdfast.gateway.live.counters import Counters
 from holdfast.gateway.redaction import Redaction
-from holdfast.server.auth.login import Login
-from holdfast.server.auth.viewers import Viewers
+from holdfast.server.auth.login import BrowserLogin
+from holdfast.server.auth.viewers import ViewerTokens
 from holdfast.server.listener import HttpListener
 from holdfast.server.metrics import Metrics
-from holdfast.server.status.gateway_status import Facts
+from holdfast.server.status.gateway_status import GatewayStatus
 from holdfast.server.status.status_thread import StatusThread
-from holdfast.service.footing import Begun, Footing
-from holdfast.service.ground import Ground
-from holdfast.service.heritage import Heritage
+from holdfast.service.footing import ProcessContext, StartedParts
+from holdfast.service.ground import LaunchOptions
+from holdfast.service.heritage import Handover
 from holdfast.service.intent import IntentFile
-from holdfast.service.signals import Signals
-from holdfast.service.stop import Stop
-from holdfast.service.supervisors.notify import Notifier
+from holdfast.service.signals import SignalHandlers
+from holdfast.service.stop import ProcessStop
+from holdfast.service.supervisors.notify import SdNotifier
 from holdfast.service.watchdog import Watchdog
 from holdfast.system.clock import SystemClock
-from holdfast.system.ids import Ids
+from holdfast.system.ids import IdGenerator
 from holdfast.system.lock import HomeLock
 from holdfast.system.paths import Paths
 from holdfast.system.recent_log import RecentLog
@@ -49,42 +49,44 @@ async def test_all_phases_but_the_drain_take_at_most_25_seconds(
     assert sum(phase.seconds for phase in bounded) <= 25
 
 
-def stop_of(world: World, home: Path, starting: asyncio.Task[Any]) -> Stop:
+def stop_of(world: World, home: Path, starting: asyncio.Task[Any]) -> ProcessStop:
     clock, paths, config = SystemClock(), Paths(home), load(home, {})
-    footing = Footing(
-        ground=Ground(lock=HomeLock(home)),
-        status=StatusThread(paths, clock=clock),
-        signals=Signals(),
+    footing = ProcessContext(
+        launch=LaunchOptions(lock=HomeLock(home)),
+        status_thread=StatusThread(paths, clock=clock),
+        signals=SignalHandlers(),
         watchdog=Watchdog(flush=lambda _: True),
         intent=IntentFile(paths.intent, now=clock.now),
-        before=None,
+        previous_intent=None,
         token=Secret("t"),
         redact=Redaction([]),
-        log=RecentLog(str),
+        recent_log=RecentLog(str),
     )
-    facts = Facts(clock=clock, order=lambda: None)
+    facts = GatewayStatus(clock=clock, stop_order=lambda: None)
     listener = HttpListener(
         config.settings.gateway,
         routes=(),
         metrics=Metrics(
             world.store,
-            fresh=facts.fresh,
-            document=footing.status.outside.document,
-            totals=Tally().totals,
+            fresh_snapshot=facts.fresh_snapshot,
+            status_report=footing.status_thread.reporter.report,
+            totals=Counters().totals,
             prices=dict,
         ),
-        login=Login(Secret("t"), viewers=Viewers(paths.viewers, clock=clock), clock=clock),
+        login=BrowserLogin(
+            Secret("t"), viewers=ViewerTokens(paths.viewers, clock=clock), clock=clock
+        ),
         ready=lambda: True,
         port_chosen=False,
     )
-    return Stop(
-        order=StopOrder(kind=StopKind.RESTART, by=AskedBy.CLI, at=0.0),
+    return ProcessStop(
+        order=StopOrder(kind=StopKind.RESTART, by=StopRequester.CLI, at=0.0),
         hurried=asyncio.Event(),
-        footing=footing,
-        begun=Begun(store=world.store, running=world.running, listener=listener),
-        lives=Lives(clock=clock, new_id=Ids(clock=clock)),
-        heritage=Heritage(config, notifier=Notifier({})),
-        starting=starting,
+        context=footing,
+        started=StartedParts(store=world.store, running=world.running, listener=listener),
+        history=ProcessHistory(clock=clock, new_id=IdGenerator(clock=clock)),
+        handover=Handover(config, notifier=SdNotifier({})),
+        start_task=starting,
         failed=False,
     )
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.core.errors import IllegalMove
-from holdfast.core.turns.turn import MOVES, LaneState, move
+from holdfast.core.errors import InvalidTransition
+from holdfast.core.turns.turn import LANE_TRANSITIONS, LaneState, lane_transition
 from holdfast.gateway.lifecycle.phases import Phase, run_phases
 from holdfast.testing.simulated.events import Faults
 
@@ -78,7 +78,7 @@ async def test_a_stop_leaves_nothing_of_any_account_behind(world: World) -> None
     assert world.running.stopped.is_set()
     assert _left_running() == []
     assert (len(world.gateway.lanes), world.gateway.lanes._routes) == (0, {})
-    assert len(world.gateway.house.cache) == 0
+    assert len(world.gateway.services.cache) == 0
     await world.start()
 
 
@@ -95,7 +95,7 @@ async def test_a_reconnect_of_an_account_cancels_no_turn(world: World) -> None:
             await asyncio.sleep(0.005)
     assert (turn.interrupted, turn.answer) == ("", "worked")
     world.service.set_faults(Faults())
-    assert await world.texts(1) == ["worked"]
+    assert await world.part_texts(1) == ["worked"]
 
 
 async def test_a_watcher_is_let_go_by_a_stop(world: World) -> None:
@@ -111,6 +111,6 @@ async def test_a_watcher_is_let_go_by_a_stop(world: World) -> None:
 
 @pytest.mark.parametrize("state", list(LaneState))
 def test_every_move_not_in_the_table_is_refused(state: LaneState) -> None:
-    for to in set(LaneState) - MOVES[state]:
-        with pytest.raises(IllegalMove):
-            move(state, to)
+    for to in set(LaneState) - LANE_TRANSITIONS[state]:
+        with pytest.raises(InvalidTransition):
+            lane_transition(state, to)

@@ -10,27 +10,27 @@ import msgspec
 import pytest
 from tests.contract.conftest import Call, Lever, Until, World
 
-from holdfast.agent.delegate_tool import Delegate
+from holdfast.agent.delegate_tool import DelegateTool
 from holdfast.core.config.settings import DelegateSettings
-from holdfast.core.errors import Refused
+from holdfast.core.errors import SendRejected
 from holdfast.core.ids import DeliveryId, SessionId
 from holdfast.core.messages.inbox import InboxState
 from holdfast.core.messages.message import (
     AssistantMessage,
     NoteMessage,
-    Outcome,
     ToolMessage,
+    ToolOutcome,
     UserMessage,
 )
 from holdfast.core.messages.outbox import Address, Outbound
-from holdfast.core.people.judgement import Judgement, Level
+from holdfast.core.people.judgement import CommandRisk, CommandVerdict
 from holdfast.core.turns.model import ModelFailed, ModelRequest
-from holdfast.core.turns.subagent import ChildKind
-from holdfast.core.turns.tool import Arguments, Replay
+from holdfast.core.turns.subagent import SubagentKind
+from holdfast.core.turns.tool import Arguments, ReplayClass
 from holdfast.core.turns.turn import LaneState, TurnState
-from holdfast.gateway.accounts.inner_door import InnerDoor
+from holdfast.gateway.accounts.inner_door import SubagentPlatform
 from holdfast.gateway.sessions import leaving
-from holdfast.testing.scripted_model import USAGE, Line, ScriptedModel
+from holdfast.testing.scripted_model import USAGE, ScriptedModel, ScriptLine
 
 
 class Cast(ScriptedModel):
@@ -44,10 +44,10 @@ class Cast(ScriptedModel):
     def part(self, word: str) -> ScriptedModel:
         return self._parts.setdefault(word, ScriptedModel())
 
-    async def answer(self, request: ModelRequest) -> Line:
+    async def next_line(self, request: ModelRequest) -> ScriptLine:
         asked = next((m.text for m in request.messages if isinstance(m, UserMessage)), "")
         word = next((word for word in self._parts if word in asked), "")
-        return await (self._parts[word].answer(request) if word else super().answer(request))
+        return await (self._parts[word].next_line(request) if word else super().next_line(request))
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
 def configure(world: World, **delegate: Any) -> None:
     settings = DelegateSettings(**delegate)
     world.settings = msgspec.structs.replace(world.settings, delegate=settings)
-    world.more_tools = [Delegate(settings)]
+    world.more_tools = [DelegateTool(settings)]
 
 
 async def again(world: World, **delegate: Any) -> None:
@@ -106,7 +106,7 @@ async def test_the_replies_of_children_are_the_result_of_the_call(world: World, 
     assert end.session_id is not None
     [result] = await results(world, end.session_id)
     assert result.text == "[1] count apples\nseven apples\n\n[2] count pears\nno pears"
-    assert result.outcome is Outcome.OK
+    assert result.outcome is ToolOutcome.OK
 
 
 async def test_a_child_has_turn_and_steps_of_its_own_and_its_use_counts_for_its_parent(
@@ -117,7 +117,7 @@ async def test_a_child_has_turn_and_steps_of_its_own_and_its_use_counts_for_its_
     part(world, "begin").say([call("delegate", tasks("look"))], "done")
     end = await world.end_of(await world.accept("begin"))
     assert end.session_id is not None
-    [child] = await world.store.descendants(end.session_id)
+    [child] = await world.store.subagents_below(end.session_id)
     [record, *_] = await world.store.transcript(child.session_id)
     assert record.turn_id is not None
     assert [step.kind for step in await world.store.steps(record.turn_id)] == [
@@ -125,7 +125,7 @@ async def test_a_child_has_turn_and_steps_of_its_own_and_its_use_counts_for_its_
         "tool",
         "model",
     ]
-    assert await world.store.descendants_usage(end.session_id) == USAGE + USAGE
+    assert await world.store.subagents_usage(end.session_id) == USAGE + USAGE
     assert (child.parent, child.depth) == (end.session_id, 1)
     await gone(world, until)
     session = await world.store.session(child.session_id)
@@ -138,7 +138,7 @@ async def test_children_are_not_among_the_conversations(world: World, call: Call
     part(world, "begin").say([call("delegate", tasks("look"))], "done")
     end = await world.end_of(await world.accept("begin"))
     assert [row.id for row in await world.store.sessions(limit=10)] == [end.session_id]
-    listed = await world.store.sessions(limit=10, children=True)
+    listed = await world.store.sessions(limit=10, include_subagents=True)
     assert len(listed) == 2
 
 
@@ -151,9 +151,9 @@ async def test_twenty_children_work_at_the_same_time(world: World, call: Call) -
     part(world, "begin").say([call("delegate", tasks(*names))], "all done")
     accepted = await world.accept("begin")
     async with asyncio.timeout(10):
-        await asyncio.gather(*(part(world, name).asked(1) for name in names))
+        await asyncio.gather(*(part(world, name).wait_for_request(1) for name in names))
     session_id = await parent_of_all(world)
-    assert world.gateway.house.children.running(session_id) == 20
+    assert world.gateway.services.subagents.awaited_count(session_id) == 20
     for name in names:
         part(world, name).say(f"did {name}")
     end = await world.end_of(accepted)
@@ -169,10 +169,10 @@ async def test_no_more_children_than_allowed_work_at_the_same_time(
     first, second = part(world, "first"), part(world, "second")
     part(world, "begin").say([call("delegate", tasks("first", "second"))], "done")
     accepted = await world.accept("begin")
-    await first.asked(1)
+    await first.wait_for_request(1)
     assert second.requests == []
     first.say("one")
-    await second.asked(1)
+    await second.wait_for_request(1)
     second.say("two")
     assert (await world.end_of(accepted)).text == "done"
 
@@ -204,7 +204,7 @@ async def test_a_child_whose_time_is_over_is_stopped_and_what_it_said_is_told(
     assert end.session_id is not None
     [result] = await results(world, end.session_id)
     assert "its time was over" in result.text
-    assert result.outcome is Outcome.ERROR
+    assert result.outcome is ToolOutcome.ERROR
 
 
 async def test_a_child_has_the_tools_it_was_given_and_never_more_than_its_parent(
@@ -218,7 +218,7 @@ async def test_a_child_has_the_tools_it_was_given_and_never_more_than_its_parent
     end = await world.end_of(await world.accept("begin"))
     assert end.session_id is not None
     refused, result = await results(world, end.session_id)
-    assert refused.outcome is Outcome.ERROR
+    assert refused.outcome is ToolOutcome.ERROR
     assert "cannot get 'terminal'; it can get: test, delegate" in refused.text
     assert result.text == "fine"
     [request] = part(world, "bare").requests
@@ -236,9 +236,9 @@ async def test_the_deepest_children_have_no_children(world: World, call: Call) -
     assert "delegate" in {tool.name for tool in child.tools}
     assert "delegate" not in {tool.name for tool in grandchild.tools}
     assert end.session_id is not None
-    depths = [child.depth for child in await world.store.descendants(end.session_id)]
+    depths = [child.depth for child in await world.store.subagents_below(end.session_id)]
     assert depths == [1, 2]
-    assert await world.store.descendants_usage(end.session_id) == USAGE + USAGE + USAGE
+    assert await world.store.subagents_usage(end.session_id) == USAGE + USAGE + USAGE
 
 
 async def test_a_child_has_a_step_budget_of_its_own(world: World, call: Call) -> None:
@@ -255,21 +255,21 @@ async def test_stop_ends_the_children_that_a_turn_waits_for(
     world: World, call: Call, until: Until
 ) -> None:
     """F9: the turn ends, its children's turns end, and their calls are cancelled."""
-    lever = world.levers[Replay.NEVER]
+    lever = world.levers[ReplayClass.NEVER]
     lever.go.clear()
     part(world, "pull").say([call("never")])
     part(world, "begin").say([call("delegate", tasks("pull"))])
     accepted = await world.accept("begin")
     await lever.was_pulled(1)
     parent = await parent_of_all(world)
-    [child] = await world.store.descendants(parent)
+    [child] = await world.store.subagents_below(parent)
     await world.accept("/stop")
     assert (await world.end_of(accepted)).state is InboxState.SUPERSEDED
     await gone(world, until)
     assert lever.cancelled == lever.pulled
-    assert world.gateway.house.children.running(parent) == 0
+    assert world.gateway.services.subagents.awaited_count(parent) == 0
     [result] = await results(world, child.session_id)
-    assert result.outcome is Outcome.CANCELLED
+    assert result.outcome is ToolOutcome.CANCELLED
     turns = [await turn_state(world, child.session_id), await turn_state(world, parent)]
     assert turns == [TurnState.SUPERSEDED, TurnState.SUPERSEDED]
 
@@ -289,7 +289,7 @@ async def test_stop_reaches_the_children_of_children(
     part(world, "deeper").say([call("delegate", tasks("deepest"))])
     part(world, "begin").say([call("delegate", tasks("deeper"))])
     accepted = await world.accept("begin")
-    await deepest.asked(1)
+    await deepest.wait_for_request(1)
     await world.accept("/stop")
     await world.end_of(accepted)
     await gone(world, until)
@@ -301,7 +301,7 @@ async def test_a_message_that_comes_while_children_run_is_queued(world: World, c
     child = part(world, "look")
     part(world, "begin").say([call("delegate", tasks("look"))], "done", "and this")
     first = await world.accept("begin", mergeable=False)
-    await child.asked(1)
+    await child.wait_for_request(1)
     second = await world.accept("and then", mergeable=False)
     child.say("seen")
     assert (await world.end_of(first)).text == "done"
@@ -317,15 +317,15 @@ async def test_new_ends_every_child_of_the_conversation(
         [call("delegate", tasks("sent off", background=True))], [call("delegate", tasks("waited"))]
     )
     await world.accept("begin")
-    await waited.asked(1)
-    await sent_off.asked(1)
+    await waited.wait_for_request(1)
+    await sent_off.wait_for_request(1)
     await world.end_of(await world.accept("/new"))
     await gone(world, until)
     assert await world.ledger() == {"superseded": 3, "answered": 1}
 
 
 async def test_what_a_child_does_is_seen_as_progress_of_the_call(world: World, call: Call) -> None:
-    lever = world.levers[Replay.SAFE]
+    lever = world.levers[ReplayClass.SAFE]
     lever.go.clear()
     part(world, "look").say([call("safe")], "seen")
     part(world, "begin").say([call("delegate", tasks("look"))], "done")
@@ -333,8 +333,8 @@ async def test_what_a_child_does_is_seen_as_progress_of_the_call(world: World, c
     await lever.was_pulled(1)
     lane = world.gateway.lanes.get(await parent_of_all(world))
     assert lane is not None
-    assert lane.turn is not None
-    [running] = lane.turn.live.calls
+    assert lane.running_turn is not None
+    [running] = lane.running_turn.live.calls
     assert running.output == "look: safe {}\n"
     lever.go.set()
     await world.end_of(accepted)
@@ -350,7 +350,7 @@ async def test_a_background_child_comes_back_as_a_message_of_the_chat(
     )
     world.say("begin")
     assert await world.texts(1) == ["it is under way"]
-    await slow.asked(1)
+    await slow.wait_for_request(1)
     slow.say("42")
     assert await world.texts(2) == ["it is under way", "it is done"]
     said = await world.transcript(await parent_of_all(world))
@@ -370,10 +370,10 @@ async def test_the_conversation_goes_on_while_a_child_works_in_the_background(
     world.say("begin")
     await world.sent(1)
     world.say("something else")
-    await chat.asked(3)
+    await chat.wait_for_request(3)
     slow.say("42")
-    assert isinstance((await chat.asked(3)).messages[-1], UserMessage)
-    await world.service.ledger_with(sent=1, wait=0)
+    assert isinstance((await chat.wait_for_request(3)).messages[-1], UserMessage)
+    await world.service.wait_for_ledger(sent=1, wait=0)
     chat.say("about something else", "the answer is 42")
     assert await world.texts(3) == ["under way", "about something else", "the answer is 42"]
 
@@ -386,7 +386,7 @@ async def test_background_is_a_command_and_answers_in_the_chat_when_it_is_done(
     world.say("/background count to ten")
     [told] = await world.texts(1)
     assert "count to ten" in told
-    await work.asked(1)
+    await work.wait_for_request(1)
     work.say("1 … 10")
     world.model.say("It counted to ten.")
     assert (await world.texts(2))[1] == "It counted to ten."
@@ -400,7 +400,7 @@ async def test_stop_names_what_goes_on_in_the_background_and_stop_all_ends_it(
 ) -> None:
     work = part(world, "count to ten")
     world.say("/background count to ten")
-    await work.asked(1)
+    await work.wait_for_request(1)
     world.say("/stop")
     assert "count to ten" in (await world.texts(2))[1]
     assert "/stop all" in (await world.texts(2))[1]
@@ -427,9 +427,9 @@ async def test_children_go_on_over_a_crash_and_their_parent_hears_each_once(
     quick.say("was quick")
     begin.say([call("delegate", tasks("quick", "slow"))])
     world.say("begin")
-    await slow.asked(1)
+    await slow.wait_for_request(1)
     parent = await parent_of_all(world)
-    await until(lambda: world.gateway.house.children.running(parent) == 1)
+    await until(lambda: world.gateway.services.subagents.awaited_count(parent) == 1)
     await world.die()
     await world.start()
     slow.say("was slow")
@@ -438,7 +438,7 @@ async def test_children_go_on_over_a_crash_and_their_parent_hears_each_once(
     [result] = await results(world, parent)
     assert result.text == "[1] quick\nwas quick\n\n[2] slow\nwas slow"
     assert len(quick.requests) == 1
-    assert len(await world.store.descendants(parent)) == 2
+    assert len(await world.store.subagents_below(parent)) == 2
     await gone(world, until)
     assert await world.ledger() == {"answered": 3}
 
@@ -450,15 +450,15 @@ async def test_children_go_on_over_a_stop_of_the_gateway(
     work, begin = part(world, "work"), part(world, "begin")
     begin.say([call("delegate", tasks("work"))])
     world.say("begin")
-    await work.asked(1)
+    await work.wait_for_request(1)
     await world.stop()
     await world.start()
-    await work.asked(2)
+    await work.wait_for_request(2)
     work.say("worked")
     begin.say("all is done")
     assert await world.texts(1) == ["all is done"]
     [result] = await results(world, await parent_of_all(world))
-    assert (result.text, result.outcome) == ("worked", Outcome.OK)
+    assert (result.text, result.outcome) == ("worked", ToolOutcome.OK)
 
 
 async def test_a_background_child_goes_on_over_a_crash_and_its_answer_comes_once(
@@ -468,15 +468,15 @@ async def test_a_background_child_goes_on_over_a_crash_and_its_answer_comes_once
     begin.say([call("delegate", tasks("work", background=True))], "under way")
     world.say("begin")
     await world.sent(1)
-    await work.asked(1)
-    await until(lambda: len(world.gateway.delivery) == 0)
+    await work.wait_for_request(1)
+    await until(lambda: len(world.gateway.outbox) == 0)
     await world.die()
     await world.start()
-    await work.asked(2)
+    await work.wait_for_request(2)
     work.say("worked")
     begin.say("it worked")
     assert await world.texts(2) == ["under way", "it worked"]
-    await until(lambda: len(world.gateway.delivery) == 0)
+    await until(lambda: len(world.gateway.outbox) == 0)
     await world.die()
     await world.start()
     await gone(world, until)
@@ -491,8 +491,8 @@ async def test_a_child_whose_parent_was_stopped_before_a_crash_is_ended_at_the_s
     work, begin = part(world, "work"), part(world, "begin")
     begin.say([call("delegate", tasks("work"))])
     accepted = await world.accept("begin")
-    await work.asked(1)
-    world.gateway.house.children.leave()  # as if it died before it came to stop the child
+    await work.wait_for_request(1)
+    world.gateway.services.subagents.detach()  # as if it died before it came to stop the child
     await world.accept("/stop")
     await world.end_of(accepted)
     await world.die()
@@ -507,14 +507,14 @@ async def test_a_deleted_conversation_takes_its_children_with_it(
     work = part(world, "work")
     part(world, "begin").say([call("delegate", tasks("work"))])
     await world.accept("begin")
-    await work.asked(1)
+    await work.wait_for_request(1)
     parent = await parent_of_all(world)
-    [child] = await world.store.descendants(parent)
+    [child] = await world.store.subagents_below(parent)
     gateway = world.gateway
-    await leaving.delete(gateway.house, gateway.lanes, gateway.closing, parent)
+    await leaving.delete_session(gateway.services, gateway.lanes, gateway.teardown, parent)
     await gone(world, until)
     assert await world.store.session(child.session_id) is None
-    assert await world.store.child(child.session_id) is None
+    assert await world.store.subagent(child.session_id) is None
     assert await world.ledger() == {}
 
 
@@ -526,7 +526,7 @@ async def test_the_model_chosen_for_a_conversation_is_its_children_s_too(
     await world.end_of(await world.accept("/model other"))
     end = await world.end_of(await world.accept("begin"))
     assert end.session_id is not None
-    [child] = await world.store.descendants(end.session_id)
+    [child] = await world.store.subagents_below(end.session_id)
     replies = [m for m in await world.transcript(child.session_id)]
     assert [m.model for m in replies if isinstance(m, AssistantMessage)] == ["other"]
 
@@ -536,13 +536,13 @@ async def test_usage_and_status_tell_of_children(world: World, call: Call) -> No
     work = part(world, "work")
     part(world, "begin").say([call("delegate", tasks("work", background=True))], "under way")
     await world.end_of(await world.accept("begin"))
-    await work.asked(1)
+    await work.wait_for_request(1)
     status = await world.end_of(await world.accept("/status"))
     assert "Child agent (in the background): work" in status.text
     assert world.gateway.snapshot()["children"] == {"waited": 0, "background": 1}
     part(world, "begin").say("told")
     work.say("worked")
-    await part(world, "begin").asked(3)
+    await part(world, "begin").wait_for_request(3)
     usage = await world.end_of(await world.accept("/usage"))
     assert "Of that, its child agents: 10 tokens in (2 of them cached), 5 out" in usage.text
 
@@ -560,7 +560,7 @@ async def test_a_conversation_has_only_so_many_background_children(
     end = await world.end_of(await world.accept("begin"))
     assert end.session_id is not None
     begun, refused = await results(world, end.session_id)
-    assert (begun.outcome, refused.outcome) == (Outcome.OK, Outcome.ERROR)
+    assert (begun.outcome, refused.outcome) == (ToolOutcome.OK, ToolOutcome.ERROR)
     assert "1 are allowed" in refused.text
     told = await world.end_of(await world.accept("/background three"))
     assert told.text.startswith("Not begun: ")
@@ -573,19 +573,19 @@ async def test_a_result_that_comes_after_new_says_which_conversation_it_is_of(
     work = part(world, "work")
     part(world, "begin").say([call("delegate", tasks("work", background=True))], "under way")
     await world.end_of(await world.accept("begin"))
-    await work.asked(1)
+    await work.wait_for_request(1)
     parent = await parent_of_all(world)
-    [child] = await world.store.descendants(parent)
+    [child] = await world.store.subagents_below(parent)
     await world.end_of(await world.accept("/new"))
     outbound = Outbound(
         delivery_id=DeliveryId("dlv_x"),
         address=Address(platform="house", account="background", chat_id=child.session_id),
         text="worked",
     )
-    door = InnerDoor(ChildKind.BACKGROUND, world.gateway.house.children)
+    door = SubagentPlatform(SubagentKind.BACKGROUND, world.gateway.services.subagents)
     receipts = [await door.send(outbound) for _ in range(2)]
     assert receipts[0] == receipts[1]
-    request = await world.model.asked(1)
+    request = await world.model.wait_for_request(1)
     assert f"an earlier conversation here had begun (session {parent})" in request.messages[-1].text
     world.model.say("that was before")
 
@@ -596,8 +596,10 @@ async def test_a_result_for_a_deleted_conversation_is_refused(world: World) -> N
         address=Address(platform="house", account="background", chat_id="s_gone"),
         text="worked",
     )
-    with pytest.raises(Refused, match="deleted"):
-        await InnerDoor(ChildKind.BACKGROUND, world.gateway.house.children).send(outbound)
+    with pytest.raises(SendRejected, match="deleted"):
+        await SubagentPlatform(SubagentKind.BACKGROUND, world.gateway.services.subagents).send(
+            outbound
+        )
 
 
 async def test_a_result_that_waits_behind_a_turn_is_nobody_s_message_to_be_told_of(
@@ -609,7 +611,7 @@ async def test_a_result_that_waits_behind_a_turn_is_nobody_s_message_to_be_told_
     world.say("begin")
     await world.sent(1)
     world.say("something else")
-    await chat.asked(3)
+    await chat.wait_for_request(3)
     slow.say("42")
     lane = world.gateway.lanes.get(await parent_of_all(world))
     assert lane is not None
@@ -621,8 +623,8 @@ async def test_a_result_that_waits_behind_a_turn_is_nobody_s_message_to_be_told_
 class Wary:
     """Finds every command dangerous."""
 
-    def judge(self, command: str) -> Judgement:
-        return Judgement(level=Level.DANGEROUS, rule="any", why="It does something.")
+    def judge(self, command: str) -> CommandVerdict:
+        return CommandVerdict(level=CommandRisk.DANGEROUS, rule="any", why="It does something.")
 
 
 class Shell(Lever):
@@ -635,7 +637,7 @@ class Shell(Lever):
 @pytest.fixture
 async def wary(world: World) -> World:
     await world.stop()
-    world.more_tools = [*world.more_tools, Shell("shell", Replay.ATTACH)]
+    world.more_tools = [*world.more_tools, Shell("shell", ReplayClass.ATTACH)]
     world.judge = Wary()
     await world.start()
     return world

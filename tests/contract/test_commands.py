@@ -10,13 +10,20 @@ from holdfast.core.config.settings import PlatformSettings, Settings
 from holdfast.core.ids import PrincipalId
 from holdfast.core.messages.inbox import BusyMode, Inbound, InboxState
 from holdfast.core.messages.source import Source, build_session_key
-from holdfast.core.people.commands import BY_NAME, COMMANDS, CommandSpec, Permission, Topic, menu
-from holdfast.core.turns.tool import Replay
+from holdfast.core.people.commands import (
+    COMMANDS,
+    COMMANDS_BY_NAME,
+    CommandSpec,
+    CommandTopic,
+    Permission,
+    command_menu,
+)
+from holdfast.core.turns.tool import ReplayClass
 from holdfast.core.turns.turn import TurnState
-from holdfast.gateway.commands.command import Asked, parse, said_to_agent
-from holdfast.gateway.commands.dispatcher import CommandDesk
-from holdfast.gateway.commands.reply import answer
-from holdfast.gateway.inbound.authorise import Authority
+from holdfast.gateway.commands.command import CommandRequest, parse_command, text_for_agent
+from holdfast.gateway.commands.dispatcher import CommandDispatcher
+from holdfast.gateway.commands.reply import send_reply
+from holdfast.gateway.inbound.authorise import AccessPolicy
 
 World = Any
 
@@ -34,7 +41,7 @@ World = Any
     ],
 )
 def test_what_is_a_command(text: str, parsed: tuple[str, str] | None) -> None:
-    assert parse(text) == parsed
+    assert parse_command(text) == parsed
 
 
 async def test_help_lists_every_command(world: World) -> None:
@@ -42,18 +49,18 @@ async def test_help_lists_every_command(world: World) -> None:
     shown = [line.split(" - ")[0] for line in text.splitlines() if line.startswith("/")]
     assert sorted(shown) == [f"/{spec.name}" for spec in COMMANDS]
     headings = [line for line in text.splitlines() if line.endswith(":")]
-    assert headings == [f"{topic}:" for topic in Topic]
+    assert headings == [f"{topic}:" for topic in CommandTopic]
     assert await world.ledger() == {"answered": 1}
 
 
 async def test_an_unknown_command_is_told_with_the_nearest(world: World) -> None:
     world.say("/stpo")
-    assert "Did you mean /stop?" in (await world.texts(1))[0]
+    assert "Did you mean /stop?" in (await world.part_texts(1))[0]
 
 
 async def test_stop_ends_the_turn_for_good(world: World, call: Any) -> None:
     """F9, G5, H7: the turn is over in the commit that ends the command, and never resumed."""
-    lever = world.levers[Replay.NEVER]
+    lever = world.levers[ReplayClass.NEVER]
     lever.go.clear()
     world.model.say([call("never")])
     accepted = await world.accept("go")
@@ -81,7 +88,7 @@ async def test_stop_drops_what_waits_behind_the_turn(world: World) -> None:
 
 async def test_stop_with_nothing_running_says_so(world: World) -> None:
     world.say("/stop")
-    assert await world.texts(1) == ["Nothing is running."]
+    assert await world.part_texts(1) == ["Nothing is running."]
 
 
 async def test_a_session_goes_on_after_stop(world: World) -> None:
@@ -192,13 +199,13 @@ async def test_slash_text_without_commands_is_just_text(world: World) -> None:
 def test_the_table_is_in_order_and_each_name_is_given_once() -> None:
     names = [spec.name for spec in COMMANDS]
     assert names == sorted(names)
-    assert len(BY_NAME) == sum(1 + len(spec.aliases) for spec in COMMANDS)
-    assert all(parse(f"/{name}") == (name, "") for name in BY_NAME)
+    assert len(COMMANDS_BY_NAME) == sum(1 + len(spec.aliases) for spec in COMMANDS)
+    assert all(parse_command(f"/{name}") == (name, "") for name in COMMANDS_BY_NAME)
 
 
 async def test_a_running_gateway_carries_out_every_row_of_the_table(world: World) -> None:
     """Names, help, arguments and permissions stand in one table, and it promises nothing more."""
-    assert world.gateway.desk.listed() == list(COMMANDS)
+    assert world.gateway.dispatcher.listed() == list(COMMANDS)
 
 
 async def test_every_command_answers_at_once_while_a_turn_runs(world: World) -> None:
@@ -206,11 +213,11 @@ async def test_every_command_answers_at_once_while_a_turn_runs(world: World) -> 
     await world.accept("work", busy_mode=BusyMode.QUEUE)
     await world.model.asked(1)
     for spec in COMMANDS:
-        if spec.name in ("new", "stop") or not spec.misuse(""):
+        if spec.name in ("new", "stop") or not spec.argument_problem(""):
             continue  # they end the turn, or need nothing after them
         told = await world.end_of(await world.accept(f"/{spec.name}"))
         assert spec.usage in told.text
-    for spec in (spec for spec in COMMANDS if not spec.mid_turn):
+    for spec in (spec for spec in COMMANDS if not spec.allowed_mid_turn):
         told = await world.end_of(await world.accept(f"/{spec.name}"))
         assert told.text.startswith(f"/{spec.name} cannot be done while the agent works")
     assert len(world.model.requests) == 1
@@ -261,8 +268,8 @@ class Reload:
     def __init__(self, house: Any) -> None:
         self._house = house
 
-    def begin(self, asked: Asked) -> Awaitable[None]:
-        return answer(self._house, asked.row, "carried out")
+    def begin(self, asked: CommandRequest) -> Awaitable[None]:
+        return send_reply(self._house, asked.row, "carried out")
 
 
 async def test_what_is_for_operators_is_carried_out_for_no_one_else(world: World) -> None:
@@ -270,14 +277,14 @@ async def test_what_is_for_operators_is_carried_out_for_no_one_else(world: World
     gateway = world.gateway
     simulated = PlatformSettings(allow=("ann",), operators=("bob", "*"))
     spec = CommandSpec(name="reload", help="x", permission=Permission.OPERATE)
-    desk = CommandDesk(
-        gateway.house,
+    desk = CommandDispatcher(
+        gateway.services,
         gateway.lanes,
-        authority=Authority(Settings(platforms={"simulated": simulated})),
+        access=AccessPolicy(Settings(platforms={"simulated": simulated})),
         tasks=gateway._tasks,
         table=[spec],
     )
-    desk.made_by(lambda: [Reload(gateway.house)])
+    desk.set_factory(lambda: [Reload(gateway.services)])
 
     async def told(platform: str, user: str) -> str:
         source = Source(platform=platform, chat_id=user, user_id=user)
@@ -285,19 +292,19 @@ async def test_what_is_for_operators_is_carried_out_for_no_one_else(world: World
         kept = await world.store.accept(
             row, route=build_session_key(source), principal=PrincipalId(user), at=1.0
         )
-        gateway.house.watchers.open(kept.row.id)
-        assert desk.take(kept)
+        gateway.services.subscriptions.open(kept.row.id)
+        assert desk.dispatch(kept)
         return str((await world.end_of(kept)).text)
 
     assert "platforms.simulated.operators" in await told("simulated", "ann")
     assert await told("simulated", "bob") == "carried out"
     assert await told("api", "owner") == "carried out"
     ann, bob = (Source(platform="simulated", chat_id="c", user_id=u) for u in ("ann", "bob"))
-    assert (desk.listed_for(ann), desk.listed_for(bob)) == ([], [spec])
+    assert (desk.available_for(ann), desk.available_for(bob)) == ([], [spec])
 
 
 def test_menus_show_what_everybody_may_do() -> None:
-    shown = menu()
+    shown = command_menu()
     talk = [spec for spec in COMMANDS if spec.permission is Permission.TALK]
     assert [(entry.name, entry.help) for entry in shown] == [(s.name, s.help) for s in talk]
     assert all(entry.name.isidentifier() and len(entry.help) <= 256 for entry in shown)
@@ -318,4 +325,4 @@ def test_menus_show_what_everybody_may_do() -> None:
 )
 def test_what_of_a_text_reaches_the_agent(text: str, said: str | None) -> None:
     """So that a terminal knows which words it will find again in the conversation."""
-    assert said_to_agent(text) == said
+    assert text_for_agent(text) == said

@@ -20,12 +20,12 @@ from holdfast.core.messages.message import (
     ToolMessage,
     UserMessage,
 )
-from holdfast.core.people.memory import Hook
+from holdfast.core.people.memory import MemoryHook
 from holdfast.core.secret import Secret
-from holdfast.core.turns.auxiliary import Errand
-from holdfast.core.turns.model import Fault, ModelFailed, ModelRequest, ToolSchema
-from holdfast.core.turns.projection import LEFT_OUT, problems
-from holdfast.core.turns.tool import Arguments, Danger, Replay, ToolContext, ToolOutput
+from holdfast.core.turns.auxiliary import AuxiliaryTask
+from holdfast.core.turns.model import ModelFailed, ModelFault, ModelRequest, ToolSchema
+from holdfast.core.turns.projection import RESULT_OMITTED, projection_problems
+from holdfast.core.turns.tool import Arguments, Danger, ReplayClass, ToolContext, ToolOutput
 from holdfast.core.turns.turn import StepKind
 
 LONG = 1_800  # characters: 450 tokens of a window of 4,000
@@ -75,7 +75,7 @@ async def test_before_the_window_is_full_the_older_part_becomes_a_record(world: 
     assert "They talked about three questions." in request.messages[0].text
     assert "question1" not in said_in(request)
     assert long_text("question4") in said_in(request)
-    assert problems(request.messages) == []
+    assert projection_problems(request.messages) == []
     transcript = await world.transcript(await world.only_session())
     assert sum("question1" in message.text for message in transcript) >= 1
     assert record.covers < len(transcript)
@@ -103,7 +103,7 @@ async def test_what_was_summarised_once_is_shown_in_the_same_bytes_ever_after(
     seen: list[tuple[Message, ...]] = [world.model.requests[-1].messages]
     await ask(world, "next", "ok")
     seen.append(world.model.requests[-1].messages)
-    world.gateway.house.cache.drop(await world.only_session())
+    world.gateway.services.cache.drop(await world.only_session())
     await ask(world, "evicted", "ok")
     seen.append(world.model.requests[-1].messages)
     await world.stop()
@@ -132,11 +132,11 @@ async def test_a_kill_in_the_middle_of_a_summary_leaves_the_history_as_it_was(
     """H1, H3: nothing of it is kept, and the turn goes on in the next life."""
     await filled(world)
     accepted = await world.accept(long_text("question4"))
-    await helper_of(world).asked(1)
+    await helper_of(world).wait_for_request(1)
     await world.die()
     await world.start()
     assert await records(world) == []
-    await helper_of(world).asked(2)
+    await helper_of(world).wait_for_request(2)
     helper_of(world).say("the summary")
     world.model.say("answered after all")
     assert (await world.end_of(accepted)).text == "answered after all"
@@ -144,7 +144,7 @@ async def test_a_kill_in_the_middle_of_a_summary_leaves_the_history_as_it_was(
 
 
 BAD: dict[str, str | ModelFailed] = {
-    "failing": ModelFailed("no", fault=Fault.AUTH),
+    "failing": ModelFailed("no", fault=ModelFault.AUTH),
     "empty": "   ",
     "too long": "x" * 40_000,
 }
@@ -162,7 +162,7 @@ async def test_a_bad_summary_is_asked_for_again_and_then_gone_without(
     assert long_text("question1") in said_in(world.model.requests[-1])
     assert len(helper_of(world).requests) == 2
     used = await world.store.auxiliary_usage(await world.only_session())
-    assert (Errand.SUMMARY in used) is (kind != "failing"), "what it took in vain is counted"
+    assert (AuxiliaryTask.SUMMARY in used) is (kind != "failing"), "what it took in vain is counted"
 
 
 async def test_the_second_summary_may_be_the_good_one(world: World) -> None:
@@ -190,7 +190,7 @@ class Loud:
 
     toolset = "test"
     danger = Danger.NONE
-    replay = Replay.SAFE
+    replay = ReplayClass.SAFE
     schema = ToolSchema(name="loud", description="x", parameters={"type": "object"})
 
     async def run(self, context: ToolContext, arguments: Arguments) -> ToolOutput:
@@ -214,13 +214,13 @@ async def test_where_no_summary_can_be_made_the_oldest_results_are_left_out_and_
     ended = await world.end_of(await world.accept("be loud"))
     assert ended.text == "done"
     results = [m for m in world.model.requests[-1].messages if isinstance(m, ToolMessage)]
-    left_out = [message.text == LEFT_OUT for message in results]
+    left_out = [message.text == RESULT_OMITTED for message in results]
     assert left_out[0]
     assert not left_out[-1]
     assert left_out == sorted(left_out, reverse=True)
-    assert problems(world.model.requests[-1].messages) == []
+    assert projection_problems(world.model.requests[-1].messages) == []
     kept = await world.transcript(await world.only_session())
-    assert not any(message.text == LEFT_OUT for message in kept)
+    assert not any(message.text == RESULT_OMITTED for message in kept)
     assert any("left out" in record.message for record in caplog.records)
 
 
@@ -228,7 +228,7 @@ async def test_a_provider_that_finds_it_too_long_gets_a_shorter_one(world: World
     """Whatever the window was thought to be: once, and the call is made again."""
     await filled(world, exchanges=2)
     helper_of(world).say("the summary")
-    world.model.say(ModelFailed("too long", fault=Fault.CONTEXT_TOO_LONG))
+    world.model.say(ModelFailed("too long", fault=ModelFault.CONTEXT_TOO_LONG))
     assert await ask(world, "and now?", "answered") == "answered"
     assert len(await records(world)) == 1
     refused, taken = world.model.requests[-2:]
@@ -239,7 +239,7 @@ async def test_a_provider_that_finds_it_too_long_gets_a_shorter_one(world: World
 async def test_one_that_stays_too_long_is_told_and_not_asked_for_ever(world: World) -> None:
     await filled(world, exchanges=2)
     helper_of(world).say("the summary")
-    too_long = ModelFailed("still too long", fault=Fault.CONTEXT_TOO_LONG)
+    too_long = ModelFailed("still too long", fault=ModelFault.CONTEXT_TOO_LONG)
     world.model.say(too_long, too_long)
     ended = await world.end_of(await world.accept("and now?"))
     assert ended.state is InboxState.FAILED
@@ -273,9 +273,9 @@ async def test_a_long_turn_is_summarised_between_its_steps_with_its_request_word
     ended = await world.end_of(await world.accept("count all the stars, please"))
     assert ended.text == "finished"
     assert len(await records(world)) >= 1
-    assert len(world.levers[Replay.NEVER].pulled) == steps
+    assert len(world.levers[ReplayClass.NEVER].pulled) == steps
     for request in world.model.requests:
-        assert problems(request.messages) == []
+        assert projection_problems(request.messages) == []
         assert "count all the stars, please" in said_in(request)
 
 
@@ -289,7 +289,7 @@ async def test_while_it_is_summarised_a_message_waits_and_cuts_nothing_short(
         await world.sent(number)
         await until(lambda: len(world.gateway.lanes) == 0)
     world.say(long_text("question4"))
-    await helper_of(world).asked(1)
+    await helper_of(world).wait_for_request(1)
     world.say("impatient")
     await until(lambda: sum(lane.queued for lane in world.gateway.lanes) == 1)
     helper_of(world).say("the summary")
@@ -318,7 +318,7 @@ async def test_compact_on_demand_says_what_it_saved_and_minds_what_it_was_told(
     assert "on demand" in said_in(world.model.requests[-1])
     assert "question1" not in said_in(world.model.requests[-1])
     used = await world.store.auxiliary_usage(await world.only_session())
-    assert used[Errand.SUMMARY].input_tokens > 0
+    assert used[AuxiliaryTask.SUMMARY].input_tokens > 0
 
 
 async def test_what_is_said_while_compact_works_is_answered_then_and_not_hidden_by_it(
@@ -326,7 +326,7 @@ async def test_what_is_said_while_compact_works_is_answered_then_and_not_hidden_
 ) -> None:
     await filled(world, exchanges=2)
     asked = await world.accept("/compact")
-    await helper_of(world).asked(1)
+    await helper_of(world).wait_for_request(1)
     said = await world.accept("said meanwhile")
     world.model.say("heard")
     helper_of(world).say("on demand")
@@ -343,7 +343,7 @@ async def test_nothing_is_taken_back_while_compact_works(world: World) -> None:
     """G5: else its summary would tell of what was taken back, and hide what was said instead."""
     await filled(world, exchanges=2)
     asked = await world.accept("/compact")
-    await helper_of(world).asked(1)
+    await helper_of(world).wait_for_request(1)
     assert "cannot" in (await world.end_of(await world.accept("/undo"))).text
     helper_of(world).say("on demand")
     assert "Summarised" in (await world.end_of(asked)).text
@@ -351,7 +351,7 @@ async def test_nothing_is_taken_back_while_compact_works(world: World) -> None:
 
 async def test_compact_in_the_middle_of_a_turn_says_that_it_cannot(world: World) -> None:
     working = await world.accept("work")
-    await world.model.asked(1)
+    await world.model.wait_for_request(1)
     text = (await world.end_of(await world.accept("/compact"))).text
     assert "cannot" in text
     world.model.say("done")
@@ -424,13 +424,13 @@ async def test_usage_tells_what_was_used_beside_the_turns(world: World) -> None:
 
 async def test_memory_hears_what_is_about_to_be_summarised(world: World) -> None:
     """In a turn and by command; each time before the summary is asked for."""
-    recorder = Recorder(wants=frozenset({Hook.ON_PRE_COMPACT, Hook.ON_SESSION_END}))
+    recorder = Recorder(wants=frozenset({MemoryHook.ON_PRE_COMPACT, MemoryHook.ON_SESSION_END}))
     await world.stop()
     world.memory = [recorder]
     await world.start()
     await filled(world)
     asked = await world.accept(long_text("question4"))
-    await helper_of(world).asked(1)
+    await helper_of(world).wait_for_request(1)
     (told,) = recorder.of("on_pre_compact")
     helper_of(world).say("the summary", "on demand")
     world.model.say("ok")
@@ -448,7 +448,7 @@ async def test_two_sessions_summarise_beside_each_other(world: World) -> None:
             await ask(world, long_text(f"{chat}{number}"), chat=chat)
     first = asyncio.create_task(ask(world, long_text("one4"), "done", chat="one"))
     second = asyncio.create_task(ask(world, long_text("two4"), "done", chat="two"))
-    await helper_of(world).asked(2)
+    await helper_of(world).wait_for_request(2)
     helper_of(world).say("summary", "summary")
     assert [await first, await second] == ["done", "done"]
     for request in world.model.requests[-2:]:

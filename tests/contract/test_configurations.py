@@ -7,21 +7,21 @@ import msgspec
 import pytest
 
 from holdfast.core.config.kept_configuration import (
-    ConfigurationSource,
-    NewConfiguration,
-    without_secrets,
+    ConfigSource,
+    NewConfigVersion,
+    mask_secrets,
 )
 from holdfast.core.people.approval import OPERATOR
-from holdfast.core.people.audit import GATEWAY, AuditFilter
-from holdfast.store.sqlite.schema import migrate, migrations
+from holdfast.core.people.audit import GATEWAY_ACTOR, AuditFilter
+from holdfast.store.sqlite.schema import apply_migration, load_migrations
 from holdfast.store.sqlite.store import SqliteStore
 
 
-def one(text: str, *, at: float = 1.0, signature: str = "a") -> NewConfiguration:
-    return NewConfiguration(
+def one(text: str, *, at: float = 1.0, signature: str = "a") -> NewConfigVersion:
+    return NewConfigVersion(
         at=at,
         by="cli",
-        source=ConfigurationSource.SET,
+        source=ConfigSource.SET,
         text=text,
         changed=("a",),
         signature=signature,
@@ -30,11 +30,11 @@ def one(text: str, *, at: float = 1.0, signature: str = "a") -> NewConfiguration
 
 async def test_a_configuration_is_kept_once_and_found_by_its_number(tmp_path: Path) -> None:
     async with SqliteStore(tmp_path / "state.db") as store:
-        first = await store.keep_configuration(one("a = 1\n"))
-        assert await store.keep_configuration(one("a = 1\n", at=2.0)) == first
-        second = await store.keep_configuration(one("a = 2\n", at=3.0))
-        other_secrets = await store.keep_configuration(one("a = 2\n", at=4.0, signature="b"))
-        back = await store.keep_configuration(one("a = 1\n", at=5.0))
+        first = await store.save_configuration(one("a = 1\n"))
+        assert await store.save_configuration(one("a = 1\n", at=2.0)) == first
+        second = await store.save_configuration(one("a = 2\n", at=3.0))
+        other_secrets = await store.save_configuration(one("a = 2\n", at=4.0, signature="b"))
+        back = await store.save_configuration(one("a = 1\n", at=5.0))
         assert (first, second, other_secrets, back) == (1, 2, 3, 4)
         kept = await store.configuration(first)
         assert kept is not None
@@ -47,13 +47,13 @@ async def test_a_configuration_is_kept_once_and_found_by_its_number(tmp_path: Pa
 async def test_the_audit_says_who_wanted_it_and_by_which_way(tmp_path: Path) -> None:
     """By the words that every other row has: nobody looks for what an operator did elsewhere."""
     async with SqliteStore(tmp_path / "state.db") as store:
-        for source in ConfigurationSource:
+        for source in ConfigSource:
             new = msgspec.structs.replace(one(f"a = '{source}'\n"), source=source)
-            await store.keep_configuration(new)
+            await store.save_configuration(new)
         rows = await store.audit(AuditFilter(kind="configuration"), limit=9)
     assert {str(row.facts["source"]): row.actor for row in rows} == {
-        "start": GATEWAY,
-        "file": GATEWAY,
+        "start": GATEWAY_ACTOR,
+        "file": GATEWAY_ACTOR,
         "reload": OPERATOR,
         "set": OPERATOR,
         "rollback": OPERATOR,
@@ -63,7 +63,7 @@ async def test_the_audit_says_who_wanted_it_and_by_which_way(tmp_path: Path) -> 
 
 async def test_what_looks_like_a_secret_is_not_kept(tmp_path: Path) -> None:
     async with SqliteStore(tmp_path / "state.db") as store:
-        number = await store.keep_configuration(one('[model]\napi_key = "sk-very-secret"\n'))
+        number = await store.save_configuration(one('[model]\napi_key = "sk-very-secret"\n'))
         kept = await store.configuration(number)
         assert kept is not None
         assert kept.text == '[model]\napi_key = "***"\n'
@@ -82,13 +82,13 @@ async def test_what_looks_like_a_secret_is_not_kept(tmp_path: Path) -> None:
     ],
 )
 def test_only_references_stay_where_a_secret_may_stand(text: str, kept: str) -> None:
-    assert without_secrets(text) == kept
+    assert mask_secrets(text) == kept
 
 
 def test_nothing_that_was_kept_is_changed_or_forgotten() -> None:
     db = apsw.Connection(":memory:")
-    for each in migrations():
-        migrate(db, each)
+    for each in load_migrations():
+        apply_migration(db, each)
     db.execute(
         "INSERT INTO configurations (at, by, source, text, changed, signature)"
         " VALUES (1, 'cli', 'set', '', '[]', '')"

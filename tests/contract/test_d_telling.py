@@ -11,7 +11,7 @@ import msgspec
 import pytest
 from tests.contract.conftest import Call, HeldClock, Until, World
 
-from holdfast.agent.delegate_tool import Delegate
+from holdfast.agent.delegate_tool import DelegateTool
 from holdfast.core.config.settings import DelegateSettings, GatewaySettings, PlatformSettings
 from holdfast.core.errors import NotConnected, RestartRefused
 from holdfast.core.ids import InboxId
@@ -25,14 +25,14 @@ from holdfast.core.messages.outbox import (
     Receipt,
 )
 from holdfast.core.messages.source import ChatType
-from holdfast.core.people.judgement import Judgement, Level
-from holdfast.core.turns.stop import AskedBy, StopKind, StopOrder, StopRow
-from holdfast.core.turns.tool import Arguments, Replay
+from holdfast.core.people.judgement import CommandRisk, CommandVerdict
+from holdfast.core.turns.stop import StopKind, StopOrder, StopRequester, StopRow
+from holdfast.core.turns.tool import Arguments, ReplayClass
 from holdfast.core.turns.turn import LaneState
-from holdfast.gateway.lifecycle.departure import Departure
-from holdfast.gateway.lifecycle.restarting import Restarting
+from holdfast.gateway.lifecycle.departure import StopRequest
+from holdfast.gateway.lifecycle.restarting import RestartController
 from holdfast.store.sqlite.store import SqliteStore
-from holdfast.testing.simulated.events import Faults, Sent
+from holdfast.testing.simulated.events import BotMessage, Faults
 from holdfast.testing.simulated.in_process import SimulatedPlatform
 from holdfast.testing.simulated.service import ChatService
 
@@ -62,11 +62,13 @@ class Telling(World):
         )
 
     async def start(self) -> None:
-        self.departure = Departure()
-        self.restarting = Restarting(self.departure, check=self._check, quiet=self._quiet)
+        self.departure = StopRequest()
+        self.restarting = RestartController(
+            self.departure, check=self._check, wait_until_idle=self._quiet
+        )
         self.lifecycle = self.restarting
         await super().start()
-        await self.gateway.telling.came_back()
+        await self.gateway.lifecycle_notices.send_back_notices()
 
     async def _quiet(self) -> None:
         await self.rests.wait()
@@ -80,9 +82,9 @@ class Telling(World):
     async def goes(self, order: StopOrder | None = None, *, parked: int = 0) -> StopOrder:
         """It stops by this order, or by the one that it was given, as a process does."""
         if order is not None:
-            self.departure.ask(order)
+            self.departure.request(order)
         async with asyncio.timeout(10):
-            order = await self.departure.asked()
+            order = await self.departure.wait()
         row = StopRow(id=f"stop{next(self._lives)}", order=order, version="1", parked=parked)
         await self.store.record_stop(row)
         await self.running.stop(order, hurried=self.departure.hurried)
@@ -93,31 +95,33 @@ class Telling(World):
         """It dies, and the next one finds that out as it starts."""
         await self.die()
         await World.start(self)
-        order = self.order(StopKind.CRASH, AskedBy.NOBODY)
+        order = self.order(StopKind.CRASH, StopRequester.NOBODY)
         row = StopRow(id=f"stop{next(self._lives)}", order=order, version="1", interrupted=1)
         await self.store.record_stop(row)
-        await self.gateway.telling.came_back()
+        await self.gateway.lifecycle_notices.send_back_notices()
 
-    def order(self, kind: StopKind = StopKind.RESTART, by: AskedBy = AskedBy.CLI) -> StopOrder:
+    def order(
+        self, kind: StopKind = StopKind.RESTART, by: StopRequester = StopRequester.CLI
+    ) -> StopOrder:
         return StopOrder(kind=kind, by=by, at=self.clock.now())
 
     async def works(self, text: str, number: int, **more: Any) -> str:
         """Somebody asks for something, and the turn that answers runs."""
         message = self.say(text, **more)
-        await self.model.asked(number)
+        await self.model.wait_for_request(number)
         return message
 
     async def outbox(self) -> list[DeliveryRow]:
-        return await self.store.undelivered()
+        return await self.store.undelivered_rows()
 
 
-def heard(sent: list[Sent]) -> list[tuple[str, str | None, str | None]]:
+def heard(sent: list[BotMessage]) -> list[tuple[str, str | None, str | None]]:
     """Where each message came: chat, thread, and what it replies to."""
     outgoing = [each.outgoing for each in sent]
     return [(each.chat_id, each.thread_id, each.reply_to) for each in outgoing]
 
 
-def told(world: World) -> list[Sent]:
+def told(world: World) -> list[BotMessage]:
     return list(world.service.ledger().sent)
 
 
@@ -189,19 +193,19 @@ async def test_who_waits_for_a_person_and_who_comes_to_look_is_not_told(
     """D1: a turn that waits for an approval is not interrupted, and the API's clients ask."""
 
     class Asks:
-        def judge(self, command: str) -> Judgement:
-            return Judgement(level=Level.DANGEROUS, why="It might.")
+        def judge(self, command: str) -> CommandVerdict:
+            return CommandVerdict(level=CommandRisk.DANGEROUS, why="It might.")
 
     await world.stop()
     world.judge = Asks()
-    world.levers[Replay.SAFE].command = _command  # type: ignore[attr-defined]
+    world.levers[ReplayClass.SAFE].command = _command  # type: ignore[attr-defined]
     await world.start()
     world.model.say([call("safe")])
     world.say("something dangerous")
     await until(lambda: world.gateway.lanes.count(LaneState.WAITING) == 1)
     before = len(await world.sent(1))
     await world.accept("over the API")
-    await world.model.asked(2)
+    await world.model.wait_for_request(2)
     await world.goes(world.order())
     assert told(world)[before:] == []
 
@@ -213,10 +217,10 @@ def _command(arguments: Arguments) -> str | None:
 async def test_the_people_of_a_background_child_are_told(world: Telling, until: Until) -> None:
     """D1: its work is cut too, and it has no chat but theirs."""
     await world.stop()
-    world.more_tools = [Delegate(DelegateSettings())]
+    world.more_tools = [DelegateTool(DelegateSettings())]
     await world.start()
     world.say("/background look into it", chat="a")
-    await world.model.asked(1)
+    await world.model.wait_for_request(1)
     await world.sent(1)
     await world.goes(world.order())
     assert heard(told(world)[1:]) == [("a", None, None)]
@@ -236,7 +240,7 @@ async def test_a_farewell_that_could_not_be_sent_is_never_sent_late(
     assert "gateway" not in texts[0]
     await until(world.arrived)
     assert len(told(world)) == 1
-    assert (await world.store.outbox_ledger())[DeliveryState.FAILED] == 1
+    assert (await world.store.outbox_counts())[DeliveryState.FAILED] == 1
 
 
 async def test_a_stop_does_not_wait_for_a_platform_that_is_down(
@@ -246,7 +250,7 @@ async def test_a_stop_does_not_wait_for_a_platform_that_is_down(
     await world.works("one", 1)
     world.service.set_faults(Faults(disconnected=True))
     await world.goes(world.order())
-    assert [row.kind for row in await _left_in(world)] == [DeliveryKind.FAREWELL]
+    assert [row.kind for row in await _left_in(world)] == [DeliveryKind.SHUTDOWN_NOTICE]
     assert not [record for record in caplog.records if "took longer" in record.message]
     world.service.set_faults(Faults())
     await world.start()
@@ -254,7 +258,7 @@ async def test_a_stop_does_not_wait_for_a_platform_that_is_down(
 
 async def _left_in(world: Telling) -> list[DeliveryRow]:
     async with SqliteStore(world.path) as store:
-        return await store.undelivered()
+        return await store.undelivered_rows()
 
 
 class Moody(SimulatedPlatform):
@@ -282,11 +286,11 @@ async def test_a_platform_that_was_away_and_is_back_is_waited_for(world: Telling
     world.more_doors = [door]
     world.configure(home="hall")
     await world.start()
-    await world.gateway.telling.farewell(world.order())
-    await world.gateway.delivery.flush()  # it is away
+    await world.gateway.lifecycle_notices.send_shutdown_notices(world.order())
+    await world.gateway.outbox.flush()  # it is away
     assert not door.asked.is_set()
-    world.gateway.intake.proven("simulated", "second")
-    flushing = asyncio.create_task(world.gateway.delivery.flush())
+    world.gateway.intake.report_alive("simulated", "second")
+    flushing = asyncio.create_task(world.gateway.outbox.flush())
     await door.asked.wait()
     assert not flushing.done()
     door.answers.set()
@@ -302,7 +306,7 @@ async def test_restart_in_a_chat_is_answered_by_the_notice(world: Telling) -> No
     await world.works("two", 2, chat="elsewhere")
     asked = world.say("/restart", chat="ops", chat_type=GROUP, thread="t")
     order = await world.goes(parked=2)
-    assert order.by is AskedBy.CHAT
+    assert order.by is StopRequester.CHAT
     notices = told(world)[1:]
     assert sorted(heard(notices), key=str) == [("elsewhere", None, None), ("ops", "t", asked)]
     (answer,) = [each for each in notices if each.outgoing.chat_id == "ops"]
@@ -318,13 +322,13 @@ async def test_restart_in_a_chat_is_answered_by_the_notice(world: Telling) -> No
 async def test_the_answer_to_the_command_is_not_overtaken(world: Telling) -> None:
     """D2: a store that is slow delays the stop, and not the answer beyond it."""
     address = Address(platform="simulated", account="default", chat_id="ops", reply_to="m1")
-    order = msgspec.structs.replace(world.order(by=AskedBy.CHAT), address=address)
-    telling = world.gateway.telling
+    order = msgspec.structs.replace(world.order(by=StopRequester.CHAT), address=address)
+    telling = world.gateway.lifecycle_notices
     with telling.answering(order):
-        going = asyncio.create_task(telling.farewell(order))
+        going = asyncio.create_task(telling.send_shutdown_notices(order))
         await asyncio.wait({going}, timeout=0.05)
         assert not going.done()
-        await telling.farewell(world.order())  # another order waits for nobody
+        await telling.send_shutdown_notices(world.order())  # another order waits for nobody
     await going
 
 
@@ -355,14 +359,16 @@ async def test_a_restart_notice_that_was_not_sent_in_time_stays_unsent(world: Te
 @pytest.mark.parametrize(
     ("kind", "by"),
     [
-        (StopKind.RESTART, AskedBy.CLI),
-        (StopKind.RESTART, AskedBy.PAGE),
-        (StopKind.RESTART, AskedBy.SIGNAL),
-        (StopKind.REPLACE, AskedBy.SUCCESSOR),
-        (StopKind.SIGNAL, AskedBy.SIGNAL),
+        (StopKind.RESTART, StopRequester.CLI),
+        (StopKind.RESTART, StopRequester.PAGE),
+        (StopKind.RESTART, StopRequester.SIGNAL),
+        (StopKind.REPLACE, StopRequester.SUCCESSOR),
+        (StopKind.SIGNAL, StopRequester.SIGNAL),
     ],
 )
-async def test_home_hears_that_it_is_back(world: Telling, kind: StopKind, by: AskedBy) -> None:
+async def test_home_hears_that_it_is_back(
+    world: Telling, kind: StopKind, by: StopRequester
+) -> None:
     """D4: after a restart that nobody in a chat asked for; once, whoever starts when."""
     world.say("/sethome", chat="hall")
     await world.sent(1)
@@ -472,7 +478,7 @@ async def test_each_account_has_a_home_of_its_own(world: Telling) -> None:
     world.configure(home="lobby/t1")
     world.more_doors = [SimulatedPlatform(other, account="second")]
     await world.start()
-    homes = world.gateway.homes
+    homes = world.gateway.home_channels
     assert {(h.address.account, h.address.chat_id, h.address.thread_id) for h in homes.all()} == {
         ("default", "lobby", "t1"),
         ("second", "lobby", "t1"),
@@ -482,11 +488,11 @@ async def test_each_account_has_a_home_of_its_own(world: Telling) -> None:
     await world.goes(world.order())
     await world.start()
     assert heard((await world.sent(3))[1:]) == [("hall", "t2", None), ("hall", "t2", None)]
-    elsewhere = (await other.ledger_with(sent=2, wait=10)).sent
+    elsewhere = (await other.wait_for_ledger(sent=2, wait=10)).sent
     assert heard(list(elsewhere)) == [("lobby", "t1", None), ("lobby", "t1", None)]
     world.say("/sethome off", chat="anywhere")
     assert "is lobby/t1 now, as platforms.simulated.home says" in (await world.texts(4))[3]
-    assert {home.address.chat_id for home in world.gateway.homes.all()} == {"lobby"}
+    assert {home.address.chat_id for home in world.gateway.home_channels.all()} == {"lobby"}
 
 
 async def test_sethome_off_without_a_configured_one_leaves_none(world: Telling) -> None:
@@ -494,8 +500,8 @@ async def test_sethome_off_without_a_configured_one_leaves_none(world: Telling) 
     await world.sent(1)
     world.say("/sethome off", chat="hall")
     assert "has no home channel now" in (await world.texts(2))[1]
-    assert world.gateway.homes.all() == []
-    assert await world.store.homes() == []
+    assert world.gateway.home_channels.all() == []
+    assert await world.store.home_channels() == []
 
 
 async def test_a_chat_that_is_fetched_is_no_home(world: Telling) -> None:
@@ -503,7 +509,7 @@ async def test_a_chat_that_is_fetched_is_no_home(world: Telling) -> None:
     assert "cannot be a home channel" in ended.text
     ended = await world.end_of(await world.accept("/sethome away"))
     assert "/sethome knows no 'away'" in ended.text
-    assert world.gateway.homes.all() == []
+    assert world.gateway.home_channels.all() == []
 
 
 async def test_a_restart_that_is_refused_says_why_and_goes_on(world: Telling) -> None:
@@ -602,7 +608,7 @@ async def test_a_restart_that_a_crash_cut_off_restarts_nobody(world: Telling, un
     for _ in range(3):
         await world.start()
         (said,) = world.service.ledger().said
-        await until(lambda: world.service.ledger().said[0].given >= 2)
+        await until(lambda: world.service.ledger().said[0].times_given >= 2)
         row = await world.store.inbox_row(InboxId(1))
         assert row is not None
         assert (row.inbound.message_id, row.state) == (asked, InboxState.SUPERSEDED)
@@ -618,11 +624,11 @@ async def test_what_an_agent_says_is_never_a_restart(world: Telling, call: Call)
     """Law 8: neither its reply, nor the task or the reply of a child, nor what a person asks it to
     say again."""
     await world.stop()
-    world.more_tools = [Delegate(DelegateSettings())]
+    world.more_tools = [DelegateTool(DelegateSettings())]
     await world.start()
     task = json.dumps({"tasks": [{"task": "/restart"}], "background": True})
     world.model.say([call("delegate", task)], "/restart", "/restart now", "/restart")
     world.say("go on")
     await world.sent(2)
     assert world.departure.order is None
-    assert world.restarting.waiting is None
+    assert world.restarting.pending_restart is None

@@ -69,7 +69,7 @@ async def test_no_word_of_a_deleted_session_is_left_in_any_file(world: World, ca
     assert WORD.encode() in bytes_of(world.path.parent)
 
     gateway = world.gateway
-    await leaving.delete(gateway.house, gateway.lanes, gateway.closing, session)
+    await leaving.delete_session(gateway.services, gateway.lanes, gateway.teardown, session)
 
     for table in tables:
         count = await world.store._submit(
@@ -101,7 +101,7 @@ async def test_children_go_with_the_session_they_worked_for(world: World, call: 
 
     await world.store._submit(adopt)
     gateway = world.gateway
-    await leaving.delete(gateway.house, gateway.lanes, gateway.closing, parent)
+    await leaving.delete_session(gateway.services, gateway.lanes, gateway.teardown, parent)
     assert await world.store.session(child) is None
     assert WORD.encode() not in bytes_of(world.path.parent)
 
@@ -111,7 +111,7 @@ async def test_a_deletion_that_was_cut_before_the_index_heard_of_it_is_made_up_f
 ) -> None:
     session = await filled(world, call, WORD, "one")
     assert await world.store.search(SearchQuery(words=WORD))
-    inbox_ids = await world.store.inbox_of(session)
+    inbox_ids = await world.store.session_inbox_ids(session)
     await world.store.delete_session(session, inbox_ids=inbox_ids)
     await world.stop()
     await world.start()

@@ -13,19 +13,19 @@ from holdfast.core.config.settings import CrashRecovery, GatewaySettings
 from holdfast.core.errors import HoldfastError, StoreError
 from holdfast.core.ids import SessionId
 from holdfast.core.messages.inbox import BusyMode, InboxState
-from holdfast.core.messages.message import Outcome, ToolMessage, UserMessage
+from holdfast.core.messages.message import ToolMessage, ToolOutcome, UserMessage
 from holdfast.core.messages.outbox import DeliveryState
 from holdfast.core.ports.capabilities import Capabilities
 from holdfast.core.sessions.session import ProcessRow
 from holdfast.gateway.agents.cache import AgentCache
-from holdfast.gateway.commands.reply import AGAIN
+from holdfast.gateway.commands.reply import RETRY_WAITS
 from holdfast.gateway.gateway import Gateway
-from holdfast.gateway.lifespan import Running
-from holdfast.gateway.sessions.leaving import stop
+from holdfast.gateway.lifespan import RunningGateway
+from holdfast.gateway.sessions.leaving import stop_session
 from holdfast.store.sqlite.store import SqliteStore
 from holdfast.testing.scripted_model import ScriptedModel
 from holdfast.testing.simulated.events import Faults
-from holdfast.tools.registry import Registry
+from holdfast.tools.registry import ToolRegistry
 
 World = Any
 
@@ -46,8 +46,8 @@ class Balking(SqliteStore):
         write = super().settle_delivery
         return self._refuse("settle_delivery") or write(*arguments, **more)
 
-    def settle_command(self, *arguments: Any, **more: Any) -> Any:
-        write = super().settle_command
+    def apply_command(self, *arguments: Any, **more: Any) -> Any:
+        write = super().apply_command
         return self._refuse("settle_command") or write(*arguments, **more)
 
     def record_reply(self, *arguments: Any, **more: Any) -> Any:
@@ -62,8 +62,8 @@ class Balking(SqliteStore):
         write = super().record_steer
         return self._refuse("record_steer") or write(*arguments, **more)
 
-    def suspend_session(self, *arguments: Any, **more: Any) -> Any:
-        write = super().suspend_session
+    def end_turn_and_suspend(self, *arguments: Any, **more: Any) -> Any:
+        write = super().end_turn_and_suspend
         return self._refuse("suspend_session") or write(*arguments, **more)
 
     async def _held(self, write: Awaitable[Any]) -> Any:
@@ -129,10 +129,10 @@ async def test_a_receipt_that_cannot_be_kept_is_written_again_and_nothing_sent_a
     balking.say("hello")
 
     async def is_sent() -> bool:
-        return (await balking.store.outbox_ledger())[DeliveryState.SENT] == 1
+        return (await balking.store.outbox_counts())[DeliveryState.SENT] == 1
 
     await until(is_sent)
-    assert await balking.texts(1) == ["once"]
+    assert await balking.part_texts(1) == ["once"]
 
 
 async def test_a_message_that_commits_while_the_gateway_stops_is_left_to_the_next(
@@ -194,7 +194,7 @@ async def test_what_is_owed_after_the_outbox_closed_is_sent_by_the_next(
     assert _tasks("deliver") == []
     await world.stop()
     await world.start()
-    assert (await world.texts(1))[0].startswith("Session:")
+    assert (await world.part_texts(1))[0].startswith("Session:")
 
 
 async def test_an_agent_evicted_in_a_sessions_first_turn_is_built_with_what_was_said(
@@ -205,7 +205,7 @@ async def test_an_agent_evicted_in_a_sessions_first_turn_is_built_with_what_was_
     await world.accept("one", **queue)
     await world.model.asked(1)
     second = await world.accept("two", **queue)
-    world.gateway.house.cache.clear()
+    world.gateway.services.cache.clear()
     world.model.say("first answer", "second answer")
     assert (await world.end_of(second)).text == "second answer"
     request = await world.model.asked(2)
@@ -225,7 +225,7 @@ async def test_an_agent_that_is_dropped_while_it_is_built_is_built_again() -> No
             SessionId("s"),
             signature="x",
             prompt=built[-1],
-            toolbox=Registry([]).for_toolsets([]),
+            toolbox=ToolRegistry([]).for_toolsets([]),
             client=model.lease(),
             messages=[UserMessage(text="hi")],
             max_steps=1,
@@ -259,7 +259,7 @@ async def test_a_result_that_cannot_be_kept_is_told_as_one_that_may_have_had_its
     balking.model.say([call("never")])
     await balking.end_of(await balking.accept("work"))
     messages = await balking.transcript(await balking.only_session())
-    assert [m.outcome for m in messages if isinstance(m, ToolMessage)] == [Outcome.CANCELLED]
+    assert [m.outcome for m in messages if isinstance(m, ToolMessage)] == [ToolOutcome.CANCELLED]
 
 
 async def test_a_result_of_several_that_cannot_be_kept_says_what_kept_it(
@@ -299,7 +299,7 @@ async def test_a_start_that_fails_leaves_nothing_running(balking: World, until: 
     await balking.model.asked(2)
 
     async def is_as_it_should_be() -> bool:
-        owed = await balking.store.undelivered()
+        owed = await balking.store.undelivered_rows()
         return bool(owed) and [t.rows[0].id for t in await balking.store.open_turns()] == [
             cut.row.id
         ]
@@ -326,7 +326,7 @@ async def test_a_start_that_fails_leaves_nothing_running(balking: World, until: 
     balking.service.set_faults(Faults())
     await balking.start()
     assert (await balking.end_of(cut)).text == "gone on with"
-    assert await balking.texts(1) == ["owed"]
+    assert await balking.part_texts(1) == ["owed"]
 
 
 class Shut:
@@ -347,7 +347,7 @@ async def test_a_door_that_does_not_open_keeps_no_other_shut(world: World) -> No
     world.model.say("here")
     await world.start()
     world.say("anybody there?")
-    assert await world.texts(1) == ["here"]
+    assert await world.part_texts(1) == ["here"]
 
 
 async def test_a_bug_in_a_part_stops_the_whole_and_says_so(world: World) -> None:
@@ -357,8 +357,8 @@ async def test_a_bug_in_a_part_stops_the_whole_and_says_so(world: World) -> None
         raise ValueError("a bug")
 
     async def serve() -> None:
-        async with Running(Gateway(world.gateway.parts)) as running:
-            running.gateway.household.tasks.create_task(fail())
+        async with RunningGateway(Gateway(world.gateway.parts)) as running:
+            running.gateway.task_group.tasks.create_task(fail())
             await asyncio.Event().wait()
 
     await world.running.__aexit__()
@@ -374,14 +374,14 @@ async def test_what_could_not_be_dropped_is_answered(balking: World, how: str) -
     await balking.accept("first", **queue)
     await balking.model.asked(1)
     waiting = await balking.accept("second", **queue)
-    house, lanes = balking.gateway.house, balking.gateway.lanes
-    balking.store.refused["settle_command"] = 1 + len(AGAIN)
+    house, lanes = balking.gateway.services, balking.gateway.lanes
+    balking.store.refused["settle_command"] = 1 + len(RETRY_WAITS)
     balking.model.say("answered", "answered")
     if how == "stop":
         (lane,) = lanes
         lane.stop([], [])  # its end is on its way: what waits is ended by itself
         with pytest.raises(StoreError):
-            await stop(house, lanes, lane.session_id)
+            await stop_session(house, lanes, lane.session_id)
     else:
         await balking.accept("/new")
     assert (await balking.end_of(waiting)).text == "answered"

@@ -10,7 +10,7 @@ from tests.contract.conftest import Clock, HeldClock, Until, World
 
 from holdfast.core.config.settings import RetentionSettings, SessionSettings, Settings
 from holdfast.core.ids import SessionId
-from holdfast.core.people.audit import Act, AuditFilter, AuditKind
+from holdfast.core.people.audit import AuditEntry, AuditFilter, AuditKind
 from holdfast.core.sessions.reset import ResetMode, ResetRule
 from holdfast.core.sessions.session import ProcessRow
 
@@ -49,7 +49,7 @@ class Held:
         return row.ended_at is not None
 
     async def look(self) -> float:
-        return await self.world.gateway.expiry.look()
+        return await self.world.gateway.expiry.run_once()
 
 
 @pytest.fixture
@@ -70,16 +70,16 @@ async def test_a_session_that_has_expired_is_ended_closed_and_out_of_the_cache(h
     world = held.world
     session = await held.said()
     other = await held.said(chat="two")
-    assert session in world.gateway.house.cache
+    assert session in world.gateway.services.cache
     held.clock.at += HOUR - 1
     assert await held.look() <= held.clock.at + 1
     assert not await held.ended(session)
     await held.said("still here", chat="two")
     held.clock.at += 1
     await held.look()
-    assert await held.ended(session) and session not in world.gateway.house.cache
+    assert await held.ended(session) and session not in world.gateway.services.cache
     assert world.runners.ended == [session]
-    assert not await held.ended(other) and other in world.gateway.house.cache
+    assert not await held.ended(other) and other in world.gateway.services.cache
     await held.look()
     assert world.runners.ended == [session]  # once
     assert await held.said() != session
@@ -115,7 +115,7 @@ async def test_nothing_that_runs_is_ended(held: Held) -> None:
         ProcessRow(session_id=served, id="p", command="serve", started_at=1.0)
     ]
     begun = await world.accept("long work", chat="two")
-    await world.model.asked(2)
+    await world.model.wait_for_request(2)
     (lane,) = world.gateway.lanes
     held.clock.at += 2 * HOUR
     assert await held.look() == held.clock.at + 60  # what is spared is looked at again
@@ -146,7 +146,7 @@ async def test_idle_agents_are_swept_by_the_watcher(held: Held) -> None:
     """A7: entries idle longer than `idle_ttl` go; the conversation does not."""
     await held.start()
     session = await held.said()
-    cache = held.world.gateway.house.cache
+    cache = held.world.gateway.services.cache
     held.clock.at += 120
     assert await held.look() == held.clock.at - 120 + HOUR
     held.clock.at += HOUR
@@ -163,7 +163,7 @@ async def test_the_watcher_wakes_by_itself_when_a_session_falls_silent(
     cache = msgspec.structs.replace(held.world.settings.cache, idle_ttl=0.2)
     await held.start(cache=cache)
     session = await held.said()
-    await until(lambda: session not in held.world.gateway.house.cache)
+    await until(lambda: session not in held.world.gateway.services.cache)
 
 
 async def test_what_ended_long_ago_is_pruned_and_still_counted(held: Held) -> None:
@@ -180,7 +180,7 @@ async def test_what_ended_long_ago_is_pruned_and_still_counted(held: Held) -> No
     held.clock.at += DAY
     await held.look()
     assert await world.store.inbox_row(old.row.id) is None
-    assert await world.store.answers(old.row.id) == []
+    assert await world.store.deliveries_for_message(old.row.id) == []
     assert await world.ledger() == before
     assert len(await world.transcript(session)) == 2
 
@@ -193,7 +193,7 @@ async def test_the_audit_is_kept_as_long_as_it_is_to_be(
     store = held.world.store
     for _ in range(2):
         at, kind = held.clock.at, AuditKind.TOKEN_ADDED
-        await store.record_act(Act(kind=kind, actor="operator", at=at))
+        await store.record_audit(AuditEntry(kind=kind, actor="operator", at=at))
     for _ in range(31):
         held.clock.at += DAY
         await held.look()

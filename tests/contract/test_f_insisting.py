@@ -9,8 +9,8 @@ from tests.contract.conftest import Call, HeldClock, Lever, World
 
 from holdfast.core.messages.source import Source, build_session_key
 from holdfast.core.sessions.session import SessionRow
-from holdfast.core.turns.tool import Arguments, Replay, ToolContext, ToolOutput
-from holdfast.gateway.sessions.insisting import Insisting
+from holdfast.core.turns.tool import Arguments, ReplayClass, ToolContext, ToolOutput
+from holdfast.gateway.sessions.insisting import ForceStop
 from holdfast.gateway.turns.lane import Lane
 
 KEY = build_session_key(Source(platform="simulated", chat_id="home", user_id="ann"))
@@ -32,7 +32,7 @@ def later(world: World, seconds: float) -> None:
 
 
 async def here(world: World) -> SessionRow:
-    pointed = await world.store.pointed(KEY)
+    pointed = await world.store.route_target(KEY)
     assert pointed is not None
     found = await world.store.session(pointed.session_id)
     assert found is not None
@@ -42,7 +42,7 @@ async def here(world: World) -> SessionRow:
 async def stopped(world: World, request: int, *, sent: int) -> None:
     """A turn, and a /stop in the middle of it."""
     world.say("work")
-    await world.model.asked(request)
+    await world.model.wait_for_request(request)
     world.say("/stop")
     await world.sent(sent)
 
@@ -110,7 +110,7 @@ class Deaf(Lever):
     """A tool that does not let itself be cancelled, until the test lets it go."""
 
     def __init__(self) -> None:
-        super().__init__("deaf", Replay.NEVER)
+        super().__init__("deaf", ReplayClass.NEVER)
         self.go.clear()
 
     async def run(self, context: ToolContext, arguments: Arguments) -> ToolOutput:
@@ -136,8 +136,8 @@ async def test_a_turn_that_does_not_unwind_sets_its_session_aside(world: World, 
     await deaf.was_pulled(1)
     before = await here(world)
     gateway = world.gateway
-    insisting = Insisting(
-        gateway.house, gateway.lanes, suspend=gateway.sessions.suspend, unwinds_within=0.05
+    insisting = ForceStop(
+        gateway.services, gateway.lanes, suspend=gateway.sessions.suspend, unwind_timeout=0.05
     )
     assert await insisting.stop(before.id)
     assert deaf.cancelled
@@ -153,14 +153,14 @@ async def test_the_button_pressed_again_within_a_minute_does_the_same(held: Worl
     """F9: the page's stop button is /stop without a message."""
     for number in (1, 2):
         held.say("work")
-        await held.model.asked(number)
-        assert await held.gateway.insisting.stop((await here_live(held)).session_id)
+        await held.model.wait_for_request(number)
+        assert await held.gateway.force_stop.stop((await here_live(held)).session_id)
         later(held, 10)
     assert (await here(held)).suspended
 
 
 async def here_live(held: World) -> Lane:
     async with asyncio.timeout(30):
-        while not any(lane.turn for lane in held.gateway.lanes):
+        while not any(lane.running_turn for lane in held.gateway.lanes):
             await asyncio.sleep(0.005)
-    return next(lane for lane in held.gateway.lanes if lane.turn)
+    return next(lane for lane in held.gateway.lanes if lane.running_turn)

@@ -29,10 +29,10 @@ from holdfast.core.messages.message import (
 )
 from holdfast.core.messages.source import Source, build_session_key
 from holdfast.core.sessions.session import SessionRow
-from holdfast.core.turns.stop import LeftAs, StopKind
-from holdfast.core.turns.tool import Arguments, Replay, ToolContext, ToolOutput
+from holdfast.core.turns.stop import StopKind, TurnExitReason
+from holdfast.core.turns.tool import Arguments, ReplayClass, ToolContext, ToolOutput
 from holdfast.core.turns.turn import LaneState
-from holdfast.gateway.turns.cut_notes import TAIL_NOTE, cut_note
+from holdfast.gateway.turns.cut_notes import UNANSWERED_RESULTS_NOTE, interruption_note
 
 KEY = build_session_key(Source(platform="simulated", chat_id="home", user_id="ann"))
 NOW = {"now": True}
@@ -42,7 +42,7 @@ async def cut_in_a_model_call(world: World, kind: StopKind) -> None:
     """A turn that no window could save."""
     world.say("work")
     asked = len(world.model.requests)
-    await world.model.asked(asked + 1)
+    await world.model.wait_for_request(asked + 1)
     await begun(world)
     await restart(world, kind, **NOW)
 
@@ -57,7 +57,7 @@ class Witness(Lever):
     """Looks into the file in the very instant in which it is cancelled."""
 
     def __init__(self, world: World) -> None:
-        super().__init__("witness", Replay.NEVER)
+        super().__init__("witness", ReplayClass.NEVER)
         self._world = world
         self.saw: list[tuple[Any, ...]] = []
 
@@ -107,7 +107,7 @@ async def test_a_clean_drain_marks_nobody(world: World) -> None:
     went = await restart(world)
     assert (went.interrupted, went.parked) == (0, 0)
     found = await only(world)
-    assert (found.resume_pending, found.cuts) == (False, 0)
+    assert (found.resume_pending, found.interruptions) == (False, 0)
 
 
 @pytest.mark.parametrize(
@@ -120,14 +120,14 @@ async def test_a_turn_that_resumes_by_itself_has_one_note_that_says_what_cut_it(
 ) -> None:
     """F6, H3: a record of its own behind the last committed step."""
     world.say("work")
-    await world.model.asked(1)
+    await world.model.wait_for_request(1)
     await begun(world)
     if kind is None:
         await world.die()
         await world.start()
     else:
         await restart(world, kind, **NOW)
-    request = await world.model.asked(2)
+    request = await world.model.wait_for_request(2)
     user, note = request.messages
     assert user == UserMessage(text="work")
     assert isinstance(note, NoteMessage)
@@ -141,55 +141,59 @@ async def test_the_note_comes_whatever_the_transcript_ends_with(
     world: World, call: Call, last: str
 ) -> None:
     """F6: and whatever follows is projected behind it, identically ever after."""
-    world.levers[Replay.NEVER].go.clear()
+    world.levers[ReplayClass.NEVER].go.clear()
     match last:
         case "user":
             world.say("work")
-            await world.model.asked(1)
+            await world.model.wait_for_request(1)
         case "assistant":
             world.model.say([call("never")])
             world.say("work")
-            await world.levers[Replay.NEVER].was_pulled(1)
+            await world.levers[ReplayClass.NEVER].was_pulled(1)
         case "tool":
             world.model.say([call("safe")])
             world.say("work")
-            await world.model.asked(2)
+            await world.model.wait_for_request(2)
     await begun(world)
     asked = len(world.model.requests)
     await world.die()
-    world.levers[Replay.NEVER].go.set()
+    world.levers[ReplayClass.NEVER].go.set()
     await world.start()
-    request = await world.model.asked(asked + 1)
-    assert notes(request.messages) == [cut_note("crash").text]
+    request = await world.model.wait_for_request(asked + 1)
+    assert notes(request.messages) == [interruption_note("crash").text]
     world.model.say("worked", "again")
     await answered(world, 1)
     world.say("and now?")
-    later = await world.model.asked(asked + 2)
+    later = await world.model.wait_for_request(asked + 2)
     assert later.messages[: len(request.messages)] == request.messages
 
 
 async def test_a_cut_that_was_marked_is_not_counted_again(world: World) -> None:
     """F7: counted when marked, else by recovery; once per life."""
     await cut_in_a_model_call(world, StopKind.RESTART)
-    await world.model.asked(2)
+    await world.model.wait_for_request(2)
     found = await only(world)
-    assert (found.cuts, found.resume_pending, found.resume_reason) == (1, True, "restart_timeout")
-    assert (await open_turn(world)).left_as is None
+    assert (found.interruptions, found.resume_pending, found.resume_reason) == (
+        1,
+        True,
+        "restart_timeout",
+    )
+    assert (await open_turn(world)).exit_reason is None
 
 
 async def test_a_mark_that_nobody_went_on_from_is_told_once(world: World) -> None:
     """F6: a process that dies before the turn goes on has cut nothing."""
     world.say("work")
-    await world.model.asked(1)
+    await world.model.wait_for_request(1)
     await begun(world)
     await leave(world, StopKind.STOP)
     world.store = world.open_store(world.path)
     async with world.store:
-        assert (await open_turn(world)).left_as is LeftAs.SHUTDOWN_TIMEOUT
+        assert (await open_turn(world)).exit_reason is TurnExitReason.SHUTDOWN_TIMEOUT
     await come_back(world)
-    request = await world.model.asked(2)
-    assert notes(request.messages) == [cut_note("shutdown_timeout").text]
-    assert (await only(world)).cuts == 1
+    request = await world.model.wait_for_request(2)
+    assert notes(request.messages) == [interruption_note("shutdown_timeout").text]
+    assert (await only(world)).interruptions == 1
 
 
 async def test_a_turn_that_was_marked_and_finished_all_the_same_is_not_marked(
@@ -197,15 +201,15 @@ async def test_a_turn_that_was_marked_and_finished_all_the_same_is_not_marked(
 ) -> None:
     """F7: a completed turn clears the flag and the counter, also in the last moment."""
     world.say("work")
-    await world.model.asked(1)
+    await world.model.wait_for_request(1)
     await begun(world)
-    leaving = world.gateway.lanes.leave(LeftAs.RESTART_TIMEOUT)
+    leaving = world.gateway.lanes.leave(TurnExitReason.RESTART_TIMEOUT)
     await asyncio.gather(*leaving)
-    assert (await only(world)).cuts == 1
+    assert (await only(world)).interruptions == 1
     world.model.say("worked")
     await answered(world, 1)
     found = await only(world)
-    assert (found.cuts, found.resume_pending, found.resume_reason) == (0, False, None)
+    assert (found.interruptions, found.resume_pending, found.resume_reason) == (0, False, None)
 
 
 async def test_a_turn_that_was_marked_and_came_to_a_boundary_then_was_cut(
@@ -214,19 +218,19 @@ async def test_a_turn_that_was_marked_and_came_to_a_boundary_then_was_cut(
     """F5, F7: what was said first holds, also where the stop tells how many it cut."""
     await with_windows(world)
     world.say("work")
-    await world.model.asked(1)
+    await world.model.wait_for_request(1)
     await begun(world)
     lanes = world.gateway.lanes
-    await asyncio.gather(*lanes.leave(LeftAs.RESTART_TIMEOUT))
+    await asyncio.gather(*lanes.leave(TurnExitReason.RESTART_TIMEOUT))
     lanes.park()
     world.model.say([call("never")])
     await until(lambda: lanes.count(LaneState.PARKED) == 1)
     went = await leave(world, StopKind.RESTART)
     assert (went.parked, went.interrupted) == (0, 1)
     await come_back(world)
-    request = await world.model.asked(2)
-    assert notes(request.messages) == [cut_note("restart_timeout").text]
-    assert (await only(world)).cuts == 1
+    request = await world.model.wait_for_request(2)
+    assert notes(request.messages) == [interruption_note("restart_timeout").text]
+    assert (await only(world)).interruptions == 1
 
 
 async def talked(world: World) -> SessionRow:
@@ -252,7 +256,7 @@ async def test_a_marked_session_without_a_turn_has_the_note_in_front_of_the_next
     assert await world.gateway.sessions.mark_resume_pending(KEY, reason=reason)
     await restart(world)
     world.say("go on")
-    request = await world.model.asked(2)
+    request = await world.model.wait_for_request(2)
     note, user = request.messages[-2:]
     assert isinstance(note, NoteMessage)
     assert note.text.startswith(f"[System note: {what}")
@@ -260,7 +264,7 @@ async def test_a_marked_session_without_a_turn_has_the_note_in_front_of_the_next
     world.model.say("gone on")
     await answered(world, 2)
     world.say("more")
-    later = await world.model.asked(3)
+    later = await world.model.wait_for_request(3)
     assert later.messages[: len(request.messages)] == request.messages
     assert len(notes(later.messages)) == 1
     assert (await only(world)).id == before.id
@@ -271,11 +275,11 @@ async def test_a_note_that_was_written_is_not_owed_any_more(world: World) -> Non
     await talked(world)
     await world.gateway.sessions.mark_resume_pending(KEY)
     world.say("go on")
-    await world.model.asked(2)
+    await world.model.wait_for_request(2)
     await begun(world)
     await world.die()
     await world.start()
-    request = await world.model.asked(3)
+    request = await world.model.wait_for_request(3)
     assert [type(m) for m in request.messages[2:]] == [NoteMessage, UserMessage, NoteMessage]
     assert "a restart" in notes(request.messages)[0]  # of the mark
     assert "an interruption" in notes(request.messages)[1]  # of the crash that came then
@@ -287,7 +291,7 @@ async def test_clearing_the_mark_clears_the_note(world: World) -> None:
     await world.gateway.sessions.mark_resume_pending(KEY)
     assert await world.gateway.sessions.clear_resume_pending(KEY)
     world.say("go on")
-    request = await world.model.asked(2)
+    request = await world.model.wait_for_request(2)
     assert notes(request.messages) == []
 
 
@@ -297,19 +301,19 @@ async def test_a_transcript_that_merely_ends_in_a_tool_result_has_the_weaker_not
     """F6: somebody stopped the turn behind it; nobody marked anything."""
     world.model.say([call("safe")])
     world.say("work")
-    await world.model.asked(2)
+    await world.model.wait_for_request(2)
     world.say("/stop")
     await world.sent(1)
     world.say("something else")
-    request = await world.model.asked(3)
+    request = await world.model.wait_for_request(3)
     assert isinstance(request.messages[-3], ToolMessage)
-    assert request.messages[-2:] == (TAIL_NOTE, UserMessage(text="something else"))
+    assert request.messages[-2:] == (UNANSWERED_RESULTS_NOTE, UserMessage(text="something else"))
     world.model.say("done")
     await answered(world, 2)  # the command too
     world.say("and more")
-    later = await world.model.asked(4)
+    later = await world.model.wait_for_request(4)
     assert later.messages[: len(request.messages)] == request.messages
-    assert notes(later.messages) == [TAIL_NOTE.text]
+    assert notes(later.messages) == [UNANSWERED_RESULTS_NOTE.text]
 
 
 async def test_a_transcript_that_ends_with_an_answer_has_no_note(world: World) -> None:
@@ -317,7 +321,7 @@ async def test_a_transcript_that_ends_with_an_answer_has_no_note(world: World) -
     await talked(world)
     await restart(world)
     world.say("again")
-    request = await world.model.asked(2)
+    request = await world.model.wait_for_request(2)
     kinds: list[type[Message]] = [type(message) for message in request.messages]
     assert kinds == [UserMessage, AssistantMessage, UserMessage]
 
@@ -379,11 +383,11 @@ async def test_a_clean_stop_suspends_nobody(world: World) -> None:
     """F8: only after an unclean death; what was marked then is resumed."""
     await suspending(world)
     world.say("work")
-    await world.model.asked(1)
+    await world.model.wait_for_request(1)
     await begun(world)
     await restart(world, StopKind.RESTART)
-    request = await world.model.asked(2)
-    assert notes(request.messages) == [cut_note("restart_timeout").text]
+    request = await world.model.wait_for_request(2)
+    assert notes(request.messages) == [interruption_note("restart_timeout").text]
     assert not (await only(world)).suspended
 
 
@@ -391,7 +395,7 @@ async def test_a_turn_that_a_crash_cut_is_given_up_where_that_is_wanted(world: W
     """F8: its sender is told."""
     await suspending(world)
     world.say("work")
-    await world.model.asked(1)
+    await world.model.wait_for_request(1)
     await begun(world)
     await world.die()
     await world.start()
@@ -405,7 +409,7 @@ async def test_a_turn_in_a_session_that_was_suspended_under_it_is_not_resumed(
 ) -> None:
     """F4, G3: it ends as failed, and its sender is told."""
     world.say("work")
-    await world.model.asked(1)
+    await world.model.wait_for_request(1)
     await begun(world)
     assert await world.gateway.sessions.suspend_session(KEY)
     await world.die()
@@ -421,12 +425,12 @@ async def test_a_suspended_session_is_not_marked_by_a_stop(world: World) -> None
     """F2: no change on a suspended session."""
     await with_windows(world)
     world.say("work")
-    await world.model.asked(1)
+    await world.model.wait_for_request(1)
     await begun(world)
     await world.gateway.sessions.suspend_session(KEY)
     await leave(world, StopKind.STOP)
     world.store = world.open_store(world.path)
     async with world.store:
         found = await only(world)
-    assert (found.resume_pending, found.cuts) == (False, 0)
+    assert (found.resume_pending, found.interruptions) == (False, 0)
     await world.start()

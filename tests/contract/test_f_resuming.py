@@ -12,7 +12,7 @@ from tests.contract.conftest import HeldClock, Until, World
 
 from holdfast.core.config.settings import SessionSettings
 from holdfast.core.ids import SessionId
-from holdfast.core.messages.inbox import Pointed
+from holdfast.core.messages.inbox import RouteTarget
 from holdfast.core.messages.source import Source, build_session_key
 from holdfast.core.sessions.reset import ResetMode, ResetReason
 from holdfast.core.sessions.session import SessionRow
@@ -53,7 +53,7 @@ async def talked(world: World) -> SessionRow:
 
 
 async def row(world: World) -> SessionRow:
-    pointed = await world.store.pointed(KEY)
+    pointed = await world.store.route_target(KEY)
     assert pointed is not None
     found = await world.store.session(pointed.session_id)
     assert found is not None
@@ -157,7 +157,7 @@ async def test_only_a_turn_that_completes_clears_the_flag(kept: World) -> None:
     await sessions_of(kept).mark_resume_pending(KEY)
     later(kept, 30 * HOUR)
     kept.say("go on")
-    await kept.model.asked(2)
+    await kept.model.wait_for_request(2)
     assert (await row(kept)).resume_pending
     kept.model.say("done")
     await kept.sent(2)
@@ -181,14 +181,14 @@ async def test_a_suspended_session_is_left_for_a_fresh_one(kept: World) -> None:
 async def test_what_waits_behind_a_turn_runs_in_the_fresh_session(kept: World) -> None:
     """F4: a session that is suspended under its turn is left by what was said after it."""
     kept.say("work")
-    await kept.model.asked(1)
+    await kept.model.wait_for_request(1)
     lane = next(iter(kept.gateway.lanes))
     kept.say("/queue and then")
     async with asyncio.timeout(30):
         while not lane.queued:
             await asyncio.sleep(0.001)
     assert await sessions_of(kept).suspend_session(KEY)
-    await kept.model.asked(2)
+    await kept.model.wait_for_request(2)
     assert kept.model.requests[1].messages[-1].text == "and then"
     kept.model.say("both", "both")
     await kept.sent(3)
@@ -198,11 +198,11 @@ async def test_what_waits_behind_a_turn_runs_in_the_fresh_session(kept: World) -
 async def test_a_turn_cut_by_a_crash_is_marked_until_it_is_done(world: World, until: Until) -> None:
     """F3, F8: recovery marks it with the reason `crash`."""
     world.say("work")
-    await world.model.asked(1)
+    await world.model.wait_for_request(1)
     await until(lambda: has_begun(world))
     await world.die()
     await world.start()
-    await world.model.asked(2)
+    await world.model.wait_for_request(2)
     found = await row(world)
     assert (found.resume_pending, found.resume_reason) == (True, "crash")
     assert found.last_resume_marked_at is not None
@@ -214,11 +214,11 @@ async def test_a_turn_cut_by_a_crash_is_marked_until_it_is_done(world: World, un
 async def test_what_its_user_stopped_is_marked_no_more(world: World, until: Until) -> None:
     """F9: /stop clears the marks of the turn it ends."""
     world.say("work")
-    await world.model.asked(1)
+    await world.model.wait_for_request(1)
     await until(lambda: has_begun(world))
     await world.die()
     await world.start()
-    await world.model.asked(2)
+    await world.model.wait_for_request(2)
     world.say("/stop")
     await world.sent(1)
     assert marks(await row(world)) == (False, None, None)
@@ -241,7 +241,7 @@ async def test_a_session_that_lives_in_its_lane_alone_is_the_one_that_is_found(
 ) -> None:
     """Its first turn may not have reached the store yet."""
     kept.say("hi")
-    await kept.model.asked(1)
+    await kept.model.wait_for_request(1)
     found = await sessions_of(kept).get_or_create_session(SOURCE)
     assert found.id == next(iter(kept.gateway.lanes)).session_id
     kept.model.say("hello")
@@ -250,8 +250,8 @@ async def test_a_session_that_lives_in_its_lane_alone_is_the_one_that_is_found(
 
 def test_what_a_commit_brings_back_says_whether_it_goes_on() -> None:
     """F4: suspended and ended are no place to go on."""
-    here = Pointed(session_id=SessionId("s"), active_at=1.0)
-    assert here.goes_on
-    assert not msgspec.structs.replace(here, suspended=True).goes_on
-    assert not msgspec.structs.replace(here, ended=True).goes_on
+    here = RouteTarget(session_id=SessionId("s"), active_at=1.0)
+    assert here.can_continue
+    assert not msgspec.structs.replace(here, suspended=True).can_continue
+    assert not msgspec.structs.replace(here, ended=True).can_continue
     assert ResetReason("suspended") is ResetReason.SUSPENDED

@@ -14,7 +14,7 @@ from holdfast.core.messages.inbox import InboxState
 from holdfast.core.messages.message import AssistantMessage
 from holdfast.core.messages.outbox import DeliveryKind
 from holdfast.models.pool import ModelPool
-from holdfast.models.voices import Voices
+from holdfast.models.voices import ModelLeases
 from holdfast.testing.misbehaving_model.process import ModelProcess
 
 
@@ -69,7 +69,7 @@ async def both(
         server.reset()
     async with ModelPool() as pool:
         world = World(tmp_path / "state.db")
-        world.model = Voices(settings_for(*servers), pool, secrets={})  # type: ignore[assignment]  # leases, as any
+        world.model = ModelLeases(settings_for(*servers), pool, secrets={})  # type: ignore[assignment]  # leases, as any
         await world.start()
         yield Providers(*servers, world)
         await world.stop()
@@ -106,7 +106,7 @@ async def test_it_keeps_the_rest_of_the_turn_and_ends_its_own_cache_entry_alone(
 ) -> None:
     """A5: softly, after the running turn; no other entry is touched."""
     world = both.world
-    cache = world.gateway.house.cache
+    cache = world.gateway.services.cache
     await world.end_of(await world.accept("hello", chat="other"))
     await until(lambda: len(world.gateway.lanes) == 0)
     (other,) = await world.store.sessions(limit=10)
@@ -142,7 +142,9 @@ async def test_a_steer_in_between_does_not_bring_the_first_one_back(
     await world.accept("/steer mind the gap")
     session = await world.only_session()
     await until(
-        lambda: (lane := world.gateway.lanes.get(session)) is not None and bool(lane.waiting)
+        lambda: (
+            (lane := world.gateway.lanes.get(session)) is not None and bool(lane.waiting_messages)
+        )
     )
     lever.go.set()
     assert (await world.end_of(asked)).text == "steered and done"
@@ -161,7 +163,7 @@ async def test_the_user_sees_it_once_and_before_the_answer(both: Providers) -> N
     assert "API key" in notice
     world.say("more")
     assert (await world.texts(3))[2] == "You said: more"
-    rows = await world.store.undelivered()
+    rows = await world.store.undelivered_rows()
     assert not [row for row in rows if row.kind is DeliveryKind.NOTICE]
 
 
@@ -176,7 +178,7 @@ async def test_who_fetches_the_answer_finds_the_reason_with_the_turn(both: Provi
     turn = await world.store.turn(ended.turn_id)
     assert turn is not None
     assert turn.reason.startswith("second answers this one: ")
-    assert len(await world.store.answers(accepted.row.id)) == 1
+    assert len(await world.store.deliveries_for_message(accepted.row.id)) == 1
 
 
 async def test_where_all_fail_the_last_failure_is_told(both: Providers) -> None:
@@ -215,7 +217,7 @@ async def test_a_namesake_at_another_address_gets_no_signed_thoughts_either(
     settings = settings_for(first, second, name="first")
     async with ModelPool() as pool:
         world = World(tmp_path / "state.db")
-        world.model = Voices(settings, pool, secrets={})  # type: ignore[assignment]
+        world.model = ModelLeases(settings, pool, secrets={})  # type: ignore[assignment]
         await world.start()
         both = Providers(first, second, world)
         first.script({"reasoning": "deep", "calls": [{"name": "safe"}]}, {"status": 500})

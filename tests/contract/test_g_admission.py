@@ -17,7 +17,7 @@ from holdfast.core.messages.inbox import Accepted, BusyMode, InboxState
 from holdfast.core.messages.message import UserMessage
 from holdfast.core.messages.source import ChatType
 from holdfast.core.turns.stop import StopOrder
-from holdfast.core.turns.tool import Replay
+from holdfast.core.turns.tool import ReplayClass
 from holdfast.store.sqlite.store import SqliteStore
 
 APART = {"mergeable": False}
@@ -39,9 +39,9 @@ class Listening(SqliteStore):
         await self.accepting.wait()
         return await super().accept(*arguments, **more)
 
-    def decide(self, *arguments: Any, **more: Any) -> Any:
+    def record_busy_decision(self, *arguments: Any, **more: Any) -> Any:
         self.heard.append("decide")
-        return super().decide(*arguments, **more)
+        return super().record_busy_decision(*arguments, **more)
 
     def begin_turn(self, *arguments: Any, **more: Any) -> Any:
         self.heard.append("begin_turn")
@@ -55,9 +55,9 @@ class Listening(SqliteStore):
         self.heard.append("end_turn")
         return super().end_turn(*arguments, **more)
 
-    def settle_command(self, *arguments: Any, **more: Any) -> Any:
+    def apply_command(self, *arguments: Any, **more: Any) -> Any:
         if not self.full:
-            return super().settle_command(*arguments, **more)
+            return super().apply_command(*arguments, **more)
         refused = asyncio.get_running_loop().create_future()
         refused.set_exception(StoreError("the disk is full"))
         return refused
@@ -128,7 +128,7 @@ async def test_a_decision_is_on_its_way_to_the_log_before_anything_that_follows_
     listening: World, call: Call, mode: BusyMode, follows: str
 ) -> None:
     """G4: one decision, kept with the session that it was made for."""
-    store, lever = store_of(listening), listening.levers[Replay.SAFE]
+    store, lever = store_of(listening), listening.levers[ReplayClass.SAFE]
     lever.go.clear()
     listening.model.say([call("safe")])
     await listening.accept("one")
@@ -158,10 +158,10 @@ async def test_what_was_decided_stands_for_the_next_process_too(
 ) -> None:
     """G4, H3: whatever its configuration has become; a message is decided about once."""
     first = await world.accept("one", **APART)
-    await world.model.asked(1)
+    await world.model.wait_for_request(1)
     second = await kept(world, first, "two")
     session = await world.only_session()
-    await world.store.decide(second.row.id, session_id=session, decision=decided)
+    await world.store.record_busy_decision(second.row.id, session_id=session, decision=decided)
     await world.die()
     busy(world, BusyMode.INTERRUPT if decided is BusyMode.QUEUE else BusyMode.QUEUE)
     await world.start()
@@ -179,7 +179,7 @@ async def test_a_message_that_came_while_nobody_lived_finds_the_cut_turn_in_its_
 ) -> None:
     """H3, G4, H5: turns are gone on with before intake opens, so it is admitted to them."""
     world.say("work")
-    await world.model.asked(1)
+    await world.model.wait_for_request(1)
     await world.die()
     world.say("and more")
     await world.start()
@@ -202,7 +202,7 @@ async def test_the_answer_finds_the_place_of_its_question_after_a_crash(
     """G4: the row has the chat, the thread, the person and the message that is replied to."""
     thread = {"chat": "ops", "chat_type": ChatType.THREAD, "thread": "t7"}
     message = world.say("first", **thread)
-    await world.model.asked(1)
+    await world.model.wait_for_request(1)
     await begun(world)
     if not at_work:
         message = world.say("/queue second", **thread)

@@ -15,8 +15,8 @@ from holdfast.core.errors import IntakeClosed, NotAllowed
 from holdfast.core.messages.inbox import Accepted, BusyMode, Inbound, InboxState
 from holdfast.core.messages.message import AssistantMessage, UserMessage
 from holdfast.core.messages.source import Source
-from holdfast.core.turns.model import Fault, ModelFailed
-from holdfast.core.turns.tool import Replay
+from holdfast.core.turns.model import ModelFailed, ModelFault
+from holdfast.core.turns.tool import ReplayClass
 from holdfast.store.sqlite.store import SqliteStore
 from holdfast.testing.simulated.events import Faults
 
@@ -29,7 +29,7 @@ async def test_a_message_sent_while_down_is_answered_after_start(world: World) -
     world.say("are you there?")
     world.model.say("I am")
     await world.start()
-    assert await world.texts(1) == ["I am"]
+    assert await world.part_texts(1) == ["I am"]
 
 
 async def test_an_event_given_twice_is_accepted_once(world: World) -> None:
@@ -38,7 +38,7 @@ async def test_an_event_given_twice_is_accepted_once(world: World) -> None:
     world.model.say("one", "two")
     world.say("first")
     world.say("second", chat="other")
-    assert sorted(await world.texts(2)) == ["one", "two"]
+    assert sorted(await world.part_texts(2)) == ["one", "two"]
     assert await world.ledger() == {"answered": 2}
 
 
@@ -73,7 +73,7 @@ async def test_closed_intake_takes_nothing(world: World) -> None:
 
 async def test_a_failed_turn_tells_why_and_leaves_no_error_in_the_log(world: World) -> None:
     """G3, law 16: `failed` is an end of its own, and the transcript has the question alone."""
-    world.model.say(ModelFailed("the key was refused: check model.api_key", fault=Fault.AUTH))
+    world.model.say(ModelFailed("the key was refused: check model.api_key", fault=ModelFault.AUTH))
     accepted = await world.accept("hi")
     ended = await world.end_of(accepted)
     assert ended.state is InboxState.FAILED
@@ -84,11 +84,11 @@ async def test_a_failed_turn_tells_why_and_leaves_no_error_in_the_log(world: Wor
 
 async def test_the_next_message_after_a_failure_is_answered(world: World) -> None:
     """G3: a failed turn leaves a session that works."""
-    world.model.say(ModelFailed("overloaded", fault=Fault.SERVER), "fine now")
+    world.model.say(ModelFailed("overloaded", fault=ModelFault.SERVER), "fine now")
     world.say("one")
     await world.sent(1)
     world.say("two")
-    assert (await world.texts(2))[1] == "fine now"
+    assert (await world.part_texts(2))[1] == "fine now"
 
 
 async def _waits(world: World, messages: int) -> None:
@@ -111,7 +111,7 @@ async def test_interrupt_ends_the_turn_and_answers_both_messages_in_one(world: W
     request = await world.model.asked(2)
     assert [m.text for m in request.messages] == ["paint it red", "no, blue"]
     world.model.say("blue it is")
-    assert (await world.texts(1)) == ["blue it is"]
+    assert (await world.part_texts(1)) == ["blue it is"]
     assert await world.ledger() == {"answered": 1, "merged": 1}
 
 
@@ -126,7 +126,7 @@ async def test_queued_messages_run_in_order_one_turn_each(world: World) -> None:
     world.say("three")
     await _waits(world, 2)
     world.model.say("first", "second", "third")
-    assert await world.texts(3) == ["first", "second", "third"]
+    assert await world.part_texts(3) == ["first", "second", "third"]
     assert [m.text for m in world.model.requests[1].messages] == ["one", "first", "two"]
     assert await world.ledger() == {"answered": 3}
 
@@ -188,7 +188,7 @@ async def test_messages_of_two_people_do_not_merge(world: World) -> None:
     await world.model.asked(1)
     world.say("hello", user="bob")
     world.model.say("one", "two")
-    assert len(await world.texts(2)) == 2
+    assert len(await world.part_texts(2)) == 2
 
 
 async def test_a_steer_joins_the_running_turn_between_two_steps(world: World, call: Any) -> None:
@@ -196,7 +196,7 @@ async def test_a_steer_joins_the_running_turn_between_two_steps(world: World, ca
     await world.stop()
     _with_busy_mode(world, BusyMode.STEER)
     await world.start()
-    lever = world.levers[Replay.SAFE]
+    lever = world.levers[ReplayClass.SAFE]
     lever.go.clear()
     world.model.say([call("safe")], "done, in green")
     world.say("paint it")
@@ -204,7 +204,7 @@ async def test_a_steer_joins_the_running_turn_between_two_steps(world: World, ca
     world.say("in green")
     await _waits(world, 1)
     lever.go.set()
-    assert await world.texts(1) == ["done, in green"]
+    assert await world.part_texts(1) == ["done, in green"]
     said = world.model.requests[1].messages
     assert said[-1] == UserMessage(text="in green")
     assert await world.ledger() == {"answered": 1, "merged": 1}
@@ -220,7 +220,7 @@ async def test_a_steer_that_comes_too_late_runs_next(world: World) -> None:
     world.say("two")
     await _waits(world, 1)
     world.model.say("first", "second")
-    assert await world.texts(2) == ["first", "second"]
+    assert await world.part_texts(2) == ["first", "second"]
     assert await world.ledger() == {"answered": 2}
 
 

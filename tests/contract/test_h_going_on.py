@@ -11,12 +11,12 @@ from tests.contract.conftest import Call, Until, World
 from tests.contract.stops import begun, come_back, leave, notes, only, windows
 
 from holdfast.core.messages.message import UserMessage
-from holdfast.core.turns.stop import LeftAs, StopKind
-from holdfast.core.turns.tool import Replay
+from holdfast.core.turns.stop import StopKind, TurnExitReason
+from holdfast.core.turns.tool import ReplayClass
 from holdfast.core.turns.turn import LaneState, TurnState
-from holdfast.gateway.turns.cut_notes import cut_note
+from holdfast.gateway.turns.cut_notes import interruption_note
 from holdfast.store.sqlite.store import SqliteStore
-from holdfast.testing.simulated.events import Sent
+from holdfast.testing.simulated.events import BotMessage
 
 LONG = 60.0  # seconds: a window that no test waits for
 
@@ -30,14 +30,14 @@ class Hushed(SqliteStore):
         self.go = asyncio.Event()
         self.kept = asyncio.Event()
 
-    def go_on_turn(self, *arguments: Any, **more: Any) -> Any:
-        return asyncio.ensure_future(self._later(super().go_on_turn(*arguments, **more)))
+    def continue_turn(self, *arguments: Any, **more: Any) -> Any:
+        return asyncio.ensure_future(self._later(super().continue_turn(*arguments, **more)))
 
     def resume_turn(self, *arguments: Any, **more: Any) -> Any:
         return asyncio.ensure_future(self._later(super().resume_turn(*arguments, **more)))
 
-    def keep_prompt(self, *arguments: Any, **more: Any) -> Any:
-        return asyncio.ensure_future(self._later(super().keep_prompt(*arguments, **more)))
+    def save_prompt(self, *arguments: Any, **more: Any) -> Any:
+        return asyncio.ensure_future(self._later(super().save_prompt(*arguments, **more)))
 
     async def _later(self, durable: Awaitable[None]) -> None:
         await durable
@@ -55,7 +55,7 @@ async def hushed(tmp_path: Path) -> AsyncIterator[World]:
 
 
 async def parked(world: World, call: Call) -> None:
-    lever = world.levers[Replay.ATTACH]
+    lever = world.levers[ReplayClass.ATTACH]
     lever.go.clear()
     world.model.say([call("attach")])
     world.say("work")
@@ -93,9 +93,9 @@ async def test_a_parked_turn_that_was_about_to_go_on_is_still_parked(
     went = await leave(hushed, kind)
     assert went.interrupted == 0
     await come_back(hushed)
-    request = await hushed.model.asked(2)
+    request = await hushed.model.wait_for_request(2)
     assert notes(request.messages) == []
-    assert (await only(hushed)).cuts == 0
+    assert (await only(hushed)).interruptions == 0
 
 
 @pytest.mark.parametrize("kind", [StopKind.RESTART, StopKind.STOP])
@@ -104,15 +104,15 @@ async def test_a_cut_turn_that_was_about_to_go_on_is_told_and_counted_once(
 ) -> None:
     """F6, F7: never two notes for one cut."""
     hushed.say("work")
-    await hushed.model.asked(1)
+    await hushed.model.wait_for_request(1)
     await begun(hushed)
     await leave(hushed, StopKind.RESTART)
     await going_on(hushed)
     await leave(hushed, kind)
     await come_back(hushed)
-    request = await hushed.model.asked(2)
-    assert notes(request.messages) == [cut_note("restart_timeout").text]
-    assert (await only(hushed)).cuts == 1
+    request = await hushed.model.wait_for_request(2)
+    assert notes(request.messages) == [interruption_note("restart_timeout").text]
+    assert (await only(hushed)).interruptions == 1
 
 
 @pytest.mark.parametrize("heard", [False, True])
@@ -122,7 +122,7 @@ async def test_a_cut_turn_whose_new_prompt_is_being_kept_has_not_gone_on(
     """F6, F7: a stop leaves it with the word that it had, whether the prompt is heard to be kept
     before the process ends or not; so its note is told by the successor, once."""
     hushed.say("work")
-    await hushed.model.asked(1)
+    await hushed.model.wait_for_request(1)
     await begun(hushed)
     await leave(hushed, StopKind.RESTART)
     store = await keeping_a_prompt(hushed)
@@ -133,9 +133,9 @@ async def test_a_cut_turn_whose_new_prompt_is_being_kept_has_not_gone_on(
         store.go.set()
     await stopping
     await come_back(hushed)
-    request = await hushed.model.asked(2)
-    assert notes(request.messages) == [cut_note("restart_timeout").text]
-    assert (await only(hushed)).cuts == 1
+    request = await hushed.model.wait_for_request(2)
+    assert notes(request.messages) == [interruption_note("restart_timeout").text]
+    assert (await only(hushed)).interruptions == 1
 
 
 async def test_who_stops_a_turn_whose_new_prompt_is_being_kept_has_stopped_it(
@@ -143,19 +143,19 @@ async def test_who_stops_a_turn_whose_new_prompt_is_being_kept_has_stopped_it(
 ) -> None:
     """F9, H3: also where the gateway goes before that is heard, while anybody is waited for."""
     hushed.say("work")
-    await hushed.model.asked(1)
+    await hushed.model.wait_for_request(1)
     await begun(hushed)
     await leave(hushed, StopKind.RESTART)
     windows(hushed, park=LONG)
     store = await keeping_a_prompt(hushed)
     [lane] = hushed.gateway.lanes
-    never = hushed.levers[Replay.NEVER]
+    never = hushed.levers[ReplayClass.NEVER]
     never.go.clear()
     hushed.model.say([call("never")])
     hushed.say("keep the window open", chat="two")
     await never.was_pulled(1)
     hushed.say("/stop")
-    await until(lambda: lane.aside is not None and lane.aside.stopped)
+    await until(lambda: lane.dormant_turn is not None and lane.dormant_turn.stopped)
     stopping = asyncio.create_task(leave(hushed, StopKind.RESTART))
     await until(lambda: lane.held)
     store.go.set()
@@ -168,7 +168,7 @@ async def test_who_stops_a_turn_whose_new_prompt_is_being_kept_has_stopped_it(
     ]
 
 
-def sent(world: World) -> Sequence[Sent]:
+def sent(world: World) -> Sequence[BotMessage]:
     return world.service.ledger().sent
 
 
@@ -179,23 +179,25 @@ async def test_a_turn_that_goes_on_while_the_gateway_stops_stands_where_it_is(
     await parked(hushed, call)
     windows(hushed, park=LONG)
     store = await going_on(hushed)
-    never = hushed.levers[Replay.NEVER]
+    never = hushed.levers[ReplayClass.NEVER]
     never.go.clear()
     hushed.model.say([call("never")])
     hushed.say("keep the window open", chat="two")
     await never.was_pulled(1)
     stopping = asyncio.create_task(leave(hushed, StopKind.RESTART))
     lanes = hushed.gateway.lanes
-    await until(lambda: any(lane.turn and lane.turn.work.parking for lane in lanes))
+    await until(
+        lambda: any(lane.running_turn and lane.running_turn.context.parking for lane in lanes)
+    )
     store.go.set()
     await until(lambda: lanes.count(LaneState.PARKED) == 1)
-    assert LeftAs.PARKED in {one.left_as for one in await hushed.store.open_turns()}
+    assert TurnExitReason.PARKED in {one.exit_reason for one in await hushed.store.open_turns()}
     never.go.set()
     went = await stopping
     assert (went.parked, went.interrupted) == (2, 0)
     await come_back(hushed)
     for number in (3, 4):
-        request = await hushed.model.asked(number)
+        request = await hushed.model.wait_for_request(number)
         assert notes(request.messages) == []
         assert isinstance(request.messages[0], UserMessage)
 
@@ -211,6 +213,6 @@ async def test_a_turn_that_went_on_has_no_time_to_its_first_word(
     hushed.model.say("and this is new")
     hushed.say("more")
     await hushed.sent(2)
-    tally = hushed.gateway.house.tally
-    await until(lambda: tally.totals().ends[TurnState.ANSWERED] == 2)
-    assert (tally.totals().first.count, tally.totals().whole.count) == (1, 2)
+    tally = hushed.gateway.services.counters
+    await until(lambda: tally.totals().turns_by_state[TurnState.ANSWERED] == 2)
+    assert (tally.totals().first_token.count, tally.totals().duration.count) == (1, 2)

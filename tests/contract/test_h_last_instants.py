@@ -13,9 +13,9 @@ from tests.contract.test_j_approvals import DD, RM, Asking
 
 from holdfast.core.errors import StoreError
 from holdfast.core.messages.inbox import InboxState
-from holdfast.core.turns.stop import LeftAs, StopKind
+from holdfast.core.turns.stop import StopKind, TurnExitReason
 from holdfast.core.turns.turn import LaneState
-from holdfast.gateway.turns.cut_notes import cut_note
+from holdfast.gateway.turns.cut_notes import interruption_note
 from holdfast.store.sqlite.store import SqliteStore
 
 
@@ -42,9 +42,9 @@ class Watched(SqliteStore):
         refused.set_exception(StoreError("the disk is full"))
         return refused
 
-    async def standing_rules(self, *arguments: Any, **more: Any) -> Any:
+    async def approval_rules(self, *arguments: Any, **more: Any) -> Any:
         self.looks()
-        return await super().standing_rules(*arguments, **more)
+        return await super().approval_rules(*arguments, **more)
 
     def ask_approvals(self, *arguments: Any, **more: Any) -> Any:
         asked = super().ask_approvals(*arguments, **more)
@@ -65,7 +65,7 @@ class Leaving(Asking):
     def mark(self) -> None:
         """What the phase of that name does, in the instant in which this is called."""
         self.store.looks = self.store.asks = nothing
-        self.gateway.lanes.leave(LeftAs.SHUTDOWN_TIMEOUT)
+        self.gateway.lanes.leave(TurnExitReason.SHUTDOWN_TIMEOUT)
 
     async def goes_while_its_end_waits(self, until: Until) -> None:
         """A stop, once the disk has refused an end; there is room again by then."""
@@ -88,7 +88,7 @@ async def test_an_answer_that_the_disk_refused_is_written_by_the_stop(
 ) -> None:
     """H4, H1, F7: the next start sends it; the model is not asked again, and nothing was cut."""
     said = await world.accept("hi")
-    await world.model.asked(1)
+    await world.model.wait_for_request(1)
     await begun(world)
     world.store.full = True
     world.model.say("hello")
@@ -96,7 +96,7 @@ async def test_an_answer_that_the_disk_refused_is_written_by_the_stop(
     await come_back(world)
     assert (await world.end_of(said)).text == "hello"
     assert len(world.model.requests) == 1
-    assert (await only(world)).cuts == 0
+    assert (await only(world)).interruptions == 0
 
 
 async def test_a_turn_that_its_user_stopped_on_a_full_disk_is_not_resumed(
@@ -104,7 +104,7 @@ async def test_a_turn_that_its_user_stopped_on_a_full_disk_is_not_resumed(
 ) -> None:
     """H3, F9: the gateway goes while that end waits for the disk, and takes it along."""
     said = await world.accept("work")
-    await world.model.asked(1)
+    await world.model.wait_for_request(1)
     await begun(world)
     world.store.full = True
     stop = await world.accept("/stop")
@@ -142,9 +142,9 @@ async def test_a_turn_that_asks_in_the_instant_of_its_mark_was_not_cut(
     assert (went.parked, went.interrupted) == (1, 0)
     await come_back(world)
     found = await only(world)
-    assert (found.cuts, found.resume_pending) == (0, False)
+    assert (found.interruptions, found.resume_pending) == (0, False)
     world.say("/approve")
-    request = await world.model.asked(2)
+    request = await world.model.wait_for_request(2)
     assert notes(request.messages) == []
 
 
@@ -161,10 +161,10 @@ async def test_a_turn_that_was_marked_asks_nobody_any_more(
     assert (went.parked, went.interrupted) == (0, 1)
     await come_back(world)
     await world.asked()
-    assert (await only(world)).cuts == 1
+    assert (await only(world)).interruptions == 1
     world.say("/approve")
-    request = await world.model.asked(2)
-    assert notes(request.messages) == [cut_note("shutdown_timeout").text]
+    request = await world.model.wait_for_request(2)
+    assert notes(request.messages) == [interruption_note("shutdown_timeout").text]
 
 
 @pytest.mark.parametrize("kind", [None, StopKind.STOP], ids=["crash", "stop"])
@@ -185,10 +185,10 @@ async def test_a_turn_cut_in_one_call_was_cut_although_it_has_asked_about_the_ne
         await leave(world, kind)
     await come_back(world)
     [second] = await world.asked()
-    assert (second.number, (await only(world)).cuts) == (2, 1)
+    assert (second.number, (await only(world)).interruptions) == (2, 1)
     world.shell.go.set()
     world.say("/approve 2")
-    request = await world.model.asked(2)
+    request = await world.model.wait_for_request(2)
     assert notes(request.messages) == [
-        cut_note("crash" if kind is None else "shutdown_timeout").text
+        interruption_note("crash" if kind is None else "shutdown_timeout").text
     ]

@@ -26,13 +26,13 @@ from tests.contract.test_compaction import filled, long_text
 from tests.contract.test_j_approvals import RM, Asking
 from tests.contract.voices import helper_of, small_world
 
-from holdfast.agent.delegate_tool import Delegate
+from holdfast.agent.delegate_tool import DelegateTool
 from holdfast.core.config.settings import AuxiliarySettings, DelegateSettings
 from holdfast.core.messages.inbox import InboxState
-from holdfast.core.messages.message import Outcome, ToolMessage, UserMessage
-from holdfast.core.turns.model import Fault, ModelFailed
-from holdfast.core.turns.stop import LeftAs, StopKind
-from holdfast.core.turns.tool import Replay
+from holdfast.core.messages.message import ToolMessage, ToolOutcome, UserMessage
+from holdfast.core.turns.model import ModelFailed, ModelFault
+from holdfast.core.turns.stop import StopKind, TurnExitReason
+from holdfast.core.turns.tool import ReplayClass
 from holdfast.core.turns.turn import LaneState
 
 LONG = 60.0  # seconds: a window that no test waits for
@@ -42,7 +42,9 @@ async def parking(world: World, kind: StopKind = StopKind.RESTART) -> asyncio.Ta
     """A restart that has told the turns to park."""
     stopping = asyncio.create_task(leave(world, kind))
     async with asyncio.timeout(30):
-        while not any(lane.turn and lane.turn.work.parking for lane in world.gateway.lanes):
+        while not any(
+            lane.running_turn and lane.running_turn.context.parking for lane in world.gateway.lanes
+        ):
             await asyncio.sleep(0.005)
     return stopping
 
@@ -58,18 +60,18 @@ async def test_a_turn_parks_behind_the_reply_that_it_waits_for(
     """H6, C2, F5: the reply is committed, its call is a successor's; no mark, note or count."""
     await with_windows(world, park=LONG)
     world.say("work")
-    await world.model.asked(1)
+    await world.model.wait_for_request(1)
     stopping = await parking(world, kind)
     world.model.say([call("never")])
     went = await stopping
     assert (went.parked, went.interrupted) == (1, 0)
-    assert world.levers[Replay.NEVER].pulled == []
+    assert world.levers[ReplayClass.NEVER].pulled == []
     await come_back(world)
-    request = await world.model.asked(2)
+    request = await world.model.wait_for_request(2)
     assert notes(request.messages) == []
-    assert [result.outcome for result in results(request.messages)] == [Outcome.OK]
+    assert [result.outcome for result in results(request.messages)] == [ToolOutcome.OK]
     found = await only(world)
-    assert (found.cuts, found.resume_pending, found.resume_reason) == (0, False, None)
+    assert (found.interruptions, found.resume_pending, found.resume_reason) == (0, False, None)
     world.model.say("worked")
     async with asyncio.timeout(30):
         while await world.ledger() != {"answered": 1}:
@@ -79,7 +81,7 @@ async def test_a_turn_parks_behind_the_reply_that_it_waits_for(
 async def test_a_turn_parks_behind_the_call_that_it_waits_for(world: World, call: Call) -> None:
     """H6: a `never` call is waited for; the model is asked by the successor."""
     await with_windows(world, park=LONG)
-    lever = world.levers[Replay.NEVER]
+    lever = world.levers[ReplayClass.NEVER]
     lever.go.clear()
     world.model.say([call("never"), call("safe")])
     world.say("work")
@@ -90,10 +92,10 @@ async def test_a_turn_parks_behind_the_call_that_it_waits_for(world: World, call
     assert (went.parked, went.interrupted) == (1, 0)
     assert len(world.model.requests) == 1
     await come_back(world)
-    request = await world.model.asked(2)
+    request = await world.model.wait_for_request(2)
     assert notes(request.messages) == []
-    assert [result.outcome for result in results(request.messages)] == [Outcome.OK] * 2
-    assert (len(lever.pulled), len(world.levers[Replay.SAFE].pulled)) == (1, 1)
+    assert [result.outcome for result in results(request.messages)] == [ToolOutcome.OK] * 2
+    assert (len(lever.pulled), len(world.levers[ReplayClass.SAFE].pulled)) == (1, 1)
 
 
 class LettingGo(NoRunners):
@@ -102,7 +104,7 @@ class LettingGo(NoRunners):
     def __init__(self, world: World) -> None:
         super().__init__()
         self.cancelled_before: list[Any] = []
-        self._lever = world.levers[Replay.ATTACH]
+        self._lever = world.levers[ReplayClass.ATTACH]
 
     async def detach(self) -> None:
         self.cancelled_before += [] if self.detached else self._lever.cancelled
@@ -113,7 +115,7 @@ async def test_a_turn_in_a_call_that_runs_on_is_parked_at_once(world: World, cal
     """H6, H2, C4: also by `--now`; the runner is let go of before the turn is cancelled, and the
     successor attaches to the real call."""
     await with_windows(world, park=LONG)
-    lever = world.levers[Replay.ATTACH]
+    lever = world.levers[ReplayClass.ATTACH]
     await world.stop()
     runners = world.runners = LettingGo(world)
     await world.start()
@@ -128,10 +130,10 @@ async def test_a_turn_in_a_call_that_runs_on_is_parked_at_once(world: World, cal
     assert len(lever.cancelled) == 1
     lever.known[lever.pulled[0]] = "the true result"
     await come_back(world)
-    request = await world.model.asked(2)
+    request = await world.model.wait_for_request(2)
     assert [result.text for result in results(request.messages)] == ["the true result"]
     assert notes(request.messages) == []
-    assert (await only(world)).cuts == 0
+    assert (await only(world)).interruptions == 0
 
 
 async def test_a_call_that_ends_while_its_turn_is_parked_is_the_successors(
@@ -139,7 +141,7 @@ async def test_a_call_that_ends_while_its_turn_is_parked_is_the_successors(
 ) -> None:
     """H6: nothing more is written in the name of a turn that was left."""
     await with_windows(world, park=LONG)
-    attach, never = world.levers[Replay.ATTACH], world.levers[Replay.NEVER]
+    attach, never = world.levers[ReplayClass.ATTACH], world.levers[ReplayClass.NEVER]
     for lever in (attach, never):
         lever.go.clear()
     world.model.say([call("attach")])
@@ -158,7 +160,7 @@ async def test_a_call_that_ends_while_its_turn_is_parked_is_the_successors(
     assert (went.parked, went.interrupted) == (2, 0)
     attach.known[attach.pulled[0]] = "the true result"
     await come_back(world)
-    requests = [await world.model.asked(number) for number in (3, 4)]
+    requests = [await world.model.wait_for_request(number) for number in (3, 4)]
     texts = sorted(result.text for one in requests for result in results(one.messages))
     assert texts == ["pulled never 1", "the true result"]
     assert [notes(one.messages) for one in requests] == [[], []]
@@ -169,7 +171,7 @@ async def test_who_reaches_no_boundary_in_the_window_is_cut_marked_and_counted(
 ) -> None:
     """C2, C3, F5, H7: the call that it was in has its result, and the note says by what."""
     await with_windows(world, park=0.05)
-    lever = world.levers[Replay.NEVER]
+    lever = world.levers[ReplayClass.NEVER]
     lever.go.clear()
     world.model.say([call("never")])
     world.say("work")
@@ -178,12 +180,12 @@ async def test_who_reaches_no_boundary_in_the_window_is_cut_marked_and_counted(
     assert (went.parked, went.interrupted) == (0, 1)
     lever.go.set()
     await come_back(world)
-    request = await world.model.asked(2)
-    assert [result.outcome for result in results(request.messages)] == [Outcome.CANCELLED]
+    request = await world.model.wait_for_request(2)
+    assert [result.outcome for result in results(request.messages)] == [ToolOutcome.CANCELLED]
     [note] = notes(request.messages)
     assert note.startswith("[System note: a restart")
     found = await only(world)
-    assert (found.cuts, found.resume_reason) == (1, "restart_timeout")
+    assert (found.interruptions, found.resume_reason) == (1, "restart_timeout")
     assert len(lever.pulled) == 1
 
 
@@ -191,7 +193,7 @@ async def test_who_reaches_no_boundary_in_the_window_is_cut_marked_and_counted(
 async def test_only_a_restart_parks(world: World, call: Call, kind: StopKind) -> None:
     """C2, C4: any other stop ends what runs, and no successor could attach to it."""
     await with_windows(world, park=LONG)
-    lever = world.levers[Replay.ATTACH]
+    lever = world.levers[ReplayClass.ATTACH]
     lever.go.clear()
     world.model.say([call("attach")])
     world.say("work")
@@ -201,56 +203,56 @@ async def test_only_a_restart_parks(world: World, call: Call, kind: StopKind) ->
     assert (went.parked, went.interrupted) == (0, 1)
     lever.go.set()
     await come_back(world)
-    request = await world.model.asked(2)
-    assert [result.outcome for result in results(request.messages)] == [Outcome.CANCELLED]
+    request = await world.model.wait_for_request(2)
+    assert [result.outcome for result in results(request.messages)] == [ToolOutcome.CANCELLED]
     assert lever.attached == []
     assert (await only(world)).resume_reason == "shutdown_timeout"
 
 
 async def test_a_parked_turn_that_is_cut_later_is_counted_then(world: World, call: Call) -> None:
     """F7, H6: parking is forgotten when the turn goes on."""
-    world.levers[Replay.ATTACH].go.clear()
+    world.levers[ReplayClass.ATTACH].go.clear()
     world.model.say([call("attach")])
     world.say("work")
-    await world.levers[Replay.ATTACH].was_pulled(1)
+    await world.levers[ReplayClass.ATTACH].was_pulled(1)
     await restart(world)
-    await world.levers[Replay.ATTACH].was_pulled(2)  # which never heard of it, and runs it
-    assert (await open_turn(world)).left_as is None
+    await world.levers[ReplayClass.ATTACH].was_pulled(2)  # which never heard of it, and runs it
+    assert (await open_turn(world)).exit_reason is None
     await world.die()
-    world.levers[Replay.ATTACH].go.set()
+    world.levers[ReplayClass.ATTACH].go.set()
     await world.start()
-    request = await world.model.asked(2)
+    request = await world.model.wait_for_request(2)
     [note] = notes(request.messages)
     assert note.startswith("[System note: an interruption")
-    assert (await only(world)).cuts == 1
+    assert (await only(world)).interruptions == 1
 
 
 async def test_a_parked_turn_that_never_went_on_is_still_parked(world: World, call: Call) -> None:
     """H6: however many processes come and go in between."""
-    world.levers[Replay.ATTACH].go.clear()
+    world.levers[ReplayClass.ATTACH].go.clear()
     world.model.say([call("attach")])
     world.say("work")
-    await world.levers[Replay.ATTACH].was_pulled(1)
+    await world.levers[ReplayClass.ATTACH].was_pulled(1)
     went = await leave(world, StopKind.RESTART)
     assert went.parked == 1
     world.store = world.open_store(world.path)
     async with world.store:
-        assert (await open_turn(world)).left_as is LeftAs.PARKED
+        assert (await open_turn(world)).exit_reason is TurnExitReason.PARKED
     await world.start()
     async with asyncio.timeout(10):
         await world.running.stop()  # at once, before or behind its going on
     await world.stop()
-    world.levers[Replay.ATTACH].go.set()
+    world.levers[ReplayClass.ATTACH].go.set()
     await world.start()
-    request = await world.model.asked(2)
-    assert (await only(world)).cuts == len(notes(request.messages))
+    request = await world.model.wait_for_request(2)
+    assert (await only(world)).interruptions == len(notes(request.messages))
 
 
 async def test_a_message_that_waits_behind_a_parked_turn_comes_after_it(
     world: World, call: Call
 ) -> None:
     """H5, H6, G4: in the order of acceptance."""
-    lever = world.levers[Replay.ATTACH]
+    lever = world.levers[ReplayClass.ATTACH]
     lever.go.clear()
     world.model.say([call("attach")])
     world.say("first")
@@ -263,7 +265,7 @@ async def test_a_message_that_waits_behind_a_parked_turn_comes_after_it(
     lever.known[lever.pulled[0]] = "done"
     world.model.say("one", "two")
     await restart(world)
-    request = await world.model.asked(3)
+    request = await world.model.wait_for_request(3)
     assert request.messages[-1] == UserMessage(text="second")
     assert notes(request.messages) == []
 
@@ -288,11 +290,11 @@ async def test_a_turn_that_waits_for_a_person_is_left_as_it_is(
     went = await leave(asking, kind)
     assert (went.parked, went.interrupted) == (1, 0)
     await come_back(asking)
-    assert (await only(asking)).cuts == 0
+    assert (await only(asking)).interruptions == 0
     asking.say("/approve")
-    request = await asking.model.asked(2)
+    request = await asking.model.wait_for_request(2)
     assert notes(request.messages) == []
-    assert [result.outcome for result in results(request.messages)] == [Outcome.OK]
+    assert [result.outcome for result in results(request.messages)] == [ToolOutcome.OK]
 
 
 @pytest.fixture
@@ -302,7 +304,7 @@ async def family(tmp_path: Path) -> AsyncIterator[World]:
     world.model = Cast()
     settings = DelegateSettings()
     world.settings = msgspec.structs.replace(world.settings, delegate=settings)
-    world.more_tools = [Delegate(settings)]
+    world.more_tools = [DelegateTool(settings)]
     windows(world, park=LONG)
     await world.start()
     yield world
@@ -321,17 +323,17 @@ async def test_children_park_like_everyone_and_their_parents_attach_to_them(
     """H6, H2: neither is told that anything happened."""
     assert isinstance(family.model, Cast)
     child = family.model.part("dig")
-    family.levers[Replay.ATTACH].go.clear()
+    family.levers[ReplayClass.ATTACH].go.clear()
     family.model.say([delegating(call, "dig a hole")])
     child.say([call("attach")])
     family.say("work")
-    await family.levers[Replay.ATTACH].was_pulled(1)
+    await family.levers[ReplayClass.ATTACH].was_pulled(1)
     went = await leave(family, StopKind.RESTART)
     assert (went.parked, went.interrupted) == (2, 0)
-    family.levers[Replay.ATTACH].known = {family.levers[Replay.ATTACH].pulled[0]: "dug"}
+    family.levers[ReplayClass.ATTACH].known = {family.levers[ReplayClass.ATTACH].pulled[0]: "dug"}
     child.say("a deep hole")
     await come_back(family)
-    request = await family.model.asked(2)
+    request = await family.model.wait_for_request(2)
     [result] = results(request.messages)
     assert "a deep hole" in result.text
     assert notes(request.messages) == notes(child.requests[-1].messages) == []
@@ -348,7 +350,7 @@ async def test_a_turn_may_still_have_children_while_it_is_waited_for(
     assert isinstance(family.model, Cast)
     await with_windows(family, drain=LONG, park=LONG)
     family.say("work")
-    await family.model.asked(1)
+    await family.model.wait_for_request(1)
     stopping = asyncio.create_task(leave(family, StopKind.STOP))
     async with asyncio.timeout(30):
         while "draining: 1 turn" not in family.states:
@@ -369,15 +371,15 @@ async def test_a_child_that_has_not_begun_when_turns_are_marked_does_not_begin(
     assert isinstance(family.model, Cast)
     child = family.model.part("dig")
     family.say("work")
-    await family.model.asked(1)
+    await family.model.wait_for_request(1)
     lanes = family.gateway.lanes
-    lanes.hold(children=True)
+    lanes.hold(allow_subagents=True)
     family.model.say([delegating(call, "dig a hole")])
     async with asyncio.timeout(30):
         while len(lanes) < 2:
             await asyncio.sleep(0)
     assert lanes.count(LaneState.RUNNING) == 1
-    await asyncio.gather(*lanes.leave(LeftAs.SHUTDOWN_TIMEOUT))
+    await asyncio.gather(*lanes.leave(TurnExitReason.SHUTDOWN_TIMEOUT))
     async with asyncio.timeout(30):
         while len(lanes) > 1:
             await asyncio.sleep(0)
@@ -389,7 +391,7 @@ async def test_a_turn_is_parked_in_the_log_before_it_is_cancelled(
 ) -> None:
     """H6, F5: a crash behind the drain finds it parked."""
     await with_windows(world, park=LONG)
-    attach, never = world.levers[Replay.ATTACH], world.levers[Replay.NEVER]
+    attach, never = world.levers[ReplayClass.ATTACH], world.levers[ReplayClass.NEVER]
     attach.go.clear()
     never.go.clear()
     world.model.say([call("attach")])
@@ -402,7 +404,7 @@ async def test_a_turn_is_parked_in_the_log_before_it_is_cancelled(
     stopping = await parking(world)
 
     async def is_parked() -> bool:
-        return LeftAs.PARKED in {one.left_as for one in await world.store.open_turns()}
+        return TurnExitReason.PARKED in {one.exit_reason for one in await world.store.open_turns()}
 
     await until(is_parked)
     assert attach.cancelled == []
@@ -428,10 +430,10 @@ async def test_a_turn_parks_behind_the_summary_that_it_waits_for(
     """H6: the summary is in the log; the successor neither makes it again nor says so."""
     await filled(small, exchanges=2 if refused else 3)
     if refused:
-        small.model.say(ModelFailed("too long", fault=Fault.CONTEXT_TOO_LONG))
+        small.model.say(ModelFailed("too long", fault=ModelFault.CONTEXT_TOO_LONG))
     asked = len(small.model.requests) + refused
     accepted = await small.accept("and now?" if refused else long_text("question4"))
-    await helper_of(small).asked(1)
+    await helper_of(small).wait_for_request(1)
     stopping = await parking(small)
     helper_of(small).say("They talked about three questions.")
     went = await stopping

@@ -15,8 +15,8 @@ from tests.looking import looking_into
 
 from holdfast.core.crash_points import CrashPoint
 from holdfast.core.messages.inbox import InboxState
-from holdfast.core.messages.message import Message, Outcome, ToolMessage
-from holdfast.core.turns.tool import Replay
+from holdfast.core.messages.message import Message, ToolMessage, ToolOutcome
+from holdfast.core.turns.tool import ReplayClass
 from holdfast.store.sqlite.store import SqliteStore
 
 # How often the model was asked, the tool run and something sent, while one kind of write waits.
@@ -74,7 +74,7 @@ async def slow(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[
 
 
 def done(world: World) -> tuple[int, int, int]:
-    pulled = len(world.levers[Replay.NEVER].pulled)
+    pulled = len(world.levers[ReplayClass.NEVER].pulled)
     return len(world.model.requests), pulled, len(world.service.ledger().sent)
 
 
@@ -96,7 +96,7 @@ async def test_nothing_begins_before_the_step_in_front_of_it_is_durable(
 
 async def test_a_reply_that_was_committed_is_not_asked_for_again(world: World, call: Call) -> None:
     """H1: its calls are run, from where they stood; what it cost is paid once."""
-    lever = world.levers[Replay.NEVER]
+    lever = world.levers[ReplayClass.NEVER]
     lever.go.clear()
     world.model.say([call("safe"), call("never"), call("attach")])
     accepted = await world.accept("go")
@@ -107,9 +107,9 @@ async def test_a_reply_that_was_committed_is_not_asked_for_again(world: World, c
     await world.start()
     assert (await world.end_of(accepted)).text == "done"
     assert len(world.model.requests) == 2
-    pulled = [len(world.levers[each].pulled) for each in (Replay.SAFE, Replay.NEVER)]
-    assert (pulled, len(world.levers[Replay.ATTACH].pulled)) == ([1, 1], 1)
-    assert world.levers[Replay.ATTACH].attached == []  # it had not begun: nobody has it
+    pulled = [len(world.levers[each].pulled) for each in (ReplayClass.SAFE, ReplayClass.NEVER)]
+    assert (pulled, len(world.levers[ReplayClass.ATTACH].pulled)) == ([1, 1], 1)
+    assert world.levers[ReplayClass.ATTACH].attached == []  # it had not begun: nobody has it
 
 
 async def test_of_calls_that_ran_beside_each_other_only_the_unfinished_are_settled(
@@ -117,10 +117,10 @@ async def test_of_calls_that_ran_beside_each_other_only_the_unfinished_are_settl
 ) -> None:
     """H1, H2: each has its own step; one that was recorded is not made again with the other."""
     await world.stop()
-    quick = Lever("quick", Replay.SAFE)
+    quick = Lever("quick", ReplayClass.SAFE)
     world.more_tools = [quick]
     await world.start()
-    slow = world.levers[Replay.SAFE]
+    slow = world.levers[ReplayClass.SAFE]
     slow.go.clear()
     world.model.say([call("quick"), call("safe")])
     accepted = await world.accept("go")
@@ -141,7 +141,7 @@ async def test_of_calls_that_ran_beside_each_other_only_the_unfinished_are_settl
 async def test_a_call_whose_tool_is_gone_has_an_unknown_outcome(world: World, call: Call) -> None:
     """H2: it ran while it was there; that it is not there any more undoes nothing."""
     await world.stop()
-    gone = Lever("gone", Replay.ATTACH)
+    gone = Lever("gone", ReplayClass.ATTACH)
     gone.go.clear()
     world.more_tools = [gone]
     await world.start()
@@ -154,7 +154,7 @@ async def test_a_call_whose_tool_is_gone_has_an_unknown_outcome(world: World, ca
     await world.start()
     await world.end_of(accepted)
     [result] = results(world.model.requests[-1].messages)
-    assert result.outcome is Outcome.UNKNOWN
+    assert result.outcome is ToolOutcome.UNKNOWN
     assert "check before you repeat it" in result.text
 
 
@@ -177,7 +177,7 @@ async def test_a_turn_that_new_has_left_is_not_resumed(world: World) -> None:
     world.open_store = Holding
     await world.start()
     said = await world.accept("work")
-    await world.model.asked(1)
+    await world.model.wait_for_request(1)
     await begun(world)
     new = await world.accept("/new")
     assert (await world.end_of(new)).state is InboxState.ANSWERED
@@ -198,7 +198,7 @@ class Onlooker:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self.found: list[tuple[str, list[Outcome]]] = []
+        self.found: list[tuple[str, list[ToolOutcome]]] = []
 
     def __call__(self, point: CrashPoint) -> None:
         if point is not CrashPoint.AFTER_COMMIT:
@@ -220,13 +220,13 @@ async def test_the_commit_that_ends_a_turn_has_the_result_of_every_open_call(
     onlooker = Onlooker(world.path)
     world.open_store = partial(SqliteStore, crash=onlooker)
     await world.start()
-    lever = world.levers[Replay.NEVER]
+    lever = world.levers[ReplayClass.NEVER]
     lever.go.clear()
     world.model.say([call("never"), call("attach")])
     world.say("go")
     await lever.was_pulled(1)
     world.say(word)
-    await until(lambda: (end, [Outcome.CANCELLED, Outcome.NOT_STARTED]) in onlooker.found)
+    await until(lambda: (end, [ToolOutcome.CANCELLED, ToolOutcome.NOT_STARTED]) in onlooker.found)
     before = [found for state, found in onlooker.found if state == "open"]
     assert all(found == [] for found in before)
     assert {state for state, _ in onlooker.found} == {"", "open", end}

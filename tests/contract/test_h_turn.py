@@ -10,10 +10,10 @@ import pytest
 
 from holdfast.core.config.settings import AgentSettings
 from holdfast.core.messages.inbox import BusyMode, InboxState
-from holdfast.core.messages.message import NoteMessage, Outcome, ToolMessage, UserMessage
+from holdfast.core.messages.message import NoteMessage, ToolMessage, ToolOutcome, UserMessage
 from holdfast.core.secret import Secret
-from holdfast.core.turns.projection import problems, project
-from holdfast.core.turns.tool import Replay
+from holdfast.core.turns.projection import project, projection_problems
+from holdfast.core.turns.tool import ReplayClass
 from holdfast.core.turns.turn import StepKind
 from holdfast.gateway.turns.turn import Turn
 from holdfast.testing.simulated.events import Faults
@@ -38,7 +38,7 @@ async def test_calls_get_ids_of_our_own_that_are_never_used_twice(world: World, 
     same = call("safe")
     world.model.say([same, same], [same], "done")
     ended = await world.end_of(await world.accept("go"))
-    calls = world.levers[Replay.SAFE].pulled
+    calls = world.levers[ReplayClass.SAFE].pulled
     assert len(set(calls)) == 3
     messages = await world.transcript(ended.session_id)
     assert {m.call_id for m in messages if isinstance(m, ToolMessage)} == set(calls)
@@ -59,9 +59,9 @@ async def test_a_stop_of_the_gateway_in_a_model_call_is_gone_on_with(world: Worl
     assert await world.ledger() == {"answered": 1}
 
 
-@pytest.mark.parametrize("replay", list(Replay))
+@pytest.mark.parametrize("replay", list(ReplayClass))
 async def test_a_call_that_a_dying_process_left_is_settled_by_its_class(
-    world: World, call: Any, replay: Replay
+    world: World, call: Any, replay: ReplayClass
 ) -> None:
     """H2: attach asks the runner, safe runs again, never stays unknown."""
     lever = world.levers[replay]
@@ -78,18 +78,18 @@ async def test_a_call_that_a_dying_process_left_is_settled_by_its_class(
     assert ended.text == "done"
     result = _results(await world.transcript(ended.session_id))[0]
     match replay:
-        case Replay.ATTACH:
+        case ReplayClass.ATTACH:
             assert (result.text, len(lever.pulled)) == ("the true result", 1)
-        case Replay.SAFE:
+        case ReplayClass.SAFE:
             assert (result.text, len(lever.pulled)) == ("pulled safe 2", 2)
-        case Replay.NEVER:
-            assert (result.outcome, len(lever.pulled)) == (Outcome.UNKNOWN, 1)
+        case ReplayClass.NEVER:
+            assert (result.outcome, len(lever.pulled)) == (ToolOutcome.UNKNOWN, 1)
             assert "check before you repeat" in result.text
 
 
 async def test_a_call_that_the_runner_never_heard_of_is_run(world: World, call: Any) -> None:
     """H2: the runner writes a call down before it begins, so an unknown one never began."""
-    lever = world.levers[Replay.ATTACH]
+    lever = world.levers[ReplayClass.ATTACH]
     lever.go.clear()
     world.model.say([call("attach")])
     accepted = await world.accept("go")
@@ -112,14 +112,14 @@ async def test_finished_calls_are_not_run_again(world: World, call: Any) -> None
     await world.model.asked(3)
     world.model.say("done")
     assert (await world.end_of(accepted)).text == "done"
-    assert len(world.levers[Replay.NEVER].pulled) == 1
+    assert len(world.levers[ReplayClass.NEVER].pulled) == 1
 
 
 async def test_an_interrupt_gives_every_open_call_a_result_in_one_commit(
     world: World, call: Any
 ) -> None:
     """H7: cancelled where it had started, not started where it had not; the user goes on."""
-    lever = world.levers[Replay.NEVER]
+    lever = world.levers[ReplayClass.NEVER]
     lever.go.clear()
     world.model.say([call("never"), call("attach")])
     world.say("go")
@@ -127,8 +127,8 @@ async def test_an_interrupt_gives_every_open_call_a_result_in_one_commit(
     world.say("stop that, do this")
     request = await world.model.asked(2)
     outcomes = [m.outcome for m in request.messages if isinstance(m, ToolMessage)]
-    assert outcomes == [Outcome.CANCELLED, Outcome.NOT_STARTED]
-    assert problems(request.messages) == []
+    assert outcomes == [ToolOutcome.CANCELLED, ToolOutcome.NOT_STARTED]
+    assert projection_problems(request.messages) == []
     assert len(lever.cancelled) == 1
     world.model.say("this is done")
     await world.sent(1)
@@ -137,7 +137,7 @@ async def test_an_interrupt_gives_every_open_call_a_result_in_one_commit(
 async def test_an_interrupt_takes_effect_at_once(world: World, call: Any) -> None:
     """H7: a turn is interruptible at every await. Within 100 ms, it says: it is a matter of a few
     turns of the loop, which says the same and does not ask how busy the machine is."""
-    lever = world.levers[Replay.NEVER]
+    lever = world.levers[ReplayClass.NEVER]
     lever.go.clear()
     world.model.say([call("never")])
     world.say("go")
@@ -153,7 +153,7 @@ async def test_a_stop_of_the_gateway_gives_killed_calls_a_result_and_leaves_the_
     world: World, call: Any
 ) -> None:
     """H7: one by the gateway gives the same results to what it killed, and the turn goes on."""
-    lever = world.levers[Replay.NEVER]
+    lever = world.levers[ReplayClass.NEVER]
     lever.go.clear()
     world.model.say([call("never"), call("safe")])
     accepted = await world.accept("go")
@@ -165,7 +165,7 @@ async def test_a_stop_of_the_gateway_gives_killed_calls_a_result_and_leaves_the_
     ended = await world.end_of(accepted)
     assert ended.text == "done"
     outcomes = [r.outcome for r in _results(await world.transcript(ended.session_id))]
-    assert outcomes == [Outcome.CANCELLED, Outcome.OK]
+    assert outcomes == [ToolOutcome.CANCELLED, ToolOutcome.OK]
     assert len(lever.pulled) == 1
 
 
@@ -176,12 +176,12 @@ async def test_three_lives_cut_in_a_row_suspend_the_session(world: World) -> Non
         await world.model.asked(life)
         await world.stop()
         await world.start()
-    (told,) = await world.texts(1)
+    (told,) = await world.part_texts(1)
     assert "interrupted 3 times" in told
     assert await world.ledger() == {"failed": 1}
     world.model.say("hello again")
     world.say("hi")
-    _, notice, reply = await world.texts(3)
+    _, notice, reply = await world.part_texts(3)
     assert ("fresh conversation" in notice, reply) == (True, "hello again")
     note, said = world.model.requests[-1].messages
     assert ("set aside" in note.text, said.text) == (True, "hi")
@@ -199,7 +199,7 @@ async def test_a_completed_turn_forgets_earlier_cuts(world: World) -> None:
         world.model.say("done")
         await world.sent(round_ + 1)
     session = await world.store.session(await world.only_session())
-    assert session.cuts == 0
+    assert session.interruptions == 0
 
 
 async def test_a_reply_that_was_committed_is_sent_and_not_made_again(
@@ -218,7 +218,7 @@ async def test_a_reply_that_was_committed_is_sent_and_not_made_again(
     await world.die()
     world.service.set_faults(Faults())
     await world.start()
-    assert await world.texts(1) == ["hello"]
+    assert await world.part_texts(1) == ["hello"]
     assert len(world.model.requests) == 1
 
 
@@ -241,10 +241,10 @@ async def test_wrong_calls_are_told_to_the_model(world: World, call: Any) -> Non
     ended = await world.end_of(await world.accept("go"))
     assert ended.state is InboxState.ANSWERED
     results = _results(await world.transcript(ended.session_id))
-    assert [r.outcome for r in results] == [Outcome.ERROR] * 3
+    assert [r.outcome for r in results] == [ToolOutcome.ERROR] * 3
     assert "safe" in results[0].text
     assert "JSON" in results[1].text
-    assert problems(project(await world.transcript(ended.session_id))) == []
+    assert projection_problems(project(await world.transcript(ended.session_id))) == []
 
 
 async def test_secrets_in_a_tools_output_reach_neither_log_nor_model(
@@ -254,7 +254,7 @@ async def test_secrets_in_a_tools_output_reach_neither_log_nor_model(
     await world.stop()
     world.secrets = [Secret("the true result")]
     await world.start()
-    lever = world.levers[Replay.ATTACH]
+    lever = world.levers[ReplayClass.ATTACH]
     lever.go.clear()
     world.model.say([call("attach")])
     accepted = await world.accept("go")
@@ -288,7 +288,7 @@ async def test_text_that_streamed_before_somebody_watched_comes_first(
     world: World, call: Any
 ) -> None:
     """A watcher who comes late misses nothing of the present step."""
-    lever = world.levers[Replay.SAFE]
+    lever = world.levers[ReplayClass.SAFE]
     lever.go.clear()
     world.model.say([call("safe")], "a few words")
     accepted = await world.accept("go", busy_mode=BusyMode.QUEUE)
@@ -326,7 +326,7 @@ async def test_a_cut_turn_whose_agent_cannot_be_built_is_told_to_have_failed(
     world: World, call: Any
 ) -> None:
     """G3, H3: also where the turn was begun by an earlier process."""
-    lever = world.levers[Replay.NEVER]
+    lever = world.levers[ReplayClass.NEVER]
     lever.go.clear()
     world.model.say([call("never")])
     accepted = await world.accept("go")
@@ -336,7 +336,7 @@ async def test_a_cut_turn_whose_agent_cannot_be_built_is_told_to_have_failed(
     await world.start()
     ended = await world.end_of(accepted)
     assert ended.state is InboxState.FAILED
-    assert problems(project(await world.transcript(ended.session_id))) == []
+    assert projection_problems(project(await world.transcript(ended.session_id))) == []
 
 
 def _no_model(override: str | None = None) -> Any:

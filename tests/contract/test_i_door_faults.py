@@ -8,7 +8,7 @@ import pytest
 from tests.contract.test_accounts import Two
 from tests.contract.test_i_streams import ended
 
-from holdfast.core.errors import LineLost, Refused
+from holdfast.core.errors import AccountDisconnected, SendRejected
 from holdfast.core.ids import InboxId
 from holdfast.core.messages.outbox import Address, DeliveryState, Outbound, Receipt
 from holdfast.core.secret import Secret
@@ -22,7 +22,7 @@ class Odd(SimulatedPlatform):
     """A door that raises what its port does not name, as often as it is told to."""
 
     def __init__(self, service: ChatService) -> None:
-        super().__init__(service, account="work", longest_pause=0.02)
+        super().__init__(service, account="work", longest_delay=0.02)
         self.faults: list[Exception] = []
         self.typed = asyncio.Event()
 
@@ -31,7 +31,7 @@ class Odd(SimulatedPlatform):
             raise self.faults.pop(0)
         return await super().send(outbound)
 
-    async def typing(self, address: Address) -> None:
+    async def show_typing(self, address: Address) -> None:
         self.typed.set()
         raise ValueError("no such chat")
 
@@ -58,7 +58,7 @@ async def test_a_fault_of_a_door_leaves_no_chat_without_an_answer(
     odd.say_at_work("one")
     await ended(odd, DeliveryState.SENT)
     assert odd.work.ledger().sent[0].outgoing.maybe_repeated
-    door.faults = [OSError("wrapped by nobody"), LineLost("told in the wrong place")]
+    door.faults = [OSError("wrapped by nobody"), AccountDisconnected("told in the wrong place")]
     odd.say_at_work("two")
     await ended(odd, DeliveryState.UNKNOWN)
     odd.say_at_work("three")
@@ -72,15 +72,17 @@ async def test_what_a_door_complains_of_tells_no_secret(odd: Two, length: int | 
     odd.secrets = [Secret(KEY)]
     odd.work = ChatService(max_length=length)
     door = Odd(odd.work)
-    door.faults = [Refused(f"POST /bot{KEY}/send")]
+    door.faults = [SendRejected(f"POST /bot{KEY}/send")]
     odd.more_doors = [door]
     await odd.start()
     odd.model.say("too long for one message")
     odd.say_at_work("hello?")
     await ended(odd, DeliveryState.FAILED)
-    (answer,) = await odd.store.answers(InboxId(1))
+    (answer,) = await odd.store.deliveries_for_message(InboxId(1))
     assert answer.error.endswith("POST /bot[redacted]/send")
-    odd.gateway.accounts.lost("simulated", "work", LineLost(f"GET /bot{KEY}/updates"))
+    odd.gateway.accounts.connection_lost(
+        "simulated", "work", AccountDisconnected(f"GET /bot{KEY}/updates")
+    )
     async with asyncio.timeout(30):
         while not (told := odd.facts().error):
             await asyncio.sleep(0)

@@ -12,8 +12,8 @@ from holdfast.core.errors import StoreError
 from holdfast.core.ids import DeliveryId
 from holdfast.core.messages.outbox import DeliveryState
 from holdfast.store.sqlite.store import SqliteStore
-from holdfast.testing.scripted_model import Dictation
-from holdfast.testing.simulated.events import Faults, Verdict
+from holdfast.testing.scripted_model import ManualReply
+from holdfast.testing.simulated.events import Faults, VendorVerdict
 from holdfast.testing.simulated.service import ChatService
 
 
@@ -35,7 +35,7 @@ async def test_what_can_be_looked_up_arrives_once_and_unmarked(world: World, fau
     world.say("and?")
     await shown(world, "next", message=1)
     await ended(world, DeliveryState.SENT, 2)
-    (answer,) = await world.store.answers(1)
+    (answer,) = await world.store.deliveries_for_message(1)
     sent = world.service.ledger().sent
     assert answer.platform_message_id == sent[0].message_id
     assert [(each.text, each.outgoing.maybe_repeated) for each in sent] == [
@@ -118,7 +118,7 @@ async def test_the_parts_of_a_reply_are_looked_up_one_by_one(world: World, edit:
     """I2, I4: also the first piece of one that grows, which is then changed where it stands."""
     await among(world, lookup=True, max_length=10, edit=edit, edit_interval=0.01)
     world.service.set_faults(Faults(lost_receipts=2))
-    reply = Dictation()
+    reply = ManualReply()
     world.model.say(reply)
     world.say("hi")
     reply.say("aaaaa")
@@ -172,7 +172,7 @@ async def test_an_account_that_has_to_wait_waits_in_every_chat(
     await until(lambda: bool(world.service.ledger().attempts))
     world.say("and?", chat="other")
     await until(_is_owed(world, 2))
-    assert [attempt.verdict for attempt in world.service.ledger().attempts] == [Verdict.FLOOD]
+    assert [attempt.verdict for attempt in world.service.ledger().attempts] == [VendorVerdict.FLOOD]
     await ended(world, DeliveryState.SENT, 2)
     sent = {each.text.strip() for each in world.service.ledger().sent}
     assert sent == {*text.split(), "next"}
@@ -186,10 +186,10 @@ async def test_an_account_that_has_to_wait_shows_no_progress_either(
     world.service.set_faults(Faults(account_floods=1, retry_after=30.0))
     world.say("hi")
     await until(lambda: not world.service.faults.account_floods)
-    reply = Dictation()
-    world.model.say(Dictation(), reply)
+    reply = ManualReply()
+    world.model.say(ManualReply(), reply)
     world.say("and?", chat="other")
-    await world.model.asked(2)
+    await world.model.wait_for_request(2)
     reply.say("Once")
     await asyncio.sleep(0.3)  # nothing is to happen; it would within a hundredth of this
     ledger = world.service.ledger()
@@ -208,6 +208,6 @@ async def test_a_chat_that_has_to_wait_holds_up_no_other(world: World, until: Un
 
 def _is_owed(world: World, number: int) -> Any:
     async def owed() -> bool:
-        return len(await world.store.undelivered()) == number
+        return len(await world.store.undelivered_rows()) == number
 
     return owed

@@ -50,7 +50,7 @@ async def test_two_lost_receipts_leave_it_unknown(world: World, until: Any) -> N
     world.service.set_faults(Faults())
     world.model.say("again")
     world.say("hi again")
-    texts = await world.texts(3)
+    texts = await world.part_texts(3)
     assert texts == ["hello", "hello", "again"]
 
 
@@ -73,7 +73,7 @@ async def test_flood_control_is_obeyed_and_loses_nothing(world: World) -> None:
     world.service.set_faults(Faults(floods=2, retry_after=0.05))
     world.model.say("hello")
     world.say("hi")
-    assert await world.texts(1) == ["hello"]
+    assert await world.part_texts(1) == ["hello"]
 
 
 async def test_a_refused_reply_fails_visibly(world: World, until: Any) -> None:
@@ -85,7 +85,7 @@ async def test_a_refused_reply_fails_visibly(world: World, until: Any) -> None:
     (answer,) = await world.store.answers(1)
     assert "refused" in answer.error
     world.say("still there?")
-    assert await world.texts(1) == ["again"]
+    assert await world.part_texts(1) == ["again"]
 
 
 async def test_a_platform_that_is_away_gets_its_replies_in_order(world: World, until: Any) -> None:
@@ -100,7 +100,7 @@ async def test_a_platform_that_is_away_gets_its_replies_in_order(world: World, u
     await world.stop()
     world.service.set_faults(Faults())
     await world.start()
-    assert await world.texts(2) == ["answer 1", "answer 2"]
+    assert await world.part_texts(2) == ["answer 1", "answer 2"]
 
 
 async def test_a_reply_that_nobody_sent_before_the_crash_is_sent_after_it(
@@ -115,12 +115,12 @@ async def test_a_reply_that_nobody_sent_before_the_crash_is_sent_after_it(
     await world.die()
     world.service.set_faults(Faults())
     await world.start()
-    assert await world.texts(1) == ["hello"]
+    assert await world.part_texts(1) == ["hello"]
     await until(lambda: _settled(world, DeliveryState.SENT, 1))
 
 
 async def _settled(world: World, state: DeliveryState, number: int) -> bool:
-    return bool((await world.store.outbox_ledger()).get(state) == number)
+    return bool((await world.store.outbox_counts()).get(state) == number)
 
 
 async def _messages(world: World, **states: int) -> bool:

@@ -12,10 +12,10 @@ from tests.contract.test_i_streams import among_editors, ended, shown
 from tests.contract.test_store_port import Chat
 
 from holdfast.core.config.settings import PlatformSettings, Settings
-from holdfast.core.messages.outbox import DeliveryKind, DeliveryState, Part
+from holdfast.core.messages.outbox import DeliveryKind, DeliveryPart, DeliveryState
 from holdfast.core.ports.capabilities import Backlog
 from holdfast.store.sqlite.store import SqliteStore
-from holdfast.testing.scripted_model import Dictation
+from holdfast.testing.scripted_model import ManualReply
 from holdfast.testing.simulated.events import Faults
 from holdfast.testing.simulated.in_process import SimulatedPlatform
 from holdfast.testing.simulated.service import ChatService
@@ -48,7 +48,9 @@ async def posted(store: SqliteStore, name: str, *, at: float, settled: bool = Tr
     for number in (1, 2):
         await store.begin_part(name, number, at=at)
         if number == 1 or settled:
-            part = Part(number=number, state=DeliveryState.SENT, platform_message_id=f"{number}")
+            part = DeliveryPart(
+                number=number, state=DeliveryState.SENT, platform_message_id=f"{number}"
+            )
             await store.settle_part(name, part, at=at)
     if settled:
         await store.begin_attempt(name, at=at)
@@ -81,7 +83,7 @@ async def test_parts_that_are_under_way_outlive_their_session_without_its_name(
     await posted(store, "d", at=5.0, settled=False)
     await store.delete_session("s", inbox_ids=[row.row.id])
     assert await parts_of(store) == [("d", 1, None), ("d", 2, None)]
-    second = Part(number=2, state=DeliveryState.SENT, platform_message_id="2")
+    second = DeliveryPart(number=2, state=DeliveryState.SENT, platform_message_id="2")
     await store.settle_part("d", second, at=6.0)
     await store.settle_delivery("d", DeliveryState.SENT, at=6.0, platform_message_id="1")
     assert await store.prune_outbox(before=7.0) == 1
@@ -122,7 +124,7 @@ async def test_what_nobody_ever_heard_of_again_is_pruned_like_the_rest(
     while gone := await store.prune_outbox(before=30 * DAY):
         total += gone
     assert total == 510
-    assert [row.id for row in await store.undelivered()] == ["u1"]
+    assert [row.id for row in await store.undelivered_rows()] == ["u1"]
 
 
 async def test_a_reply_whose_platform_cannot_edit_any_more_is_said_anew_once_and_marked(
@@ -130,7 +132,7 @@ async def test_a_reply_whose_platform_cannot_edit_any_more_is_said_anew_once_and
 ) -> None:
     """I4: what stands half said cannot be changed; the successor says all of it, and says so."""
     await among_editors(world)
-    reply = Dictation()
+    reply = ManualReply()
     world.model.say(reply)
     world.say("tell me")
     reply.say("Once")
@@ -139,7 +141,7 @@ async def test_a_reply_whose_platform_cannot_edit_any_more_is_said_anew_once_and
         while not _message_id(await world.store.open_turns()):
             await asyncio.sleep(0.005)
     await world.die()
-    world.service.about = msgspec.structs.replace(world.service.about, edit=False)
+    world.service.info = msgspec.structs.replace(world.service.info, edit=False)
     world.model.say("Once upon a time")
     await world.start()
     await ended(world, DeliveryState.SENT)
@@ -154,7 +156,7 @@ async def test_what_is_said_anew_and_gets_no_receipt_is_not_said_a_third_time(
 ) -> None:
     """I2, I4: unknown is an outcome, for what was shown and cannot be changed too."""
     await among_editors(world)
-    reply = Dictation()
+    reply = ManualReply()
     world.model.say(reply)
     world.say("tell me")
     reply.say("Once")
@@ -163,7 +165,7 @@ async def test_what_is_said_anew_and_gets_no_receipt_is_not_said_a_third_time(
         while not _message_id(await world.store.open_turns()):
             await asyncio.sleep(0.005)
     await world.die()
-    world.service.about = msgspec.structs.replace(world.service.about, edit=False)
+    world.service.info = msgspec.structs.replace(world.service.info, edit=False)
     world.service.set_faults(Faults(lost_receipts=9))
     world.model.say("Once upon a time", "next")
     await world.start()
@@ -200,7 +202,7 @@ async def test_a_line_that_looks_whole_and_is_dead_costs_a_growing_reply_nothing
         SimulatedPlatform(world.service, account="frail", poll_wait=0.2, send_timeout=0.25)
     ]
     await world.start()
-    reply = Dictation()
+    reply = ManualReply()
     world.model.say(reply, "next")
     world.say("tell me", account="frail")
     reply.say("Once")
@@ -210,9 +212,9 @@ async def test_a_line_that_looks_whole_and_is_dead_costs_a_growing_reply_nothing
     reply.say(" a time")
     reply.end()
     # Longer than four tries take: it is neither given up, nor sent a second time.
-    await world.service.ledger_with(edits=len(world.service.ledger().edits) + 5, wait=10)
+    await world.service.wait_for_ledger(edits=len(world.service.ledger().edits) + 5, wait=10)
     world.say("and now?", account="frail")
-    assert (await world.store.outbox_ledger())[DeliveryState.FAILED] == 0
+    assert (await world.store.outbox_counts())[DeliveryState.FAILED] == 0
     world.service.set_faults(Faults())
     await shown(world, "Once upon a time")
     await shown(world, "next", message=1)

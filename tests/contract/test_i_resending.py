@@ -17,7 +17,7 @@ async def only(world: World, state: DeliveryState) -> DeliveryRow:
     async with asyncio.timeout(30):
         while True:
             rows = await world.store.outbox(state=state, before=None, limit=10)
-            if len(rows) == 1 and not world.gateway.delivery.holds(rows[0].id):
+            if len(rows) == 1 and not world.gateway.outbox.holds(rows[0].id):
                 break
             await asyncio.sleep(0.005)
     (row,) = await world.store.outbox(state=state, before=None, limit=10)
@@ -25,7 +25,7 @@ async def only(world: World, state: DeliveryState) -> DeliveryRow:
 
 
 async def again(world: World, row: DeliveryRow) -> DeliveryRow:
-    return await resend(world.gateway.house, world.gateway.delivery, row)
+    return await resend(world.gateway.services, world.gateway.outbox, row)
 
 
 @pytest.mark.parametrize("text", ["hello", "aaaaaaaaa bbbbbbbbb"])
@@ -39,7 +39,7 @@ async def test_what_was_refused_is_sent_again_unmarked(world: World, text: str) 
     row = await only(world, DeliveryState.FAILED)
     assert row.error
     owed = await again(world, row)
-    assert (owed.state, owed.error, owed.doubtful) == (DeliveryState.PENDING, "", False)
+    assert (owed.state, owed.error, owed.outcome_unknown) == (DeliveryState.PENDING, "", False)
     await ended(world, DeliveryState.SENT)
     sent = world.service.ledger().sent
     assert [each.text.strip() for each in sent] == text.split()
@@ -68,7 +68,7 @@ async def test_what_is_owed_again_is_owed_by_the_successor(world: World) -> None
     world.model.say("hello")
     world.say("hi")
     row = await only(world, DeliveryState.FAILED)
-    await world.store.owe_again(row.id, at=1.0)
+    await world.store.requeue_delivery(row.id, at=1.0)
     await world.die()
     await world.start()
     await ended(world, DeliveryState.SENT)

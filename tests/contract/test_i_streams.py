@@ -11,10 +11,10 @@ from holdfast.core.config.settings import ChatSettings, GatewaySettings, Platfor
 from holdfast.core.messages.inbox import BusyMode
 from holdfast.core.messages.outbox import DeliveryState, Outbound, Receipt
 from holdfast.core.secret import Secret
-from holdfast.core.turns.model import Fault, ModelFailed
-from holdfast.core.turns.tool import Replay
-from holdfast.testing.scripted_model import Dictation
-from holdfast.testing.simulated.events import Faults, Verdict
+from holdfast.core.turns.model import ModelFailed, ModelFault
+from holdfast.core.turns.tool import ReplayClass
+from holdfast.testing.scripted_model import ManualReply
+from holdfast.testing.simulated.events import Faults, VendorVerdict
 from holdfast.testing.simulated.in_process import SimulatedPlatform
 from holdfast.testing.simulated.service import ChatService
 
@@ -40,19 +40,19 @@ async def shown(world: World, text: str, *, message: int = 0) -> None:
 
 async def ended(world: World, state: DeliveryState, number: int = 1) -> None:
     async with asyncio.timeout(30):
-        while (await world.store.outbox_ledger())[state] != number:
+        while (await world.store.outbox_counts())[state] != number:
             await asyncio.sleep(0.005)
 
 
 async def test_a_reply_grows_in_one_message_and_ends_in_its_final_text(world: World) -> None:
     """I4: one delivery, whose row is there before its first piece."""
     await among_editors(world)
-    reply = Dictation()
+    reply = ManualReply()
     world.model.say(reply)
     world.say("tell me")
     reply.say("Once upon")
     await shown(world, "Once upon")
-    assert (await world.store.outbox_ledger())[DeliveryState.STREAMING] == 1
+    assert (await world.store.outbox_counts())[DeliveryState.STREAMING] == 1
     reply.say(" a time")
     await shown(world, "Once upon a time")
     reply.say(", the end.")
@@ -70,20 +70,20 @@ async def test_a_reply_that_is_whole_at_once_is_sent_in_one_piece(world: World) 
     await among_editors(world, edit_interval=5.0)
     world.model.say("hello there")
     world.say("hi")
-    assert await world.texts(1) == ["hello there"]
+    assert await world.part_texts(1) == ["hello there"]
     await ended(world, DeliveryState.SENT)
     assert world.service.ledger().edits == ()
 
 
 async def test_a_platform_without_edits_gets_a_reply_when_it_is_whole(world: World) -> None:
-    reply = Dictation()
+    reply = ManualReply()
     world.model.say(reply)
     world.say("hi")
     reply.say("half ")
     await world.model.asked(1)
     reply.say("and half")
     reply.end()
-    assert await world.texts(1) == ["half and half"]
+    assert await world.part_texts(1) == ["half and half"]
     assert len(world.service.ledger().attempts) == 1
 
 
@@ -92,14 +92,14 @@ async def test_streaming_can_be_switched_off_for_a_platform(world: World) -> Non
     platform = PlatformSettings(allow=("ann",), stream=False)
     world.settings = Settings(platforms={"simulated": platform})
     await among_editors(world, edit_interval=0.0)
-    reply = Dictation()
+    reply = ManualReply()
     world.model.say(reply)
     world.say("hi")
     reply.say("half ")
     await world.model.asked(1)
     reply.say("and half")
     reply.end()
-    assert await world.texts(1) == ["half and half"]
+    assert await world.part_texts(1) == ["half and half"]
     assert world.service.ledger().edits == ()
 
 
@@ -108,7 +108,7 @@ async def test_edits_keep_their_distance_and_only_the_newest_words_are_shown(
 ) -> None:
     """I3: edits are paced under the platform's limit, and coalesced."""
     await among_editors(world, edit_interval=0.2)
-    reply = Dictation()
+    reply = ManualReply()
     world.model.say(reply)
     world.say("count")
     for number in range(60):
@@ -128,12 +128,12 @@ async def test_what_was_said_before_a_tool_gives_way_to_what_is_said_after_it(
 ) -> None:
     """I4: one message, though the turn took two steps."""
     await among_editors(world)
-    first, second = Dictation(), Dictation()
+    first, second = ManualReply(), ManualReply()
     world.model.say(first, second)
     world.say("look it up")
     first.say("I will look.")
     await shown(world, "I will look.")
-    first.end(call(Replay.SAFE))
+    first.end(call(ReplayClass.SAFE))
     second.say("Found")
     await shown(world, "Found")
     second.say(" it.")
@@ -148,13 +148,13 @@ async def test_a_tool_that_runs_is_named_beneath_the_words_and_in_no_reply(
 ) -> None:
     """I4: what is being done is shown in the message that grows, and gives way to what is said."""
     await among_editors(world)
-    lever, (first, second) = world.levers[Replay.SAFE], (Dictation(), Dictation())
+    lever, (first, second) = world.levers[ReplayClass.SAFE], (ManualReply(), ManualReply())
     lever.go.clear()
     world.model.say(first, second)
     world.say("look it up")
     first.say("I will look.")
     await shown(world, "I will look.")
-    first.end(call(Replay.SAFE, '{"path": "a`b.txt", "lines": 3}'))
+    first.end(call(ReplayClass.SAFE, '{"path": "a`b.txt", "lines": 3}'))
     await shown(world, "I will look.\n\n▸ safe `a'b.txt`")
     lever.go.set()
     await shown(world, "I will look.")
@@ -170,13 +170,13 @@ async def test_a_stopped_turn_keeps_its_words_and_not_what_it_was_doing(
 ) -> None:
     """I4, F9: the last words of a message are never those of its progress."""
     await among_editors(world)
-    lever, first = world.levers[Replay.SAFE], Dictation()
+    lever, first = world.levers[ReplayClass.SAFE], ManualReply()
     lever.go.clear()
     world.model.say(first)
     world.say("look it up")
     first.say("I will look.")
     await shown(world, "I will look.")
-    first.end(call(Replay.SAFE))
+    first.end(call(ReplayClass.SAFE))
     await shown(world, "I will look.\n\n▸ safe")
     world.say("/stop")
     await ended(world, DeliveryState.SENT, 2)
@@ -191,14 +191,14 @@ async def test_in_a_quiet_chat_nothing_comes_but_answers(world: World, call: Any
     gateway = GatewaySettings(busy_mode=BusyMode.QUEUE)
     world.settings = Settings(platforms={"simulated": platform}, gateway=gateway)
     await among_editors(world, typing=True, busy_notices=True, restart_notices=True)
-    lever = world.levers[Replay.SAFE]
+    lever = world.levers[ReplayClass.SAFE]
     lever.go.clear()
     for chat in ("library", "pub"):
-        reply = Dictation()
+        reply = ManualReply()
         world.model.say(reply)
         world.say("look it up", chat=chat)
         reply.say("Looking.")
-        reply.end(call(Replay.SAFE))
+        reply.end(call(ReplayClass.SAFE))
         await lever.was_pulled(1 if chat == "library" else 2)
         world.say("and then?", chat=chat)
     async with asyncio.timeout(30):
@@ -224,7 +224,7 @@ async def test_a_chat_is_quiet_as_somebody_said_there_also_in_the_next_life(worl
         )
     ):
         world.say(f"/quiet {word}")
-        assert told in (await world.texts(number + 1))[number]
+        assert told in (await world.part_texts(number + 1))[number]
     await world.stop()
     await world.start()
     world.model.say("done")
@@ -237,7 +237,7 @@ async def test_a_chat_is_quiet_as_somebody_said_there_also_in_the_next_life(worl
     world.model.say("done")
     await world.sent(6)
     world.say("/quiet default")
-    assert (await world.texts(7))[6] == "This chat is as it is configured."
+    assert (await world.part_texts(7))[6] == "This chat is as it is configured."
     before = world.service.ledger().typing
     world.model.say("done")
     world.say("think")
@@ -249,7 +249,7 @@ async def test_a_chat_is_quiet_as_somebody_said_there_also_in_the_next_life(worl
 async def test_a_turn_that_a_crash_cut_edits_the_message_it_had_begun(world: World) -> None:
     """I4: the platform's message id is durable as soon as it is known."""
     await among_editors(world)
-    reply, again = Dictation(), Dictation()
+    reply, again = ManualReply(), ManualReply()
     world.model.say(reply)
     world.say("tell me")
     reply.say("Once")
@@ -276,12 +276,12 @@ async def _stream(world: World) -> Any:
 async def test_a_final_text_that_a_crash_kept_back_is_an_edit_of_the_stream(world: World) -> None:
     """H4, I4: the end is committed, the platform was away: the successor edits, and sends none."""
     await among_editors(world)
-    reply = Dictation()
+    reply = ManualReply()
     world.model.say(reply)
     world.say("tell me")
     reply.say("Once")
     await shown(world, "Once")
-    await world.service.ledger_with(sent=1, wait=5)
+    await world.service.wait_for_ledger(sent=1, wait=5)
     world.service.set_faults(Faults(disconnected=True))
     reply.say(" more")
     reply.end()
@@ -302,7 +302,7 @@ async def test_a_first_piece_without_a_receipt_is_said_again_once_and_marked(
     """I2, I4: never two messages for one reply unless the second says so, and it has all words."""
     await among_editors(world)
     world.service.set_faults(Faults(lost_receipts=1))
-    reply = Dictation()
+    reply = ManualReply()
     world.model.say(reply)
     world.say("tell me")
     reply.say("Once")
@@ -322,7 +322,7 @@ async def test_a_vendor_that_takes_a_delivery_once_shows_it_once_after_a_lost_re
     """I2, I4: the delivery id says where the message is, and it is edited there."""
     await among_editors(world, idempotent_send=True)
     world.service.set_faults(Faults(lost_receipts=1))
-    reply = Dictation()
+    reply = ManualReply()
     world.model.say(reply)
     world.say("tell me")
     reply.say("Once")
@@ -337,7 +337,7 @@ async def test_a_vendor_that_takes_a_delivery_once_shows_it_once_after_a_lost_re
 async def test_a_rejected_last_edit_is_tried_again_as_an_edit(world: World) -> None:
     """I4: what stands half said is never said again beside itself."""
     await among_editors(world)
-    reply = Dictation()
+    reply = ManualReply()
     world.model.say(reply)
     world.say("tell me")
     reply.say("Once")
@@ -353,7 +353,7 @@ async def test_a_rejected_last_edit_is_tried_again_as_an_edit(world: World) -> N
 async def test_a_last_edit_that_is_never_taken_is_a_failure_to_be_seen(world: World) -> None:
     """I2, I4: failed, with the platform's reason, and the chat goes on."""
     await among_editors(world)
-    reply = Dictation()
+    reply = ManualReply()
     world.model.say(reply, "next")
     world.say("tell me")
     reply.say("Once")
@@ -373,7 +373,7 @@ async def test_a_refused_first_piece_leaves_the_reply_to_be_sent_whole(world: Wo
     """I4: nothing was delivered, so the final text goes as a message of its own."""
     await among_editors(world)
     world.service.set_faults(Faults(refusals=1))
-    reply = Dictation()
+    reply = ManualReply()
     world.model.say(reply)
     world.say("tell me")
     reply.say("Once")
@@ -390,7 +390,7 @@ async def test_a_refused_first_piece_leaves_the_reply_to_be_sent_whole(world: Wo
 async def test_flood_control_drops_progress_and_not_the_reply(world: World) -> None:
     """I3: progress is dropped under pressure, replies never; the wait is obeyed."""
     await among_editors(world)
-    reply = Dictation()
+    reply = ManualReply()
     world.model.say(reply)
     world.say("tell me")
     reply.say("a")
@@ -404,14 +404,14 @@ async def test_flood_control_drops_progress_and_not_the_reply(world: World) -> N
     await ended(world, DeliveryState.SENT)
     ledger = world.service.ledger()
     assert len(ledger.sent) == 1
-    assert [e.verdict for e in ledger.edits].count(Verdict.FLOOD) == 2
+    assert [e.verdict for e in ledger.edits].count(VendorVerdict.FLOOD) == 2
     assert len(ledger.edits) <= 5, "what came while it was to wait was not sent"
 
 
 async def test_a_stopped_reply_says_in_its_own_place_that_it_was_stopped(world: World) -> None:
     """I4, F9: what stands in the chat and will never be an answer says so."""
     await among_editors(world)
-    reply = Dictation()
+    reply = ManualReply()
     world.model.say(reply)
     world.say("tell me")
     reply.say("Once upon")
@@ -446,7 +446,7 @@ async def test_a_reply_that_is_stopped_while_its_first_words_are_on_their_way_ke
     world.settings = Settings(platforms={"simulated": accounts})
     world.more_doors = [door := Unheard(world.service)]
     await world.start()
-    reply = Dictation()
+    reply = ManualReply()
     world.model.say(reply)
     world.say("tell me", account="slow")
     reply.say("Once upon")
@@ -466,7 +466,7 @@ async def test_what_is_owed_to_a_chat_does_not_wait_for_the_reply_that_grows_the
 ) -> None:
     """I3: a stream holds up nobody."""
     await among_editors(world)
-    reply = Dictation()
+    reply = ManualReply()
     world.model.say(reply)
     world.say("tell me")
     reply.say("Once")
@@ -483,7 +483,7 @@ async def test_no_secret_passes_in_the_pieces_of_a_stream(world: World) -> None:
     """Law 13: neither in what is shown, nor across the edge of two parts."""
     world.secrets = [Secret("hunter2hunter2")]
     await among_editors(world, max_length=30)
-    reply = Dictation()
+    reply = ManualReply()
     world.model.say(reply)
     world.say("what is it?")
     reply.say("It is ")
@@ -519,7 +519,7 @@ async def test_a_reply_longer_than_a_message_is_several_numbered_parts(world: Wo
     """I4: in order, each sent once; the first is the one that grew."""
     await among_editors(world, max_length=20)
     text = "one two three four five six seven eight nine ten"
-    reply = Dictation()
+    reply = ManualReply()
     world.model.say(reply)
     world.say("count")
     reply.say("one two")
@@ -573,9 +573,9 @@ async def test_typing_is_shown_while_a_turn_runs_and_has_no_row(world: World) ->
     async with asyncio.timeout(30):
         while not world.service.ledger().typing:
             await asyncio.sleep(0.005)
-    assert sum((await world.store.outbox_ledger()).values()) == 0
+    assert sum((await world.store.outbox_counts()).values()) == 0
     world.model.say("done")
-    assert await world.texts(1) == ["done"]
+    assert await world.part_texts(1) == ["done"]
     (typing,) = world.service.ledger().typing
     assert (typing.chat_id, typing.thread_id) == ("home", "t")
 
@@ -588,21 +588,21 @@ async def test_typing_that_is_refused_by_flood_control_holds_the_reply_up_as_lon
     world.service.set_faults(Faults(floods=1, retry_after=0.2))
     world.model.say("done")
     world.say("quick")
-    assert await world.texts(1) == ["done"]
+    assert await world.part_texts(1) == ["done"]
     ledger = world.service.ledger()
     assert ledger.typing == ()
-    assert [attempt.verdict for attempt in ledger.attempts] == [Verdict.TAKEN]
+    assert [attempt.verdict for attempt in ledger.attempts] == [VendorVerdict.TAKEN]
 
 
 async def test_a_reply_whose_turn_fails_says_so_in_its_own_place(world: World) -> None:
     """I4: the reason goes where the answer was begun, and there is no second message."""
     await among_editors(world)
-    reply = Dictation()
+    reply = ManualReply()
     world.model.say(reply)
     world.say("tell me")
     reply.say("Once upon")
     await shown(world, "Once upon")
-    reply.fail(ModelFailed("the model will not go on", fault=Fault.AUTH))
+    reply.fail(ModelFailed("the model will not go on", fault=ModelFault.AUTH))
     await ended(world, DeliveryState.SENT)
     (sent,) = world.service.ledger().sent
     assert sent.text.startswith("This could not be answered:")
@@ -616,7 +616,7 @@ async def test_an_interrupted_reply_says_so_and_the_next_message_has_its_own(
     gateway = GatewaySettings(busy_mode=BusyMode.INTERRUPT)
     world.settings = msgspec.structs.replace(world.settings, gateway=gateway)
     await among_editors(world)
-    first, second = Dictation(), Dictation()
+    first, second = ManualReply(), ManualReply()
     world.model.say(first, second)
     world.say("tell me")
     first.say("Once upon")
@@ -641,7 +641,7 @@ async def test_a_reply_that_waits_for_a_person_goes_on_in_the_message_it_had_beg
     world.judge = ByWords()
     world.service = ChatService(edit=True, edit_interval=0.01)
     await world.start()
-    first, second = Dictation(), Dictation()
+    first, second = ManualReply(), ManualReply()
     world.model.say(first, second)
     world.say("clean up")
     first.say("I will delete it.")
@@ -663,7 +663,7 @@ async def test_an_edit_that_nobody_answered_does_not_pass_for_one_that_was_not_m
 ) -> None:
     """I2, I4: it may have been made, so the last words are shown whatever was shown before."""
     await among_editors(world)
-    first, second = Dictation(), Dictation()
+    first, second = ManualReply(), ManualReply()
     world.model.say(first, second)
     world.say("tell me")
     first.say("Yes")
@@ -671,7 +671,7 @@ async def test_an_edit_that_nobody_answered_does_not_pass_for_one_that_was_not_m
     world.service.set_faults(Faults(lost_edits=1))
     first.say(", or no")
     await shown(world, "Yes, or no")
-    first.end(call(Replay.SAFE))
+    first.end(call(ReplayClass.SAFE))
     second.say("Yes")
     second.end()
     await ended(world, DeliveryState.SENT)

@@ -79,7 +79,7 @@ async def test_what_was_worth_saying_for_a_while_is_not_sent_after_it(
 
 
 async def settled(world: World, state: DeliveryState) -> bool:
-    return (await world.store.outbox_ledger()).get(state) == 1
+    return (await world.store.outbox_counts()).get(state) == 1
 
 
 async def test_a_secret_that_a_model_says_is_in_nothing_that_is_sent(world: World) -> None:
@@ -101,7 +101,7 @@ async def test_whoever_is_cancelled_while_a_turn_ends_does_not_take_its_end_alon
     world.model.say("hello")
     await world.store.ending.wait()
     (lane,) = world.gateway.lanes
-    await until(lambda: lane.closing is not None)  # which is all that it waits for
+    await until(lambda: lane.closing_write is not None)  # which is all that it waits for
     assert lane.task is not None
     lane.task.cancel()
     await asyncio.wait([lane.task])

@@ -12,16 +12,16 @@ from tests.contract.conftest import HeldClock, Lever, World
 from holdfast.core.config.settings import ApprovalMode, ApprovalSettings, PlatformSettings
 from holdfast.core.errors import StoreError
 from holdfast.core.messages.inbox import BusyMode, InboxState
-from holdfast.core.messages.message import Message, NoteMessage, Outcome, ToolMessage
+from holdfast.core.messages.message import Message, NoteMessage, ToolMessage, ToolOutcome
 from holdfast.core.messages.outbox import DeliveryState
 from holdfast.core.messages.source import ChatType
-from holdfast.core.people.approval import Approval, ApprovalState, Decision, Scope
-from holdfast.core.people.judgement import HARMLESS, Judgement, Level
+from holdfast.core.people.approval import Approval, ApprovalDecision, ApprovalScope, ApprovalState
+from holdfast.core.people.judgement import HARMLESS, CommandRisk, CommandVerdict
 from holdfast.core.secret import Secret
-from holdfast.core.turns.projection import problems
-from holdfast.core.turns.tool import Arguments, Replay
+from holdfast.core.turns.projection import projection_problems
+from holdfast.core.turns.tool import Arguments, ReplayClass
 from holdfast.core.turns.turn import LaneState
-from holdfast.gateway.approvals.service import Answer
+from holdfast.gateway.approvals.service import ApprovalResponse
 from holdfast.store.sqlite.store import SqliteStore
 from holdfast.testing.simulated.events import Faults
 from holdfast.testing.simulated.service import ChatService
@@ -35,17 +35,19 @@ WIPE = '{"command": "rm -rf /"}'
 class ByWords:
     """Judges by the first words; the real judge has tests of its own."""
 
-    def judge(self, command: str) -> Judgement:
+    def judge(self, command: str) -> CommandVerdict:
         if command == "rm -rf /":
-            return Judgement(level=Level.HOPELESS, rule="wipe", why="It wipes the disk.")
+            return CommandVerdict(
+                level=CommandRisk.FORBIDDEN, rule="wipe", why="It wipes the disk."
+            )
         for word, rule, why in (
             ("rm", "delete", "It deletes files."),
             ("dd", "dd", "It writes raw."),
         ):
             if command.startswith(word):
-                return Judgement(level=Level.DANGEROUS, rule=rule, why=why)
+                return CommandVerdict(level=CommandRisk.DANGEROUS, rule=rule, why=why)
         if command.startswith("("):
-            return Judgement(level=Level.DANGEROUS, why="It cannot be read.")
+            return CommandVerdict(level=CommandRisk.DANGEROUS, why="It cannot be read.")
         return HARMLESS
 
 
@@ -53,7 +55,7 @@ class Shell(Lever):
     """A lever that runs commands."""
 
     def __init__(self) -> None:
-        super().__init__("shell", Replay.ATTACH)
+        super().__init__("shell", ReplayClass.ATTACH)
 
     def command(self, arguments: Arguments) -> str | None:
         wanted = arguments.get("command")
@@ -95,7 +97,7 @@ class Asking(World):
     async def receipts(self, number: int) -> None:
         """Returns when so many messages are known to have arrived."""
         async with asyncio.timeout(30):
-            while (await self.store.outbox_ledger())[DeliveryState.SENT] < number:
+            while (await self.store.outbox_counts())[DeliveryState.SENT] < number:
                 await asyncio.sleep(0.005)
 
     async def told(self, text: str) -> None:
@@ -137,7 +139,7 @@ async def test_a_hopeless_command_is_refused_and_the_model_hears_why(
     world.say("go")
     assert await world.texts(1) == ["I see"]
     result = await world.result()
-    assert result.outcome is Outcome.REFUSED
+    assert result.outcome is ToolOutcome.REFUSED
     assert "wipes the disk" in result.text
     assert world.shell.pulled == []
 
@@ -169,13 +171,13 @@ async def test_a_waiting_turn_holds_no_agent(world: Asking, call: Any, until: An
     (row,) = await world.asked()
     lane = world.gateway.lanes.get(row.session_id)
     assert lane is not None
-    assert (lane.state, lane.turn, lane.in_flight) == (LaneState.WAITING, None, 1)
-    world.gateway.house.cache.clear()
+    assert (lane.state, lane.running_turn, lane.in_flight) == (LaneState.WAITING, None, 1)
+    world.gateway.services.cache.clear()
     assert world.model.leased == 0
     world.say("Yes.")
     assert (await world.texts(3))[-1] == "done"
     messages = world.model.requests[-1].messages
-    assert problems(messages) == []
+    assert projection_problems(messages) == []
     assert not any(isinstance(message, NoteMessage) for message in messages)
 
 
@@ -186,11 +188,11 @@ async def test_a_no_is_told_to_the_model_with_its_words(world: Asking, call: Any
     world.say("/deny build is still needed")
     assert (await world.texts(3))[-1] == "I leave it"
     result = await world.result()
-    assert (result.outcome, world.shell.pulled) == (Outcome.REFUSED, [])
+    assert (result.outcome, world.shell.pulled) == (ToolOutcome.REFUSED, [])
     assert "denied" in result.text
     assert "build is still needed" in result.text
     (row,) = await world.ended()
-    assert (row.state, row.words) == (ApprovalState.DENIED, "build is still needed")
+    assert (row.state, row.comment) == (ApprovalState.DENIED, "build is still needed")
 
 
 async def test_a_timeout_is_not_a_no(world: Asking, call: Any) -> None:
@@ -200,7 +202,7 @@ async def test_a_timeout_is_not_a_no(world: Asking, call: Any) -> None:
     world.say("clean up")
     await world.told("then not")
     result = await world.result()
-    assert result.outcome is Outcome.NOT_STARTED
+    assert result.outcome is ToolOutcome.NOT_STARTED
     assert "nobody answered in time" in result.text
     assert "has not denied" in result.text
     (row,) = await world.ended()
@@ -225,7 +227,7 @@ async def test_a_question_that_failed_as_the_process_died_is_not_waited_for(
 ) -> None:
     """J3: the next start sees that nobody was asked, and the deadline is not waited for."""
     world.say("clean up")
-    await world.model.asked(1)
+    await world.model.wait_for_request(1)
     world.service.set_faults(Faults(disconnected=True))
     world.model.say([call("shell", RM)], "then not")
     (row,) = await world.asked()
@@ -256,7 +258,7 @@ async def test_what_was_asked_survives_a_kill_and_a_click_after_it_counts(
     assert not any(isinstance(message, NoteMessage) for message in messages)
     session = await world.store.session(row.session_id)
     assert session is not None
-    assert session.cuts == 0
+    assert session.interruptions == 0
     assert await world.ledger() == {"answered": 2}
 
 
@@ -331,7 +333,7 @@ async def test_a_turn_that_is_ended_withdraws_its_question(
     assert "withdrawn" in (await world.texts(3))[-1]
     transcript = await world.transcript(row.session_id)
     result = next(m for m in transcript if isinstance(m, ToolMessage))
-    assert result.outcome is Outcome.NOT_STARTED
+    assert result.outcome is ToolOutcome.NOT_STARTED
 
 
 async def test_a_message_that_is_to_wait_does_not_disturb(world: Asking, call: Any) -> None:
@@ -341,7 +343,7 @@ async def test_a_message_that_is_to_wait_does_not_disturb(world: Asking, call: A
     (row,) = await world.asked()
     second = await world.accept("then that", busy_mode=BusyMode.QUEUE)
     assert (await world.asked())[0].id == row.id
-    decided = await world.gateway.approvals.decide(row.id, Answer(approved=True))
+    decided = await world.gateway.approvals.decide(row.id, ApprovalResponse(approved=True))
     assert decided is not None
     assert decided.state is ApprovalState.APPROVED
     assert (await world.end_of(first)).text == "done"
@@ -389,9 +391,9 @@ async def test_all_can_be_answered_at_once(world: Asking, call: Any) -> None:
     assert (await world.texts(3))[-1] == "done"
 
 
-@pytest.mark.parametrize("scope", [Scope.SESSION, Scope.ALWAYS])
+@pytest.mark.parametrize("scope", [ApprovalScope.SESSION, ApprovalScope.ALWAYS])
 async def test_a_yes_that_stands_is_not_asked_for_again(
-    world: Asking, call: Any, scope: Scope
+    world: Asking, call: Any, scope: ApprovalScope
 ) -> None:
     """Scopes: by rule and person; in the conversation, or wherever that person is."""
     world.model.say([call("shell", RM)], "one", [call("shell", RM)], "two")
@@ -404,7 +406,7 @@ async def test_a_yes_that_stands_is_not_asked_for_again(
     world.model.say([call("shell", RM)], "three")
     world.say("elsewhere", chat="other")
     told = (await world.texts(5))[-1]
-    assert (told == "three") == (scope is Scope.ALWAYS)
+    assert (told == "three") == (scope is ApprovalScope.ALWAYS)
 
 
 async def test_a_standing_yes_holds_for_its_rule_and_person_alone(world: Asking, call: Any) -> None:
@@ -443,7 +445,7 @@ async def test_standing_rules_are_listed_and_revoked(world: Asking, call: Any) -
     assert "delete" not in (await world.texts(5))[-1]
     world.say("/approvals revoke 1")
     assert "Revoked" in (await world.texts(6))[-1]
-    assert await world.store.standing_rules() == []
+    assert await world.store.approval_rules() == []
     world.model.say([call("shell", RM)])
     world.say("again")
     assert "deletes files" in (await world.texts(7))[-1]
@@ -455,7 +457,7 @@ async def test_what_no_rule_names_is_approved_only_once(world: Asking, call: Any
     await world.asked()
     world.say("always")
     assert "only this once" in (await world.texts(3))[1]
-    assert await world.store.standing_rules() == []
+    assert await world.store.approval_rules() == []
 
 
 async def test_a_foreign_answer_is_told_so(world: Asking, call: Any) -> None:
@@ -522,7 +524,10 @@ async def test_of_two_answers_at_once_one_wins_and_the_other_is_told(
     world.model.say([call("shell", RM)], "done")
     accepted = await world.accept("clean up")
     (row,) = await world.asked()
-    both = [world.gateway.approvals.decide(row.id, Answer(approved=yes)) for yes in (True, False)]
+    both = [
+        world.gateway.approvals.decide(row.id, ApprovalResponse(approved=yes))
+        for yes in (True, False)
+    ]
     first, second = await asyncio.gather(*both)
     assert first is not None
     assert first.state is ApprovalState.APPROVED
@@ -599,7 +604,7 @@ async def test_a_decision_commits_with_the_end_of_the_message_that_made_it(
     world.say("yes")
     await world.shell.was_pulled(1)
     decided = await world.row(row)
-    ledger = await world.store.ledger()
+    ledger = await world.store.inbox_counts()
     assert decided.state is ApprovalState.APPROVED
     assert ledger[InboxState.ANSWERED] == 1
     assert decided.ended_at is not None
@@ -610,7 +615,7 @@ class Refusing(SqliteStore):
 
     refusals = 1
 
-    def decide_approvals(self, decision: Decision) -> asyncio.Future[None]:
+    def decide_approvals(self, decision: ApprovalDecision) -> asyncio.Future[None]:
         if self.refusals:
             self.refusals -= 1
             refused: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -630,7 +635,7 @@ async def test_a_decision_that_the_store_refuses_can_be_made_again(
     world.say("clean up")
     (row,) = await world.asked()
     with pytest.raises(StoreError):
-        await world.gateway.approvals.decide(row.id, Answer(approved=False))
+        await world.gateway.approvals.decide(row.id, ApprovalResponse(approved=False))
     assert [each.id for each in await world.asked()] == [row.id]
     world.say("yes")
     assert (await world.texts(3))[-1] == "done"
@@ -670,9 +675,9 @@ async def test_buttons_name_the_row_and_a_click_answers_it(world: Asking, call: 
     (sent,) = await world.sent(1)
     labels = [choice.label for choice in sent.outgoing.choices]
     assert labels == ["Yes, once", "In this conversation", "Always", "No"]
-    assert all(len(choice.says.encode()) <= 64 for choice in sent.outgoing.choices)
+    assert all(len(choice.value.encode()) <= 64 for choice in sent.outgoing.choices)
     await world.asked()
-    world.say(sent.outgoing.choices[0].says)
+    world.say(sent.outgoing.choices[0].value)
     assert (await world.texts(3))[-1] == "done"
 
 
@@ -687,9 +692,9 @@ async def test_deleting_a_session_deletes_what_it_asked(world: Asking, call: Any
     (row,) = {row.session_id for row in await world.store.approvals(limit=5)}
     await world.stop()
     async with world.open_store(world.path) as store:
-        await store.delete_session(row, inbox_ids=await store.inbox_of(row))
+        await store.delete_session(row, inbox_ids=await store.session_inbox_ids(row))
         assert await store.approvals(limit=5) == []
-        (rule,) = await store.standing_rules()
+        (rule,) = await store.approval_rules()
         assert (rule.rule, rule.session_id) == ("delete", "")
     await world.start()
 
@@ -699,8 +704,8 @@ async def test_a_question_is_owed_like_any_message(world: Asking, call: Any) -> 
     world.model.say([call("shell", RM)])
     accepted = await world.accept("clean up")
     (row,) = await world.asked()
-    assert await world.store.answers(accepted.row.id) == []
-    assert (await world.store.outbox_ledger())[DeliveryState.SENT] == 1
+    assert await world.store.deliveries_for_message(accepted.row.id) == []
+    assert (await world.store.outbox_counts())[DeliveryState.SENT] == 1
     assert row.asked_in == row.session_id
 
 
@@ -711,8 +716,8 @@ async def test_people_who_look_at_a_session_hear_of_its_question_and_its_end(
     world.model.say([call("shell", RM)], "done")
     accepted = await world.accept("clean up")
     (row,) = await world.asked()
-    with world.gateway.house.feeds.read(row.session_id) as feed:
-        await world.gateway.approvals.decide(row.id, Answer(approved=True))
+    with world.gateway.services.feeds.read_session(row.session_id) as feed:
+        await world.gateway.approvals.decide(row.id, ApprovalResponse(approved=True))
         assert (feed.changed, feed.stale) == (True, True)
     assert (await world.end_of(accepted)).text == "done"
 
@@ -729,5 +734,5 @@ async def test_a_stop_that_a_new_overtakes_has_one_end_and_no_reply_besides(
     await world.ended()
     row = await world.store.inbox_row(stop.row.id)
     assert row is not None
-    replies = await world.store.answers(stop.row.id)
+    replies = await world.store.deliveries_for_message(stop.row.id)
     assert len(replies) == (row.state is InboxState.ANSWERED)

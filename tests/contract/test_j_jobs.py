@@ -12,17 +12,26 @@ from tests.contract.conftest import Call, HeldClock, Until, World
 
 from holdfast.core.config.settings import JobSettings, PlatformSettings
 from holdfast.core.ids import InboxId, PrincipalId
-from holdfast.core.jobs.job import Cause, JobId, JobRun, JobSpec, NewJob, Run, RunState, WantedJob
+from holdfast.core.jobs.job import (
+    JobId,
+    JobRequest,
+    JobRun,
+    JobSpec,
+    NewJob,
+    RunCause,
+    RunRequest,
+    RunState,
+)
 from holdfast.core.jobs.schedule import Schedule as When
 from holdfast.core.messages.events import MessageEnded
 from holdfast.core.messages.inbox import InboxState
 from holdfast.core.messages.message import NoteMessage, ToolMessage, UserMessage
 from holdfast.core.messages.source import Source
-from holdfast.core.people.judgement import Judgement, Level
-from holdfast.core.turns.model import Fault, ModelFailed, ToolSchema
-from holdfast.core.turns.tool import Arguments, Danger, Replay, ToolContext, ToolOutput
+from holdfast.core.people.judgement import CommandRisk, CommandVerdict
+from holdfast.core.turns.model import ModelFailed, ModelFault, ToolSchema
+from holdfast.core.turns.tool import Arguments, Danger, ReplayClass, ToolContext, ToolOutput
 from holdfast.gateway.jobs.scheduling import TurnJobs
-from holdfast.tools.schedule import Schedule
+from holdfast.tools.schedule import ScheduleTool
 
 MONDAY = 1_800_000_000.0 - 1_800_000_000.0 % 86400 + 3 * 86400  # midnight, in UTC
 DAY, HOUR, MINUTE = 86400, 3600, 60
@@ -43,7 +52,7 @@ class Shell:
 
     schema = ToolSchema(name="shell", description="x", parameters={"type": "object"})
     toolset = "test"
-    replay = Replay.NEVER
+    replay = ReplayClass.NEVER
     danger = Danger.CONFINED
 
     def command(self, arguments: Arguments) -> str | None:
@@ -57,8 +66,8 @@ class Shell:
 
 
 class Wary:
-    def judge(self, command: str) -> Judgement:
-        return Judgement(level=Level.DANGEROUS, rule="test", why="It is dangerous.")
+    def judge(self, command: str) -> CommandVerdict:
+        return CommandVerdict(level=CommandRisk.DANGEROUS, rule="test", why="It is dangerous.")
 
 
 def configure(world: World, **jobs: Any) -> None:
@@ -67,7 +76,7 @@ def configure(world: World, **jobs: Any) -> None:
     world.settings = msgspec.structs.replace(
         world.settings, jobs=settings, platforms={"simulated": allowed}
     )
-    world.more_tools = [Schedule()]
+    world.more_tools = [ScheduleTool()]
 
 
 def clock(world: World) -> HeldClock:
@@ -78,7 +87,7 @@ def clock(world: World) -> HeldClock:
 def passes(world: World, seconds: float) -> None:
     """Time goes on, and the alarm rings."""
     clock(world).at += seconds
-    world.gateway.scheduler.stirred()
+    world.gateway.scheduler.wake()
 
 
 Talk = Callable[..., Awaitable[str]]
@@ -125,7 +134,7 @@ async def test_a_job_runs_when_it_is_due_and_its_answer_is_told_where_it_was_mad
     passes(world, 1)
     assert (await world.texts(2))[-1] == "nothing new"
     [run] = await ended(world, until, 1)
-    assert (run.state, run.cause, run.text) == (RunState.ANSWERED, Cause.DUE, "nothing new")
+    assert (run.state, run.cause, run.text) == (RunState.ANSWERED, RunCause.DUE, "nothing new")
     [asked] = world.model.requests
     assert "scheduled job" in asked.system
     assert [m.text for m in asked.messages if isinstance(m, UserMessage)] == ["Summarise the news"]
@@ -181,7 +190,7 @@ async def test_a_silent_job_says_nothing_where_there_is_nothing_to_tell(
 
 async def test_a_run_that_fails_says_which_job_it_was(world: World, talk: Talk) -> None:
     await talk('/cron add "in 1 minute" name=disk silent=yes Is the disk full?')
-    world.model.say(ModelFailed("the model is ill", fault=Fault.BAD_REQUEST))
+    world.model.say(ModelFailed("the model is ill", fault=ModelFault.BAD_REQUEST))
     passes(world, MINUTE)
     assert (await world.texts(2))[-1].startswith("Job 1 (disk): This could not be answered: ")
 
@@ -205,7 +214,7 @@ async def test_due_times_that_were_missed_follow_the_policy(
     await world.start()
     runs = await ended(world, until, len(states))
     assert [run.state for run in runs] == states
-    assert {run.cause for run in runs} == {Cause.MISSED}
+    assert {run.cause for run in runs} == {RunCause.MISSED}
     assert runs[-1].due_at == MONDAY + 2 * DAY + 9 * HOUR
     job = await world.store.job(JobId(1))
     assert job is not None and job.next_due == MONDAY + 3 * DAY + 9 * HOUR
@@ -223,7 +232,7 @@ async def test_a_due_time_that_is_barely_past_was_not_missed(
     world.model.say("looked")
     await world.start()
     [run] = await ended(world, until, 1)
-    assert (run.state, run.cause) == (RunState.ANSWERED, Cause.DUE)
+    assert (run.state, run.cause) == (RunState.ANSWERED, RunCause.DUE)
 
 
 async def test_a_clock_that_is_set_back_repeats_nothing(
@@ -236,7 +245,7 @@ async def test_a_clock_that_is_set_back_repeats_nothing(
     await ended(world, until, 1)
     passes(world, -2 * HOUR)
     passes(world, 2 * HOUR)
-    await world.gateway.scheduler.look()
+    await world.gateway.scheduler.run_once()
     assert len(await ended(world, until, 1)) == 1
     passes(world, DAY)
     assert len(await ended(world, until, 2)) == 2
@@ -246,7 +255,7 @@ async def hold_one(world: World, talk: Talk, overlap: str) -> None:
     """A job whose run is at work, and due again."""
     await talk(f'/cron add "every hour" overlap={overlap} look')
     passes(world, HOUR)
-    await world.model.asked(1)
+    await world.model.wait_for_request(1)
 
 
 async def test_a_run_that_is_due_while_another_works_is_skipped(
@@ -276,7 +285,7 @@ async def test_a_run_that_is_due_while_another_works_waits_for_it(
     passes(world, HOUR)
 
     async def both_wait() -> bool:
-        return await world.store.runs_waiting(JobId(1)) == 1
+        return await world.store.count_waiting_runs(JobId(1)) == 1
 
     await until(both_wait)
     assert len(world.model.requests) == 1
@@ -290,7 +299,7 @@ async def test_a_run_that_is_due_stops_the_one_before_it(
     """J4: overlap `replace`."""
     await hold_one(world, talk, "replace")
     passes(world, HOUR)
-    await world.model.asked(2)
+    await world.model.wait_for_request(2)
     world.model.say("the second")
     first, second = await ended(world, until, 2)
     assert (first.state, second.state) == (RunState.STOPPED, RunState.ANSWERED)
@@ -303,7 +312,7 @@ async def test_a_run_that_takes_too_long_is_stopped_and_its_people_told(
     """J4: by the job's own limit."""
     await talk('/cron add "in 1 minute" limit=1s look')
     passes(world, MINUTE)
-    await world.model.asked(1)
+    await world.model.wait_for_request(1)
     [run] = await ended(world, until, 1)
     assert run.state is RunState.FAILED and "longer than 1 seconds" in run.reason
     assert (await world.texts(2))[-1].startswith("Job 1 (look): ")
@@ -313,7 +322,7 @@ async def test_a_run_is_stopped_by_its_number(world: World, talk: Talk, until: U
     """J4: as /stop does it, from any chat of its person."""
     await talk('/cron add "in 1 minute" look')
     passes(world, MINUTE)
-    await world.model.asked(1)
+    await world.model.wait_for_request(1)
     assert await talk("/cron list") == "1. look - in 1 minute, running"
     assert await talk("/cron stop 1", chat="elsewhere") == "Stopped: job 1."
     [run] = await ended(world, until, 1)
@@ -327,9 +336,9 @@ async def test_a_run_that_waits_behind_a_turn_is_stopped_alone(
     """J4: what the people say before and after it is answered."""
     await talk('/cron add "in 1 minute" session=here look')
     world.say("think")
-    await world.model.asked(1)
+    await world.model.wait_for_request(1)
     passes(world, MINUTE)
-    await until(lambda: 1 in world.gateway.runs)
+    await until(lambda: 1 in world.gateway.job_executor)
     world.say("/queue and this")
     session = await world.only_session()
     lane = world.gateway.lanes.get(session)
@@ -359,7 +368,7 @@ async def test_jobs_are_paused_resumed_run_and_removed(
         "looked",
     }
     [run] = await ended(world, until, 1)
-    assert run.cause is Cause.ASKED
+    assert run.cause is RunCause.REQUESTED
     assert (await talk("/cron history 1")).splitlines() == [
         "Job 1 (look), every day at 9 (0 9 * * *, UTC):",
         "Wed 20 Jan 2027 00:00, asked for - answered: looked",
@@ -367,7 +376,7 @@ async def test_jobs_are_paused_resumed_run_and_removed(
     assert await talk("/cron rm 1") == "Removed: job 1 (look)."
     assert (await talk("/cron")).startswith("There are no jobs.")
     passes(world, 2 * DAY)
-    assert await world.gateway.scheduler.look() is None
+    assert await world.gateway.scheduler.run_once() is None
 
 
 async def test_what_is_typed_wrong_is_told_with_what_was_understood(
@@ -455,9 +464,9 @@ async def test_a_run_that_was_planned_and_not_begun_begins_once_at_the_next_star
 ) -> None:
     """J4: the row is there before anything of it happens. Also while the gateway stops."""
     await talk('/cron add "in 1 minute" look')
-    world.gateway.house.jobs.leave()
+    world.gateway.services.jobs.stop_scheduling()
     clock(world).at += MINUTE
-    await world.gateway.scheduler.look()
+    await world.gateway.scheduler.run_once()
     [run] = await world.store.runs(JobId(1), limit=5)
     assert run.state is RunState.WAITING
     await world.die()
@@ -474,14 +483,14 @@ async def test_a_run_that_is_cut_goes_on_and_is_followed_to_its_end(
     """J4, H3: a crash in the middle of it costs nothing, and what waits behind it begins then."""
     await talk('/cron add "every hour" overlap=queue look')
     passes(world, HOUR)
-    await world.model.asked(1)
+    await world.model.wait_for_request(1)
     await world.die()
     clock(world).at += HOUR
     await world.start()
-    await world.model.asked(2)
-    await world.gateway.scheduler.look()
-    assert await world.store.runs_waiting(JobId(1)) == 1
-    assert len(world.gateway.runs) == 1 and len(world.model.requests) == 2
+    await world.model.wait_for_request(2)
+    await world.gateway.scheduler.run_once()
+    assert await world.store.count_waiting_runs(JobId(1)) == 1
+    assert len(world.gateway.job_executor) == 1 and len(world.model.requests) == 2
     world.model.say("one", "one", "two")
     runs = await ended(world, until, 2)
     assert [run.state for run in runs] == [RunState.ANSWERED] * 2
@@ -498,8 +507,8 @@ async def test_so_many_runs_are_at_work_and_the_others_wait(
     for _ in range(4):
         await talk('/cron add "every day at 9" look')
     passes(world, 9 * HOUR)
-    await world.model.asked(2)
-    await world.gateway.scheduler.look()
+    await world.model.wait_for_request(2)
+    await world.gateway.scheduler.run_once()
     assert len(world.model.requests) == 2
     world.model.say("a", "b", "c", "d")
     for number in (1, 2, 3, 4):
@@ -542,21 +551,21 @@ async def test_a_call_whose_outcome_was_lost_has_one_job(
 ) -> None:
     """H2: made again by the next process, it finds the job it has."""
     wanted = call("schedule", '{"action": "add", "when": "every day at 9", "task": "look"}')
-    pull = call(Replay.SAFE)
-    world.levers[Replay.SAFE].go.clear()
+    pull = call(ReplayClass.SAFE)
+    world.levers[ReplayClass.SAFE].go.clear()
     world.model.say([wanted, pull])
     world.say("plan it")
-    await world.levers[Replay.SAFE].was_pulled(1)
-    jobs = world.gateway.house.jobs
+    await world.levers[ReplayClass.SAFE].was_pulled(1)
+    jobs = world.gateway.services.jobs
     [made] = await world.store.jobs(limit=9)
     row = await world.store.inbox_row(InboxId(1))
     assert row is not None and row.session_id is not None
     again = TurnJobs(jobs, row, row.session_id, store=world.store, clock=world.clock)
     call_id = (await world.transcript(row.session_id))[1].calls[0].id  # type: ignore[union-attr]
-    told = await again.add(call_id, WantedJob(when="every day at 9", text="look"))
+    told = await again.add(call_id, JobRequest(when="every day at 9", text="look"))
     assert told.startswith(f"Job {made.id}:")
     assert len(await world.store.jobs(limit=9)) == 1
-    world.levers[Replay.SAFE].go.set()
+    world.levers[ReplayClass.SAFE].go.set()
     world.model.say("done")
 
 
@@ -599,7 +608,7 @@ async def test_thousands_of_jobs_cost_a_look_nothing(world: World) -> None:
     """The next due time is found by its index, however many jobs there are."""
     source = Source(platform="api", chat_id="jobs", user_id="owner")
     spec = JobSpec(
-        name="n", text="t", schedule=When(words="w", cron="0 9 * * *", zone="UTC"), source=source
+        name="n", text="t", schedule=When(text="w", cron="0 9 * * *", zone="UTC"), source=source
     )
     adding = [
         world.store.add_job(
@@ -610,13 +619,13 @@ async def test_thousands_of_jobs_cost_a_look_nothing(world: World) -> None:
                 next_due=int(MONDAY) + 9 * HOUR + n,
                 at=MONDAY,
             ),
-            most=1,
+            limit=1,
         )
         for n in range(2_000)
     ]
     await asyncio.gather(*adding)
     assert (await world.store.workload()).jobs == 2_000
-    assert await world.gateway.scheduler.look() == MONDAY + 9 * HOUR
+    assert await world.gateway.scheduler.run_once() == MONDAY + 9 * HOUR
     db = apsw.Connection(str(world.path), flags=apsw.SQLITE_OPEN_READONLY)
     for query in (
         "SELECT next_due FROM jobs INDEXED BY jobs_due WHERE next_due IS NOT NULL AND paused = 0"
@@ -635,7 +644,7 @@ async def test_a_stop_from_before_this_start_stops_nothing(
     """G5: the run that it was meant for was cut, and goes on."""
     await talk('/cron add "in 1 minute" look')
     passes(world, MINUTE)
-    await world.model.asked(1)
+    await world.model.wait_for_request(1)
     world.gateway.intake.close()
     row = await world.store.inbox_row(InboxId(1))
     assert row is not None
@@ -657,14 +666,14 @@ async def test_what_waits_of_a_paused_job_waits_until_it_goes_on(
     passes(world, HOUR)
 
     async def one_waits() -> bool:
-        return await world.store.runs_waiting(JobId(1)) == 1
+        return await world.store.count_waiting_runs(JobId(1)) == 1
 
     await until(one_waits)
     await talk("/cron pause 1")
     world.model.say("one")
     assert "one" in await world.texts(3)
-    await until(lambda: len(world.gateway.runs) == 0)
-    await world.gateway.scheduler.look()
+    await until(lambda: len(world.gateway.job_executor) == 0)
+    await world.gateway.scheduler.run_once()
     assert await one_waits()
     world.model.say("two")
     await talk("/cron resume 1")
@@ -677,7 +686,7 @@ async def test_what_was_missed_and_is_skipped_replaces_nothing(
     """J4: a run at work is stopped for one that begins, and for nothing else."""
     await talk('/cron add "every hour" overlap=replace missed=skip look')
     passes(world, HOUR)
-    await world.model.asked(1)
+    await world.model.wait_for_request(1)
     passes(world, HOUR + 5 * MINUTE)
     await until(lambda: skipped(world, 1))
     world.model.say("looked")
@@ -688,17 +697,19 @@ async def test_what_was_missed_and_is_skipped_replaces_nothing(
 async def test_a_run_that_ends_in_the_instant_in_which_it_is_followed_is_over(world: World) -> None:
     """J4, C1: whoever follows it hears of an end that comes before the following has begun."""
     accepted = await world.accept("work")
-    run = Run(id="7.now", job_id=JobId(7), name="a job", due_at=int(MONDAY))
+    run = RunRequest(id="7.now", job_id=JobId(7), name="a job", due_at=int(MONDAY))
     row = msgspec.structs.replace(
         accepted.row, inbound=msgspec.structs.replace(accepted.row.inbound, run=run)
     )
     gateway = world.gateway
-    gateway.runs._follow(row)
-    gateway.house.watchers.end(MessageEnded(row.id, InboxState.ANSWERED, "done", None, None))
+    gateway.job_executor._follow(row)
+    gateway.services.subscriptions.end(
+        MessageEnded(row.id, InboxState.ANSWERED, "done", None, None)
+    )
     await asyncio.wait_for(_no_run(world), 30)
-    assert not world.running.broken.is_set()
+    assert not world.running.failed.is_set()
 
 
 async def _no_run(world: World) -> None:
-    while len(world.gateway.runs):
+    while len(world.gateway.job_executor):
         await asyncio.sleep(0)

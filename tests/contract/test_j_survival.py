@@ -14,9 +14,9 @@ import msgspec
 import pytest
 
 from holdfast.core.config.settings import RunnerSettings
-from holdfast.core.ports.sandbox import Bench
+from holdfast.core.ports.sandbox import Sandbox
 from holdfast.core.sessions.session import RunnerRow
-from holdfast.runner.identity import start_time
+from holdfast.runner.identity import process_start_time
 from holdfast.runner.runners import Runners
 
 # A gateway in a process of its own: it starts what it is told, says so, and is then killed.
@@ -145,7 +145,7 @@ async def test_a_command_that_ended_while_nobody_was_there_is_known(tmp_path, su
     """
     row = await run_gateway_and_kill_it(tmp_path, work)
     await asyncio.sleep(1)
-    assert start_time(row.pid) == row.start_time
+    assert process_start_time(row.pid) == row.start_time
     result = await successor.bench("s_1").attach("c")
     assert (result.exit_code, result.output) == (4, "done\n")
 
@@ -176,7 +176,7 @@ async def test_background_processes_are_adopted(tmp_path, successor):
     await asyncio.sleep(60)
     """
     row = await run_gateway_and_kill_it(tmp_path, work)
-    assert start_time(row.pid) == row.start_time
+    assert process_start_time(row.pid) == row.start_time
     assert await successor.adopt([row], wanted={"s_1"}) == ["s_1"]
     bench = successor.bench("s_1")
     ended = await bench.wait_for_process("p2", limit=20)
@@ -188,7 +188,7 @@ async def test_background_processes_are_adopted(tmp_path, successor):
     assert [(one.id, one.exit_code) for one in rows] == [("p1", None), ("p2", 6)]
 
 
-async def _ticks(bench: Bench) -> None:
+async def _ticks(bench: Sandbox) -> None:
     async with asyncio.timeout(30):
         while "tick" not in (polled := await bench.poll_process("p1")).output:
             await asyncio.sleep(0.05)
@@ -204,7 +204,7 @@ async def test_what_no_session_wants_is_killed_by_the_successor(tmp_path, succes
     """
     row = await run_gateway_and_kill_it(tmp_path, work)
     assert await successor.adopt([], wanted=set()) == []
-    assert start_time(row.pid) is None
+    assert process_start_time(row.pid) is None
 
 
 async def test_a_runner_whose_gateway_died_while_it_started_ends_itself(tmp_path, successor):

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from holdfast.core.errors import StoreFailing
+from holdfast.core.errors import TransientStoreError
 from holdfast.core.messages.inbox import BusyMode, InboxState
-from holdfast.core.messages.message import Outcome, ToolMessage
+from holdfast.core.messages.message import ToolMessage, ToolOutcome
 from holdfast.store.sqlite.store import SqliteStore
 from holdfast.testing.scripted_model import USAGE
 
@@ -46,7 +46,7 @@ class Full(SqliteStore):
         self.full[kind] -= 1
         self.waited_for.set()
         failed = asyncio.get_running_loop().create_future()
-        failed.set_exception(StoreFailing("the disk is full"))
+        failed.set_exception(TransientStoreError("the disk is full"))
         return failed
 
 
@@ -71,7 +71,7 @@ async def test_a_turn_waits_for_room_on_the_disk_and_then_goes_on(
     assert len(cramped.levers["never"].pulled) == 1
     assert len(cramped.model.requests) == 2
     transcript = await cramped.transcript(await cramped.only_session())
-    assert [m.outcome for m in transcript if isinstance(m, ToolMessage)] == [Outcome.OK]
+    assert [m.outcome for m in transcript if isinstance(m, ToolMessage)] == [ToolOutcome.OK]
 
 
 async def test_a_reply_that_waited_for_room_is_counted_once(cramped: World, call: Any) -> None:

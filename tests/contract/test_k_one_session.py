@@ -11,7 +11,7 @@ from tests.contract.conftest import Call, Until, World
 from tests.contract.test_j_approvals import ByWords, Shell
 
 from holdfast.core.ids import SessionId, SessionKey
-from holdfast.core.turns.tool import Replay
+from holdfast.core.turns.tool import ReplayClass
 from holdfast.gateway.sessions import leaving
 from holdfast.store.sqlite.store import SqliteStore
 
@@ -83,7 +83,9 @@ async def test_a_command_touches_one_session(world: World, call: Call, until: Un
     await world.stop()
     world.open_store, world.more_tools, world.judge = open_store, [Shell()], ByWords()
     await world.start()
-    world.model.say([call(Replay.SAFE)], "one", "two", [call("shell", '{"command": "rm -rf x"}')])
+    world.model.say(
+        [call(ReplayClass.SAFE)], "one", "two", [call("shell", '{"command": "rm -rf x"}')]
+    )
     world.say("hello")
     world.say("hello", chat="other")
     await world.sent(2)
@@ -96,7 +98,7 @@ async def test_a_command_touches_one_session(world: World, call: Call, until: Un
         world.say(command)
         await world.sent(len(world.service.ledger().sent) + 1)
     world.say("hello again")
-    await world.model.asked(6)
+    await world.model.wait_for_request(6)
     await until(world.store.open_turns)  # the model is asked while its beginning is on its way
     await world.die()
     world.model.say("again")
@@ -104,7 +106,7 @@ async def test_a_command_touches_one_session(world: World, call: Call, until: Un
     await world.sent(13)
     gateway = world.gateway
     for session in await world.store.sessions(limit=10):
-        await leaving.delete(gateway.house, gateway.lanes, gateway.closing, session.id)
+        await leaving.delete_session(gateway.services, gateway.lanes, gateway.teardown, session.id)
 
     assert {"turns.resume", "approvals.ask", "whole_sessions.delete"} <= _names(opened)
     assert _of_several(opened) <= {"commands.settle"}

@@ -15,7 +15,7 @@ from holdfast.core.errors import StoreError
 from holdfast.core.messages.inbox import Inbound, InboxState
 from holdfast.core.messages.message import UserMessage
 from holdfast.core.messages.source import Source, build_session_key
-from holdfast.core.ops.backup import Copied
+from holdfast.core.ops.backup import CopyProgress
 from holdfast.core.turns.turn import BeginTurn
 from holdfast.store.sqlite.store import SqliteStore
 
@@ -107,7 +107,7 @@ async def test_a_failed_write_does_not_undo_its_neighbour(tmp_path: Path) -> Non
         assert len(commits) <= 4  # two commits at the most: the neighbours shared one
         assert await store.meta("good") == await store.meta("last") == "1"
         assert await store.meta("bad") is None
-        assert (await store.ledger())[InboxState.QUEUED] == 1
+        assert (await store.inbox_counts())[InboxState.QUEUED] == 1
         assert await store.inbox_row(outcomes[2].row.id) == outcomes[2].row
 
 
@@ -269,14 +269,14 @@ async def test_a_copy_of_a_live_store_is_one_instant_of_it(
     """K4: all that was acknowledged before, nothing of what follows a gap; and nobody waits."""
     for number in range(20):
         await store.set_meta(f"before {number}", "x" * 200_000)
-    told: list[Copied] = []
-    copying = asyncio.ensure_future(store.copy_to(tmp_path / "copy.db", tell=told.append))
+    told: list[CopyProgress] = []
+    copying = asyncio.ensure_future(store.copy_to(tmp_path / "copy.db", progress=told.append))
     during = 0
     while not copying.done():
         await store.set_meta(f"during {during:05}", "x")
         during += 1
     await copying
-    assert during > 5 and told[-1].done == told[-1].of
+    assert during > 5 and told[-1].done == told[-1].total
     db = apsw.Connection(str(tmp_path / "copy.db"))
     keys = [str(key) for (key,) in db.execute("SELECT key FROM meta ORDER BY key")]
     assert db.execute("PRAGMA quick_check").get == "ok"
@@ -292,7 +292,7 @@ async def test_a_copy_takes_no_lock_from_the_store(store: SqliteStore, tmp_path:
     files = [tmp_path / "state.db", tmp_path / "state.db-shm"]
     before = await locks_at_rest(files)
     assert sum(before)
-    await store.copy_to(tmp_path / "copy.db", tell=lambda copied: None)
+    await store.copy_to(tmp_path / "copy.db", progress=lambda copied: None)
     assert await locks_at_rest(files) == before
 
 
@@ -313,7 +313,7 @@ async def test_a_copy_that_is_broken_off_ends_at_once(store: SqliteStore, tmp_pa
     loop = asyncio.get_running_loop()
     copying = asyncio.ensure_future(
         store.copy_to(
-            tmp_path / "copy.db", tell=lambda copied: loop.call_soon_threadsafe(begun.set)
+            tmp_path / "copy.db", progress=lambda copied: loop.call_soon_threadsafe(begun.set)
         )
     )
     await begun.wait()
@@ -327,5 +327,5 @@ async def test_a_copy_replaces_no_file(store: SqliteStore, tmp_path: Path) -> No
     """K4: it is made where there is none."""
     (tmp_path / "mine").write_text("precious")
     with pytest.raises(StoreError):
-        await store.copy_to(tmp_path / "mine", tell=lambda copied: None)
+        await store.copy_to(tmp_path / "mine", progress=lambda copied: None)
     assert (tmp_path / "mine").read_text() == "precious"

@@ -14,8 +14,8 @@ from holdfast.core.config.settings import CrashRecovery, GatewaySettings
 from holdfast.core.errors import HoldfastError, StoreError
 from holdfast.core.messages.inbox import BusyMode, InboxState
 from holdfast.core.people.approval import ApprovalState
-from holdfast.core.turns.model import FellBack
-from holdfast.core.turns.tool import Replay
+from holdfast.core.turns.model import FallbackUsed
+from holdfast.core.turns.tool import ReplayClass
 from holdfast.core.turns.turn import LaneState
 from holdfast.store.sqlite.store import SqliteStore
 from holdfast.testing.scripted_model import ScriptedModel
@@ -62,13 +62,13 @@ class Hesitant(SqliteStore):
         await self.reading.passed()
         return await super().context(*arguments, **more)
 
-    async def settle_command(self, *arguments: Any, **more: Any) -> Any:
+    async def apply_command(self, *arguments: Any, **more: Any) -> Any:
         await self.settling.passed()
-        return await super().settle_command(*arguments, **more)
+        return await super().apply_command(*arguments, **more)
 
-    async def suspend_session(self, *arguments: Any, **more: Any) -> Any:
+    async def end_turn_and_suspend(self, *arguments: Any, **more: Any) -> Any:
         await self.suspending.passed()
-        return await super().suspend_session(*arguments, **more)
+        return await super().end_turn_and_suspend(*arguments, **more)
 
     def begin_turn(self, *arguments: Any, **more: Any) -> Any:
         if not self.refused:
@@ -103,7 +103,7 @@ class _FallingClient:
     async def stream(self, request: Any) -> AsyncIterator[Any]:
         if self._model.falls:
             self._model.falls -= 1
-            yield FellBack("The first is ill.", "second")
+            yield FallbackUsed("The first is ill.", "second")
         async for event in self._client.stream(request):
             yield event
 
@@ -141,7 +141,7 @@ async def world(tmp_path: Path) -> AsyncIterator[Edgy]:
 async def test_a_turn_that_waits_is_stopped_without_an_agent(world: Edgy, call: Any) -> None:
     """F9: /stop needs nobody's help; not even a model that can be leased."""
     said = await world.waits(call)
-    world.gateway.house.cache.clear()
+    world.gateway.services.cache.clear()
     world.model.away = True
     assert (await world.end_of(await world.accept("/stop"))).text == "Stopped."
     assert (await world.end_of(said)).state is InboxState.SUPERSEDED
@@ -166,7 +166,7 @@ async def test_a_stop_holds_where_the_store_refused_the_beginning_of_its_turn(
     """K2: the message and what waited behind it have ended, and the command is answered."""
     world.store.refused = 1
     first = await world.accept("one")
-    await world.model.asked(1)
+    await world.model.wait_for_request(1)
     second = await world.accept("two", busy_mode=BusyMode.QUEUE)
     assert (await world.end_of(await world.accept("/stop"))).text == "Stopped."
     assert (await world.end_of(first)).state is InboxState.SUPERSEDED
@@ -181,7 +181,7 @@ async def test_new_holds_where_the_store_refused_the_beginning_of_the_turn_it_st
     """K2: /new ends by itself what is queued in the log; nobody tries for ever to end it again."""
     world.store.refused = 1
     first = await world.accept("one")
-    await world.model.asked(1)
+    await world.model.wait_for_request(1)
     assert (await world.end_of(await world.accept("/new"))).text == "A new conversation begins."
     assert (await world.end_of(first)).state is InboxState.SUPERSEDED
     await until(lambda: len(world.gateway.lanes) == 0)
@@ -222,19 +222,19 @@ async def test_an_interruption_that_is_taken_back_leaves_the_question_open(
     """J3: an approval has an end: nobody waits for an answer that cannot be given any more."""
     said = await world.waits(call)
     (lane,) = world.gateway.lanes
-    world.gateway.house.cache.clear()
+    world.gateway.services.cache.clear()
     world.store.reading.shut()
     await world.accept("rather this", busy_mode=BusyMode.INTERRUPT)
     await world.store.reading.reached.wait()
     (route,) = lane.routes
-    [row] = world.gateway.lanes.take_back(lane.session_id, route)
+    [row] = world.gateway.lanes.take_waiting(lane.session_id, route)
     world.store.reading.go.set()
     await until(lambda: lane.state is LaneState.WAITING)
     world.model.say("done")
     assert "Approved" in (await world.end_of(await world.accept("/approve"))).text
     assert (await world.end_of(said)).text == "done"
     world.model.say("that")
-    world.gateway.lanes.give_back([row], lane.session_id)
+    world.gateway.lanes.readmit([row], lane.session_id)
     await until(lambda: len(world.gateway.lanes) == 0)
 
 
@@ -258,7 +258,7 @@ async def test_a_stop_while_a_cut_turn_is_given_up_is_answered_and_stops_nothing
 ) -> None:
     """F9: the stop ends that turn; the next message is answered as if nothing had been."""
     said = await world.waits(call)
-    world.gateway.house.cache.clear()
+    world.gateway.services.cache.clear()
     world.model.away = True
     (row,) = await world.asked()
     world.store.reading.shut()
@@ -286,12 +286,12 @@ async def test_a_question_that_fails_while_others_are_given_up_is_not_waited_for
         world.settings, gateway=gateway, platforms={"simulated": accounts}
     )
     await world.start()
-    world.levers[Replay.NEVER].go.clear()
-    world.model.say([call(Replay.NEVER)])
+    world.levers[ReplayClass.NEVER].go.clear()
+    world.model.say([call(ReplayClass.NEVER)])
     await world.accept("never done")
-    await world.levers[Replay.NEVER].was_pulled(1)
+    await world.levers[ReplayClass.NEVER].was_pulled(1)
     world.say("clean up", account="other")
-    await world.model.asked(2)
+    await world.model.wait_for_request(2)
     world.service.set_faults(Faults(disconnected=True))
     world.model.say([call("shell", RM)])
     await world.asked()
@@ -301,7 +301,7 @@ async def test_a_question_that_fails_while_others_are_given_up_is_not_waited_for
     world.model.say("then not")
     starting = asyncio.create_task(world.start())
     await until(lambda: isinstance(world.store, Hesitant) and world.store.suspending.here)
-    await until(lambda: len(world.gateway.delivery) == 0)
+    await until(lambda: len(world.gateway.outbox) == 0)
     world.store.suspending.go.set()
     await starting
     (row,) = await world.ended()

@@ -10,21 +10,21 @@ import pytest
 from tests.contract.conftest import Until
 from tests.contract.conftest import World as TheWorld
 
-from holdfast.agent.memory.guarded import Guarded, Limits
+from holdfast.agent.memory.guarded import ProviderGuard, ProviderLimits
 from holdfast.core.errors import StoreError
 from holdfast.core.ids import SessionId
 from holdfast.core.messages.message import Message, NoteMessage, ToolCall, UserMessage
-from holdfast.core.people.memory import Hook, OwnerId, Subject
+from holdfast.core.people.memory import MemoryHook, MemorySubject, OwnerId
 from holdfast.core.secret import Secret
-from holdfast.core.turns.model import Fault, ModelFailed
-from holdfast.core.turns.tool import Replay
+from holdfast.core.turns.model import ModelFailed, ModelFault
+from holdfast.core.turns.tool import ReplayClass
 from holdfast.gateway.sessions import leaving
 from holdfast.store.sqlite.store import SqliteStore
 
 World = Any
 Call = Callable[..., ToolCall]
 
-QUICK = Limits(
+QUICK = ProviderLimits(
     initialise=0.05,
     prompt_block=0.05,
     prefetch=0.05,
@@ -32,15 +32,15 @@ QUICK = Limits(
     on_session_end=0.05,
     on_pre_compact=0.05,
     shutdown=0.05,
-    last_errands=0.3,
+    final_drain=0.3,
 )
-EVERY = frozenset(Hook)
+EVERY = frozenset(MemoryHook)
 
 
 class Recorder:
     """A provider that writes down what it is asked, and fails as it is told to."""
 
-    def __init__(self, name: str = "recorder", wants: frozenset[Hook] = EVERY) -> None:
+    def __init__(self, name: str = "recorder", wants: frozenset[MemoryHook] = EVERY) -> None:
         self.name = name
         self.wants = wants
         self.calls: list[tuple[str, ...]] = []
@@ -70,21 +70,21 @@ class Recorder:
     async def initialise(self) -> None:
         await self._called("initialise")
 
-    async def prompt_block(self, subject: Subject) -> str:
+    async def prompt_block(self, subject: MemorySubject) -> str:
         await self._called("prompt_block", subject.session_id, subject.owner)
         return f"block of {self.name}"
 
-    async def prefetch(self, subject: Subject, query: str) -> str:
+    async def prefetch(self, subject: MemorySubject, query: str) -> str:
         await self._called("prefetch", subject.session_id, query)
         return self.found
 
-    async def sync_turn(self, subject: Subject, user: str, assistant: str) -> None:
+    async def sync_turn(self, subject: MemorySubject, user: str, assistant: str) -> None:
         await self._called("sync_turn", subject.session_id, user, assistant)
 
-    async def on_session_end(self, subject: Subject) -> None:
+    async def on_session_end(self, subject: MemorySubject) -> None:
         await self._called("on_session_end", subject.session_id)
 
-    async def on_pre_compact(self, subject: Subject, messages: Sequence[Message]) -> None:
+    async def on_pre_compact(self, subject: MemorySubject, messages: Sequence[Message]) -> None:
         await self._called("on_pre_compact", subject.session_id, str(len(messages)))
 
     async def shutdown(self) -> None:
@@ -100,7 +100,7 @@ def recorder() -> Recorder:
 async def world(tmp_path: Path, recorder: Recorder) -> AsyncIterator[World]:
     world = TheWorld(tmp_path / "state.db")
     world.memory = [recorder]
-    world.memory_limits = Limits(last_errands=5)
+    world.memory_limits = ProviderLimits(final_drain=5)
     await world.start()
     yield world
     await world.stop()
@@ -145,7 +145,7 @@ async def test_nobody_is_asked_where_nobody_wants_it(tmp_path: Path) -> None:
     await ask(world, "hello", "hi")
     await world.stop()
     assert [call[0] for call in quiet.calls] == ["initialise", "shutdown"]
-    assert not world.gateway.house.memory.recalls
+    assert not world.gateway.services.memory.has_recall
 
 
 async def test_a_message_that_was_dropped_meanwhile_leaves_its_note_behind(
@@ -168,8 +168,8 @@ async def test_turns_are_told_in_order_and_only_if_they_were_answered(
     world: World, recorder: Recorder, call: Call, until: Until
 ) -> None:
     await ask(world, "one", "1")
-    await ask(world, "broken", ModelFailed("no", fault=Fault.AUTH))
-    lever = world.levers[Replay.NEVER]
+    await ask(world, "broken", ModelFailed("no", fault=ModelFault.AUTH))
+    lever = world.levers[ReplayClass.NEVER]
     lever.go.clear()
     world.model.say([call("never")])
     stopped = await world.accept("stopped")
@@ -237,7 +237,7 @@ async def test_a_turn_that_nobody_was_told_of_is_told_by_the_next_start_and_once
     told = [call[1:] for call in recorder.of("sync_turn")]
     assert told == ([("hello", "hi"), ("still there?", "yes")] if wanted else [])
     await world.start()
-    assert await world.store.unsynced("recorder") == []
+    assert await world.store.unsynced_turns("recorder") == []
 
 
 async def test_new_ends_the_session_for_memory_once(
@@ -275,7 +275,7 @@ async def test_a_claim_outlives_a_crash_so_an_end_is_never_told_twice(
 ) -> None:
     """At most once: that it was told is durable before it is told."""
     await world.stop()
-    world.memory_limits = Limits(last_errands=0.1)
+    world.memory_limits = ProviderLimits(final_drain=0.1)
     await world.start()
     await ask(world, "hello", "hi")
     one = await session(world)
@@ -302,7 +302,7 @@ async def test_stopping_ends_idle_and_running_agents_once_each(
     assert sorted(recorder.of("on_session_end")) == sorted(ids)
     assert recorder.of("shutdown") == [()]
     assert recorder.calls[-1] == ("shutdown",)
-    assert len(world.gateway.house.cache) == 0
+    assert len(world.gateway.services.cache) == 0
 
 
 async def test_one_end_that_raises_does_not_keep_the_others_from_theirs(
@@ -333,7 +333,7 @@ async def test_before_a_compaction_the_messages_are_told(world: World, recorder:
     await ask(world, "hello", "hi")
     one = await session(world)
     messages = await world.transcript(one)
-    await world.gateway.house.memory.pre_compact(one, messages)
+    await world.gateway.services.memory.pre_compact(one, messages)
     assert recorder.of("on_pre_compact") == [(one, "2")]
 
 
@@ -349,7 +349,7 @@ async def test_a_provider_that_is_ill_in_every_hook_delays_nobody(
     with caplog.at_level(logging.WARNING):
         assert (await ask(world, "hello", "hi")).text == "hi"
         one = await session(world)
-        await world.gateway.house.memory.pre_compact(one, [])
+        await world.gateway.services.memory.pre_compact(one, [])
         await ask(world, "/new")
         async with asyncio.timeout(20):
             await world.stop()
@@ -385,18 +385,18 @@ class HeldClock:
         return self.time
 
 
-SUBJECT = Subject(session_id=SessionId("s"), owner=OwnerId("person:x"))
+SUBJECT = MemorySubject(session_id=SessionId("s"), owner=OwnerId("person:x"))
 
 
 async def test_a_provider_that_keeps_failing_is_left_alone_and_tried_again(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     clock, provider = HeldClock(), Recorder()
-    guarded = Guarded(provider, clock=clock, limits=Limits(pause=60))
+    guarded = ProviderGuard(provider, clock=clock, limits=ProviderLimits(pause=60))
     await guarded.initialise()
 
     async def fetch() -> str:
-        return await guarded.ask(Hook.PREFETCH, lambda: provider.prefetch(SUBJECT, "?"))
+        return await guarded.ask(MemoryHook.PREFETCH, lambda: provider.prefetch(SUBJECT, "?"))
 
     provider.ill["prefetch"], provider.found = "raise", "found"
     for _ in range(5):
@@ -417,11 +417,11 @@ async def test_a_provider_that_could_not_begin_is_begun_after_its_pause(until: U
     clock, provider = HeldClock(), Recorder()
     provider.found = "found"
     provider.ill["initialise"] = "raise"
-    guarded = Guarded(provider, clock=clock, limits=QUICK)
+    guarded = ProviderGuard(provider, clock=clock, limits=QUICK)
     await guarded.initialise()
 
     async def fetch() -> str:
-        return await guarded.ask(Hook.PREFETCH, lambda: provider.prefetch(SUBJECT, "?"))
+        return await guarded.ask(MemoryHook.PREFETCH, lambda: provider.prefetch(SUBJECT, "?"))
 
     assert await fetch() == ""
     assert len(provider.of("initialise")) == 1
@@ -458,7 +458,7 @@ async def test_a_session_that_is_deleted_ends_for_memory_before_it_is_gone(
 ) -> None:
     await ask(world, "hello", "hi")
     one, gateway = await session(world), world.gateway
-    await leaving.delete(gateway.house, gateway.lanes, gateway.closing, one)
+    await leaving.delete_session(gateway.services, gateway.lanes, gateway.closing, one)
     assert recorder.of("on_session_end") == [(one,)]
     assert await world.store.memory_owner(one) is None, "and nothing of it stays"
 

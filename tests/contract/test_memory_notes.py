@@ -9,12 +9,12 @@ import msgspec
 import pytest
 from tests.contract.conftest import World as TheWorld
 
-from holdfast.agent.delegate_tool import Delegate
+from holdfast.agent.delegate_tool import DelegateTool
 from holdfast.core.config.settings import MemorySettings
 from holdfast.core.ids import PrincipalId, SessionKey
-from holdfast.core.messages.message import Outcome, ToolCall, ToolMessage
+from holdfast.core.messages.message import ToolCall, ToolMessage, ToolOutcome
 from holdfast.core.messages.source import ChatType, Source, build_session_key
-from holdfast.core.people.memory import About, OwnerId, fenced, one_line, owner_of
+from holdfast.core.people.memory import NoteTopic, OwnerId, fence_text, memory_owner, to_single_line
 from holdfast.core.secret import Secret
 
 Call = Callable[..., ToolCall]
@@ -59,7 +59,7 @@ async def test_what_the_agent_notes_is_in_the_prompt_of_the_next_conversation(
 ) -> None:
     """A4: and not in the prompt of the one that runs, which stays what it was."""
     result = await tool_result(world, call, '{"action": "add", "text": "likes tea"}')
-    assert result.outcome is Outcome.OK and "prompt of this one stays" in result.text
+    assert result.outcome is ToolOutcome.OK and "prompt of this one stays" in result.text
     await ask(world, "again", "yes")
     before, same = world.model.requests[0].system, world.model.requests[-1].system
     assert same == before and "likes tea" not in same
@@ -73,7 +73,7 @@ async def test_a_note_of_later_does_not_change_a_frozen_prompt_after_a_restart(
 ) -> None:
     """A4: frozen across eviction and across a restart."""
     await ask(world, "one", "1")
-    notes = world.gateway.house.memory.notes
+    notes = world.gateway.services.memory.notes
     await notes.change(notes.add(OWNER, "came later"))
     await world.stop()
     await world.start()
@@ -84,14 +84,14 @@ async def test_a_note_of_later_does_not_change_a_frozen_prompt_after_a_restart(
 async def test_a_person_keeps_their_notes_from_another(world: World, call: Call) -> None:
     world.model.say([call("memory", '{"action": "add", "text": "afraid of cats"}')], "ok")
     world.say("remember", user="ann", chat="hers")
-    await world.texts(1)
+    await world.part_texts(1)
     world.model.say("hi bob")
     world.say("hello", user="bob", chat="his")
-    await world.texts(2)
+    await world.part_texts(2)
     assert "cats" not in world.model.requests[-1].system
     world.model.say("hi ann")
     world.say("hello", user="ann", chat="another of hers")
-    await world.texts(3)
+    await world.part_texts(3)
     assert "afraid of cats" in world.model.requests[-1].system
     assert await texts(world, ANN) == ["afraid of cats"]
 
@@ -105,20 +105,20 @@ def test_a_shared_thread_has_the_notes_of_the_place() -> None:
     ann, bob = PrincipalId("x:default:ann"), PrincipalId("x:default:bob")
 
     def owners(route: SessionKey) -> set[OwnerId]:
-        return {owner_of(route, ann), owner_of(route, bob)}
+        return {memory_owner(route, ann), memory_owner(route, bob)}
 
     assert owners(build_session_key(thread)) == {f"place:{build_session_key(thread)}"}
     shared = build_session_key(group, group_sessions_per_user=False)
     assert owners(shared) == {f"place:{shared}"}
-    assert owner_of(build_session_key(group), ann) == f"person:{ann}"
+    assert memory_owner(build_session_key(group), ann) == f"person:{ann}"
 
 
 async def test_in_a_shared_thread_no_ones_own_notes_are_shown(world: World) -> None:
-    notes = world.gateway.house.memory.notes
+    notes = world.gateway.services.memory.notes
     await notes.change(notes.add(ANN, "has a secret wish"))
     world.model.say("hello both")
     world.say("hi", user="ann", chat="club", chat_type=ChatType.THREAD, thread="t")
-    await world.texts(1)
+    await world.part_texts(1)
     assert "secret wish" not in world.model.requests[-1].system
 
 
@@ -127,16 +127,16 @@ async def test_a_child_has_the_notes_of_the_conversation_it_works_for(
 ) -> None:
     """What a child says is said in that conversation: in a shared thread it reads the place's."""
     await world.stop()
-    world.more_tools = [Delegate(world.settings.delegate)]
+    world.more_tools = [DelegateTool(world.settings.delegate)]
     await world.start()
-    notes = world.gateway.house.memory.notes
+    notes = world.gateway.services.memory.notes
     await notes.change(notes.add(ANN, "has a secret wish"))
     place = OwnerId("place:simulated:default:thread:club:t")
     await notes.change(notes.add(place, "meets on Mondays"))
     send_off = [call("delegate", '{"tasks": [{"task": "look", "tools": ["memory"]}]}')]
     world.model.say(send_off, [call("memory", '{"action": "list"}')], "looked", "done")
     world.say("hi", user="ann", chat="club", chat_type=ChatType.THREAD, thread="t")
-    await world.texts(1)
+    await world.part_texts(1)
     told = world.model.requests[2].messages[-1]
     assert isinstance(told, ToolMessage)
     assert "secret wish" not in told.text
@@ -144,22 +144,24 @@ async def test_a_child_has_the_notes_of_the_conversation_it_works_for(
 
 
 async def test_a_full_notebook_tells_the_model_to_consolidate(world: World, call: Call) -> None:
-    notes = world.gateway.house.memory.notes
+    notes = world.gateway.services.memory.notes
     for number in range(3):
         await notes.change(notes.add(OWNER, f"{number} " + "x" * 30))
     result = await tool_result(world, call, '{"action": "add", "text": "one too many of these"}')
-    assert result.outcome is Outcome.ERROR
+    assert result.outcome is ToolOutcome.ERROR
     assert "full: 3 of them, with 96 of 100" in result.text and "one shorter note" in result.text
     assert "2. 1 xxx" in result.text, "with what there is, to see what can be put together"
     assert len(await texts(world)) == 3
     result = await tool_result(world, call, '{"action": "replace", "id": 2, "text": "short"}')
-    assert result.outcome is Outcome.OK
-    assert (await tool_result(world, call, '{"action": "remove", "id": 1}')).outcome is Outcome.OK
+    assert result.outcome is ToolOutcome.OK
+    assert (
+        await tool_result(world, call, '{"action": "remove", "id": 1}')
+    ).outcome is ToolOutcome.OK
     assert (await texts(world))[0] == "short"
 
 
 async def test_the_number_of_a_note_that_is_gone_is_never_anothers(world: World) -> None:
-    notes = world.gateway.house.memory.notes
+    notes = world.gateway.services.memory.notes
     first = await notes.change(notes.add(OWNER, "first"))
     await notes.change(notes.remove(OWNER, first.note.id))
     second = await notes.change(notes.add(OWNER, "second"))
@@ -189,7 +191,7 @@ async def test_a_wrong_call_is_told_what_is_wrong(
     world: World, call: Call, arguments: str, told: str
 ) -> None:
     result = await tool_result(world, call, arguments)
-    assert result.outcome is Outcome.ERROR and told in result.text
+    assert result.outcome is ToolOutcome.ERROR and told in result.text
 
 
 async def test_a_note_is_data_whatever_stands_in_it(world: World, call: Call) -> None:
@@ -205,9 +207,9 @@ async def test_a_note_is_data_whatever_stands_in_it(world: World, call: Call) ->
 
 
 def test_what_cannot_be_seen_is_taken_out_and_what_scripts_need_stays() -> None:
-    assert one_line("a\x00b\u2028c\ud800 d\U000e0041") == "abc d"
-    assert one_line("a\u200cb 👨\u200d👩") == "a\u200cb 👨\u200d👩"
-    assert "</memory>" not in fenced("memory", "x < /Memory> y </memory>")[:-10]
+    assert to_single_line("a\x00b\u2028c\ud800 d\U000e0041") == "abc d"
+    assert to_single_line("a\u200cb 👨\u200d👩") == "a\u200cb 👨\u200d👩"
+    assert "</memory>" not in fence_text("memory", "x < /Memory> y </memory>")[:-10]
 
 
 async def test_the_commands_show_and_change_what_is_remembered(world: World) -> None:
@@ -251,7 +253,7 @@ async def test_memory_that_is_off_shows_nothing_and_keeps_nothing(world: World, 
     await ask(world, "hello", "hi", chat="two")
     assert "likes tea" not in world.model.requests[-1].system
     result = await tool_result(world, call, '{"action": "add", "text": "more"}', chat="two")
-    assert result.outcome is Outcome.ERROR and "turned off" in result.text
+    assert result.outcome is ToolOutcome.ERROR and "turned off" in result.text
     await world.stop()
     await world.start()
     await ask(world, "hello", "hi", chat="three")
@@ -272,8 +274,8 @@ async def test_memory_outlives_the_conversation_and_the_turn(world: World) -> No
 
 
 async def test_many_notes_at_once_stay_within_their_room(world: World) -> None:
-    notes = world.gateway.house.memory.notes
-    edits = [notes.add(OWNER, f"{n:02} " + "x" * 17, about=About.WORLD) for n in range(20)]
+    notes = world.gateway.services.memory.notes
+    edits = [notes.add(OWNER, f"{n:02} " + "x" * 17, about=NoteTopic.WORLD) for n in range(20)]
     outcomes = [edited.outcome for edited in await asyncio.gather(*map(notes.change, edits))]
     assert outcomes.count("done") == 5 and outcomes.count("full") == 15
     assert (await world.store.notebook(OWNER)).used == 100
@@ -285,16 +287,16 @@ async def test_many_notes_at_once_stay_within_their_room(world: World) -> None:
 )
 def test_an_owner_is_plain_bounded_text_and_nobody_elses(odd: str) -> None:
     route = SessionKey("x:d:dm:c:")
-    owner = owner_of(route, PrincipalId(odd))
+    owner = memory_owner(route, PrincipalId(odd))
     assert owner.isascii() and owner.isprintable() and len(owner) < 300
-    others = {owner_of(route, PrincipalId(name)) for name in ("x:d:a b", "x:d:a%20b", "x:d:y")}
+    others = {memory_owner(route, PrincipalId(name)) for name in ("x:d:a b", "x:d:a%20b", "x:d:y")}
     assert owner not in others or odd in ("x:d:a b", "x:d:a%20b")
     assert len(others) == 3
 
 
 async def test_many_tiny_notes_are_shown_whole_or_not_taken(world: World) -> None:
     """Each has a number and a line of its own, so they are bounded by their number too."""
-    notes = world.gateway.house.memory.notes
+    notes = world.gateway.services.memory.notes
     outcomes = [(await notes.change(notes.add(OWNER, str(n)))).outcome for n in range(8)]
     assert outcomes == ["done"] * 5 + ["full"] * 3
     await ask(world, "hello", "hi")

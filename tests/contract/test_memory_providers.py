@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from tests.contract.conftest import World
 
-from holdfast.agent.memory.providers import GROUP, load_providers
+from holdfast.agent.memory.providers import PROVIDER_ENTRY_POINTS, load_providers
 from holdfast.core.errors import HoldfastError
-from holdfast.core.people.memory import Hook
+from holdfast.core.people.memory import MemoryHook
 
 MODULE = """
 from holdfast.core.people.memory import Hook
@@ -35,7 +35,7 @@ class Diary:
 def broken(context):
     raise ValueError("no token in " + context.directory)
 """
-POINTS = f"[{GROUP}]\ndiary = diary_memory:Diary\nbroken = diary_memory:broken\n"
+POINTS = f"[{PROVIDER_ENTRY_POINTS}]\ndiary = diary_memory:Diary\nbroken = diary_memory:broken\n"
 
 
 @pytest.fixture
@@ -73,7 +73,7 @@ async def test_an_installed_provider_is_asked(package: Path, tmp_path: Path) -> 
 def test_they_come_in_the_order_of_their_names_and_once(package: Path, tmp_path: Path) -> None:
     found = loaded(["diary", "notes", "diary"], tmp_path)
     assert [provider.name for provider in found] == ["diary", "notes"]
-    assert found[1].wants == {Hook.PROMPT_BLOCK}
+    assert found[1].wants == {MemoryHook.PROMPT_BLOCK}
 
 
 @pytest.mark.parametrize(

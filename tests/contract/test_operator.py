@@ -10,8 +10,8 @@ from holdfast.core.ids import SessionId
 from holdfast.core.messages.inbox import Accepted, Inbound, InboxState
 from holdfast.core.messages.message import UserMessage
 from holdfast.core.messages.source import Author, ChatType, Source
-from holdfast.server.api.errors import Refused
-from holdfast.server.api.v1.voice import current_source, hand_in, source_of
+from holdfast.server.api.errors import EndpointError
+from holdfast.server.api.v1.voice import accept_message, current_session_source, session_source
 
 MARK = "operator of this gateway"
 
@@ -19,9 +19,9 @@ MARK = "operator of this gateway"
 async def said(world: World, session_id: SessionId, text: str, name: str = "op1") -> Accepted:
     row = await world.store.session(session_id)
     assert row is not None
-    source = await current_source(world.gateway, row)
+    source = await current_session_source(world.gateway, row)
     inbound = Inbound(source=source, event_id=name, message_id=name, text=text)
-    return await hand_in(world.gateway, inbound)
+    return await accept_message(world.gateway, inbound)
 
 
 async def test_the_answer_goes_to_the_chat_and_the_words_are_marked(world: World) -> None:
@@ -69,9 +69,9 @@ async def test_a_command_of_the_operator_is_carried_out_and_told_in_the_chat(wor
     assert await world.texts(2) == ["hello", "A new conversation begins."]
     row = await world.store.session(old)
     assert row is not None and not row.current
-    with pytest.raises(Refused, match="its chat has gone on to another"):
-        await current_source(world.gateway, row)
-    assert (await source_of(world.gateway, row)).chat_id == "home"
+    with pytest.raises(EndpointError, match="its chat has gone on to another"):
+        await current_session_source(world.gateway, row)
+    assert (await session_source(world.gateway, row)).chat_id == "home"
 
 
 async def test_what_is_said_while_the_gateway_dies_is_answered_by_the_next(
@@ -83,7 +83,7 @@ async def test_what_is_said_while_the_gateway_dies_is_answered_by_the_next(
     await world.texts(1)
     await until(world.arrived)
     session_id = await world.only_session()
-    world.gateway.lanes.hold(children=False)
+    world.gateway.lanes.hold(allow_subagents=False)
     await said(world, session_id, "and now?")
     await world.die()
     await world.start()
@@ -105,8 +105,8 @@ async def test_the_work_of_an_agent_for_another_is_not_spoken_to(world: World) -
     row = await world.store.session(await world.only_session())
     assert row is not None
     child = msgspec.structs.replace(row, route="house:default:dm:x:")
-    with pytest.raises(Refused, match="speak to that"):
-        await source_of(world.gateway, child)
+    with pytest.raises(EndpointError, match="speak to that"):
+        await session_source(world.gateway, child)
     gone = msgspec.structs.replace(row, id="s_other", route="elsewhere:default:dm:home:")
-    with pytest.raises(Refused, match="not configured any more"):
-        await source_of(world.gateway, gone)
+    with pytest.raises(EndpointError, match="not configured any more"):
+        await session_source(world.gateway, gone)

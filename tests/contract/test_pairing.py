@@ -19,22 +19,28 @@ from holdfast.core.messages.outbox import DeliveryState
 from holdfast.core.messages.source import Author, ChatType, Source
 from holdfast.core.people.approval import OPERATOR
 from holdfast.core.people.pairing import (
-    ALPHABET,
-    ASKED_AGAIN_AFTER,
-    CODE_LASTS,
-    LOCKED_FOR,
-    MOST_PENDING,
-    MOST_WRONG,
+    CODE_ALPHABET,
+    CODE_LIFETIME,
+    LOCKOUT_SECONDS,
+    MAX_PENDING,
+    MAX_WRONG_CODES,
+    NEW_CODE_AFTER,
 )
-from holdfast.gateway.inbound.pairing import LET_IN, PairingRefused
-from holdfast.gateway.inbound.pairing_codes import fits, hashed, new_code, read, shown
-from holdfast.testing.simulated.events import Faults, Sent
+from holdfast.gateway.inbound.pairing import WELCOME_TEXT, PairingRefused
+from holdfast.gateway.inbound.pairing_codes import (
+    code_matches,
+    format_code,
+    hash_code,
+    new_code,
+    parse_code,
+)
+from holdfast.testing.simulated.events import BotMessage, Faults
 
 _CODE = re.compile(r"\b([A-Z2-9]{4}-[A-Z2-9]{4})\b")
 WRONG = "AAAA-AAAA"
 
 
-def code_in(sent: Sent) -> str:
+def code_in(sent: BotMessage) -> str:
     found = _CODE.search(sent.outgoing.text)
     assert found, sent.outgoing.text
     return found[1]
@@ -84,7 +90,7 @@ async def test_a_stranger_gets_a_code_and_is_let_in_by_it(door: World) -> None:
     decided = await door.gateway.pairing.approve(code.lower().replace("-", " "), by=OPERATOR)
     assert "Eve (simulated:default:eve) is let in" in decided.text
     told = (await door.sent(2))[-1]
-    assert (told.outgoing.chat_id, told.text) == ("eve", LET_IN)
+    assert (told.outgoing.chat_id, told.text) == ("eve", WELCOME_TEXT)
     door.model.say("welcome")
     door.say("hello", chat="eve", user="eve")
     assert (await door.texts(3))[-1] == "welcome"
@@ -94,7 +100,7 @@ async def test_a_stranger_gets_a_code_and_is_let_in_by_it(door: World) -> None:
 async def test_neither_the_words_nor_the_code_are_kept(door: World) -> None:
     """The store has a salted hash; the words of the delivery are forgotten once it is sent."""
     code = await given_code(door)
-    await asyncio.wait_for(door.gateway.delivery.flush(), 10)
+    await asyncio.wait_for(door.gateway.outbox.flush(), 10)
     with looking_into(door.path) as cursor:
         tables = [name for (name,) in cursor.execute("SELECT name FROM sqlite_schema").fetchall()]
         rows = [
@@ -119,12 +125,12 @@ async def test_a_request_and_its_code_survive_a_crash(door: World) -> None:
     code = code_in((await door.sent(1))[-1])
     await door.gateway.pairing.approve(code, by=OPERATOR)
     await door.sent(2)
-    await asyncio.wait_for(door.gateway.delivery.flush(), 10)  # its receipt is kept, too
+    await asyncio.wait_for(door.gateway.outbox.flush(), 10)  # its receipt is kept, too
     await door.die()
     await door.start()
     door.model.say("welcome back")
     door.say("it is me", chat="eve", user="eve")
-    assert (await door.texts(3))[-2:] == [LET_IN, "welcome back"]
+    assert (await door.texts(3))[-2:] == [WELCOME_TEXT, "welcome back"]
 
 
 async def test_in_a_group_and_to_bots_there_is_silence(door: World) -> None:
@@ -140,39 +146,41 @@ async def test_whoever_asks_again_gets_no_second_code_at_once(door: World) -> No
     first = await given_code(door)
     door.say("hello? hello?", chat="eve", user="eve")
     assert await quiet(door) == 1
-    later(door, ASKED_AGAIN_AFTER)
+    later(door, NEW_CODE_AFTER)
     second = await given_code(door, sent=3)
     assert (await door.gateway.pairing.approve(first, by=OPERATOR)).wrong
     assert not (await door.gateway.pairing.approve(second, by=OPERATOR)).wrong
 
 
 async def test_an_account_has_a_few_pending_at_the_most(door: World) -> None:
-    for number in range(MOST_PENDING):
+    for number in range(MAX_PENDING):
         await given_code(door, f"eve{number}", sent=number + 1)
     door.say("me too", chat="mallory", user="mallory")
-    assert await quiet(door) == MOST_PENDING
-    later(door, CODE_LASTS)
-    await given_code(door, "mallory", sent=MOST_PENDING + 2)
+    assert await quiet(door) == MAX_PENDING
+    later(door, CODE_LIFETIME)
+    await given_code(door, "mallory", sent=MAX_PENDING + 2)
     assert [each.user_id for each in door.gateway.pairing.pending()] == ["mallory"]
 
 
 async def test_a_code_is_over_after_an_hour(door: World) -> None:
     code = await given_code(door)
-    later(door, CODE_LASTS)
+    later(door, CODE_LIFETIME)
     assert (await door.gateway.pairing.approve(code, by=OPERATOR)).wrong
 
 
 async def test_five_wrong_codes_lock_it_for_an_hour_also_across_a_crash(door: World) -> None:
     code = await given_code(door)
     pairing = door.gateway.pairing
-    tried = await asyncio.gather(*(pairing.approve(WRONG, by=OPERATOR) for _ in range(MOST_WRONG)))
+    tried = await asyncio.gather(
+        *(pairing.approve(WRONG, by=OPERATOR) for _ in range(MAX_WRONG_CODES))
+    )
     assert all(each.wrong for each in tried)
     assert "for an hour" in tried[-1].text
     await door.die()
     await door.start()
     with pytest.raises(PairingRefused, match="60 more minutes"):
         await door.gateway.pairing.approve(code, by=OPERATOR)
-    later(door, LOCKED_FOR - 1)
+    later(door, LOCKOUT_SECONDS - 1)
     with pytest.raises(PairingRefused, match="1 more minute:"):
         await door.gateway.pairing.approve(code, by=OPERATOR)
     later(door, 1)
@@ -184,14 +192,14 @@ async def test_a_clock_that_was_a_year_ahead_locks_nobody_out_for_that_year(door
     """Neither by wrong codes nor by requests that would be pending all the while."""
     year = 365 * 86400.0
     later(door, year)
-    for number in range(MOST_PENDING):
+    for number in range(MAX_PENDING):
         await given_code(door, f"eve{number}", sent=number + 1)
-    for _ in range(MOST_WRONG):
+    for _ in range(MAX_WRONG_CODES):
         await door.gateway.pairing.approve(WRONG, by=OPERATOR)
     assert door.gateway.pairing.locked_until() is not None
     later(door, -year)
     assert door.gateway.pairing.pending() == []
-    code = await given_code(door, sent=MOST_PENDING + 1)
+    code = await given_code(door, sent=MAX_PENDING + 1)
     decided = await door.gateway.pairing.approve(code, by=OPERATOR)
     assert not decided.wrong
 
@@ -199,11 +207,11 @@ async def test_a_clock_that_was_a_year_ahead_locks_nobody_out_for_that_year(door
 async def test_a_right_code_clears_the_wrong_ones(door: World) -> None:
     code = await given_code(door)
     pairing = door.gateway.pairing
-    for _ in range(MOST_WRONG - 1):
+    for _ in range(MAX_WRONG_CODES - 1):
         assert (await pairing.approve("not a code at all", by=OPERATOR)).wrong
     await pairing.approve(code, by=OPERATOR)
     assert (await pairing.approve(WRONG, by=OPERATOR)).text.endswith(
-        f"{MOST_WRONG - 1} more wrong ones and none is taken for an hour."
+        f"{MAX_WRONG_CODES - 1} more wrong ones and none is taken for an hour."
     )
 
 
@@ -214,7 +222,7 @@ async def test_who_is_denied_hears_nothing_more_for_that_hour(door: World) -> No
     assert (await door.gateway.pairing.approve(code, by=OPERATOR)).wrong
     await door.die()
     await door.start()
-    later(door, ASKED_AGAIN_AFTER)
+    later(door, NEW_CODE_AFTER)
     door.say("please", chat="eve", user="eve")
     assert await quiet(door) == 1
     with pytest.raises(PairingRefused, match="Nobody called eve waits"):
@@ -228,7 +236,7 @@ async def test_who_is_revoked_is_a_stranger_at_once_and_after_a_crash(door: Worl
     await given_code(door, sent=3)
     await door.die()
     await door.start()
-    assert not door.gateway.paired.people()
+    assert not door.gateway.paired_users.users()
     with pytest.raises(PairingRefused, match="let in by a code"):
         await door.gateway.pairing.revoke("eve", by=OPERATOR)
 
@@ -241,7 +249,7 @@ async def test_nobody_is_shielded_by_who_took_their_name_for_an_id(door: World) 
     mocking = await given_code(door, eve, sent=3)
     await door.gateway.pairing.approve(mocking, by=OPERATOR)
     await door.gateway.pairing.revoke(eve, by=OPERATOR)
-    assert [each.principal for each in door.gateway.pairing.paired.people()] == [
+    assert [each.principal for each in door.gateway.pairing.paired_users.users()] == [
         f"simulated:default:{eve}"
     ]
 
@@ -264,7 +272,7 @@ async def test_operators_decide_in_a_chat_and_nobody_else_does(door: World) -> N
     assert "Nobody has this code" in (await door.texts(4))[-1]
     door.say(f"/pairing approve {code}", chat="ann", user="ann")
     texts = {each.outgoing.chat_id: each.text for each in (await door.sent(6))[-2:]}
-    assert texts["eve"] == LET_IN
+    assert texts["eve"] == WELCOME_TEXT
     assert texts["ann"].endswith("is let in, and told so.")
     door.say("/pairing revoke eve", chat="ann", user="ann")
     assert "may not talk here any more" in (await door.texts(7))[-1]
@@ -280,9 +288,9 @@ async def test_a_redelivered_message_is_told_once(door: World) -> None:
     for _ in range(2):
         with pytest.raises(NotAllowed):
             await door.gateway.intake.accept(said)
-        later(door, ASKED_AGAIN_AFTER)
+        later(door, NEW_CODE_AFTER)
     assert await quiet(door) == 1
-    assert (await door.store.ledger())[InboxState.REFUSED] == 1
+    assert (await door.store.inbox_counts())[InboxState.REFUSED] == 1
     code = code_in(door.service.sent[0])
     assert not (await door.gateway.pairing.approve(code, by=OPERATOR)).wrong
 
@@ -299,12 +307,12 @@ async def test_an_account_can_have_no_pairing(door: World) -> None:
 def test_codes_are_fair_readable_and_hashed_slowly() -> None:
     codes = {new_code(Random(seed).randbytes) for seed in range(40)}
     assert len(codes) > 30
-    assert all(len(code) == 8 and set(code) <= set(ALPHABET) for code in codes)
-    assert not set("01OIL") & set(ALPHABET)
-    assert new_code(lambda size: b"\xff" * 15 + b"\x00") == ALPHABET[0] * 8
-    assert read(f" {shown('ABCDEFGH').lower()} ") == "ABCDEFGH"
-    assert read("ABCDEFG0") is None
-    digest = hashed("ABCDEFGH", b"salt")
-    assert fits("ABCDEFGH", b"salt", digest)
-    assert not fits("ABCDEFGJ", b"salt", digest)
-    assert hashed("ABCDEFGH", b"other") != digest
+    assert all(len(code) == 8 and set(code) <= set(CODE_ALPHABET) for code in codes)
+    assert not set("01OIL") & set(CODE_ALPHABET)
+    assert new_code(lambda size: b"\xff" * 15 + b"\x00") == CODE_ALPHABET[0] * 8
+    assert parse_code(f" {format_code('ABCDEFGH').lower()} ") == "ABCDEFGH"
+    assert parse_code("ABCDEFG0") is None
+    digest = hash_code("ABCDEFGH", b"salt")
+    assert code_matches("ABCDEFGH", b"salt", digest)
+    assert not code_matches("ABCDEFGJ", b"salt", digest)
+    assert hash_code("ABCDEFGH", b"other") != digest

@@ -13,20 +13,20 @@ from tests.contract.conftest import Clock, Until, World
 
 from holdfast.agent.memory.notes import Notes
 from holdfast.config import ConfigError, load
-from holdfast.core.config.configuration import ConfigurationFacts, Reloaded
-from holdfast.core.config.kept_configuration import ConfigurationSource, NewConfiguration
+from holdfast.core.config.configuration import ConfigStatus, ReloadResult
+from holdfast.core.config.kept_configuration import ConfigSource, NewConfigVersion
 from holdfast.core.config.settings import SandboxMode
 from holdfast.core.messages.outbox import Address
-from holdfast.core.ops.facts import Document, Level, Snapshot
-from holdfast.core.people.audit import GATEWAY, AuditFilter
+from holdfast.core.ops.facts import GatewaySnapshot, ProblemLevel, StatusReport
+from holdfast.core.people.audit import GATEWAY_ACTOR, AuditFilter
 from holdfast.core.secret import Secret
 from holdfast.models.pool import ModelPool
-from holdfast.server.status.problems import problems
-from holdfast.service.agent_config import Outfitting, chosen
-from holdfast.service.file_following import FileFollowing
+from holdfast.server.status.problems import find_problems
+from holdfast.service.agent_config import AgentConfigBuilder, select_configured_model
+from holdfast.service.file_following import ConfigFileWatcher
 from holdfast.service.reloading import Reloader
-from holdfast.service.toolsets import Workshop
-from holdfast.system.credential_locks import AccountClaims
+from holdfast.service.toolsets import ToolsetBuilder
+from holdfast.system.credential_locks import FileCredentialLocks
 
 NOWHERE = "http://127.0.0.1:9"  # nobody answers there
 BEGUN = '[model]\nprovider = "demo"\n'
@@ -41,7 +41,7 @@ class Reloading:
         home: Path,
         world: World,
         reloader: Reloader,
-        outfitting: Outfitting,
+        outfitting: AgentConfigBuilder,
         anew: Callable[[], Reloader],
     ) -> None:
         """`anew`: another reader, of what was read before this one."""
@@ -52,20 +52,20 @@ class Reloading:
         self.outfitting = outfitting
         self.anew = anew
 
-    async def read(self, toml: str, **variables: str) -> Reloaded:
+    async def read(self, toml: str, **variables: str) -> ReloadResult:
         self.file.write_text(BEGUN + toml)
         self.env.write_text("".join(f"{name}={value}\n" for name, value in variables.items()))
         self.env.chmod(0o600)
-        return await self.reloader.reload(by="a test", source=ConfigurationSource.RELOAD)
+        return await self.reloader.reload(by="a test", source=ConfigSource.RELOAD)
 
     @property
-    def codes(self) -> dict[str, Level]:
+    def codes(self) -> dict[str, ProblemLevel]:
         """The problems that are told of the configuration."""
-        now = Snapshot(state="running", configuration=self.reloader.facts)
-        document = Document(
+        now = GatewaySnapshot(state="running", configuration=self.reloader.status)
+        document = StatusReport(
             state="running", pid=1, version="", home="", started_at=0, uptime=1, snapshot=now
         )
-        return {each.code: each.level for each in problems(document, now=1.0)}
+        return {each.code: each.level for each in find_problems(document, now=1.0)}
 
 
 @pytest.fixture
@@ -78,26 +78,30 @@ async def reloading(tmp_path: Path) -> AsyncIterator[Reloading]:
     world.settings = config.settings
     await world.start()
     async with ModelPool() as pool:
-        notes = Notes(world.store, clock=Clock(), redact=str, room=1000)
-        workshop = Workshop(
+        notes = Notes(world.store, clock=Clock(), redact=str, max_chars=1000)
+        workshop = ToolsetBuilder(
             config.settings.browser, home=home, store=world.store, notes=notes, clock=Clock()
         )
-        model = await chosen(config)
-        outfitting = Outfitting(
-            pool, workshop, token=Secret("the-token"), model=model, by=config.settings.model
+        model = await select_configured_model(config)
+        outfitting = AgentConfigBuilder(
+            pool,
+            workshop,
+            token=Secret("the-token"),
+            model=model,
+            model_settings=config.settings.model,
         )
         anew = partial(
             Reloader,
             config,
             gateway=world.gateway,
-            outfitting=outfitting,
-            keeping=world.store,
-            claims=AccountClaims(tmp_path / "claims", home=home, identities={}),
+            agent_configs=outfitting,
+            versions=world.store,
+            credential_locks=FileCredentialLocks(tmp_path / "claims", home=home, identities={}),
             clock=Clock(),
             new_id=world.new_id,
         )
         reloader = anew()
-        await reloader.keep_beginning()
+        await reloader.record_start_config()
         yield Reloading(home, world, reloader, outfitting, anew)
         await world.stop()
 
@@ -106,17 +110,17 @@ async def test_what_stands_in_the_file_is_put_into_force_with_a_number_of_its_ow
     reloading: Reloading,
 ) -> None:
     """Law 15: each is kept with who brought it; a file that says the same is the same."""
-    house = reloading.world.gateway.house
-    assert reloading.reloader.facts.number == 1
+    house = reloading.world.gateway.services
+    assert reloading.reloader.status.number == 1
     done = await reloading.read("[agent]\nmax_steps = 7\n")
-    assert (done.number, done.changed, done.waits) == (2, ("agent.max_steps",), ())
+    assert (done.number, done.changed, done.pending_restart) == (2, ("agent.max_steps",), ())
     assert house.settings.agent.max_steps == 7
-    again = await reloading.reloader.reload(by="a test", source=ConfigurationSource.FILE)
+    again = await reloading.reloader.reload(by="a test", source=ConfigSource.FILE)
     assert (again.number, again.changed) == (2, ())
     kept = await reloading.world.store.configurations(limit=10)
     assert [(each.number, each.by, each.source) for each in kept] == [
-        (2, "a test", ConfigurationSource.RELOAD),
-        (1, "start", ConfigurationSource.START),
+        (2, "a test", ConfigSource.RELOAD),
+        (1, "start", ConfigSource.START),
     ]
     assert reloading.codes == {}
 
@@ -126,23 +130,23 @@ async def test_a_change_right_after_the_start_does_not_hide_what_the_process_beg
 ) -> None:
     """Law 15: and what it began with says what was changed in the file while nobody ran."""
     reloader, store = reloading.reloader, reloading.world.store
-    before = NewConfiguration(
+    before = NewConfigVersion(
         at=1.0,
         by="start",
-        source=ConfigurationSource.START,
+        source=ConfigSource.START,
         text=f"{BEGUN}[agent]\nmax_steps = 3\n",
         signature="of an earlier life",
     )
-    await store.keep_configuration(before)
-    reloader.facts = ConfigurationFacts()  # nothing is kept yet, as in a process that just began
+    await store.save_configuration(before)
+    reloader.status = ConfigStatus()  # nothing is kept yet, as in a process that just began
     await reloading.read("[agent]\nmax_steps = 7\n")
     changed, began = await store.configurations(limit=2)
-    assert (changed.source, changed.changed) == (ConfigurationSource.RELOAD, ("agent.max_steps",))
-    assert (began.source, began.changed) == (ConfigurationSource.START, ("agent.max_steps",))
+    assert (changed.source, changed.changed) == (ConfigSource.RELOAD, ("agent.max_steps",))
+    assert (began.source, began.changed) == (ConfigSource.START, ("agent.max_steps",))
     assert (began.text, began.by) == (BEGUN, "the file, changed before this start")
     *_, row = await store.audit(AuditFilter(kind="configuration"), limit=2)
     assert (row.actor, row.facts["by"], row.facts["keys"]) == (
-        GATEWAY,
+        GATEWAY_ACTOR,
         "the file, changed before this start",
         "agent.max_steps",
     )
@@ -152,26 +156,26 @@ async def test_a_file_that_cannot_be_used_is_told_loudly_and_changes_nothing(
     reloading: Reloading, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Law 15: the last good one runs on; it is told until it is right, and in the log once."""
-    settings = reloading.world.gateway.house.settings
+    settings = reloading.world.gateway.services.settings
     with caplog.at_level(logging.ERROR, logger="holdfast"):
         for _ in range(2):
             with pytest.raises(ConfigError, match=r"line 4: agent\.max_steps has a value"):
                 await reloading.read('[agent]\nmax_steps = "many"\n')
-    assert len([each for each in caplog.records if "config_refused" in str(vars(each))]) == 1
-    assert reloading.world.gateway.house.settings is settings
-    assert "line 4" in reloading.reloader.facts.problem
-    assert reloading.codes == {"config_invalid": Level.WARNING}
+    assert len([each for each in caplog.records if "config_invalid" in str(vars(each))]) == 1
+    assert reloading.world.gateway.services.settings is settings
+    assert "line 4" in reloading.reloader.status.problem
+    assert reloading.codes == {"config_invalid": ProblemLevel.WARNING}
     # A model that is described and could not be called is no better than a wrong word; and the one
     # that is in force is not chosen again for it, which may be another by then.
-    model = await reloading.outfitting.model_of(reloading.reloader.config)
+    model = await reloading.outfitting.model_for(reloading.reloader.config)
     spare = '[[model.fallbacks]]\nprovider = "openai"\nname = "m"\napi_key = "env:SPARE"\n'
     with pytest.raises(ConfigError, match="key"):
         await reloading.read(spare, SPARE="no key has spaces")
-    assert await reloading.outfitting.model_of(reloading.reloader.config) is model
-    assert reloading.world.gateway.house.settings is settings
+    assert await reloading.outfitting.model_for(reloading.reloader.config) is model
+    assert reloading.world.gateway.services.settings is settings
     mended = await reloading.read("[agent]\nmax_steps = 8\n")
     assert (mended.number, reloading.codes) == (2, {})
-    assert reloading.world.gateway.house.settings.agent.max_steps == 8
+    assert reloading.world.gateway.services.settings.agent.max_steps == 8
 
 
 async def test_whatever_is_put_in_the_place_of_the_file_is_a_problem_of_the_file_alone(
@@ -192,9 +196,9 @@ async def test_whatever_is_put_in_the_place_of_the_file_is_a_problem_of_the_file
     for problem, put in puts.items():
         file.rmdir() if file.is_dir() else file.unlink(missing_ok=True)
         put()
-        await reloader.take_over(by="the file", source=ConfigurationSource.FILE)
-        assert problem in reloader.facts.problem
-    assert reloading.world.gateway.house.settings.agent.max_steps == 7
+        await reloader.reload_and_log(by="the file", source=ConfigSource.FILE)
+        assert problem in reloader.status.problem
+    assert reloading.world.gateway.services.settings.agent.max_steps == 7
     assert len(await reloading.world.store.configurations(limit=10)) == 2
 
 
@@ -207,8 +211,8 @@ async def test_who_writes_the_file_and_is_refused_leaves_no_problem_of_it(
         reloading.file.write_text(f"{BEGUN}[agent]\nmax_steps = 0\n")
 
     with pytest.raises(ConfigError):
-        await reloading.reloader.reload(by="owner", source=ConfigurationSource.SET, first=write)
-    assert reloading.reloader.facts.problem == ""
+        await reloading.reloader.reload(by="owner", source=ConfigSource.SET, before_read=write)
+    assert reloading.reloader.status.problem == ""
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="inotify is Linux's")
@@ -220,9 +224,9 @@ async def test_a_file_that_becomes_a_link_is_followed_to_where_it_leads(
     kept.parent.mkdir()
 
     def in_force_is(steps: int) -> bool:
-        return reloading.world.gateway.house.settings.agent.max_steps == steps
+        return reloading.world.gateway.services.settings.agent.max_steps == steps
 
-    following = FileFollowing(reloading.reloader, wanted=lambda: True)
+    following = ConfigFileWatcher(reloading.reloader, is_enabled=lambda: True)
     task = asyncio.create_task(following.run())
     try:
         for steps in (3, 4, 5):
@@ -242,10 +246,10 @@ async def test_what_is_saved_while_a_process_starts_is_not_passed_over(
 ) -> None:
     """Between the reading of the file and the watch on it lies the whole start."""
     reloading.file.write_text(f"{BEGUN}[agent]\nmax_steps = 6\n")
-    following = FileFollowing(reloading.anew(), wanted=lambda: True)
+    following = ConfigFileWatcher(reloading.anew(), is_enabled=lambda: True)
     task = asyncio.create_task(following.run())
     try:
-        house = reloading.world.gateway.house
+        house = reloading.world.gateway.services
         await until(lambda: house.settings.agent.max_steps == 6)
     finally:
         task.cancel()
@@ -261,14 +265,14 @@ async def test_what_needs_a_restart_waits_for_it_and_holds_up_nothing_else(
         '[platforms.api]\nallow = ["eve"]\nenabled = false\n'
     )
     waiting = {"gateway.port", "runner.sandbox", "platforms.api.enabled"}
-    assert set(done.waits) == waiting
+    assert set(done.pending_restart) == waiting
     assert set(done.changed) == waiting | {"gateway.busy_mode", "platforms.api.allow"}
-    now = reloading.world.gateway.house.settings
+    now = reloading.world.gateway.services.settings
     assert (now.gateway.port, now.runner.sandbox) == (8787, SandboxMode.AUTO)
     assert now.platforms["api"].enabled and now.platforms["api"].allow == ("eve",)
     assert now.gateway.busy_mode == "queue"
-    assert reloading.codes == {"config_waits": Level.WARNING}
-    assert (await reloading.read('[gateway]\nbusy_mode = "queue"\n')).waits == ()
+    assert reloading.codes == {"config_pending_restart": ProblemLevel.WARNING}
+    assert (await reloading.read('[gateway]\nbusy_mode = "queue"\n')).pending_restart == ()
     assert reloading.codes == {}
 
 
@@ -277,7 +281,7 @@ async def test_accounts_are_added_changed_and_let_go_of_each_by_itself(
 ) -> None:
     """What the gateway reads of an account disturbs no connection; what its door was opened with
     does, and so does another secret behind the same reference."""
-    doors = reloading.world.gateway.house.doors
+    doors = reloading.world.gateway.services.platforms
     beside = doors.find(Address(platform="simulated", account="default", chat_id="x"))
     account = f'[platforms.simulated.accounts.work]\nbase_url = "{NOWHERE}"\n'
     referring = f'{account}token = "env:WORK_TOKEN"\n'
@@ -300,7 +304,7 @@ async def test_accounts_are_added_changed_and_let_go_of_each_by_itself(
     assert gone.accounts == ("simulated:work",)
     await until(lambda: not doors.has("simulated", "work"))
     assert doors.find(Address(platform="simulated", account="default", chat_id="x")) is beside
-    redact = reloading.world.gateway.house.redact
+    redact = reloading.world.gateway.services.redact
     assert redact("old-old-secret new-new-secret") == "[redacted] [redacted]"
 
 
@@ -311,8 +315,8 @@ async def test_tools_go_by_the_accounts_that_lead_outside(
     the very change that brings the first account which messages can be sent to."""
     gateway = reloading.world.gateway
     gateway.accounts.remove("simulated", "default")
-    await until(lambda: not gateway.house.doors.has("simulated", "default"))
+    await until(lambda: not gateway.services.platforms.has("simulated", "default"))
     await reloading.read("[approvals]\ntimeout = 9\n")
-    assert "send_message" not in gateway.house.agents._outfit.toolbox.by_name
+    assert "send_message" not in gateway.services.agent_factory._agent_config.toolbox.by_name
     await reloading.read(f'[platforms.simulated.accounts.work]\nbase_url = "{NOWHERE}"\n')
-    assert "send_message" in gateway.house.agents._outfit.toolbox.by_name
+    assert "send_message" in gateway.services.agent_factory._agent_config.toolbox.by_name

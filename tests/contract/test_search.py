@@ -12,7 +12,7 @@ from holdfast.core.sessions.search import SearchQuery
 from holdfast.core.turns.tool import ToolContext
 from holdfast.store.search import file
 from holdfast.system.clock import SystemClock
-from holdfast.tools.session_search import SessionSearch
+from holdfast.tools.session_search import SessionSearchTool
 
 
 async def said(world: World, text: str, *, chat: str = "one", reply: str = "so it is") -> SessionId:
@@ -147,7 +147,7 @@ async def test_a_search_that_cannot_be_kept_stops_nothing_else(world: World) -> 
 
 async def test_a_rebuild_says_what_it_has(world: World) -> None:
     await said(world, "one")
-    state = await world.store.rebuild_search()
+    state = await world.store.rebuild_search_index()
     assert (state.messages, state.behind) == (2, 0)
     assert state.bytes > 0
 
@@ -178,13 +178,13 @@ async def test_the_tool_sees_what_its_person_may_see(world: World) -> None:
     world.model.say("noted")
     world.say("the lighthouse key", chat="dm", user="ann")
     await world.sent(1)
-    tool = SessionSearch(world.store, clock=SystemClock())
+    tool = SessionSearchTool(world.store, clock=SystemClock())
     owner = PrincipalId("api:default:owner")
     context = ToolContext(
         session_id=session,
         principal=owner,
         call_id=CallId("c"),
-        bench=None,  # type: ignore[arg-type]  # it touches none
+        sandbox=None,  # type: ignore[arg-type]  # it touches none
     )
     output = await tool.run(context, {"words": "lighthouse"})
     assert "keeper" in output.text and "key " not in output.text + " "
@@ -196,14 +196,14 @@ async def test_many_words_at_once_keep_no_message_waiting(world: World) -> None:
     """Fed after the commit: a turn is answered while the index is being made."""
     for number in range(5):
         await said(world, f"wave {number}", chat=str(number))
-    rebuilding = asyncio.create_task(world.store.rebuild_search())
+    rebuilding = asyncio.create_task(world.store.rebuild_search_index())
     await said(world, "meanwhile", chat="new")
     await rebuilding
     assert await found(world, "meanwhile")
 
 
 def _remove(path: Path) -> None:
-    file.remove(path)
+    file.delete_index_files(path)
 
 
 def _tear(path: Path) -> None:
@@ -213,10 +213,10 @@ def _tear(path: Path) -> None:
 
 def _age(path: Path) -> None:
     db = apsw.Connection(str(path))
-    db.pragma("user_version", file.VERSION + 1)
+    db.pragma("user_version", file.INDEX_VERSION + 1)
     db.close()
 
 
 def _forge(path: Path) -> None:
-    file.remove(path)
+    file.delete_index_files(path)
     path.write_text("not a database at all\n" * 500)

@@ -63,7 +63,7 @@ class Chats(World):
     async def talk(self, text: str, reply: str, **where: Any) -> SessionId:
         """One exchange; the session it happened in."""
         self.model.say(reply)
-        sent = len((await self.service.ledger_with(sent=0, wait=0)).sent)
+        sent = len((await self.service.wait_for_ledger(sent=0, wait=0)).sent)
         self.say(text, **where)
         async with asyncio.timeout(30):
             while reply not in [each.outgoing.text for each in (await self.sent(sent))[sent:]]:
@@ -76,7 +76,7 @@ class Chats(World):
             thread_id=where.get("thread"),
             user_id=where.get("user", "ann"),
         )
-        pointed = await self.store.pointed(self.gateway.sessions.key(source))
+        pointed = await self.store.route_target(self.gateway.sessions.session_key(source))
         assert pointed is not None
         return pointed.session_id
 
@@ -243,7 +243,7 @@ async def test_a_message_accepted_in_time_is_in_time_however_late_it_is_read(
     chats.say("quick")
 
     async def accepted() -> bool:
-        return bool(await chats.store.queued())
+        return bool(await chats.store.queued_messages())
 
     await until(accepted)
     await chats.die()
@@ -263,10 +263,10 @@ async def test_it_is_told_once_though_the_gateway_dies_in_that_turn(
     await chats.talk("hi", "one")
     chats.held.at += HOUR
     chats.say("hi again")
-    await chats.model.asked(2)
+    await chats.model.wait_for_request(2)
 
     async def both_went_out() -> bool:
-        return (await chats.store.outbox_ledger())[DeliveryState.SENT] == 2
+        return (await chats.store.outbox_counts())[DeliveryState.SENT] == 2
 
     await until(both_went_out)
     await chats.die()
@@ -303,7 +303,7 @@ async def test_a_session_opened_by_a_choice_tells_why_it_is_fresh_with_the_first
     await chats.begin(SessionSettings())
     first = await chats.talk("hi", "one")
     source = Source(platform="simulated", chat_id="home", user_id="ann")
-    assert await chats.gateway.sessions.suspend_session(chats.gateway.sessions.key(source))
+    assert await chats.gateway.sessions.suspend_session(chats.gateway.sessions.session_key(source))
     chats.say(choice)
     await chats.texts(2)
     second = await chats.talk("hi again", "two")
@@ -323,7 +323,9 @@ async def test_a_program_that_fetches_its_answer_gets_nothing_but_its_answer(
     accepted = await chats.accept("hi again")
     ended = await chats.end_of(accepted)
     assert (ended.text, ended.session_id == first.session_id) == ("two", False)
-    assert [answer.text for answer in await chats.store.answers(accepted.row.id)] == ["two"]
+    assert [
+        answer.text for answer in await chats.store.deliveries_for_message(accepted.row.id)
+    ] == ["two"]
 
 
 async def test_people_in_a_thread_share_a_session_and_each_is_named(chats: Chats) -> None:

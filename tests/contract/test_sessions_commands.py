@@ -14,8 +14,8 @@ from holdfast.core.messages.message import CompactionMessage, ToolCall
 from holdfast.core.messages.outbox import DeliveryState
 from holdfast.core.messages.source import ChatType, Source, build_session_key
 from holdfast.core.sessions.session import CommandEffect
-from holdfast.core.turns.model import Fault, ModelFailed
-from holdfast.core.turns.projection import problems
+from holdfast.core.turns.model import ModelFailed, ModelFault
+from holdfast.core.turns.projection import projection_problems
 
 GROUP: dict[str, Any] = {"chat": "team", "chat_type": ChatType.GROUP}
 THREAD: dict[str, Any] = {"chat": "team", "chat_type": ChatType.THREAD, "thread": "7"}
@@ -42,7 +42,7 @@ class Talk:
         return answer
 
     async def _receipts_are_kept(self) -> bool:
-        kept = await self.world.store.outbox_ledger()
+        kept = await self.world.store.outbox_counts()
         return kept[DeliveryState.SENT] == self.said
 
     async def where(self, user: str = "ann", **place: Any) -> SessionId | None:
@@ -178,7 +178,7 @@ async def test_a_title_is_shown_and_changed(talk: Talk, world: World) -> None:
 
 async def test_a_title_may_be_changed_while_the_agent_works(world: World) -> None:
     world.say("about fish")
-    await world.model.asked(1)
+    await world.model.wait_for_request(1)
     world.say("/title Fish")
     assert (await world.texts(1))[-1] == "This conversation is now called: Fish"
     world.model.say("yes")
@@ -215,7 +215,7 @@ async def test_deleting_a_copy_leaves_the_original_whole(talk: Talk, world: Worl
     copy = await talk.where()
     assert fish is not None
     assert copy is not None
-    await world.store.delete_session(copy, inbox_ids=await world.store.inbox_of(copy))
+    await world.store.delete_session(copy, inbox_ids=await world.store.session_inbox_ids(copy))
     assert [m.text for m in await world.transcript(fish)] == ["about fish", "yes"]
     assert (await world.store.last_turn(fish)) is not None
 
@@ -228,7 +228,7 @@ async def test_an_exchange_is_taken_back(talk: Talk, world: World, call: Call) -
     assert "“two”" in await talk("/undo")
     await talk("three", "tres")
     assert talk.shown() == ["one", "uno", "three"]
-    assert problems(world.model.requests[-1].messages) == []
+    assert projection_problems(world.model.requests[-1].messages) == []
     session = await talk.where()
     assert session is not None
     texts = [record.message.text for record in await world.store.records(session, limit=99)]
@@ -289,7 +289,7 @@ async def test_the_last_message_is_answered_again(talk: Talk, world: World) -> N
 
 
 async def test_what_could_not_be_answered_is_tried_again(talk: Talk, world: World) -> None:
-    world.model.say(ModelFailed("down", fault=Fault.AUTH))
+    world.model.say(ModelFailed("down", fault=ModelFault.AUTH))
     assert "could not be answered" in await talk("one")
     assert await talk("/retry", "uno") == "uno"
     assert talk.shown() == ["one"]
@@ -301,7 +301,9 @@ async def test_a_program_that_asks_for_a_retry_gets_its_answer(world: World) -> 
     await world.end_of(await world.accept("hi"))
     accepted = await world.accept("/retry")
     assert (await world.end_of(accepted)).text == "two"
-    assert [answer.text for answer in await world.store.answers(accepted.row.id)] == ["two"]
+    assert [
+        answer.text for answer in await world.store.deliveries_for_message(accepted.row.id)
+    ] == ["two"]
 
 
 async def test_a_retry_cut_by_a_crash_happens_once(talk: Talk, world: World) -> None:
@@ -309,12 +311,12 @@ async def test_a_retry_cut_by_a_crash_happens_once(talk: Talk, world: World) -> 
     await talk("one", "uno")
     await talk("two", "dos")
     world.say("/retry")
-    await world.model.asked(3)
+    await world.model.wait_for_request(3)
     await world.die()
     world.model.say("zwei")
     await world.start()
     await world.sent(3)
-    await talk.world.model.asked(4)
+    await talk.world.model.wait_for_request(4)
     assert [text for text in talk.shown() if not text.startswith("[System")] == [
         "one",
         "uno",
@@ -334,7 +336,7 @@ async def test_what_changes_history_says_that_it_cannot_mid_turn(
     world: World, command: str
 ) -> None:
     world.say("work")
-    await world.model.asked(1)
+    await world.model.wait_for_request(1)
     world.say(command)
     assert BUSY in (await world.texts(1))[-1]
     world.model.say("done")
@@ -400,7 +402,7 @@ async def test_tokens_are_counted_while_the_agent_works(world: World, call: Call
     calls: list[ToolCall] = [call("safe")]
     world.model.say(calls)
     world.say("work")
-    await world.model.asked(2)
+    await world.model.wait_for_request(2)
     world.say("/usage")
     told = (await world.texts(1))[-1].splitlines()
     assert told[0] == "This turn, so far: 10 tokens in (2 of them cached), 5 out"
@@ -462,10 +464,10 @@ async def test_a_summary_of_what_was_taken_back_meanwhile_is_refused(
 
 async def summarise(world: World, session_id: SessionId, *, covers: int) -> None:
     record = CompactionMessage(text="sum", covers=covers)
-    await world.store.settle_command(
+    await world.store.apply_command(
         CommandEffect(inbox_ends=(), session_id=session_id, compaction=record, at=1.0)
     )
-    world.gateway.house.cache.drop(session_id)
+    world.gateway.services.cache.drop(session_id)
 
 
 async def test_who_goes_back_to_what_its_chat_has_left_is_at_home_there(
@@ -489,12 +491,12 @@ async def test_a_route_is_not_remembered_by_a_lane_that_only_stood_shut(
 ) -> None:
     """G4: a command in the session that /new is about to begin leaves the route to the log."""
     lanes, route = world.gateway.lanes, SessionKey("simulated:default:dm:home:")
-    settled = lanes.point(route, SessionId("s_fresh"))
-    barrier = lanes.shut(SessionId("s_fresh"))
+    settled = lanes.point_route(route, SessionId("s_fresh"))
+    barrier = lanes.pause_lane(SessionId("s_fresh"))
     assert barrier is not None
-    await barrier.rests()
+    await barrier.wait_until_held()
     settled(undo=undo)
-    barrier.lift()
+    barrier.release()
     await until(lambda: len(lanes) == 0)
     assert lanes.session_of(route) is None
 
@@ -502,8 +504,8 @@ async def test_a_route_is_not_remembered_by_a_lane_that_only_stood_shut(
 async def test_a_route_does_not_go_back_to_a_lane_that_has_gone(world: World) -> None:
     """G4: where a /new could not be kept, and the turn before it has ended, the log knows."""
     lanes, route = world.gateway.lanes, SessionKey("simulated:default:dm:home:")
-    lanes.point(route, SessionId("s_gone"))
-    lanes.point(route, SessionId("s_fresh"))(undo=True)
+    lanes.point_route(route, SessionId("s_gone"))
+    lanes.point_route(route, SessionId("s_fresh"))(undo=True)
     assert lanes.session_of(route) is None
 
 
@@ -517,7 +519,7 @@ async def test_a_new_whose_turn_was_cut_before_it_ended_has_left_it_all_the_same
     old, route = await world.only_session(), SessionKey("simulated:default:dm:home:")
     fresh = SessionId("s_fresh")
     left = CommandEffect(inbox_ends=(), session_id=old, route=route, new_session=fresh, at=1.0)
-    await world.store.settle_command(left)
+    await world.store.apply_command(left)
     await world.die()
     world.model.say("two")
     await world.start()

@@ -11,32 +11,32 @@ from tests.contract.conftest import World as RealWorld
 from holdfast.core.messages.inbox import BusyMode, Inbound
 from holdfast.core.messages.outbox import Outbound, Receipt
 from holdfast.core.messages.source import ChatType, Source
-from holdfast.core.ops.facts import PlatformFacts, Snapshot, TurnFacts
+from holdfast.core.ops.facts import AccountStatus, GatewaySnapshot, TurnStatus
 from holdfast.core.ports.capabilities import Backlog, Capabilities
 from holdfast.core.ports.protocols import Clock, Intake
-from holdfast.core.turns.stop import AskedBy, StopKind, StopOrder
-from holdfast.core.turns.tool import Replay
-from holdfast.gateway.lifecycle.departure import Departure
-from holdfast.gateway.lifecycle.restarting import Restarting
-from holdfast.gateway.live.snapshot import LISTED
+from holdfast.core.turns.stop import StopKind, StopOrder, StopRequester
+from holdfast.core.turns.tool import ReplayClass
+from holdfast.gateway.lifecycle.departure import StopRequest
+from holdfast.gateway.lifecycle.restarting import RestartController
+from holdfast.gateway.live.snapshot import MAX_LISTED
 from holdfast.gateway.sessions.resolver import route_of
-from holdfast.server.status.gateway_status import RUNNING, Facts
+from holdfast.server.status.gateway_status import RUNNING, GatewayStatus
 from holdfast.testing.simulated.events import Faults
 
 World = RealWorld
 
 
-def stands(world: World) -> Snapshot:
+def stands(world: World) -> GatewaySnapshot:
     """What the gateway says, as the fields of a snapshot: one that it does not have raises."""
-    return Snapshot(**world.gateway.snapshot())
+    return GatewaySnapshot(**world.gateway.snapshot())
 
 
-def only_turn(world: World) -> TurnFacts:
+def only_turn(world: World) -> TurnStatus:
     (turn,) = stands(world).open_turns
     return turn
 
 
-def simulated(world: World) -> PlatformFacts:
+def simulated(world: World) -> AccountStatus:
     (platform,) = [p for p in stands(world).platforms if p.name == "simulated"]
     return platform
 
@@ -51,7 +51,7 @@ async def test_a_quiet_house_has_nothing_to_say(world: World) -> None:
 async def test_a_turn_is_told_with_its_step_its_age_and_the_tool_that_runs(
     world: World, call: Call
 ) -> None:
-    lever = world.levers[Replay.SAFE]
+    lever = world.levers[ReplayClass.SAFE]
     lever.go.clear()
     world.model.say([call("safe")])
     accepted = await world.accept("pull it", chat="here")
@@ -63,7 +63,7 @@ async def test_a_turn_is_told_with_its_step_its_age_and_the_tool_that_runs(
     facts = stands(world)
     assert facts.turns["running"] == 1 and facts.agents.mid_turn == 1
     lever.go.set()
-    await world.model.asked(2)
+    await world.model.wait_for_request(2)
     assert only_turn(world).tools == ()
     world.model.say("done")
     await world.end_of(accepted)
@@ -71,7 +71,7 @@ async def test_a_turn_is_told_with_its_step_its_age_and_the_tool_that_runs(
 
 async def test_what_waits_behind_a_turn_is_counted_with_its_age(world: World) -> None:
     first = await world.accept("one")
-    await world.model.asked(1)
+    await world.model.wait_for_request(1)
     second = await world.accept("two", busy_mode=BusyMode.QUEUE)
     await world.accept("three", busy_mode=BusyMode.QUEUE)
     facts = stands(world)
@@ -83,12 +83,12 @@ async def test_what_waits_behind_a_turn_is_counted_with_its_age(world: World) ->
 
 
 async def test_a_thousand_turns_are_counted_and_the_oldest_listed(world: World) -> None:
-    number = LISTED + 20
+    number = MAX_LISTED + 20
     accepted = [await world.accept("hi", chat=f"c{n}") for n in range(number)]
-    await world.model.asked(number)
+    await world.model.wait_for_request(number)
     facts = stands(world)
     assert facts.turns["running"] == number
-    assert (len(facts.open_turns), facts.more_turns) == (LISTED, 20)
+    assert (len(facts.open_turns), facts.more_turns) == (MAX_LISTED, 20)
     ages = [turn.started_at for turn in facts.open_turns]
     assert ages == sorted(ages)
     world.model.say(*["yes"] * number)
@@ -112,16 +112,16 @@ async def test_a_delivery_that_cannot_be_made_is_owed_since_then(
 
 async def test_a_platform_is_proven_by_its_round_trips(world: World, until: Until) -> None:
     """Law 9: connecting, a poll that brings something, and a receipt each prove it."""
-    connected = simulated(world).proven_at
+    connected = simulated(world).last_ok_at
     assert connected is not None and connected <= world.clock.now()
-    assert simulated(world).backlog == "until_acked" and not simulated(world).here
+    assert simulated(world).backlog == "until_acked" and not simulated(world).built_in
     world.model.say("an answer")
     world.say("hi")
-    await world.model.asked(1)
-    polled = simulated(world).proven_at
+    await world.model.wait_for_request(1)
+    polled = simulated(world).last_ok_at
     assert polled is not None and polled > connected
     await world.sent(1)
-    await until(lambda: (simulated(world).proven_at or 0) > polled)
+    await until(lambda: (simulated(world).last_ok_at or 0) > polled)
 
 
 async def test_what_is_served_here_needs_no_proof_and_what_failed_to_connect_says_so(
@@ -146,7 +146,7 @@ async def test_what_is_served_here_needs_no_proof_and_what_failed_to_connect_say
         platforms = {platform.name: platform for platform in stands(world).platforms}
         now = world.clock.now()
         assert set(platforms) == {"shut", "simulated", "api"}, "the doors inside are nobody's"
-        assert platforms["api"].here and platforms["api"].connected(now)
+        assert platforms["api"].built_in and platforms["api"].connected(now)
         assert not platforms["shut"].connected(now) and platforms["shut"].error
 
 
@@ -156,7 +156,7 @@ async def test_what_is_served_here_needs_no_proof_and_what_failed_to_connect_say
 )
 async def test_status_in_a_chat_says_that_it_goes(world: World, kind: StopKind, words: str) -> None:
     await world.stop()
-    lifecycle = Restarting(Departure(), check=_fit, quiet=_never_quiet)
+    lifecycle = RestartController(StopRequest(), check=_fit, wait_until_idle=_never_quiet)
     world.lifecycle = lifecycle
     await world.start()
 
@@ -164,7 +164,7 @@ async def test_status_in_a_chat_says_that_it_goes(world: World, kind: StopKind, 
         return (await world.end_of(await world.accept("/status"))).text
 
     assert "restart" not in await status()
-    order = StopOrder(kind=kind, by=AskedBy.CLI, at=1.0)
+    order = StopOrder(kind=kind, by=StopRequester.CLI, at=1.0)
     if kind is StopKind.RESTART:
         await lifecycle.restart(order, when_idle=True)
         assert "A restart waits until no turn runs." in await status()
@@ -197,13 +197,13 @@ async def test_a_message_that_nobody_works_on_is_told_and_the_next_start_answers
     world: World,
 ) -> None:
     """G3: the ledger balances only if whatever is open has somebody who brings it to its end."""
-    facts = Facts(clock=_Later(world.clock), order=lambda: None)
-    facts.read(world.store)
-    facts.weigh(world.gateway.owned)
-    facts.enter(RUNNING)
+    facts = GatewayStatus(clock=_Later(world.clock), stop_order=lambda: None)
+    facts.use_store(world.store)
+    facts.track_owned(world.gateway.open_message_ids)
+    facts.enter_phase(RUNNING)
     worked_on = await world.accept("hi", chat="worked on")
-    await world.model.asked(1)
-    assert (await facts.fresh()).unowned == 0
+    await world.model.wait_for_request(1)
+    assert (await facts.fresh_snapshot()).orphaned == 0
 
     source = Source(platform="api", chat_id="lost", user_id="owner", chat_type=ChatType.DM)
     lost = await world.store.accept(
@@ -212,11 +212,11 @@ async def test_a_message_that_nobody_works_on_is_told_and_the_next_start_answers
         principal=worked_on.row.principal,
         at=world.clock.now(),
     )
-    told = await facts.fresh()
-    assert (told.unowned, told.unowned_since) == (1, lost.row.accepted_at)
+    told = await facts.fresh_snapshot()
+    assert (told.orphaned, told.orphaned_since) == (1, lost.row.accepted_at)
     world.model.say("yes")
     await world.end_of(worked_on)
-    assert (await facts.fresh()).unowned == 1
+    assert (await facts.fresh_snapshot()).orphaned == 1
     await world.stop()
     world.model.say("you too")
     await world.start()

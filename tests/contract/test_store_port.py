@@ -13,10 +13,10 @@ from holdfast.core.messages.message import (
     AssistantMessage,
     Image,
     NoteMessage,
-    Outcome,
     Reasoning,
     ToolCall,
     ToolMessage,
+    ToolOutcome,
     UserMessage,
 )
 from holdfast.core.messages.outbox import Address, DeliveryKind, DeliveryState, NewDelivery
@@ -126,7 +126,7 @@ async def test_an_accepted_message_is_queued_as_it_came(store: Store, chat: Chat
     assert accepted.route_session is None
     assert accepted.row.inbound == inbound
     assert await store.inbox_row(accepted.row.id) == accepted.row
-    assert await store.queued() == [accepted.row]
+    assert await store.queued_messages() == [accepted.row]
     assert await store.cursor("sim", "default", "offset") == "41"
 
 
@@ -137,7 +137,7 @@ async def test_an_event_counts_once(store: Store, chat: Chat) -> None:
     assert again.duplicate
     assert again.row == first.row
     assert await store.cursor("sim", "default", "offset") == "1"
-    assert (await store.ledger())[InboxState.QUEUED] == 1
+    assert (await store.inbox_counts())[InboxState.QUEUED] == 1
 
 
 async def test_the_same_event_id_on_another_account_is_another_event(store: Store) -> None:
@@ -153,12 +153,12 @@ async def test_the_same_event_id_on_another_account_is_another_event(store: Stor
 async def test_a_decision_binds_a_queued_row(store: Store, chat: Chat) -> None:
     """G4: the decision is persisted with the session it was made for."""
     row = await chat.say()
-    await store.decide(row.row.id, session_id="s", decision=BusyMode.QUEUE)
-    (queued,) = await store.queued()
+    await store.record_busy_decision(row.row.id, session_id="s", decision=BusyMode.QUEUE)
+    (queued,) = await store.queued_messages()
     assert (queued.session_id, queued.decision) == ("s", BusyMode.QUEUE)
     await chat.begin(row)
     with pytest.raises(StoreError, match="not queued"):
-        await store.decide(row.row.id, session_id="s", decision=BusyMode.STEER)
+        await store.record_busy_decision(row.row.id, session_id="s", decision=BusyMode.STEER)
 
 
 async def test_a_turn_begins_with_session_route_messages_and_rows(store: Store, chat: Chat) -> None:
@@ -168,7 +168,7 @@ async def test_a_turn_begins_with_session_route_messages_and_rows(store: Store, 
     session = await store.session("s")
     assert session is not None
     assert (session.prompt, session.route, session.messages) == ("be kind", ROUTE, 1)
-    assert (session.cuts, session.suspended, session.ended_at) == (0, False, None)
+    assert (session.interruptions, session.suspended, session.ended_at) == (0, False, None)
     assert await store.route(ROUTE) == "s"
     assert (await chat.say()).route_session == "s"
     (record,) = await store.transcript("s")
@@ -212,10 +212,10 @@ async def test_a_suspended_session_loses_its_route_to_the_next(store: Store, cha
     await chat.begin(row)
     await store.resume_turn("t", session_id="s", note=NoteMessage(text="cut"), at=3.0)
     end = chat.ending(row, state=InboxState.FAILED, turn_state=TurnState.FAILED)
-    await store.suspend_session(end)
+    await store.end_turn_and_suspend(end)
     session = await store.session("s")
     assert session is not None
-    assert (session.suspended, session.cuts, session.messages) == (True, 0, 2)
+    assert (session.suspended, session.interruptions, session.messages) == (True, 0, 2)
     later = await chat.say()
     assert later.route_session is None
     await chat.begin(later, turn="t2", session="fresh")
@@ -268,7 +268,7 @@ async def test_a_cut_turn_tells_its_successor_all_it_needs(store: Store, chat: C
         await store.record_reply("t", session_id="s", message=message, usage=used, at=3.0)
     await store.record_started("t", session_id="s", call_ids=["c1", "c2"], at=3.0)
     await store.record_started("t", session_id="s", call_ids=["c2"], at=3.5)
-    result = ToolMessage(call_id="c1", name="read", text="x", outcome=Outcome.ERROR)
+    result = ToolMessage(call_id="c1", name="read", text="x", outcome=ToolOutcome.ERROR)
     await store.record_finished("t", session_id="s", message=result, at=4.0)
 
     (open_turn,) = await store.open_turns()
@@ -278,7 +278,7 @@ async def test_a_cut_turn_tells_its_successor_all_it_needs(store: Store, chat: C
     assert open_turn.usage == Usage(input_tokens=6, cached_tokens=4)
     assert open_turn.model_steps == 2
     assert len(await store.steps("t")) == 4
-    assert await store.queued() == []
+    assert await store.queued_messages() == []
 
 
 async def test_a_resumed_turn_counts_a_cut_and_an_answer_clears_it(
@@ -290,13 +290,13 @@ async def test_a_resumed_turn_counts_a_cut_and_an_answer_clears_it(
     await store.resume_turn("t", session_id="s", note=note, at=3.0)
     session = await store.session("s")
     assert session is not None
-    assert session.cuts == 1
+    assert session.interruptions == 1
     assert [record.message for record in await store.transcript("s")] == [note]
     assert [step.kind for step in await store.steps("t")] == [StepKind.NOTE]
     await store.end_turn(chat.ending())
     session = await store.session("s")
     assert session is not None
-    assert session.cuts == 0
+    assert session.interruptions == 0
 
 
 async def test_a_turn_that_was_not_answered_keeps_its_cuts(store: Store, chat: Chat) -> None:
@@ -306,7 +306,7 @@ async def test_a_turn_that_was_not_answered_keeps_its_cuts(store: Store, chat: C
     await store.end_turn(chat.ending(turn_state=TurnState.INTERRUPTED))
     session = await store.session("s")
     assert session is not None
-    assert session.cuts == 1
+    assert session.interruptions == 1
 
 
 async def test_the_end_of_a_turn_closes_its_open_calls(store: Store, chat: Chat) -> None:
@@ -317,7 +317,7 @@ async def test_the_end_of_a_turn_closes_its_open_calls(store: Store, chat: Chat)
     )
     await store.record_reply("t", session_id="s", message=asked, usage=Usage(), at=3.0)
     await store.record_started("t", session_id="s", call_ids=["c1", "c2"], at=3.0)
-    cut = ToolMessage(call_id="c1", name="x", text="cancelled", outcome=Outcome.CANCELLED)
+    cut = ToolMessage(call_id="c1", name="x", text="cancelled", outcome=ToolOutcome.CANCELLED)
     await store.end_turn(chat.ending(messages=(cut,), turn_state=TurnState.INTERRUPTED))
     steps = (await store.steps("t"))[1:]
     assert [(step.call_id, step.message_seq) for step in steps] == [("c1", 2), ("c2", None)]
@@ -330,7 +330,7 @@ async def test_the_end_of_a_turn_has_no_result_of_a_call_that_was_never_kept(
 ) -> None:
     """H7: whoever ends the turn may have seen a reply that the disk then had no room for."""
     await chat.begin()
-    cut = ToolMessage(call_id="c1", name="x", text="not started", outcome=Outcome.NOT_STARTED)
+    cut = ToolMessage(call_id="c1", name="x", text="not started", outcome=ToolOutcome.NOT_STARTED)
     await store.end_turn(chat.ending(messages=(cut,), turn_state=TurnState.INTERRUPTED))
     assert await store.transcript("s") == []
     assert await store.steps("t") == []
@@ -354,7 +354,7 @@ async def test_a_turn_ends_once(store: Store, chat: Chat) -> None:
         with pytest.raises(StoreError, match="not open"):
             await late
     assert len(await store.transcript("s")) == 1
-    assert len(await store.undelivered()) == 1
+    assert len(await store.undelivered_rows()) == 1
 
 
 async def test_a_message_has_exactly_one_end(store: Store, chat: Chat) -> None:
@@ -369,7 +369,7 @@ async def test_a_message_has_exactly_one_end(store: Store, chat: Chat) -> None:
         await store.end_turn(chat.ending(row, turn="t2", deliveries=(chat.reply(row),)))
     (still_open,) = await store.open_turns()
     assert still_open.turn.id == "t2"
-    assert await store.undelivered() == []
+    assert await store.undelivered_rows() == []
 
 
 async def test_the_ledger_balances(store: Store, chat: Chat) -> None:
@@ -382,7 +382,7 @@ async def test_the_ledger_balances(store: Store, chat: Chat) -> None:
     )
     await store.end_turn(chat.ending(inbox_ends=ends))
     await chat.begin(rows[2], turn="t2")
-    ledger = await store.ledger()
+    ledger = await store.inbox_counts()
     assert ledger == {
         InboxState.QUEUED: 2,
         InboxState.RUNNING: 1,
@@ -403,7 +403,7 @@ async def test_a_reply_without_a_text_says_the_turns_last_words(store: Store, ch
     )
     final = AssistantMessage(text="last \x00 ☃")
     await store.end_turn(chat.ending(row, messages=(final,), deliveries=(chat.reply(row),)))
-    (owed,) = await store.undelivered()
+    (owed,) = await store.undelivered_rows()
     assert owed.text == "last \x00 ☃"
     assert (owed.state, owed.attempts, owed.address) == (DeliveryState.PENDING, 0, ADDRESS)
 
@@ -427,24 +427,26 @@ async def test_a_merged_message_has_the_answers_of_what_it_merged_into(
     deliveries = (chat.reply(third, text="all done"), notice)
     await store.end_turn(chat.ending(inbox_ends=ends, deliveries=deliveries))
     for row in (first, second, third, steer):
-        assert [answer.text for answer in await store.answers(row.row.id)] == ["all done"]
-    assert await store.answers(404) == []
+        assert [answer.text for answer in await store.deliveries_for_message(row.row.id)] == [
+            "all done"
+        ]
+    assert await store.deliveries_for_message(404) == []
 
 
 async def test_a_delivery_is_attempted_and_settled(store: Store, chat: Chat) -> None:
     """I2: the attempt is committed before the send; the receipt ends it."""
     await store.add_deliveries([chat.reply(None, text="x"), chat.reply(None, id="e")], at=2.0)
     await store.begin_attempt("d", at=3.0)
-    attempted, other = await store.undelivered()
-    assert (attempted.state, attempted.attempts, attempted.doubtful) == ("sending", 1, False)
+    attempted, other = await store.undelivered_rows()
+    assert (attempted.state, attempted.attempts, attempted.outcome_unknown) == ("sending", 1, False)
     assert (other.state, other.text) == (DeliveryState.PENDING, "")
     await store.settle_delivery("d", DeliveryState.SENT, at=4.0, platform_message_id="77")
-    assert [row.id for row in await store.undelivered()] == ["e"]
+    assert [row.id for row in await store.undelivered_rows()] == ["e"]
     with pytest.raises(StoreError, match="settled already"):
         await store.begin_attempt("d", at=5.0)
     with pytest.raises(StoreError, match="settled already"):
         await store.settle_delivery("d", DeliveryState.FAILED, at=5.0)
-    ledger = await store.outbox_ledger()
+    ledger = await store.outbox_counts()
     assert (ledger[DeliveryState.SENT], ledger[DeliveryState.PENDING]) == (1, 1)
 
 
@@ -453,8 +455,8 @@ async def test_an_attempt_without_an_outcome_stays_doubtful(store: Store, chat: 
     await store.add_deliveries([chat.reply(None, text="x")], at=2.0)
 
     async def doubts() -> tuple[bool, int, int]:
-        (row,) = await store.undelivered()
-        return row.doubtful, row.resends, row.attempts
+        (row,) = await store.undelivered_rows()
+        return row.outcome_unknown, row.resends, row.attempts
 
     await store.begin_attempt("d", at=3.0)
     await store.settle_delivery("d", DeliveryState.PENDING, at=3.0, error="not connected")
@@ -477,8 +479,8 @@ async def test_a_fetchable_reply_is_sent_as_it_is_committed(store: Store, chat: 
     await chat.begin(row)
     reply = chat.reply(row, text="here", state=DeliveryState.SENT)
     await store.end_turn(chat.ending(row, deliveries=(reply,)))
-    assert await store.undelivered() == []
-    assert [answer.text for answer in await store.answers(row.row.id)] == ["here"]
+    assert await store.undelivered_rows() == []
+    assert [answer.text for answer in await store.deliveries_for_message(row.row.id)] == ["here"]
 
 
 async def test_a_command_commits_its_effect_with_the_end_of_its_row(
@@ -501,16 +503,16 @@ async def test_a_command_commits_its_effect_with_the_end_of_its_row(
         supersede_before=command.row.id,
         at=5.0,
     )
-    settled = await store.settle_command(effect)
+    settled = await store.apply_command(effect)
     assert settled.superseded == (waiting.row.id,)
     assert await store.route(ROUTE) == "s2"
     old, new = await store.session("s"), await store.session("s2")
     assert old is not None and old.ended_at == 5.0
     assert new is not None and (new.prompt, new.ended_at) == ("", None)
-    assert [row.id for row in await store.queued()] == [later.row.id]
-    assert [row.text for row in await store.answers(command.row.id)] == ["fresh"]
+    assert [row.id for row in await store.queued_messages()] == [later.row.id]
+    assert [row.text for row in await store.deliveries_for_message(command.row.id)] == ["fresh"]
     with pytest.raises(StoreError, match="ended already"):
-        await store.settle_command(effect)
+        await store.apply_command(effect)
 
 
 async def test_a_model_override_is_kept_with_its_session(store: Store, chat: Chat) -> None:
@@ -520,7 +522,7 @@ async def test_a_model_override_is_kept_with_its_session(store: Store, chat: Cha
         effect = CommandEffect(
             inbox_ends=(), session_id=session, route=route, model_override=model, at=1.0
         )
-        await store.settle_command(effect)
+        await store.apply_command(effect)
 
     with pytest.raises(StoreError, match="no session"):
         await override("big", route=None, session="nobody")
@@ -576,4 +578,9 @@ async def test_what_was_never_written_is_not_there(store: Store) -> None:
     assert await store.meta("x") is None
     assert await store.cursor("a", "b", "c") is None
     assert await store.transcript("x") == []
-    assert await store.open_turns() == await store.queued() == await store.undelivered() == []
+    assert (
+        await store.open_turns()
+        == await store.queued_messages()
+        == await store.undelivered_rows()
+        == []
+    )

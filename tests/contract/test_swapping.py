@@ -11,31 +11,31 @@ import pytest
 from tests.contract.conftest import Call, Until, World
 from tests.contract.test_accounts import Late, Two
 
-from holdfast.core.config.effect import Effect, effect_of
+from holdfast.core.config.effect import ChangeEffect, change_effect
 from holdfast.core.config.settings import ApprovalMode, LogLevel, PlatformSettings, Settings
 from holdfast.core.ids import SessionId
 from holdfast.core.messages.inbox import BusyMode
 from holdfast.core.messages.outbox import Address
 from holdfast.core.messages.source import ChatType, Source
 from holdfast.core.ops.account import AccountState
-from holdfast.core.ops.facts import Document, Problem, Snapshot
+from holdfast.core.ops.facts import GatewaySnapshot, Problem, StatusReport
 from holdfast.core.secret import Secret
 from holdfast.core.sessions.reset import ResetMode
-from holdfast.core.turns.auxiliary import Errand
+from holdfast.core.turns.auxiliary import AuxiliaryTask
 from holdfast.core.turns.pricing import Price
-from holdfast.core.turns.tool import Replay
+from holdfast.core.turns.tool import ReplayClass
 from holdfast.gateway.gateway import Gateway
 from holdfast.gateway.inbound.authorise import Action, principal_of
 from holdfast.gateway.turns.turn import Turn
-from holdfast.server.status.problems import problems
+from holdfast.server.status.problems import find_problems
 from holdfast.store.sqlite.store import SqliteStore
-from holdfast.system.logs import follow_level
+from holdfast.system.logs import apply_log_level
 from holdfast.testing.simulated.in_process import SimulatedPlatform
 
 
 def changed(world: World, **sections: Any) -> Settings:
     """The settings in force, with some keys of some sections set otherwise."""
-    settings = world.gateway.house.settings
+    settings = world.gateway.services.settings
     for section, keys in sections.items():
         for key, value in keys.items():
             settings = with_key(settings, f"{section}.{key}", value)
@@ -44,15 +44,15 @@ def changed(world: World, **sections: Any) -> Settings:
 
 def put(world: World, settings: Settings, **more: Any) -> None:
     """As whoever reads the file does, with the model and the tools that were there."""
-    outfit = world.gateway.parts.outfit
-    world.gateway.adopt(msgspec.structs.replace(outfit, settings=settings, **more))
+    outfit = world.gateway.dependencies.agent_config
+    world.gateway.apply_config(msgspec.structs.replace(outfit, settings=settings, **more))
 
 
 async def test_a_turn_that_runs_keeps_its_settings_and_the_next_has_the_new_ones(
     world: World, call: Call
 ) -> None:
     """A2, A4: also where the running turn has steps to come, and no agent is taken from it."""
-    lever = world.levers[Replay.NEVER]
+    lever = world.levers[ReplayClass.NEVER]
     lever.go.clear()
     world.model.say([call("never")])
     accepted = await world.accept("go")
@@ -91,7 +91,7 @@ async def test_an_agent_that_is_built_twice_is_known_by_what_it_was_made_of(tmp_
     await world.start()
     world.model.say("one", "two", "three")
     ended = await world.end_of(await world.accept("hello"))
-    cache, before = world.gateway.house.cache, world.gateway.house.settings
+    cache, before = world.gateway.services.cache, world.gateway.services.settings
     cache.drop(ended.session_id)
     store.asked.clear()
     store.go.clear()
@@ -112,9 +112,9 @@ async def test_a_change_that_agents_are_not_made_of_makes_none_anew(world: World
     """A2, A4: the cache of prompts keeps hitting over any number of such changes."""
     world.model.say("one", "two")
     ended = await world.end_of(await world.accept("hello"))
-    agent = world.gateway.house.cache.find(ended.session_id)
+    agent = world.gateway.services.cache.find(ended.session_id)
     assert agent is not None
-    prompt, hits = agent.prompt, world.gateway.house.cache.hits
+    prompt, hits = agent.prompt, world.gateway.services.cache.hits
     put(
         world,
         changed(
@@ -126,9 +126,9 @@ async def test_a_change_that_agents_are_not_made_of_makes_none_anew(world: World
         ),
     )
     await world.end_of(await world.accept("and now?"))
-    assert world.gateway.house.cache.find(ended.session_id) is agent
+    assert world.gateway.services.cache.find(ended.session_id) is agent
     assert agent.prompt is prompt
-    assert world.gateway.house.cache.hits == hits + 1
+    assert world.gateway.services.cache.hits == hits + 1
     assert world.model.requests[1].reasoning == "low", "what each message sets afresh (A3)"
 
 
@@ -136,11 +136,11 @@ async def test_another_key_of_the_same_model_makes_agents_anew(world: World) -> 
     """A1: the whole key is signed, of the model and of those that stand in for it."""
     world.model.say("one", "two", "three")
     ended = await world.end_of(await world.accept("hello"))
-    seen = [world.gateway.house.cache.find(ended.session_id)]
+    seen = [world.gateway.services.cache.find(ended.session_id)]
     for keys in ({"api_key": Secret("a" * 40)}, {"spare_keys": [Secret("b" * 40)]}):
-        put(world, world.gateway.house.settings, **keys)
+        put(world, world.gateway.services.settings, **keys)
         await world.end_of(await world.accept("again"))
-        seen.append(world.gateway.house.cache.find(ended.session_id))
+        seen.append(world.gateway.services.cache.find(ended.session_id))
     assert len({id(agent) for agent in seen}) == 3
 
 
@@ -148,8 +148,8 @@ async def test_a_new_secret_is_one_from_the_swap_on_and_an_old_one_stays_one(
     world: World,
 ) -> None:
     """Law 13."""
-    put(world, world.gateway.house.settings, secrets=[Secret("first-secret")])
-    put(world, world.gateway.house.settings, secrets=[Secret("second-secret")])
+    put(world, world.gateway.services.settings, secrets=[Secret("first-secret")])
+    put(world, world.gateway.services.settings, secrets=[Secret("second-secret")])
     world.model.say("first-secret and second-secret")
     world.say("what do you know?")
     assert await world.texts(1) == ["[redacted] and [redacted]"]
@@ -164,24 +164,30 @@ Read = Callable[[Gateway, Turn], Any]
 # Of each section a key that claims to hold without a restart, what it is set to, and who shows it:
 # those who have made something of the settings, and a turn that begins after the swap.
 APPLIED: dict[str, tuple[Any, Read]] = {
-    "gateway.busy_mode": (BusyMode.QUEUE, lambda now, turn: now.house.busy_mode(EVE)),
-    "model.context_window": (5000, lambda now, turn: turn.agent.context.window),
-    "auxiliary.summaries": (False, lambda now, turn: now.house.auxiliary.wants(Errand.SUMMARY)),
-    "compaction.at": (0.5, lambda now, turn: turn.agent.context._at),
+    "gateway.busy_mode": (BusyMode.QUEUE, lambda now, turn: now.services.busy_mode(EVE)),
+    "model.context_window": (5000, lambda now, turn: turn.agent.window.size),
+    "auxiliary.summaries": (
+        False,
+        lambda now, turn: now.services.auxiliary.is_enabled(AuxiliaryTask.SUMMARY),
+    ),
+    "compaction.at": (0.5, lambda now, turn: turn.agent.window._compact_at),
     "agent.max_steps": (7, lambda now, turn: turn.agent.max_steps),
-    "cache.max_agents": (5, lambda now, turn: now.house.cache.facts.most),
-    "delegate.max_background": (3, lambda now, turn: turn.work.delegation._limits.max_background),
-    "jobs.max_per_person": (3, lambda now, turn: now.house.jobs.most),
-    "memory.max_chars": (500, lambda now, turn: now.house.memory.notes.room),
+    "cache.max_agents": (5, lambda now, turn: now.services.cache.status.max_agents),
+    "delegate.max_background": (
+        3,
+        lambda now, turn: turn.context.delegation._limits.max_background,
+    ),
+    "jobs.max_per_person": (3, lambda now, turn: now.services.jobs.max_per_person),
+    "memory.max_chars": (500, lambda now, turn: now.services.memory.notes.max_chars),
     "sessions.reset": (
         ResetMode.IDLE,
-        lambda now, turn: now.sessions.policies.of("simulated", ChatType.DM).mode,
+        lambda now, turn: now.sessions.policies.for_chat("simulated", ChatType.DM).mode,
     ),
-    "retention.outbox_days": (3, lambda now, turn: now.house.settings.retention.outbox_days),
-    "approvals.mode": (ApprovalMode.OFF, lambda now, turn: turn.work._settings.approvals.mode),
+    "retention.outbox_days": (3, lambda now, turn: now.services.settings.retention.outbox_days),
+    "approvals.mode": (ApprovalMode.OFF, lambda now, turn: turn.context._settings.approvals.mode),
     "send.allow": (
         ("simulated:elsewhere",),
-        lambda now, turn: ("simulated:elsewhere",) if now.authority.listed(ELSEWHERE) else (),
+        lambda now, turn: ("simulated:elsewhere",) if now.access.may_send_to(ELSEWHERE) else (),
     ),
     "log.level": (
         LogLevel.ERROR,
@@ -189,14 +195,14 @@ APPLIED: dict[str, tuple[Any, Read]] = {
     ),
     "prices": (
         {"m": Price(input=1, output=2)},
-        lambda now, turn: now.house.settings.prices,
+        lambda now, turn: now.services.settings.prices,
     ),
     "platforms": (
         {"simulated": PlatformSettings(allow=("eve",), quiet=True)},
         lambda now, turn: {
             "simulated": PlatformSettings(
                 allow=("eve",) if talks(now, EVE) else (),
-                quiet=now.house.quiet.at(EVE),
+                quiet=now.services.quiet_chats.is_quiet(EVE),
             )
         },
     ),
@@ -205,7 +211,7 @@ OURS = logging.getLogger("holdfast")
 
 
 def talks(now: Gateway, who: Source) -> bool:
-    return now.authority.may(principal_of(who), Action.TALK, who)
+    return now.access.allows(principal_of(who), Action.TALK, who)
 
 
 @pytest.fixture
@@ -219,21 +225,23 @@ def level() -> Iterator[None]:
 async def test_what_claims_to_need_no_restart_holds_from_the_next_turn_on(world: World) -> None:
     """A key of every section, each shown by those who go by it."""
     sections = {key.partition(".")[0] for key in APPLIED}
-    restarts = {name for name in Settings.__struct_fields__ if effect_of(name) is Effect.RESTART}
+    restarts = {
+        name for name in Settings.__struct_fields__ if change_effect(name) is ChangeEffect.RESTART
+    }
     assert sections == set(Settings.__struct_fields__) - restarts
-    world.gateway.house.in_force.tell(follow_level)
+    world.gateway.services.live_settings.subscribe(apply_log_level)
     world.model.say("one")
     await world.end_of(await world.accept("hello"))
-    wanted = world.gateway.house.settings
+    wanted = world.gateway.services.settings
     for key, (value, _) in APPLIED.items():
-        assert effect_of(key) is not Effect.RESTART, key
+        assert change_effect(key) is not ChangeEffect.RESTART, key
         wanted = with_key(wanted, key, value)
     put(world, wanted)
     accepted = await world.accept("and now?")
-    await world.model.asked(2)
+    await world.model.wait_for_request(2)
     (lane,) = world.gateway.lanes
-    assert lane.turn is not None
-    shown = {key: read(world.gateway, lane.turn) for key, (_, read) in APPLIED.items()}
+    assert lane.running_turn is not None
+    shown = {key: read(world.gateway, lane.running_turn) for key, (_, read) in APPLIED.items()}
     assert shown == {key: value for key, (value, _) in APPLIED.items()}
     world.model.say("two")
     await world.end_of(accepted)
@@ -261,19 +269,19 @@ async def test_an_account_is_set_up_anew_by_itself_and_nothing_of_it_is_lost(
     for account in ("default", "work"):
         await until(lambda account=account: two.facts(account).state is AccountState.CONNECTED)
     since = two.facts("default").since
-    kept = two.gateway.house.doors.find(HOME)
+    kept = two.gateway.services.platforms.find(HOME)
     two.say_at_work("hello")
-    await two.model.asked(1)
+    await two.model.wait_for_request(1)
     anew = Late(two.work)
-    two.gateway.accounts.put(anew)
+    two.gateway.accounts.add_or_replace(anew)
     await until(lambda: two.facts().state is AccountState.CONNECTING)
     two.model.say("an answer")
-    await until(lambda: len(two.gateway.delivery) == 1)
+    await until(lambda: len(two.gateway.outbox) == 1)
     assert two.work.ledger().attempts == ()
     anew.let_in.set()
     assert await two.sent_at_work(1) == ["an answer"]
-    assert two.gateway.house.doors.find(WORK) is anew
-    assert two.gateway.house.doors.find(HOME) is kept
+    assert two.gateway.services.platforms.find(WORK) is anew
+    assert two.gateway.services.platforms.find(HOME) is kept
     assert two.facts("default").since == since
 
 
@@ -282,46 +290,46 @@ async def test_what_is_owed_to_an_account_that_was_taken_out_waits_and_says_so(
 ) -> None:
     """Put back, or added for the first time, an account is connected like any other."""
     two.say_at_work("hello")
-    await two.model.asked(1)
+    await two.model.wait_for_request(1)
     two.gateway.accounts.remove("simulated", "work")
-    await until(lambda: not two.gateway.house.doors.has("simulated", "work"))
+    await until(lambda: not two.gateway.services.platforms.has("simulated", "work"))
     two.model.say("nobody hears")
-    await until(lambda: len(two.gateway.delivery) == 1)
+    await until(lambda: len(two.gateway.outbox) == 1)
     told = [each for each in facts(two) if each.code == "account_removed"]
     assert [each.what for each in told] == [
         "1 delivery waits for simulated:work, which is not configured any more."
     ]
     assert two.work.ledger().attempts == ()
-    back = SimulatedPlatform(two.work, account="work", longest_pause=0.02)
-    two.gateway.accounts.put(back)
+    back = SimulatedPlatform(two.work, account="work", longest_delay=0.02)
+    two.gateway.accounts.add_or_replace(back)
     assert await two.sent_at_work(1) == ["nobody hears"]
-    await until(lambda: not two.gateway.delivery.stranded)
+    await until(lambda: not two.gateway.outbox.undeliverable_counts)
 
 
 def facts(world: World) -> tuple[Problem, ...]:
     now = world.clock.now()
-    snapshot = Snapshot(state="running", since=now, **world.gateway.snapshot())
-    document = Document(
+    snapshot = GatewaySnapshot(state="running", since=now, **world.gateway.snapshot())
+    document = StatusReport(
         state="running", pid=1, version="", home="", started_at=now, uptime=1.0, snapshot=snapshot
     )
-    return problems(document, now=now)
+    return find_problems(document, now=now)
 
 
 async def test_an_account_that_was_let_go_of_and_is_wanted_again_has_one_line(
     two: Two, until: Until
 ) -> None:
     """Also where its door hangs meanwhile: never two at a time, and the last wish counts."""
-    slow, last = Late(two.work), SimulatedPlatform(two.work, account="work", longest_pause=0.02)
+    slow, last = Late(two.work), SimulatedPlatform(two.work, account="work", longest_delay=0.02)
     slow.let_in.set()
     slow.let_out.clear()
-    two.gateway.accounts.put(slow)
-    await until(lambda: two.gateway.house.doors.find(WORK) is slow)
+    two.gateway.accounts.add_or_replace(slow)
+    await until(lambda: two.gateway.services.platforms.find(WORK) is slow)
     await until(lambda: two.facts().state is AccountState.CONNECTED)
     two.gateway.accounts.remove("simulated", "work")
-    two.gateway.accounts.put(last)
-    assert two.gateway.house.doors.find(WORK) is slow, "its door has not closed yet"
+    two.gateway.accounts.add_or_replace(last)
+    assert two.gateway.services.platforms.find(WORK) is slow, "its door has not closed yet"
     slow.let_out.set()
-    await until(lambda: two.gateway.house.doors.find(WORK) is last)
+    await until(lambda: two.gateway.services.platforms.find(WORK) is last)
     two.model.say("here")
     two.say_at_work("hello?")
     assert await two.sent_at_work(1) == ["here"]
@@ -330,6 +338,8 @@ async def test_an_account_that_was_let_go_of_and_is_wanted_again_has_one_line(
 async def test_a_paused_account_stays_so_when_it_is_set_up_anew(two: Two, until: Until) -> None:
     """Whoever paused it has not taken that back."""
     await two.gateway.accounts.pause("simulated", "work")
-    two.gateway.accounts.put(SimulatedPlatform(two.work, account="work", longest_pause=0.02))
+    two.gateway.accounts.add_or_replace(
+        SimulatedPlatform(two.work, account="work", longest_delay=0.02)
+    )
     await two.gateway.accounts.check("simulated", "work")
     assert two.facts().state is AccountState.PAUSED

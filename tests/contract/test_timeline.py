@@ -8,37 +8,37 @@ from tests.contract.stops import begun, come_back, leave, open_turn, windows
 from tests.contract.test_h_parking import LONG, parking
 
 from holdfast.core.ids import TurnId
-from holdfast.core.messages.message import Outcome, TakenUp
+from holdfast.core.messages.message import CallRecovery, ToolOutcome
 from holdfast.core.turns.stop import StopKind
-from holdfast.core.turns.tool import Replay
-from holdfast.gateway.lifecycle.process_history import Lives
-from holdfast.server.api.v1.turn_views import Parting, Span, SpanKind
-from holdfast.server.api.v1.waterfall import waterfall
+from holdfast.core.turns.tool import ReplayClass
+from holdfast.gateway.lifecycle.process_history import ProcessHistory
+from holdfast.server.api.v1.turn_views import TimelineSpan, TimelineSpanKind, TurnExitState
+from holdfast.server.api.v1.waterfall import build_spans
 from holdfast.store.sqlite.store import SqliteStore
 
 
-async def shown(world: World, turn_id: TurnId) -> list[Span]:
-    course = await world.store.course(turn_id, after=0, limit=100)
+async def shown(world: World, turn_id: TurnId) -> list[TimelineSpan]:
+    course = await world.store.turn_details(turn_id, after=0, limit=100)
     assert course is not None
-    return waterfall(course, prices={}, asks=False)
+    return build_spans(course, prices={}, running=False)
 
 
 async def found_out(world: World) -> None:
     """What a start does first of all: the life before this one ended without a word."""
     async with SqliteStore(world.path) as store:
-        await Lives(clock=world.clock, new_id=world.new_id).look_back(store, ran=True)
+        await ProcessHistory(clock=world.clock, new_id=world.new_id).record_crash(store, ran=True)
 
 
 @pytest.mark.parametrize(
     ("replay", "settled"),
     [
-        (Replay.ATTACH, (TakenUp.ATTACHED, Outcome.OK)),
-        (Replay.SAFE, (TakenUp.REPLAYED, Outcome.OK)),
-        (Replay.NEVER, (None, Outcome.UNKNOWN)),
+        (ReplayClass.ATTACH, (CallRecovery.ATTACHED, ToolOutcome.OK)),
+        (ReplayClass.SAFE, (CallRecovery.REPLAYED, ToolOutcome.OK)),
+        (ReplayClass.NEVER, (None, ToolOutcome.UNKNOWN)),
     ],
 )
 async def test_what_a_crash_cut_is_shown_with_how_its_call_was_settled(
-    world: World, call: Any, replay: Replay, settled: tuple[TakenUp | None, Outcome]
+    world: World, call: Any, replay: ReplayClass, settled: tuple[CallRecovery | None, ToolOutcome]
 ) -> None:
     """H2: attached, replayed or unknown, by its class; and when nobody was there."""
     lever = world.levers[replay]
@@ -56,13 +56,13 @@ async def test_what_a_crash_cut_is_shown_with_how_its_call_was_settled(
     await world.end_of(accepted)
 
     spans = await shown(world, turn_id)
-    (called,) = [span for span in spans if span.kind is SpanKind.TOOL]
-    assert (called.taken_up, called.outcome, called.about) == (*settled, "pull")
-    (away,) = [span for span in spans if span.kind is SpanKind.AWAY]
-    assert (away.name, away.parting) == ("crash", Parting.CUT)
+    (called,) = [span for span in spans if span.kind is TimelineSpanKind.TOOL]
+    assert (called.recovery, called.outcome, called.summary) == (*settled, "pull")
+    (away,) = [span for span in spans if span.kind is TimelineSpanKind.DOWNTIME]
+    assert (away.name, away.exit_state) == ("crash", TurnExitState.INTERRUPTED)
     assert away.ended_at is not None and away.started_at <= away.ended_at
     # It was cut inside of its call: no request to the model was lost.
-    assert [span.outcome for span in spans if span.kind is SpanKind.MODEL] == [None, None]
+    assert [span.outcome for span in spans if span.kind is TimelineSpanKind.MODEL] == [None, None]
 
 
 async def test_a_request_that_a_restart_cut_is_shown_and_a_turn_that_was_parked_stood_still(
@@ -75,15 +75,15 @@ async def test_a_request_that_a_restart_cut_is_shown_and_a_turn_that_was_parked_
     await world.start()
     accepted = await world.accept("go")
     await begun(world)
-    await world.model.asked(1)
+    await world.model.wait_for_request(1)
     turn_id = (await open_turn(world)).turn.id
     clock.at += 10
     await leave(world, StopKind.RESTART)
     clock.at += 10
     windows(world, park=LONG)
     await come_back(world)
-    await world.model.asked(2)
-    lever = world.levers[Replay.NEVER]
+    await world.model.wait_for_request(2)
+    lever = world.levers[ReplayClass.NEVER]
     lever.go.clear()
     world.model.say([call("never")])
     await lever.was_pulled(1)
@@ -98,14 +98,17 @@ async def test_a_request_that_a_restart_cut_is_shown_and_a_turn_that_was_parked_
 
     spans = await shown(world, turn_id)
     kinds = [span.kind for span in spans]
-    lost = [span for span in spans if span.outcome is Outcome.CANCELLED]
-    assert [(span.kind, took(span)) for span in lost] == [(SpanKind.MODEL, 11)]
-    away = [span for span in spans if span.kind is SpanKind.AWAY]
-    assert [(span.parting, took(span)) for span in away] == [(Parting.CUT, 9), (Parting.PARKED, 9)]
-    assert kinds.count(SpanKind.NOTE) == 1, "what was parked is told nothing"
-    assert [took(span) for span in spans if span.kind is SpanKind.DRAIN] == [1]
+    lost = [span for span in spans if span.outcome is ToolOutcome.CANCELLED]
+    assert [(span.kind, took(span)) for span in lost] == [(TimelineSpanKind.MODEL, 11)]
+    away = [span for span in spans if span.kind is TimelineSpanKind.DOWNTIME]
+    assert [(span.exit_state, took(span)) for span in away] == [
+        (TurnExitState.INTERRUPTED, 9),
+        (TurnExitState.PARKED, 9),
+    ]
+    assert kinds.count(TimelineSpanKind.NOTE) == 1, "what was parked is told nothing"
+    assert [took(span) for span in spans if span.kind is TimelineSpanKind.DRAIN] == [1]
 
 
-def took(span: Span) -> float:
+def took(span: TimelineSpan) -> float:
     assert span.ended_at is not None
     return span.ended_at - span.started_at

@@ -13,9 +13,9 @@ from tests.contract.test_j_approvals import RM, Asking
 
 import holdfast
 from holdfast.core.config.settings import OtelSettings
-from holdfast.core.ops.tracing import Span, is_sampled, root_of
-from holdfast.core.turns.tool import Replay
-from holdfast.server.sender import Sender
+from holdfast.core.ops.tracing import TraceSpan, is_sampled, root_span_context
+from holdfast.core.turns.tool import ReplayClass
+from holdfast.server.sender import OtlpSpanSender
 from holdfast.testing.simulated.events import Faults
 
 
@@ -23,24 +23,24 @@ class Collected:
     """A collector that has everything at once."""
 
     def __init__(self) -> None:
-        self.spans: list[Span] = []
+        self.spans: list[TraceSpan] = []
 
-    def take(self, span: Span) -> None:
+    def take(self, span: TraceSpan) -> None:
         self.spans.append(span)
 
-    def named(self, beginning: str) -> list[Span]:
+    def named(self, beginning: str) -> list[TraceSpan]:
         return [span for span in self.spans if span.name.startswith(beginning)]
 
-    def one(self, beginning: str) -> Span:
+    def one(self, beginning: str) -> TraceSpan:
         (span,) = self.named(beginning)
         return span
 
     def are_one_trace(self) -> bool:
         """All below one root, which is there."""
-        root = self.one("accept").place
-        ids = {span.place.span for span in self.spans}
-        whole = all(span.parent in ids for span in self.spans if span.place != root)
-        return whole and {span.place.trace for span in self.spans} == {root.trace}
+        root = self.one("accept").context
+        ids = {span.context.span_id for span in self.spans}
+        whole = all(span.parent in ids for span in self.spans if span.context != root)
+        return whole and {span.context.trace_id for span in self.spans} == {root.trace_id}
 
 
 @pytest.fixture
@@ -68,9 +68,9 @@ async def test_a_plain_turn_is_followed_from_its_acceptance_to_its_receipt(
     root = found.one("accept simulated")
     assert found.are_one_trace() and root.parent is None
     assert (turn.parent, call.parent, delivery.parent) == (
-        root.place.span,
-        turn.place.span,
-        root.place.span,
+        root.context.span_id,
+        turn.context.span_id,
+        root.context.span_id,
     )
     assert root.began_at <= found.one("wait").ended_at <= turn.ended_at <= delivery.ended_at
     asked = call.attributes
@@ -90,7 +90,7 @@ async def test_tools_stand_below_the_turn_that_called_them(traced: World, call: 
     await traced.end_of(await traced.accept("go"))
     found = collected(traced)
     turn, tool = found.one("invoke_agent"), found.one("execute_tool safe")
-    assert tool.parent == turn.place.span and not tool.error
+    assert tool.parent == turn.context.span_id and not tool.error
     assert tool.attributes["gen_ai.operation.name"] == "execute_tool"
     assert tool.attributes["gen_ai.tool.name"] == "safe"
     reasons = [each.attributes["gen_ai.response.finish_reasons"] for each in found.named("chat")]
@@ -99,7 +99,7 @@ async def test_tools_stand_below_the_turn_that_called_them(traced: World, call: 
 
 
 async def test_a_turn_that_was_cut_goes_on_in_the_same_trace(traced: World, call: Any) -> None:
-    lever = traced.levers[Replay.ATTACH]
+    lever = traced.levers[ReplayClass.ATTACH]
     lever.go.clear()
     traced.model.say([call("attach")])
     accepted = await traced.accept("go")
@@ -115,7 +115,7 @@ async def test_a_turn_that_was_cut_goes_on_in_the_same_trace(traced: World, call
     assert [part.attributes["holdfast.turn.resumed"] for part in (first, second)] == [False, True]
     assert first.attributes["holdfast.turn.state"] != "answered"
     assert second.attributes["holdfast.turn.state"] == "answered"
-    assert first.place.trace == second.place.trace and first.place != second.place
+    assert first.context.trace_id == second.context.trace_id and first.context != second.context
     cut, settled = found.named("execute_tool attach")
     assert cut.error and not settled.error
     assert found.are_one_trace()
@@ -140,7 +140,7 @@ async def test_what_a_person_took_their_time_for_is_told(tmp_path: Path, call: A
     assert waited.attributes["holdfast.approval.state"] == "approved"
     assert waited.attributes["gen_ai.tool.name"] == "shell"
     assert before.began_at <= waited.began_at <= waited.ended_at <= after.ended_at
-    assert found.one("execute_tool shell").parent == after.place.span
+    assert found.one("execute_tool shell").parent == after.context.span_id
     assert "rm -rf" not in repr(found.spans)
 
 
@@ -167,7 +167,7 @@ async def test_a_share_of_messages_is_traced_whole_or_not_at_all(traced: World) 
     traced.model.say("hello")
     await traced.end_of(await traced.accept("hi"))
     assert collected(traced).spans == []
-    traces = [root_of(number, key="a gateway").trace for number in range(1, 2001)]  # type: ignore[arg-type]
+    traces = [root_span_context(number, key="a gateway").trace_id for number in range(1, 2001)]  # type: ignore[arg-type]
     assert 800 < sum(is_sampled(trace, ratio=0.5) for trace in traces) < 1200
     assert all(is_sampled(trace, ratio=1.0) for trace in traces)
 
@@ -175,7 +175,7 @@ async def test_a_share_of_messages_is_traced_whole_or_not_at_all(traced: World) 
 async def test_the_sdk_is_given_what_the_gateway_told(world: World) -> None:
     await world.stop()
     exporter = InMemorySpanExporter()
-    world.spans = sender = Sender(exporter, service="a test")
+    world.spans = sender = OtlpSpanSender(exporter, service="a test")
     await world.start()
     world.model.say("hello")
     accepted = await world.accept("hi")
@@ -184,12 +184,12 @@ async def test_the_sdk_is_given_what_the_gateway_told(world: World) -> None:
     sender.close()
     spans = {span.name.partition(" ")[0]: span for span in exporter.get_finished_spans()}
     assert set(spans) == {"accept", "wait", "invoke_agent", "chat"}
-    root = root_of(accepted.row.id, key="")
-    assert {span.context.trace_id for span in spans.values() if span.context} == {root.trace}
+    root = root_span_context(accepted.row.id, key="")
+    assert {span.context.trace_id for span in spans.values() if span.context} == {root.trace_id}
     turn, call = spans["invoke_agent"], spans["chat"]
     assert call.parent is not None and turn.context is not None
     assert call.parent.span_id == turn.context.span_id
-    assert turn.parent is not None and turn.parent.span_id == root.span
+    assert turn.parent is not None and turn.parent.span_id == root.span_id
     assert turn.resource.attributes["service.name"] == "a test"
     assert turn.status.status_code is StatusCode.UNSET
     assert call.start_time and call.end_time and call.start_time <= call.end_time

@@ -14,7 +14,7 @@ from holdfast.core.config.settings import (
 )
 from holdfast.core.ports.protocols import ModelClient
 from holdfast.core.turns.model import Completed, ModelEvent, ModelRequest
-from holdfast.core.turns.tokens import estimate, of_text
+from holdfast.core.turns.tokens import estimate_text_tokens, estimate_tokens
 from holdfast.core.turns.turn import Usage
 from holdfast.testing.scripted_model import ScriptedModel
 
@@ -31,8 +31,10 @@ class CountingClient:
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         async for event in self._client.stream(request):
             if isinstance(event, Completed):
-                taken = of_text(request.system) + sum(map(estimate, request.messages))
-                said = estimate(event.message)
+                taken = estimate_text_tokens(request.system) + sum(
+                    map(estimate_tokens, request.messages)
+                )
+                said = estimate_tokens(event.message)
                 event = Completed(event.message, Usage(input_tokens=taken, output_tokens=said))
             yield event
 

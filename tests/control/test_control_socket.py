@@ -7,7 +7,7 @@ import openai
 import pytest
 from tests.platforms.served import Served
 
-from holdfast.server.local.client import ControlClient, ControlRefused, read_status
+from holdfast.server.local.client import ControlClient, GatewayRefused, read_status
 
 
 def test_status_says_what_is_true_now(served: Served) -> None:
@@ -44,22 +44,22 @@ def test_a_session_is_listed_and_shown_with_its_transcript(
 
 @pytest.mark.parametrize("limit", ["x", "-1", "²", "9" * 30, ""])
 def test_a_limit_that_is_no_number_is_refused(served: Served, limit: str) -> None:
-    with pytest.raises(ControlRefused, match="limit must be a number") as caught:
+    with pytest.raises(GatewayRefused, match="limit must be a number") as caught:
         ControlClient(served.paths).get("/sessions", {"limit": limit})
     assert caught.value.status == 400
 
 
 @pytest.mark.parametrize("name", ["s_none", "../etc", "a b", "ünïcode"])
 def test_a_session_that_is_not_there_is_named(served: Served, name: str) -> None:
-    with pytest.raises(ControlRefused, match="there is no session") as caught:
+    with pytest.raises(GatewayRefused, match="there is no session") as caught:
         ControlClient(served.paths).get(f"/sessions/{quote(name, safe='')}")
     assert caught.value.status == 404
 
 
 def test_a_path_that_is_not_there_is_an_error_not_a_crash(served: Served) -> None:
-    with pytest.raises(ControlRefused, match="404"):
+    with pytest.raises(GatewayRefused, match="404"):
         ControlClient(served.paths).get("/nowhere")
-    with pytest.raises(ControlRefused, match="405"):
+    with pytest.raises(GatewayRefused, match="405"):
         ControlClient(served.paths).post("/status")
 
 

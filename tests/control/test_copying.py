@@ -8,14 +8,14 @@ import pytest
 from aiohttp import web
 
 from holdfast.core.errors import StoreError
-from holdfast.core.ops.backup import Copied
-from holdfast.core.people.audit import Act
-from holdfast.server.local.client import ControlClient, ControlRefused
-from holdfast.server.local.copying import Copying
+from holdfast.core.ops.backup import CopyProgress
+from holdfast.core.people.audit import AuditEntry
+from holdfast.server.local.client import ControlClient, GatewayRefused
+from holdfast.server.local.copying import BackupCopyHandlers
 from holdfast.system.clock import SystemClock
 from holdfast.system.paths import Paths, private_dir
 
-Tell = Callable[[Copied], None]
+Tell = Callable[[CopyProgress], None]
 
 
 class Held:
@@ -26,7 +26,7 @@ class Held:
         self.go = asyncio.Event()
         self.broken_off = asyncio.Event()
         self.looked = 0
-        self.acts: list[Act] = []
+        self.acts: list[AuditEntry] = []
         self.at_once = 0
         self.most_at_once = 0
         self.error = ""
@@ -34,13 +34,13 @@ class Held:
     async def look(self) -> None:
         self.looked += 1
 
-    async def record_act(self, act: Act) -> None:
+    async def record_act(self, act: AuditEntry) -> None:
         self.acts.append(act)
 
     async def copy_to(self, path: Path, *, tell: Tell) -> None:
         self.at_once += 1
         self.most_at_once = max(self.at_once, self.most_at_once)
-        tell(Copied(done=3, of=7))
+        tell(CopyProgress(done=3, total=7))
         self.begun.set()
         try:
             await self.go.wait()
@@ -64,7 +64,9 @@ async def client(store: Held, tmp_path: Path) -> AsyncIterator[ControlClient]:
     paths = Paths(tmp_path / "home")
     private_dir(paths.run)
     application = web.Application()
-    application.add_routes(Copying(store, clock=SystemClock(), shelf_changed=store.look).routes())
+    application.add_routes(
+        BackupCopyHandlers(store, clock=SystemClock(), backups_changed=store.look).routes()
+    )
     runner = web.AppRunner(application, shutdown_timeout=1.0)
     await runner.setup()
     await web.UnixSite(runner, str(paths.control_socket)).start()
@@ -122,7 +124,7 @@ async def test_only_a_new_file_is_written(
     """K4: the owner of the home may ask, and even he not for this."""
     (tmp_path / "there").write_text("mine")
     named = str(tmp_path / to) if to == "there" else to
-    with pytest.raises(ControlRefused, match="new file"):
+    with pytest.raises(GatewayRefused, match="new file"):
         await asyncio.to_thread(lambda: [*client.follow("/backup/copy", {"to": named})])
     assert (tmp_path / "there").read_text() == "mine" and not store.begun.is_set()
 

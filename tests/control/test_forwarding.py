@@ -11,13 +11,13 @@ import pytest
 from aiohttp import web
 
 from holdfast.core.config.settings import GatewaySettings, Settings
-from holdfast.core.ops.facts import Document, Snapshot
+from holdfast.core.ops.facts import GatewaySnapshot, StatusReport
 from holdfast.core.secret import Secret
-from holdfast.gateway.live.counters import Tally
-from holdfast.server.auth.login import Login
-from holdfast.server.auth.login_pages import LoginPages
-from holdfast.server.auth.rate_limit import BURST, EVERY
-from holdfast.server.auth.viewers import Viewers
+from holdfast.gateway.live.counters import Counters
+from holdfast.server.auth.login import BrowserLogin
+from holdfast.server.auth.login_pages import LoginRoutes
+from holdfast.server.auth.rate_limit import BURST, REFILL_SECONDS
+from holdfast.server.auth.viewers import ViewerTokens
 from holdfast.server.auth.visitor import OWNER
 from holdfast.server.listener import HttpListener
 from holdfast.server.metrics import Metrics
@@ -42,15 +42,15 @@ class House:
 
     def __init__(self, home: Path, *trusted: str) -> None:
         self.clock = HeldClock()
-        viewers = Viewers(home / "viewers.json", clock=self.clock)
-        self.login = Login(Secret("t"), viewers=viewers, clock=self.clock)
+        viewers = ViewerTokens(home / "viewers.json", clock=self.clock)
+        self.login = BrowserLogin(Secret("t"), viewers=viewers, clock=self.clock)
         settings = GatewaySettings(port=0, allowed_hosts=(NAME,), trusted_proxy=trusted)
         self.listener = HttpListener(
             settings,
             routes=[
                 web.get("/seen", _seen),
                 web.get("/v1/guarded", self._guarded),
-                *LoginPages(self.login).routes(),
+                *LoginRoutes(self.login).routes(),
             ],
             metrics=_metrics(home),
             login=self.login,
@@ -64,7 +64,7 @@ class House:
             yield http
 
     async def _guarded(self, request: web.Request) -> web.Response:
-        return web.Response(status=401 if self.login.bearer(request) is None else 200)
+        return web.Response(status=401 if self.login.token_principal(request) is None else 200)
 
 
 async def _seen(request: web.Request) -> web.Response:
@@ -73,14 +73,16 @@ async def _seen(request: web.Request) -> web.Response:
 
 
 def _metrics(home: Path) -> Metrics:
-    async def fresh() -> Snapshot:
+    async def fresh() -> GatewaySnapshot:
         raise AssertionError("nobody asks for figures here")
 
-    def document(snapshot: Snapshot) -> Document:
+    def document(snapshot: GatewaySnapshot) -> StatusReport:
         raise AssertionError("nobody asks for figures here")
 
     store = SqliteStore(home / "state.db")
-    return Metrics(store, fresh=fresh, document=document, totals=Tally().totals, prices=dict)
+    return Metrics(
+        store, fresh_snapshot=fresh, status_report=document, totals=Counters().totals, prices=dict
+    )
 
 
 Open = Callable[..., House]
@@ -159,7 +161,7 @@ async def test_the_cookie_is_secure_where_the_outer_scheme_is_https(house: Open)
     async with here.asked() as http:
         for scheme, secure in (("https", True), ("http", False)):
             headers = {"X-Forwarded-For": CLIENT, "X-Forwarded-Proto": scheme}
-            link = here.login.link("").removeprefix(here.listener.address)
+            link = here.login.create_link("").removeprefix(here.listener.address)
             async with http.get(link, headers=headers, allow_redirects=False) as response:
                 assert response.status == 303
                 assert ("; Secure" in response.headers["Set-Cookie"]) is secure
@@ -199,14 +201,14 @@ async def test_guesses_hold_up_the_client_behind_the_proxy_and_nobody_else(house
 async def test_a_guess_counts_wherever_it_is_tried_and_whatever_is_answered(house: Open) -> None:
     """What is not there answers 404 and a cookie answers 200: neither makes the token right."""
     here = house("127.0.0.1")
-    cookie = f"{here.login.cookie_name}={here.login.cookie(OWNER)}"
+    cookie = f"{here.login.cookie_name}={here.login.make_cookie(OWNER)}"
     async with here.asked() as http:
         for n in range(BURST):
             headers = {"Authorization": f"Bearer guess{n}", "X-Forwarded-For": CLIENT}
             path = "/v1/nowhere" if n % 2 else "/login"
             async with http.get(path, headers={**headers, "Cookie": cookie}) as response:
                 assert response.status != 429
-        assert here.login.patience.held(CLIENT) == EVERY
+        assert here.login.token_limiter.blocked_for(CLIENT) == REFILL_SECONDS
 
 
 async def test_other_names_and_proxies_hold_as_soon_as_they_are_in_force(house: Open) -> None:
@@ -222,6 +224,6 @@ async def test_other_names_and_proxies_hold_as_soon_as_they_are_in_force(house: 
     async with here.asked() as http:
         assert await seen(NAME) == (200, CLIENT)
         other = GatewaySettings(allowed_hosts=("other.example.org",))
-        here.listener.follow(Settings(gateway=other))
+        here.listener.apply_settings(Settings(gateway=other))
         assert await seen("other.example.org") == (200, "127.0.0.1")
         assert (await seen(NAME))[0] == 421

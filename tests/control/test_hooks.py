@@ -6,7 +6,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
 from holdfast.core.messages.outbox import Outbound, Receipt
-from holdfast.server.webhooks import Hooks
+from holdfast.server.webhooks import WebhookRoutes
 from holdfast.testing.simulated.in_process import SimulatedPlatform
 from holdfast.testing.simulated.service import ChatService
 
@@ -35,7 +35,7 @@ async def test_a_post_finds_the_account_that_stands_there_now() -> None:
     api = Posted("default", "/v1/x", "the api")
     doors = [api, Posted("a", "/hooks/s/a", "first"), Posted("b", "/other/{id}", "other")]
     application = web.Application()
-    application.add_routes(Hooks(doors, but=api).routes())
+    application.add_routes(WebhookRoutes(doors, excluded=api).routes())
     async with TestClient(TestServer(application)) as http:
 
         async def post(path: str) -> str:

@@ -12,11 +12,11 @@ import pytest
 from aiohttp import web
 
 from holdfast.core.config.settings import GatewaySettings
-from holdfast.core.ops.facts import Document, Snapshot
+from holdfast.core.ops.facts import GatewaySnapshot, StatusReport
 from holdfast.core.secret import Secret
-from holdfast.gateway.live.counters import Tally
-from holdfast.server.auth.login import Login
-from holdfast.server.auth.viewers import Viewers
+from holdfast.gateway.live.counters import Counters
+from holdfast.server.auth.login import BrowserLogin
+from holdfast.server.auth.viewers import ViewerTokens
 from holdfast.server.listener import HttpListener
 from holdfast.server.metrics import Metrics
 from holdfast.store.sqlite.store import SqliteStore
@@ -29,10 +29,10 @@ def listener(name: str, home: Path, *, inherited: Sequence[socket] = ()) -> Http
     async def say(request: web.Request) -> web.Response:
         return web.Response(text=name)
 
-    async def fresh() -> Snapshot:
+    async def fresh() -> GatewaySnapshot:
         raise AssertionError("nobody asks for figures here")
 
-    def document(snapshot: Snapshot) -> Document:
+    def document(snapshot: GatewaySnapshot) -> StatusReport:
         raise AssertionError("nobody asks for figures here")
 
     clock = SystemClock()
@@ -41,12 +41,14 @@ def listener(name: str, home: Path, *, inherited: Sequence[socket] = ()) -> Http
         routes=[web.get("/name", say), web.post("/name", say)],
         metrics=Metrics(
             SqliteStore(home / "state.db"),
-            fresh=fresh,
-            document=document,
-            totals=Tally().totals,
+            fresh_snapshot=fresh,
+            status_report=document,
+            totals=Counters().totals,
             prices=dict,
         ),
-        login=Login(Secret("t"), viewers=Viewers(home / "viewers", clock=clock), clock=clock),
+        login=BrowserLogin(
+            Secret("t"), viewers=ViewerTokens(home / "viewers", clock=clock), clock=clock
+        ),
         ready=lambda: True,
         port_chosen=True,
         inherited=inherited,
@@ -94,7 +96,7 @@ async def test_who_is_connected_to_a_listener_that_leaves_reads_on_and_is_else_s
     for kept in (reading, writing):
         open_.callback(kept.close)
         assert (await kept.ask("POST")).body == b"first"
-    await first.leave()
+    await first.stop_accepting()
     read = await reading.ask("GET")
     assert (read.status, read.body) == (200, b"first")
     assert read.headers["Connection"] == "close"
@@ -110,7 +112,7 @@ async def test_who_connects_while_a_listener_leaves_is_served_by_the_one_that_fo
 ) -> None:
     """E4: the queue is the kernel's, and outlives the process that made it."""
     first = await open_.enter_async_context(listener("first", tmp_path))
-    await first.leave()
+    await first.stop_accepting()
     waiting = asyncio.create_task(_ask_anew(first.address))
     second = listener("second", tmp_path, inherited=[sock.dup() for sock in first.sockets])
     await open_.enter_async_context(second)
@@ -118,9 +120,9 @@ async def test_who_connects_while_a_listener_leaves_is_served_by_the_one_that_fo
     assert second.address == first.address
     also = asyncio.create_task(_ask_anew(first.address))
     assert not waiting.done()  # it is not ready yet, and nobody is told to come back
-    await second.accept()
+    await second.start_accepting()
     assert [(await each).body for each in (waiting, also)] == [b"second", b"second"]
-    await second.accept()
+    await second.start_accepting()
     assert (await _ask_anew(second.address)).body == b"second"
 
 

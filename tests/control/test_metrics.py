@@ -8,13 +8,13 @@ import pytest
 from tests.exposition import Exposition, Samples
 from tests.platforms.served import Served
 
-from holdfast.core.messages.inbox import OPEN, InboxState
-from holdfast.core.ops.facts import Document, Snapshot
-from holdfast.core.ops.histogram import BOUNDS, Histogram
-from holdfast.core.ops.totals import Totals
+from holdfast.core.messages.inbox import OPEN_STATES, InboxState
+from holdfast.core.ops.facts import GatewaySnapshot, StatusReport
+from holdfast.core.ops.histogram import BUCKET_BOUNDS, Histogram
+from holdfast.core.ops.totals import ProcessTotals
 from holdfast.core.turns.pricing import Price
 from holdfast.core.turns.turn import TurnState, Usage
-from holdfast.server.exposition import family, histogram, samples, single
+from holdfast.server.exposition import family, histogram, samples, single_sample
 from holdfast.server.metrics import Metrics
 from holdfast.store.sqlite.store import SqliteStore
 
@@ -66,9 +66,11 @@ async def test_the_ledger_there_balances(http: aiohttp.ClientSession, served: Se
     whole = "holdfast_turn_seconds_count", ""
     assert after[whole] - before[whole] == 1, "a turn that failed has no answer to wait for"
     states = {s: after["holdfast_messages", f'state="{s}"'] for s in InboxState}
-    ended = sum(value for state, value in states.items() if state not in OPEN)
+    ended = sum(value for state, value in states.items() if state not in OPEN_STATES)
     accepted = after["holdfast_messages_accepted_total", ""]
-    assert accepted - ended == after["holdfast_in_flight", ""] == sum(states[s] for s in OPEN)
+    assert (
+        accepted - ended == after["holdfast_in_flight", ""] == sum(states[s] for s in OPEN_STATES)
+    )
     ledger = served.ledger()
     assert {state: ledger[state] for state in states} == states
 
@@ -82,9 +84,9 @@ def test_labels_say_what_was_meant_whatever_somebody_was_called() -> None:
 
 def test_a_histogram_has_each_duration_in_every_bucket_that_is_wide_enough() -> None:
     durations = Histogram()
-    for seconds in (0.0, BOUNDS[0], 0.7, 1e6):
+    for seconds in (0.0, BUCKET_BOUNDS[0], 0.7, 1e6):
         durations.add(seconds)
-    page = Exposition("\n".join(histogram("a_seconds", "A.", durations.read())) + "\n")
+    page = Exposition("\n".join(histogram("a_seconds", "A.", durations.snapshot())) + "\n")
     buckets = {labels["le"]: count for labels, count in page.labelled("a_seconds_bucket")}
     assert (buckets["0.1"], buckets["0.5"], buckets["1.0"], buckets["1800.0"]) == (2, 2, 3, 3)
     assert buckets["+Inf"] == page.samples["a_seconds_count", ""] == 4
@@ -108,7 +110,7 @@ def test_the_parser_of_these_tests_refuses_what_prometheus_would(broken: str) ->
 
 
 def test_several_labels_and_none_are_told_alike() -> None:
-    lines = [*single("a", "A.", 1), *samples("b_total", "B.", [({"c": "d", "e": "f"}, 2.5)])]
+    lines = [*single_sample("a", "A.", 1), *samples("b_total", "B.", [({"c": "d", "e": "f"}, 2.5)])]
     page = Exposition("\n".join(lines) + "\n")
     assert page.samples == {("a", ""): 1, ("b_total", 'c="d",e="f"'): 2.5}
 
@@ -119,9 +121,14 @@ async def store(tmp_path: Path) -> AsyncIterator[SqliteStore]:
         yield store
 
 
-def totals(**used: Usage) -> Totals:
-    nothing = Histogram().read()
-    return Totals(ends=dict.fromkeys(ENDS, 0), first=nothing, whole=nothing, used=used)
+def totals(**used: Usage) -> ProcessTotals:
+    nothing = Histogram().snapshot()
+    return ProcessTotals(
+        turns_by_state=dict.fromkeys(ENDS, 0),
+        first_token=nothing,
+        duration=nothing,
+        usage_by_model=used,
+    )
 
 
 async def test_tokens_are_told_by_model_and_kind_and_money_where_a_price_is_set(
@@ -129,11 +136,11 @@ async def test_tokens_are_told_by_model_and_kind_and_money_where_a_price_is_set(
 ) -> None:
     usage = Usage(input_tokens=1000, cached_tokens=400, output_tokens=100, reasoning_tokens=30)
 
-    async def fresh() -> Snapshot:
-        return Snapshot(state="running", runs=2, children={"waited_for": 1})
+    async def fresh() -> GatewaySnapshot:
+        return GatewaySnapshot(state="running", runs=2, subagents={"waited_for": 1})
 
-    def document(snapshot: Snapshot) -> Document:
-        return Document(
+    def document(snapshot: GatewaySnapshot) -> StatusReport:
+        return StatusReport(
             state="running",
             pid=1,
             version="1.2",
@@ -145,8 +152,8 @@ async def test_tokens_are_told_by_model_and_kind_and_money_where_a_price_is_set(
 
     metrics = Metrics(
         store,
-        fresh=fresh,
-        document=document,
+        fresh_snapshot=fresh,
+        status_report=document,
         totals=lambda: totals(big=usage, small=usage),
         prices=lambda: {"big": Price(input=1, output=10)},
     )

@@ -11,12 +11,12 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from holdfast.core.config.settings import OtelSettings
 from holdfast.core.ids import InboxId
-from holdfast.core.ops.tracing import Span, SpanKind, root_of
+from holdfast.core.ops.tracing import SpanKind, TraceSpan, root_span_context
 from holdfast.core.secret import Secret
-from holdfast.server.sender import Sender, otlp
+from holdfast.server.sender import OtlpSpanSender, otlp_exporter
 
-SPAN = Span(
-    place=root_of(InboxId(7), key="a gateway"),
+SPAN = TraceSpan(
+    context=root_span_context(InboxId(7), key="a gateway"),
     parent=None,
     name="accept irc",
     kind=SpanKind.CONSUMER,
@@ -55,8 +55,10 @@ def collector() -> Iterator[tuple[str, Queue[Posted]]]:
 def test_what_was_told_arrives_with_the_header_that_is_asked_for() -> None:
     with collector() as (address, posted):
         settings = OtelSettings(endpoint=address, header="X-Team", service="here")
-        sender = Sender(otlp(settings, secret=Secret("let me in")), service=settings.service)
-        sender.take(SPAN)
+        sender = OtlpSpanSender(
+            otlp_exporter(settings, secret=Secret("let me in")), service=settings.service
+        )
+        sender.export(SPAN)
         sender.close()
         path, team, body = posted.get(timeout=20)
     assert (path, team) == ("/v1/traces", "let me in")
@@ -65,7 +67,7 @@ def test_what_was_told_arrives_with_the_header_that_is_asked_for() -> None:
     assert named["service.name"] == "here"
     (span,) = resource.scope_spans[0].spans
     assert span.name == "accept irc" and not span.parent_span_id
-    assert int.from_bytes(span.trace_id, "big") == SPAN.place.trace
+    assert int.from_bytes(span.trace_id, "big") == SPAN.context.trace_id
     assert span.end_time_unix_nano - span.start_time_unix_nano == 500_000_000
     told = {each.key for each in span.attributes}
     assert told == {"holdfast.inbox.id", "error.type"}
@@ -74,10 +76,10 @@ def test_what_was_told_arrives_with_the_header_that_is_asked_for() -> None:
 def test_a_collector_that_is_not_there_holds_nobody_up() -> None:
     with collector() as (address, _):
         pass  # nobody listens there any more
-    exporter = otlp(OtelSettings(endpoint=address), secret=None)
-    sender = Sender(exporter, service="here", patience=0.2)
+    exporter = otlp_exporter(OtelSettings(endpoint=address), secret=None)
+    sender = OtlpSpanSender(exporter, service="here", close_timeout=0.2)
     began = time.monotonic()
     for _ in range(5_000):  # more than the queue has room for
-        sender.take(SPAN)
+        sender.export(SPAN)
     sender.close()
     assert time.monotonic() - began < 30

@@ -14,13 +14,13 @@ from click.testing import CliRunner
 from tests.control.v1 import PREFIX
 from tests.platforms.served import Served
 
-from holdfast.cli.link import command as link
+from holdfast.cli.link import link_command as link
 from holdfast.cli.token import command as tokens
 from holdfast.core.errors import HoldfastError
 from holdfast.server.api.table import ENDPOINTS
-from holdfast.server.auth.viewers import Viewer, ViewerRefused, Viewers
-from holdfast.server.auth.visitor import VisitorRole
-from holdfast.server.local.client import ControlClient, ControlRefused
+from holdfast.server.auth.viewers import Viewer, ViewerTokenError, ViewerTokens
+from holdfast.server.auth.visitor import HttpRole
+from holdfast.server.local.client import ControlClient, GatewayRefused
 from holdfast.system.clock import SystemClock
 
 
@@ -47,9 +47,9 @@ def bearing(token: str) -> dict[str, str]:
 
 def test_every_endpoint_says_whether_it_only_looks() -> None:
     """Law 12: one that says nothing is closed to viewers, and fails here."""
-    silent = [f"{e.method} {e.path}" for e in ENDPOINTS if e.looks is None]
+    silent = [f"{e.method} {e.path}" for e in ENDPOINTS if e.read_only is None]
     assert silent == [], "say looks=True or looks=False in control/v1/tables"
-    changing = [f"{e.method} {e.path}" for e in ENDPOINTS if e.looks and e.method != "GET"]
+    changing = [f"{e.method} {e.path}" for e in ENDPOINTS if e.read_only and e.method != "GET"]
     assert changing == [], "what only looks is a GET"
 
 
@@ -60,7 +60,7 @@ async def test_a_viewer_may_use_what_looks_and_is_told_which_role_the_rest_needs
         for endpoint in ENDPOINTS:
             path = PREFIX + re.sub(r"{\w+}", "none-such", endpoint.path)
             async with http.request(endpoint.method, path, data=b"{") as response:
-                if endpoint.looks:
+                if endpoint.read_only:
                     assert response.status not in (401, 403), path
                     continue
                 assert response.status == 403, f"{endpoint.method} {path}"
@@ -151,7 +151,7 @@ def test_tokens_are_listed_without_themselves_and_refusals_say_why(
         ("/tokens/revoke", {"name": "bob"}, "no token 'bob'"),
         ("/login", {"viewer": "bob"}, "no token 'bob'"),
     ):
-        with pytest.raises(ControlRefused, match=why):
+        with pytest.raises(GatewayRefused, match=why):
             control.post(path, asked)
 
 
@@ -159,19 +159,19 @@ async def test_tokens_outlive_the_process_as_digests_that_only_their_owner_reads
     tmp_path: Path,
 ) -> None:
     path = tmp_path / "secrets" / "viewers.json"
-    viewers = Viewers.read(path, clock=SystemClock())
+    viewers = ViewerTokens.load(path, clock=SystemClock())
     token = (await viewers.add("ann")).reveal()
     await viewers.add("bob")
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert token not in path.read_text()
-    again = Viewers.read(path, clock=SystemClock())
-    found = again.bearing(token)
-    assert found is not None and found.visitor.role is VisitorRole.VIEWER
+    again = ViewerTokens.load(path, clock=SystemClock())
+    found = again.by_token(token)
+    assert found is not None and found.principal.role is HttpRole.VIEWER
     await again.revoke("ann")
     left = msgspec.json.decode(path.read_bytes(), type=list[Viewer])
     assert [viewer.name for viewer in left] == ["bob"]
-    assert again.bearing(token) is None and again.with_id(found.id) is None
-    with pytest.raises(ViewerRefused):
+    assert again.by_token(token) is None and again.by_id(found.id) is None
+    with pytest.raises(ViewerTokenError):
         await again.revoke("ann")
 
 
@@ -179,7 +179,7 @@ def test_a_file_of_tokens_that_makes_no_sense_is_not_begun_anew(tmp_path: Path) 
     path = tmp_path / "viewers.json"
     path.write_text("[{")
     with pytest.raises(HoldfastError, match=r"viewers\.json cannot be read.*revokes"):
-        Viewers.read(path, clock=SystemClock())
+        ViewerTokens.load(path, clock=SystemClock())
 
 
 def test_the_commands_make_list_and_revoke_a_token(served: Served) -> None:

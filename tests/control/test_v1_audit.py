@@ -18,11 +18,11 @@ from tests.control.v1 import PREFIX, V1
 from tests.platforms.served import Served
 
 from holdfast.cli.audit import command
-from holdfast.cli.auditing import following
-from holdfast.cli.common.gateway import api_of
-from holdfast.cli.common.offline import ask_store
+from holdfast.cli.auditing import follow_rows
+from holdfast.cli.common.gateway import api_client_for
+from holdfast.cli.common.offline import query_store
 from holdfast.core.people.approval import OPERATOR
-from holdfast.core.people.audit import Act, AuditKind
+from holdfast.core.people.audit import AuditEntry, AuditKind
 from holdfast.core.ports.protocols import Store
 from holdfast.server.api.table import ENDPOINTS
 from holdfast.server.local.client import ControlClient
@@ -100,7 +100,7 @@ async def test_whatever_changes_something_leaves_a_row_by_who_did_it(v1: V1) -> 
     await of_work(deeds)
     await of_people(deeds)
     await deeds.do("GET /audit/export", "audit.exported")
-    changing = {f"{each.method} {each.path}" for each in ENDPOINTS if not each.looks}
+    changing = {f"{each.method} {each.path}" for each in ENDPOINTS if not each.read_only}
     assert deeds.done | SILENT.keys() | ELSEWHERE.keys() == changing
     assert all(test.__name__.startswith("test_") for test in ELSEWHERE.values())
 
@@ -234,7 +234,7 @@ async def test_what_is_added_is_followed(v1: V1, served: Served) -> None:
     """By what the gateway tells, not by asking again and again."""
     session = await v1.open()
     last = await Deeds(v1).last()
-    rows = following(api_of(served.home), {"session": session}, last)
+    rows = follow_rows(api_client_for(served.home), {"session": session}, last)
     more = asyncio.ensure_future(asyncio.to_thread(next, rows))
     await v1.end(await v1.say(session, '[tool terminal {"command": "true"}]'))
     async with asyncio.timeout(30):
@@ -253,10 +253,10 @@ def test_the_command_reads_the_store_where_no_gateway_runs(tmp_path: Path) -> No
         for number in (1, 2):
             name = f"p{number}"
             kind, facts = AuditKind.PROCESS_KILLED, {"command": "=sleep"}
-            act = Act(kind=kind, actor=OPERATOR, at=number, subject=name, facts=facts)
-            await store.record_act(act)
+            act = AuditEntry(kind=kind, actor=OPERATOR, at=number, subject=name, facts=facts)
+            await store.record_audit(act)
 
-    ask_store(home, fill, purpose="a test")
+    query_store(home, fill, purpose="a test")
     assert "p2" in said(home, "--kind", "process", "--text", "SLEEP")
     head, first, _ = said(home).splitlines()
     assert head == "SEQ  WHEN                 KIND            WHO       WHAT  OUTCOME  MORE"
@@ -280,5 +280,5 @@ def test_the_command_reads_the_store_where_no_gateway_runs(tmp_path: Path) -> No
 
         await store._submit(change)
 
-    ask_store(home, tamper, purpose="a test")
+    query_store(home, tamper, purpose="a test")
     assert "row 2 is not as it was written" in said(home, "verify", code=1)

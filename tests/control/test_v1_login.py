@@ -15,8 +15,8 @@ from tests.platforms.served import Served
 from holdfast.core.secret import Secret
 from holdfast.server.api.endpoint import Endpoint
 from holdfast.server.api.table import ENDPOINTS
-from holdfast.server.auth.login import Login
-from holdfast.server.auth.viewers import Viewers
+from holdfast.server.auth.login import BrowserLogin
+from holdfast.server.auth.viewers import ViewerTokens
 from holdfast.server.auth.visitor import OWNER
 from holdfast.server.local.client import ControlClient
 
@@ -119,21 +119,21 @@ class StoppedClock:
         return self.at
 
 
-def login_of(token: str, clock: StoppedClock) -> Login:
-    viewers = Viewers(Path("nobody-is-added"), clock=clock)
-    return Login(Secret(token), viewers=viewers, clock=clock)
+def login_of(token: str, clock: StoppedClock) -> BrowserLogin:
+    viewers = ViewerTokens(Path("nobody-is-added"), clock=clock)
+    return BrowserLogin(Secret(token), viewers=viewers, clock=clock)
 
 
 def test_a_link_is_good_for_ten_minutes() -> None:
     clock = StoppedClock()
     login = login_of("token", clock)
-    link = login.link("http://localhost")
+    link = login.create_link("http://localhost")
     clock.at += 601
     assert not login.redeem(link.partition("key=")[2])
 
 
 def test_the_cookie_tells_nothing_of_the_token() -> None:
-    cookie = login_of("token", StoppedClock()).cookie(OWNER)
+    cookie = login_of("token", StoppedClock()).make_cookie(OWNER)
     expires, _, signature = cookie.partition(".")
     assert expires == str(1_000_000 + 30 * 24 * 3600)
     plain = hmac.digest(b"token", expires.encode(), hashlib.sha256).hex()

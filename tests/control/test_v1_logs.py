@@ -41,7 +41,7 @@ async def test_the_way_back_has_each_line_once(v1: V1) -> None:
 async def test_the_log_is_followed_from_where_it_was_read(v1: V1) -> None:
     known = (await v1.get("/logs"))["newest"]
     job = await something_logged(v1)
-    async with v1.events("/logs/events", params={"after": known, "q": "run_begun"}) as events:
+    async with v1.events("/logs/events", params={"after": known, "q": "job_run_started"}) as events:
         async for event in events:
             assert event.name == "line" and event.id == event.data["number"] > known
             if event.data["fields"]["job"] == job:

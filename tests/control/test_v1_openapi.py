@@ -20,9 +20,9 @@ from tests.platforms.served import Served
 
 from holdfast.server.api.endpoint import Media
 from holdfast.server.api.mount import PREFIX
-from holdfast.server.api.openapi import document
+from holdfast.server.api.openapi import build_document
 from holdfast.server.api.table import ENDPOINTS
-from holdfast.server.api.views.departing_views import Departing
+from holdfast.server.api.views.departing_views import StopAccepted
 from holdfast.server.local.client import ControlClient
 
 DOCS = Path(__file__).parents[2] / "docs" / "http.md"
@@ -47,7 +47,7 @@ def test_the_docs_have_the_same_table() -> None:
 
 
 def test_every_endpoint_is_described_with_its_parameters() -> None:
-    paths = document(ENDPOINTS)["paths"]
+    paths = build_document(ENDPOINTS)["paths"]
     assert sum(len(methods) for methods in paths.values()) == len(ENDPOINTS)
     names = [operation["operationId"] for path in paths.values() for operation in path.values()]
     assert len(set(names)) == len(names)
@@ -63,13 +63,13 @@ def test_every_endpoint_is_described_with_its_parameters() -> None:
 
 
 def test_no_reference_leads_nowhere() -> None:
-    described = document(ENDPOINTS)
+    described = build_document(ENDPOINTS)
     known = {f"#/components/schemas/{name}" for name in described["components"]["schemas"]}
     assert set(_references(described)) <= known
 
 
 async def test_the_gateway_serves_it(v1: V1) -> None:
-    said = msgspec.json.decode(msgspec.json.encode(document(ENDPOINTS)))
+    said = msgspec.json.decode(msgspec.json.encode(build_document(ENDPOINTS)))
     assert await v1.get("/openapi.json") == said
 
 
@@ -83,10 +83,10 @@ def _references(value: Any) -> Iterator[str]:
             yield from _references(each)
 
 
-schema = schemathesis.openapi.from_dict(document(ENDPOINTS))
+schema = schemathesis.openapi.from_dict(build_document(ENDPOINTS))
 for endpoint in ENDPOINTS:
     # A stream never ends by itself, and a gateway that goes answers no more.
-    if Media.EVENTS in endpoint.gives_media or endpoint.gives is Departing:
+    if Media.EVENTS in endpoint.response_media or endpoint.response_type is StopAccepted:
         schema = schema.exclude(path=PREFIX + endpoint.path)
 
 

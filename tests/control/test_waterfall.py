@@ -10,20 +10,27 @@ from holdfast.core.ids import CallId, InboxId, PrincipalId, SessionId, SessionKe
 from holdfast.core.messages.inbox import Inbound, InboxEnd, InboxState
 from holdfast.core.messages.message import (
     AssistantMessage,
+    CallRecovery,
     NoteMessage,
-    Outcome,
-    TakenUp,
     ToolCall,
     ToolMessage,
+    ToolOutcome,
     UserMessage,
 )
 from holdfast.core.messages.source import Source
 from holdfast.core.turns.pricing import Price
-from holdfast.core.turns.stop import AskedBy, Left, LeftAs, StopKind, StopOrder, StopRow
-from holdfast.core.turns.timeline import TurnChoice
+from holdfast.core.turns.stop import (
+    LeftTurn,
+    StopKind,
+    StopOrder,
+    StopRequester,
+    StopRow,
+    TurnExitReason,
+)
+from holdfast.core.turns.timeline import TurnQuery
 from holdfast.core.turns.turn import BeginTurn, EndTurn, TurnState, Usage
-from holdfast.server.api.v1.turn_views import Parting, Span, SpanKind
-from holdfast.server.api.v1.waterfall import waterfall
+from holdfast.server.api.v1.turn_views import TimelineSpan, TimelineSpanKind, TurnExitState
+from holdfast.server.api.v1.waterfall import build_spans
 from holdfast.store.sqlite.store import SqliteStore
 
 SESSION, TURN, ROUTE = SessionId("s"), TurnId("t"), SessionKey("sim:default:dm:c:")
@@ -80,13 +87,13 @@ async def ended(store: SqliteStore, message: InboxId, *, at: float) -> None:
     )
 
 
-async def shown(store: SqliteStore, *, asks: bool = False) -> list[Span]:
-    course = await store.course(TURN, after=0, limit=100)
+async def shown(store: SqliteStore, *, asks: bool = False) -> list[TimelineSpan]:
+    course = await store.turn_details(TURN, after=0, limit=100)
     assert course is not None
-    return waterfall(course, prices=PRICES, asks=asks)
+    return build_spans(course, prices=PRICES, running=asks)
 
 
-def times(spans: list[Span]) -> list[tuple[SpanKind, float, float | None]]:
+def times(spans: list[TimelineSpan]) -> list[tuple[TimelineSpanKind, float, float | None]]:
     return [(span.kind, span.started_at, span.ended_at) for span in spans]
 
 
@@ -100,21 +107,21 @@ async def test_a_reply_took_from_the_end_of_what_was_before_it(store: SqliteStor
     word = UserMessage(text="more")
     await store.record_steer(TURN, session_id=SESSION, inbox_id=steer, message=word, at=18)
     running = times(await shown(store, asks=True))
-    assert running[-1] == (SpanKind.MODEL, 18, None)
+    assert running[-1] == (TimelineSpanKind.MODEL, 18, None)
     await ended(store, message, at=20)
     spans = await shown(store)
     assert times(spans) == [
-        (SpanKind.MODEL, 10, 12),
-        (SpanKind.TOOL, 13, 17),
-        (SpanKind.STEER, 18, 18),
-        (SpanKind.MODEL, 18, 20),
+        (TimelineSpanKind.MODEL, 10, 12),
+        (TimelineSpanKind.TOOL, 13, 17),
+        (TimelineSpanKind.STEER, 18, 18),
+        (TimelineSpanKind.MODEL, 18, 20),
     ]
     assert (spans[0].name, spans[0].cost) == ("m-1", 3.0)
-    assert (spans[1].name, spans[1].outcome) == ("terminal", Outcome.OK)
-    course = await store.course(TURN, after=0, limit=100)
+    assert (spans[1].name, spans[1].outcome) == ("terminal", ToolOutcome.OK)
+    course = await store.turn_details(TURN, after=0, limit=100)
     assert course is not None
-    assert [(each.id, each.accepted_at) for each in course.messages] == [(message, 5), (steer, 14)]
-    assert await store.turn_used(TURN) == {"m-1": USED + USED}
+    assert [(each.id, each.accepted_at) for each in course.inputs] == [(message, 5), (steer, 14)]
+    assert await store.turn_usage_by_model(TURN) == {"m-1": USED + USED}
 
 
 async def test_a_crash_is_seen_with_the_call_that_ran_on_through_it(store: SqliteStore) -> None:
@@ -122,30 +129,35 @@ async def test_a_crash_is_seen_with_the_call_that_ran_on_through_it(store: Sqlit
     message = await begun(store, at=10)
     await replied(store, CALL, at=12)
     await store.record_started(TURN, session_id=SESSION, call_ids=[CALL.id], at=13)
-    order = StopOrder(kind=StopKind.CRASH, by=AskedBy.NOBODY, at=50)
+    order = StopOrder(kind=StopKind.CRASH, by=StopRequester.NOBODY, at=50)
     await store.record_stop(StopRow(id="x", order=order, version="1", interrupted=1))
     open_still = await shown(store)
-    assert (open_still[-1].kind, open_still[-1].parting) == (SpanKind.AWAY, Parting.CUT)
+    assert (open_still[-1].kind, open_still[-1].exit_state) == (
+        TimelineSpanKind.DOWNTIME,
+        TurnExitState.INTERRUPTED,
+    )
     assert open_still[-1].ended_at is None
     running = open_still[-2]
     assert (running.name, running.outcome, running.ended_at) == ("terminal", None, None)
-    assert running.about == "make"
+    assert running.summary == "make"
     await store.resume_turn(TURN, session_id=SESSION, note=NoteMessage(text="cut"), at=51)
-    await store.record_back((), at=52)
-    assert [span.kind for span in await shown(store)].count(SpanKind.MODEL) == 1
-    result = ToolMessage(call_id=CALL.id, name="terminal", text="ok", taken_up=TakenUp.ATTACHED)
+    await store.record_ready((), at=52)
+    assert [span.kind for span in await shown(store)].count(TimelineSpanKind.MODEL) == 1
+    result = ToolMessage(
+        call_id=CALL.id, name="terminal", text="ok", recovery=CallRecovery.ATTACHED
+    )
     await store.record_finished(TURN, session_id=SESSION, message=result, at=53)
     await ended(store, message, at=60)
     spans = await shown(store)
     assert times(spans) == [
-        (SpanKind.MODEL, 10, 12),
-        (SpanKind.TOOL, 13, 53),
-        (SpanKind.AWAY, 13, 51),
-        (SpanKind.NOTE, 51, 51),
-        (SpanKind.MODEL, 53, 60),
+        (TimelineSpanKind.MODEL, 10, 12),
+        (TimelineSpanKind.TOOL, 13, 53),
+        (TimelineSpanKind.DOWNTIME, 13, 51),
+        (TimelineSpanKind.NOTE, 51, 51),
+        (TimelineSpanKind.MODEL, 53, 60),
     ]
-    assert spans[1].taken_up is TakenUp.ATTACHED
-    assert (spans[2].name, spans[2].parting) == ("crash", Parting.CUT)
+    assert spans[1].recovery is CallRecovery.ATTACHED
+    assert (spans[2].name, spans[2].exit_state) == ("crash", TurnExitState.INTERRUPTED)
     (outline,) = await store.turns(SESSION, limit=10)
     assert (outline.resumed, outline.steps) == (1, 4)
 
@@ -155,20 +167,20 @@ async def test_a_turn_that_was_parked_was_not_cut(store: SqliteStore) -> None:
     await replied(store, CALL, at=12)
     result = ToolMessage(call_id=CALL.id, name="terminal", text="ok")
     await store.record_finished(TURN, session_id=SESSION, message=result, at=13)
-    left = Left(session_id=SESSION, turn_id=TURN, how=LeftAs.PARKED)
+    left = LeftTurn(session_id=SESSION, turn_id=TURN, exit_reason=TurnExitReason.PARKED)
     await store.leave_turn(left, at=14)
-    order = StopOrder(kind=StopKind.RESTART, by=AskedBy.PAGE, at=11)
+    order = StopOrder(kind=StopKind.RESTART, by=StopRequester.PAGE, at=11)
     await store.record_stop(StopRow(id="x", order=order, version="1", parked=1, stopped_at=15))
     (outline,) = await store.turns(SESSION, limit=10)
-    assert (outline.left_as, outline.resumed) == (LeftAs.PARKED, 0)
+    assert (outline.exit_reason, outline.resumed) == (TurnExitReason.PARKED, 0)
     standing, away = (await shown(store))[-2:]
-    assert (standing.kind, away.parting) == (SpanKind.DRAIN, Parting.PARKED)
-    await store.go_on_turn(TURN, session_id=SESSION, at=18)
-    await store.record_back((), at=20)
+    assert (standing.kind, away.exit_state) == (TimelineSpanKind.DRAIN, TurnExitState.PARKED)
+    await store.continue_turn(TURN, session_id=SESSION, at=18)
+    await store.record_ready((), at=20)
     await ended(store, message, at=30)
     drained, away, last = (await shown(store))[-3:]
-    assert (drained.kind, drained.started_at, drained.ended_at) == (SpanKind.DRAIN, 13, 15)
-    assert (away.started_at, away.ended_at, away.parting) == (15, 20, Parting.PARKED)
+    assert (drained.kind, drained.started_at, drained.ended_at) == (TimelineSpanKind.DRAIN, 13, 15)
+    assert (away.started_at, away.ended_at, away.exit_state) == (15, 20, TurnExitState.PARKED)
     assert (last.started_at, last.ended_at) == (20, 30)
 
 
@@ -176,24 +188,26 @@ async def test_a_request_that_was_cut_is_shown_although_it_left_nothing(
     store: SqliteStore,
 ) -> None:
     message = await begun(store, at=10)
-    left = Left(session_id=SESSION, turn_id=TURN, how=LeftAs.RESTART_TIMEOUT)
+    left = LeftTurn(session_id=SESSION, turn_id=TURN, exit_reason=TurnExitReason.RESTART_TIMEOUT)
     await store.leave_turn(left, at=40)
-    order = StopOrder(kind=StopKind.RESTART, by=AskedBy.CHAT, at=11)
+    order = StopOrder(kind=StopKind.RESTART, by=StopRequester.CHAT, at=11)
     await store.record_stop(StopRow(id="x", order=order, version="1", interrupted=1, stopped_at=41))
     await store.resume_turn(TURN, session_id=SESSION, note=NoteMessage(text="cut"), at=45)
-    await store.record_back((), at=46)
+    await store.record_ready((), at=46)
     await ended(store, message, at=50)
     spans = await shown(store)
     assert times(spans) == [
-        (SpanKind.MODEL, 10, 41),
-        (SpanKind.AWAY, 41, 45),
-        (SpanKind.NOTE, 45, 45),
-        (SpanKind.MODEL, 45, 50),
+        (TimelineSpanKind.MODEL, 10, 41),
+        (TimelineSpanKind.DOWNTIME, 41, 45),
+        (TimelineSpanKind.NOTE, 45, 45),
+        (TimelineSpanKind.MODEL, 45, 50),
     ]
-    assert spans[0].outcome is Outcome.CANCELLED
+    assert spans[0].outcome is ToolOutcome.CANCELLED
 
 
-async def stopped(store: SqliteStore, state: TurnState, *messages: ToolMessage) -> list[Span]:
+async def stopped(
+    store: SqliteStore, state: TurnState, *messages: ToolMessage
+) -> list[TimelineSpan]:
     """A turn that began at 10, called at 13, and was ended at 20."""
     end = EndTurn(turn_id=TURN, session_id=SESSION, state=state, messages=messages, at=20)
     await store.end_turn(end)
@@ -211,17 +225,17 @@ async def test_the_request_that_a_turn_failed_by_is_shown(store: SqliteStore) ->
     result = ToolMessage(call_id=CALL.id, name="terminal", text="ok")
     await store.record_finished(TURN, session_id=SESSION, message=result, at=17)
     last = (await stopped(store, TurnState.FAILED))[-1]
-    assert (last.kind, last.started_at, last.ended_at) == (SpanKind.MODEL, 17, 20)
-    assert last.outcome is Outcome.ERROR
+    assert (last.kind, last.started_at, last.ended_at) == (TimelineSpanKind.MODEL, 17, 20)
+    assert last.outcome is ToolOutcome.ERROR
 
 
 async def test_behind_a_call_that_a_turn_was_ended_in_is_nothing(store: SqliteStore) -> None:
     """H7: its result came with the end."""
     await called(store)
-    cut = ToolMessage(call_id=CALL.id, name="terminal", text="", outcome=Outcome.CANCELLED)
+    cut = ToolMessage(call_id=CALL.id, name="terminal", text="", outcome=ToolOutcome.CANCELLED)
     last = (await stopped(store, TurnState.SUPERSEDED, cut))[-1]
-    assert (last.kind, last.started_at, last.ended_at) == (SpanKind.TOOL, 13, 20)
-    assert last.outcome is Outcome.CANCELLED
+    assert (last.kind, last.started_at, last.ended_at) == (TimelineSpanKind.TOOL, 13, 20)
+    assert last.outcome is ToolOutcome.CANCELLED
 
 
 async def test_a_long_turn_comes_in_pages_and_its_cost_in_pieces(store: SqliteStore) -> None:
@@ -230,14 +244,14 @@ async def test_a_long_turn_comes_in_pages_and_its_cost_in_pieces(store: SqliteSt
     for number in range(1100):
         await replied(store, at=11 + number)
     await ended(store, message, at=2000)
-    first = await store.course(TURN, after=0, limit=600)
+    first = await store.turn_details(TURN, after=0, limit=600)
     assert first is not None and first.more
-    second = await store.course(TURN, after=first.steps[-1].seq, limit=600)
+    second = await store.turn_details(TURN, after=first.steps[-1].seq, limit=600)
     assert second is not None and not second.more
     assert [step.seq for step in (*first.steps, *second.steps)] == list(range(1, 1102))
-    begins = [span.started_at for span in waterfall(second, prices={}, asks=False)]
+    begins = [span.started_at for span in build_spans(second, prices={}, running=False)]
     assert begins[0] == first.steps[-1].finished_at
-    assert (await store.turn_used(TURN))["m-1"].input_tokens == 1100 * USED.input_tokens
+    assert (await store.turn_usage_by_model(TURN))["m-1"].input_tokens == 1100 * USED.input_tokens
 
 
 async def test_turns_are_listed_from_the_newest_on(store: SqliteStore) -> None:
@@ -259,7 +273,7 @@ async def test_turns_are_listed_from_the_newest_on(store: SqliteStore) -> None:
     assert [each.turn.id for each in found] == ["t2", "t1"]
     rest = await store.turns(SESSION, limit=2, before=TurnId("t1"))
     assert [each.turn.id for each in rest] == ["t0"]
-    middle = await store.course(TurnId("t1"), after=0, limit=1)
+    middle = await store.turn_details(TurnId("t1"), after=0, limit=1)
     assert middle is not None and (middle.previous, middle.next) == ("t0", "t2")
 
 
@@ -286,7 +300,7 @@ async def test_turns_of_all_sessions_are_chosen_by_their_state_and_by_how_long_t
             await store.end_turn(end)
 
     async def chosen(**asked: Any) -> list[str]:
-        found = await store.recent_turns(TurnChoice(**{"limit": 10, **asked}))
+        found = await store.recent_turns(TurnQuery(**{"limit": 10, **asked}))
         return [each.turn.id for each in found]
 
     assert await chosen() == ["t3", "t2", "t1", "t0"]

@@ -10,7 +10,7 @@ from holdfast.core.people.commands import COMMANDS, CommandSpec, Permission
 def _line(spec: CommandSpec) -> str:
     remarks = [
         f"Also {', '.join(f'`/{alias}`' for alias in spec.aliases)}." if spec.aliases else "",
-        "" if spec.mid_turn else "Not while a turn runs.",
+        "" if spec.allowed_mid_turn else "Not while a turn runs.",
         "For operators." if spec.permission is Permission.OPERATE else "",
     ]
     return " ".join(filter(None, (f"- `{spec.usage}`: {spec.help}.", *remarks)))

@@ -10,12 +10,12 @@ from msgspec import inspect
 from tests.docs.conftest import REPO, Pages
 
 from holdfast.config import ConfigError, load
-from holdfast.config.doors import find_door
+from holdfast.config.doors import find_plugin
 from holdfast.config.rules import KEY_VARIABLES
-from holdfast.config.schema import plain
-from holdfast.core.config.effect import Effect, effect_of
+from holdfast.config.schema import unwrap_optional
+from holdfast.core.config.effect import ChangeEffect, change_effect
 from holdfast.core.config.settings import TOOLSETS, PlatformSettings, Settings
-from holdfast.core.ports.door import BUILT_IN
+from holdfast.core.ports.door import BUILT_IN_PLUGINS
 
 
 def keys(node: inspect.Type, path: str = "") -> Iterator[tuple[str, str]]:
@@ -23,7 +23,7 @@ def keys(node: inspect.Type, path: str = "") -> Iterator[tuple[str, str]]:
     assert isinstance(node, inspect.StructType)
     for field in node.fields:
         name = f"{path}.{field.name}" if path else field.name
-        kind, _ = plain(field.type)
+        kind, _ = unwrap_optional(field.type)
         if isinstance(kind, inspect.StructType):
             yield from keys(kind, name)
         elif isinstance(kind, inspect.DictType):
@@ -51,8 +51,8 @@ def normal(cell: str) -> str:
 def of_doors() -> Iterator[tuple[str, str]]:
     """The keys that a door adds to those of every platform."""
     common = dict(keys(inspect.type_info(PlatformSettings)))
-    for name in BUILT_IN:
-        door = find_door(name)
+    for name in BUILT_IN_PLUGINS:
+        door = find_plugin(name)
         assert door is not None
         for key, default in keys(inspect.type_info(door.settings)):
             if key not in common:
@@ -80,9 +80,9 @@ def test_the_page_names_every_key_that_needs_a_restart(page: Pages) -> None:
     ]
     named = set(re.findall(r"`([\w.]+)`", row.partition("(`restart`)")[0]))
     known = {each for key in KEYS for each in (key, key.partition(".")[0])}
-    assert named <= known | {f"platforms.{name}.enabled" for name in BUILT_IN}
+    assert named <= known | {f"platforms.{name}.enabled" for name in BUILT_IN_PLUGINS}
     served_here = {f"platforms.{door}.enabled" for door in ("api", "web")}
-    needing = {key for key in {*KEYS, *served_here} if effect_of(key) is Effect.RESTART}
+    needing = {key for key in {*KEYS, *served_here} if change_effect(key) is ChangeEffect.RESTART}
     assert {key for key in needing if not {key, key.partition(".")[0]} & named} == set()
     assert [
         key for key in KEYS if {key, key.partition(".")[0]} & named and key not in needing
@@ -103,7 +103,7 @@ def test_the_files_on_the_page_and_in_the_readme_load(page: Pages, tmp_path: Pat
 
 def test_the_page_names_every_platform_and_toolset(page: Pages) -> None:
     text = page("docs/configuration.md").text
-    assert [name for name in BUILT_IN if f"`{name}`" not in text] == []
+    assert [name for name in BUILT_IN_PLUGINS if f"`{name}`" not in text] == []
     assert [name for name in TOOLSETS if f'"{name}"' not in text] == []
 
 
@@ -118,8 +118,8 @@ def test_the_example_file_holds_every_default(tmp_path: Path) -> None:
     given = load(tmp_path, {}).settings
     platforms = {
         name: door.settings(enabled=name in ("api", "web"))
-        for name in BUILT_IN
-        if (door := find_door(name)) is not None
+        for name in BUILT_IN_PLUGINS
+        if (door := find_plugin(name)) is not None
     }
     assert given == Settings(platforms=platforms)
 

@@ -9,10 +9,10 @@ from click.testing import CliRunner
 from tests.docs.conftest import Pages
 
 from holdfast.cli.root import cli
-from holdfast.core.jobs.job import HOME, NOWHERE, ORIGIN, Missed, Overlap, RunsIn
+from holdfast.core.jobs.job import HOME, NOWHERE, ORIGIN, MissedRunPolicy, OverlapPolicy, RunSession
 from holdfast.core.jobs.job_words import parse_job
 from holdfast.core.jobs.schedule_words import parse_schedule, split_zone
-from holdfast.core.people.commands import BY_NAME
+from holdfast.core.people.commands import COMMANDS_BY_NAME
 
 NOW = datetime(2026, 11, 16, tzinfo=UTC).timestamp()
 
@@ -27,7 +27,7 @@ def test_every_line_of_the_first_block_can_be_typed(page: Pages) -> None:
     for line in lines:
         if (added := line.removeprefix("/cron add ")) != line:
             understood(parse_job(added).when)
-    verbs = re.findall(r"(?:\[|\| )(\w+)", BY_NAME["cron"].arguments)
+    verbs = re.findall(r"(?:\[|\| )(\w+)", COMMANDS_BY_NAME["cron"].arguments)
     assert {line.split()[1] for line in lines} == set(verbs)
 
 
@@ -44,9 +44,9 @@ def test_the_options_are_those_there_are(page: Pages) -> None:
     rows = page("docs/jobs.md").named()
     for option, values in (
         ("to", [ORIGIN, HOME, NOWHERE]),
-        ("session", RunsIn),
-        ("missed", Missed),
-        ("overlap", Overlap),
+        ("session", RunSession),
+        ("missed", MissedRunPolicy),
+        ("overlap", OverlapPolicy),
     ):
         assert set(re.findall(r"`([a-z]+)`", rows[option][1])) == set(values)
 

@@ -8,10 +8,10 @@ import msgspec
 from tests.contract.conftest import Until, World, until
 from tests.docs.conftest import Pages
 
-from holdfast.agent.memory.guarded import Limits
+from holdfast.agent.memory.guarded import ProviderLimits
 from holdfast.core.messages.message import NoteMessage
-from holdfast.core.people.commands import BY_NAME
-from holdfast.core.people.memory import Hook, ProviderContext
+from holdfast.core.people.commands import COMMANDS_BY_NAME
+from holdfast.core.people.memory import MemoryHook, MemoryProviderContext
 
 __all__ = ["until"]
 
@@ -23,7 +23,7 @@ async def test_the_provider_on_the_page_remembers(
     space: dict[str, Any] = {}
     exec(block.text, space)
     world = World(tmp_path / "state.db")
-    world.memory = [space["Diary"](ProviderContext(directory=str(tmp_path / "diary")))]
+    world.memory = [space["Diary"](MemoryProviderContext(directory=str(tmp_path / "diary")))]
     await world.start()
     world.model.say("fine", "they eat")
     await world.end_of(await world.accept("how are the bees", chat="one"))
@@ -37,8 +37,8 @@ async def test_the_provider_on_the_page_remembers(
 
 
 def test_the_page_has_the_hooks_with_their_limits(page: Pages) -> None:
-    rows, limits = page("docs/memory.md").named(), Limits()
-    assert {*Hook, "initialise", "shutdown"} <= set(rows)
+    rows, limits = page("docs/memory.md").named(), ProviderLimits()
+    assert {*MemoryHook, "initialise", "shutdown"} <= set(rows)
     told = {name: row[3] for name, row in rows.items() if re.fullmatch(r"[\d.]+ s", row[3])}
     assert told == {name: f"{msgspec.structs.asdict(limits)[name]:g} s" for name in told}
     assert len(told) == 6
@@ -46,5 +46,5 @@ def test_the_page_has_the_hooks_with_their_limits(page: Pages) -> None:
 
 def test_the_page_shows_every_way_to_say_the_command(page: Pages) -> None:
     first = page("docs/memory.md").blocks[0].text
-    verbs = re.findall(r"(?:\[|\| )(\w+)", BY_NAME["memory"].arguments)
+    verbs = re.findall(r"(?:\[|\| )(\w+)", COMMANDS_BY_NAME["memory"].arguments)
     assert verbs and all(f"/memory {verb}" in first for verb in verbs)

@@ -12,14 +12,14 @@ from tests.docs.conftest import Pages
 
 from holdfast.cli.root import cli
 from holdfast.config import load
-from holdfast.core.messages.quote import Quote, quote_lines
+from holdfast.core.messages.quote import Quote, format_quote
 from holdfast.core.messages.source import Author
-from holdfast.core.people.commands import BY_NAME
-from holdfast.core.people.pairing import MOST_PENDING, MOST_WRONG
+from holdfast.core.people.commands import COMMANDS_BY_NAME
+from holdfast.core.people.pairing import MAX_PENDING, MAX_WRONG_CODES
 from holdfast.gateway.inbound.authorise import Role
-from holdfast.gateway.inbound.groups import IN_A_ROW, PAUSE
-from holdfast.gateway.inbound.strangers import CODE
-from holdfast.testing.simulated.events import Say
+from holdfast.gateway.inbound.groups import LOOP_RESET_AFTER, MAX_IN_A_ROW
+from holdfast.gateway.inbound.strangers import CODE_TEXT
+from holdfast.testing.simulated.events import SayRequest
 
 
 @pytest.mark.parametrize("name", ["pairing", "groups"])
@@ -37,30 +37,33 @@ def test_every_line_for_the_shell_is_a_command(page: Pages) -> None:
         verbs.add(line[2])
         done = CliRunner().invoke(cli, [*line[1:], "--help"])
         assert done.exit_code == 0, done.output
-    assert verbs == {"list", *re.findall(r"(\w+) [A-Z]+", BY_NAME["pairing"].arguments)}
+    assert verbs == {"list", *re.findall(r"(\w+) [A-Z]+", COMMANDS_BY_NAME["pairing"].arguments)}
 
 
 def test_what_a_stranger_reads_is_what_the_page_shows(page: Pages) -> None:
     shown = [b.text for b in page("docs/pairing.md").blocks if b.language == "text"]
-    assert shown == [CODE.format(code="WX7K-2MPD") + "\n"]
+    assert shown == [CODE_TEXT.format(code="WX7K-2MPD") + "\n"]
 
 
 def test_the_roles_and_numbers_are_those_there_are(page: Pages) -> None:
     text = page("docs/pairing.md").text
     assert {row[0] for row in page("docs/pairing.md").rows} >= {role.value for role in Role}
-    assert f"at most {MOST_PENDING} people" in text and f"After {MOST_WRONG} wrong" in text
+    assert f"at most {MAX_PENDING} people" in text and f"After {MAX_WRONG_CODES} wrong" in text
     groups = page("docs/groups.md").text
-    assert f"{IN_A_ROW} messages of one voice" in groups and PAUSE == 600
+    assert f"{MAX_IN_A_ROW} messages of one voice" in groups and LOOP_RESET_AFTER == 600
     assert all(f"`{author}`" in groups for author in Author)
 
 
 def test_the_quote_on_the_page_is_what_the_agent_reads(page: Pages) -> None:
     (shown,) = [b.text for b in page("docs/groups.md").blocks if b.language == "text"]
-    quoted = quote_lines(Quote(text="the red one is broken", user_name="Bob"))
+    quoted = format_quote(Quote(text="the red one is broken", user_name="Bob"))
     assert shown == f"{quoted}\n\nAnn: is that so?\n"
 
 
 def test_what_is_said_on_the_page_is_something_people_can_say(page: Pages) -> None:
     (block,) = [b.text for b in page("docs/groups.md").blocks if b.language == "sh"]
-    said = [msgspec.convert(json.loads(shlex.split(line)[-1]), Say) for line in block.splitlines()]
+    said = [
+        msgspec.convert(json.loads(shlex.split(line)[-1]), SayRequest)
+        for line in block.splitlines()
+    ]
     assert [each.mentions for each in said] == [False, True]

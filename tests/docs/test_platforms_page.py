@@ -3,10 +3,12 @@
 import pytest
 from tests.docs.conftest import REPO, Pages
 
-from holdfast.config.doors import find_door
-from holdfast.core.ports.door import BUILT_IN
+from holdfast.config.doors import find_plugin
+from holdfast.core.ports.door import BUILT_IN_PLUGINS
 
-OUTSIDE = [name for name in BUILT_IN if (door := find_door(name)) is not None and door.open]
+OUTSIDE = [
+    name for name in BUILT_IN_PLUGINS if (door := find_plugin(name)) is not None and door.open
+]
 
 
 @pytest.mark.parametrize("name", OUTSIDE)

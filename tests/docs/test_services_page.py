@@ -9,7 +9,7 @@ from tests.docs.conftest import REPO, Page, Pages
 
 from holdfast.cli.root import cli
 from holdfast.service.supervisors import systemd_unit
-from holdfast.service.supervisors.unit import Scope, Unit
+from holdfast.service.supervisors.unit import Unit, UnitScope
 from holdfast.system import exits
 
 PAGE = Page((REPO / "docs/services.md").read_text())
@@ -57,13 +57,13 @@ def test_every_exit_code_of_a_gateway_is_told() -> None:
 def test_every_line_that_confines_the_unit_is_explained(page: Pages) -> None:
     unit = Unit(
         name="holdfast",
-        scope=Scope.SYSTEM,
+        scope=UnitScope.SYSTEM,
         home=REPO,
         program=("/bin/true",),
         stop_seconds=90,
         user="nobody",
     )
-    rendered = systemd_unit.render(unit, version=257)
+    rendered = systemd_unit.render_unit(unit, version=257)
     explained = re.findall(r"`(\w+=[\w.]+)`", page("docs/services.md").text)
     confining = ("UMask", "NoNew", "Lock", "RestrictRealtime", "Protect", "OOM", "LimitCORE")
     lines = [line for line in rendered.splitlines() if line.startswith(confining)]

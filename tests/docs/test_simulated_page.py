@@ -7,8 +7,8 @@ import sys
 
 from tests.docs.conftest import REPO, Pages
 
-from holdfast.testing.simulated.events import Faults, Say
-from holdfast.testing.simulated.server import serving
+from holdfast.testing.simulated.events import Faults, SayRequest
+from holdfast.testing.simulated.server import serve
 from holdfast.testing.simulated.service import ChatService
 
 
@@ -40,16 +40,16 @@ def test_a_port_that_is_taken_is_told_in_a_sentence() -> None:
 async def test_a_bot_made_from_the_page_answers_whatever_goes_wrong() -> None:
     """G2, I2: every route of a bot, and the faults that it meets on the way."""
     service = ChatService()
-    async with serving(service) as base_url:
+    async with serve(service) as base_url:
         program = (sys.executable, "-W", "error", str(REPO / "examples/echo.py"), base_url)
         bot = await asyncio.create_subprocess_exec(*program)
         try:
             service.set_faults(Faults(floods=1, retry_after=0.05, duplicates=1))
-            service.say(Say(chat="c", user="ann", text="one"))
-            await service.ledger_with(sent=1, edits=0, wait=30)
+            service.say(SayRequest(chat="c", user="ann", text="one"))
+            await service.wait_for_ledger(sent=1, edits=0, wait=30)
             service.set_faults(Faults(lost_receipts=1))
-            service.say(Say(chat="c", user="ann", text="two"))
-            ledger = await service.ledger_with(sent=3, edits=0, wait=30)
+            service.say(SayRequest(chat="c", user="ann", text="two"))
+            ledger = await service.wait_for_ledger(sent=3, edits=0, wait=30)
         finally:
             bot.kill()
             await bot.wait()

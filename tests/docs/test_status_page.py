@@ -5,15 +5,15 @@ import re
 from tests.docs.conftest import REPO, Page, Pages
 
 from holdfast.core.ops.facts import (
-    AgentFacts,
-    BackupFacts,
-    Document,
-    LoopFacts,
-    MachineFacts,
-    PaceFacts,
-    Snapshot,
-    StoreFacts,
-    TurnFacts,
+    AgentCacheStatus,
+    BackupStatus,
+    EventLoopStatus,
+    GatewaySnapshot,
+    HourStats,
+    MachineStatus,
+    StatusReport,
+    StoreStatus,
+    TurnStatus,
 )
 
 _NAME = re.compile(r"`(\w+)`")
@@ -26,13 +26,23 @@ def section(page: Page, title: str) -> Page:
 def test_every_field_of_the_document_is_explained(page: Pages) -> None:
     rows = section(page("docs/operating.md"), "For programs").rows
     named = {name for row in rows for name in _NAME.findall(row[0])}
-    assert named == {*Document.__struct_fields__, *Snapshot.__struct_fields__} - {"snapshot"}
+    assert named == {*StatusReport.__struct_fields__, *GatewaySnapshot.__struct_fields__} - {
+        "snapshot"
+    }
 
 
 def test_what_is_inside_a_field_is_named_too(page: Pages) -> None:
     text = section(page("docs/operating.md"), "For programs").text
     named = set(_NAME.findall(text))
-    parts = (AgentFacts, BackupFacts, LoopFacts, MachineFacts, PaceFacts, StoreFacts, TurnFacts)
+    parts = (
+        AgentCacheStatus,
+        BackupStatus,
+        EventLoopStatus,
+        MachineStatus,
+        HourStats,
+        StoreStatus,
+        TurnStatus,
+    )
     for part in parts:
         assert set(part.__struct_fields__) - named == set(), part
 

@@ -6,7 +6,7 @@ from tests.docs.conftest import Pages
 
 from holdfast.config import load
 from holdfast.platforms.telegram.plugin import TelegramSettings
-from holdfast.platforms.telegram.webhook import path_of
+from holdfast.platforms.telegram.webhook import webhook_path
 
 
 def test_every_file_on_the_page_loads(page: Pages, tmp_path: Path) -> None:
@@ -22,4 +22,4 @@ def test_every_file_on_the_page_loads(page: Pages, tmp_path: Path) -> None:
 
 
 def test_the_page_names_the_path_that_is_posted_to(page: Pages) -> None:
-    assert f"https://bot.example.org{path_of('default')}" in page("docs/telegram.md").text
+    assert f"https://bot.example.org{webhook_path('default')}" in page("docs/telegram.md").text

@@ -2,19 +2,27 @@
 
 from tests.docs.conftest import Pages
 
-from holdfast.agent.delegate_tool import Delegate
+from holdfast.agent.delegate_tool import DelegateTool
 from holdfast.agent.memory.tool import MemoryTool
 from holdfast.core.config.settings import TOOLSETS, RunnerSettings
 from holdfast.runner.sandbox import SPOOL, WORKSPACE
 from holdfast.system import exits
 from holdfast.tools.browser.tool import BrowserTool
 from holdfast.tools.registry import default_tools
-from holdfast.tools.schedule import Schedule
-from holdfast.tools.send_file import SendFile
-from holdfast.tools.send_message import SendMessage
-from holdfast.tools.session_search import SessionSearch
+from holdfast.tools.schedule import ScheduleTool
+from holdfast.tools.send_file import SendFileTool
+from holdfast.tools.send_message import SendMessageTool
+from holdfast.tools.session_search import SessionSearchTool
 
-HELD = (BrowserTool, Delegate, MemoryTool, Schedule, SendFile, SendMessage, SessionSearch)
+HELD = (
+    BrowserTool,
+    DelegateTool,
+    MemoryTool,
+    ScheduleTool,
+    SendFileTool,
+    SendMessageTool,
+    SessionSearchTool,
+)
 
 
 def test_the_page_has_every_tool_as_it_declares_itself(page: Pages) -> None:

@@ -16,8 +16,8 @@ from tests.docs.conftest import Page, Pages
 from tests.nursery import GATEWAY, bear
 
 from holdfast.config import load
-from holdfast.platforms.webhook.hook_settings import HEADERS
-from holdfast.platforms.webhook.hooks import path_of
+from holdfast.platforms.webhook.hook_settings import SIGNATURE_HEADERS
+from holdfast.platforms.webhook.hooks import hook_path
 
 SECRETS = {
     "ALERTS_TOKEN": "a token of the alerts",
@@ -49,9 +49,9 @@ def test_every_file_on_the_page_loads(told: Page, tmp_path: Path) -> None:
 
 def test_the_page_has_every_scheme_with_its_header_and_the_path(told: Page) -> None:
     rows = told.named()
-    headers = {name: rows[name][1].split("`")[1] for name in HEADERS}
-    assert headers == HEADERS
-    assert f"https://bot.example.org{path_of('default', 'github')}" in told.text
+    headers = {name: rows[name][1].split("`")[1] for name in SIGNATURE_HEADERS}
+    assert headers == SIGNATURE_HEADERS
+    assert f"https://bot.example.org{hook_path('default', 'github')}" in told.text
 
 
 @contextmanager

@@ -5,8 +5,8 @@ import tomllib
 from tests.docs.conftest import REPO, Pages
 
 from holdfast.core.ports.capabilities import Capabilities
-from holdfast.core.ports.door import DOORS
-from holdfast.testing.conformance import Ground, Trouble
+from holdfast.core.ports.door import PLUGIN_ENTRY_POINTS
+from holdfast.testing.conformance import PlatformHarness, VendorFault
 
 PAGE = "docs/writing-a-platform.md"
 EXAMPLE = REPO / "examples" / "linechat"
@@ -26,15 +26,15 @@ def test_the_files_on_the_page_are_those_of_the_example(page: Pages) -> None:
     project, settings = files
     real = tomllib.loads((EXAMPLE / "pyproject.toml").read_text())["project"]
     assert project["project"].items() <= real.items()
-    assert list(project["project"]["entry-points"]) == [DOORS]
-    assert list(settings["platforms"]) == list(real["entry-points"][DOORS])
+    assert list(project["project"]["entry-points"]) == [PLUGIN_ENTRY_POINTS]
+    assert list(settings["platforms"]) == list(real["entry-points"][PLUGIN_ENTRY_POINTS])
 
 
 def test_the_page_names_what_a_door_may_declare_and_a_ground_may_do(page: Pages) -> None:
     text = page(PAGE).text
     left = {"fetchable", "busy_notices", "restart_notices", "group_edit_interval"}
     declared = set(Capabilities.__struct_fields__) - left
-    asked = {name for name in vars(Ground) if not name.startswith("_")} - {"has_line"}
-    wanted = {*declared, *asked - {"shows_answers"}, *(each.name for each in Trouble)}
+    asked = {name for name in vars(PlatformHarness) if not name.startswith("_")} - {"has_line"}
+    wanted = {*declared, *asked - {"shows_answers"}, *(each.name for each in VendorFault)}
     missing = {name for name in wanted if f"`{name}" not in text}
     assert missing == set()

@@ -12,8 +12,8 @@ from holdfast.core.messages.message import AssistantMessage, UserMessage
 from holdfast.core.messages.source import Source, build_session_key
 from holdfast.core.turns.turn import BeginTurn, EndTurn, TurnState
 from holdfast.store.backup import directory, packing
-from holdfast.store.backup.copying import copy_closed
-from holdfast.store.backup.restore import Restored, restore
+from holdfast.store.backup.copying import copy_closed_database
+from holdfast.store.backup.restore import RestoreResult, restore_backup
 from holdfast.store.sqlite.store import SqliteStore
 
 
@@ -68,16 +68,20 @@ def made_home(place: Path, *, turns: int = 3) -> Path:
 
 def backed_up(home: Path, *, workspaces: bool = False, secrets: bool = False) -> Path:
     folder = home / "backups"
-    with directory.staging(folder) as room:
-        copy_closed(home / "state.db", room / "state.db", tell=lambda copied: None)
-        wanted = packing.Wanted(
+    with directory.staging_folder(folder) as room:
+        copy_closed_database(home / "state.db", room / "state.db", progress=lambda copied: None)
+        wanted = packing.BackupSpec(
             version="0.1.0", at=time.time(), workspaces=workspaces, secrets=secrets
         )
-        return packing.pack(home, room / "state.db", folder, wanted, tell=lambda done: None)
+        return packing.create_backup(
+            home, room / "state.db", folder, wanted, progress=lambda done: None
+        )
 
 
-def put_back(home: Path, backup: Path, *, everything: bool = False) -> Restored:
-    return restore(home, backup, at=time.time(), everything=everything, tell=lambda done: None)
+def put_back(home: Path, backup: Path, *, everything: bool = False) -> RestoreResult:
+    return restore_backup(
+        home, backup, at=time.time(), overwrite=everything, progress=lambda done: None
+    )
 
 
 def written(home: Path, **values: str) -> None:

@@ -18,8 +18,8 @@ from tests.looking import looking_into
 from holdfast.core.messages.inbox import InboxState
 from holdfast.core.messages.message import Message
 from holdfast.core.messages.outbox import DeliveryKind, DeliveryState
-from holdfast.core.turns.projection import problems, project
-from holdfast.testing.simulated.events import Ledger, Sent
+from holdfast.core.turns.projection import project, projection_problems
+from holdfast.testing.simulated.events import BotMessage, Ledger
 
 ANSWERED = frozenset({InboxState.ANSWERED, InboxState.MERGED})
 _ANSWER = re.compile(r"\[text ([^\]]*)\]")
@@ -154,7 +154,7 @@ def delivered_once(books: Books) -> Iterator[str]:
                 yield from _arrived(row, marks, idempotent=books.idempotent)
 
 
-def _part(sent: Sent) -> tuple[str, int]:
+def _part(sent: BotMessage) -> tuple[str, int]:
     """The delivery that a message belongs to, and which of its parts it is."""
     delivery_id, _, part = sent.outgoing.delivery_id.partition(".")
     return delivery_id, int(part or 1)
@@ -230,7 +230,7 @@ def fit_for_a_provider(books: Books) -> Iterator[str]:
     if books.refused_by_model:
         yield f"the model refused {books.refused_by_model} requests as invalid"
     for session_id, messages in books.transcripts.items():
-        for why in problems(project(messages)):
+        for why in projection_problems(project(messages)):
             yield f"the transcript of {session_id}: {why}"
 
 

@@ -17,11 +17,11 @@ import holdfast
 from holdfast.core.config.settings import RunnerSettings
 from holdfast.runner.runners import Runners
 from holdfast.server.local.client import ControlClient
-from holdfast.service.offspring import call_off
+from holdfast.service.offspring import cancel_respawn
 from holdfast.system.clock import SystemClock
 from holdfast.system.lock import read_holder
 from holdfast.system.paths import Paths
-from holdfast.system.process import opened
+from holdfast.system.process import open_pidfd
 
 READY_WITHIN = 40.0
 ENDS_WITHIN = 40.0
@@ -184,8 +184,8 @@ class Lineage:
         for life in self._lives:
             if life.alive:
                 life.signal(signal.SIGKILL)
-        if call_off(str(self.paths.run)):
-            await self.until(lambda: not call_off(str(self.paths.run)))
+        if cancel_respawn(str(self.paths.run)):
+            await self.until(lambda: not cancel_respawn(str(self.paths.run)))
         await asyncio.to_thread(self._end_holder)
         for life in self._lives:
             await life.kill()  # only now: a gateway under a boot has the same stdout
@@ -206,7 +206,7 @@ class Lineage:
 
     def _end_holder(self) -> None:
         holder = read_holder(self.home)
-        fd = holder and opened(holder.pid, started=holder.start_time)
+        fd = holder and open_pidfd(holder.pid, expected_start=holder.start_time)
         if fd:
             signal.pidfd_send_signal(fd, signal.SIGKILL)
             os.close(fd)

@@ -17,7 +17,7 @@ import holdfast
 from holdfast.core.config.settings import RunnerSettings
 from holdfast.runner.runners import Runners
 from holdfast.server.local.client import GatewayDown, read_status
-from holdfast.service.offspring import call_off
+from holdfast.service.offspring import cancel_respawn
 from holdfast.system.clock import SystemClock
 from holdfast.system.lock import read_holder
 from holdfast.system.paths import Paths
@@ -177,7 +177,9 @@ class Lone:
 
     def leave(self) -> None:
         """Whatever is left ends: the gateway, its successor, and every runner of the home."""
-        call_off(str(self.paths.run))  # or the starter of one that is killed would start the next
+        cancel_respawn(
+            str(self.paths.run)
+        )  # or the starter of one that is killed would start the next
         if self.process is not None and self.process.poll() is None:
             self.process.kill()
             self.process.wait()

@@ -14,13 +14,13 @@ from tests.faults import understudy
 from tests.faults.lineage import Lineage, lineage
 
 import holdfast
-from holdfast.core.turns.stop import AskedBy, StopKind, StopOrder
-from holdfast.service.intent import Intent, IntentFile, Recorded
-from holdfast.service.supervisors.boot import wanted
-from holdfast.service.supervisors.boot_socket import ask_boot
-from holdfast.system.lock import Holder, read_holder
+from holdfast.core.turns.stop import StopKind, StopOrder, StopRequester
+from holdfast.service.intent import Intent, IntentFile, IntentState
+from holdfast.service.supervisors.boot import should_start
+from holdfast.service.supervisors.boot_socket import ask_container_supervisor
+from holdfast.system.lock import LockHolder, read_holder
 from holdfast.system.paths import Paths
-from holdfast.system.process import gone, opened
+from holdfast.system.process import has_ended, open_pidfd
 
 pytestmark = pytest.mark.timeout(150)  # many starts of real processes, on a busy machine too
 
@@ -90,7 +90,7 @@ def container(tmp_path: Path) -> Iterator[Container]:
     made.leave()
 
 
-def recorded(state: Recorded, *, restart: str | None = None) -> Intent:
+def recorded(state: IntentState, *, restart: str | None = None) -> Intent:
     return Intent(state=state, at=1.0, restart=restart)
 
 
@@ -98,18 +98,18 @@ def recorded(state: Recorded, *, restart: str | None = None) -> Intent:
     ("intent", "starts"),
     [
         (None, True),
-        (recorded(Recorded.RUNNING), True),
-        (recorded(Recorded.STARTING), True),
-        (recorded(Recorded.DRAINING), True),
-        (recorded(Recorded.STOPPED, restart="r_1"), True),
-        (recorded(Recorded.STOPPED), False),
+        (recorded(IntentState.RUNNING), True),
+        (recorded(IntentState.STARTING), True),
+        (recorded(IntentState.DRAINING), True),
+        (recorded(IntentState.STOPPED, restart="r_1"), True),
+        (recorded(IntentState.STOPPED), False),
     ],
 )
 def test_a_boot_starts_what_was_running_and_not_what_somebody_stopped(
     intent: Intent | None, starts: bool
 ) -> None:
     """E3: an open restart and a leftover start or drain count as running; so does a new home."""
-    assert wanted(intent) is starts
+    assert should_start(intent) is starts
 
 
 async def test_a_gateway_that_ends_is_started_again_and_signals_reach_it(
@@ -131,20 +131,20 @@ async def test_a_gateway_that_ends_is_started_again_and_signals_reach_it(
 
 async def test_a_stopped_home_stays_down_until_it_is_started(container: Container) -> None:
     """E3: also one whose configuration has to be mended; the container goes on, idle."""
-    stop = StopOrder(kind=StopKind.STOP, by=AskedBy.CLI, at=1.0)
-    IntentFile(container.paths.intent, now=lambda: 1.0).leaving(stop, "")
+    stop = StopOrder(kind=StopKind.STOP, by=StopRequester.CLI, at=1.0)
+    IntentFile(container.paths.intent, now=lambda: 1.0).record_stopping(stop, "")
     container.start("78", "ready")
     await container.until("nothing is started: it was stopped, and stays down")
-    assert ask_boot(container.paths, "state") == "idle"
-    assert ask_boot(container.paths, "start") == "starting"
+    assert ask_container_supervisor(container.paths, "state") == "idle"
+    assert ask_container_supervisor(container.paths, "start") == "starting"
     await container.until("its configuration has to be mended")
     assert container.lives == 1
     container.signal(signal.SIGHUP)
     await container.until("the gateway is ready")
-    assert ask_boot(container.paths, "start") == "running"
+    assert ask_container_supervisor(container.paths, "start") == "running"
     container.signal(signal.SIGTERM)
     assert container.ended() == 0
-    assert ask_boot(container.paths, "state") is None
+    assert ask_container_supervisor(container.paths, "state") is None
 
 
 async def test_an_idle_container_ends_when_it_is_told(container: Container) -> None:
@@ -214,15 +214,15 @@ async def test_a_container_keeps_its_gateway_and_its_address_through_kill_restar
     assert read_holder(line.home) is None
 
 
-def kill(holder: Holder) -> None:
-    fd = opened(holder.pid, started=holder.start_time)
+def kill(holder: LockHolder) -> None:
+    fd = open_pidfd(holder.pid, expected_start=holder.start_time)
     assert fd is not None
     signal.pidfd_send_signal(fd, signal.SIGKILL)
-    assert gone(fd, within=30)
+    assert has_ended(fd, timeout=30)
     os.close(fd)
 
 
-def _holder(line: Lineage) -> Holder:
+def _holder(line: Lineage) -> LockHolder:
     holder = read_holder(line.home)
     assert holder is not None
     return holder

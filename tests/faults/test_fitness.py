@@ -9,7 +9,7 @@ import pytest
 import holdfast
 from holdfast.core.errors import RestartRefused
 from holdfast.service import successor
-from holdfast.store.sqlite.schema import migrations
+from holdfast.store.sqlite.schema import load_migrations
 from holdfast.store.sqlite.store import SqliteStore
 
 SOURCE = str(Path(holdfast.__file__).parents[1])
@@ -30,7 +30,7 @@ def environ(home: Path, *, before: str = "") -> dict[str, str]:
 
 async def refusal(home: Path, *, schema: int = 0, before: str = "") -> str:
     with pytest.raises(RestartRefused) as refused:
-        await successor.check(home, environ=environ(home, before=before), schema=schema)
+        await successor.check_successor(home, environ=environ(home, before=before), schema=schema)
     assert "The running gateway goes on." in str(refused.value)
     return str(refused.value)
 
@@ -38,13 +38,13 @@ async def refusal(home: Path, *, schema: int = 0, before: str = "") -> str:
 async def test_a_home_that_is_in_order_is_fit_and_is_not_touched(home: Path) -> None:
     async with SqliteStore(home / "state.db"):
         before = sorted(home.iterdir())
-        await successor.check(home, environ=environ(home), schema=len(migrations()))
+        await successor.check_successor(home, environ=environ(home), schema=len(load_migrations()))
         assert sorted(home.iterdir()) == before
 
 
 async def test_a_store_that_is_newer_than_the_code_on_disk_is_told(home: Path) -> None:
     """K5: also where the newer version stands only in the log, as the running gateway knows."""
-    newer = len(migrations()) + 1
+    newer = len(load_migrations()) + 1
     assert f"has schema version {newer}" in await refusal(home, schema=newer)
 
 
@@ -68,7 +68,7 @@ async def test_code_that_does_not_import_is_told(home: Path, tmp_path: Path) -> 
 
 async def test_a_successor_that_cannot_even_say_so_is_quoted(home: Path) -> None:
     with pytest.raises(RestartRefused, match="no such interpreter"):
-        await successor.check(
+        await successor.check_successor(
             home,
             environ=environ(home),
             command=(sys.executable, "-c", "raise SystemExit('no such interpreter')"),
@@ -80,7 +80,9 @@ async def test_a_successor_that_does_not_answer_is_given_up_and_ended(
 ) -> None:
     name = str(tmp_path / "the one that hangs")
     with pytest.raises(RestartRefused, match="could not say within 1 s"):
-        await successor.check(home, environ=environ(home), command=HANGS, options=(name,), within=1)
+        await successor.check_successor(
+            home, environ=environ(home), command=HANGS, options=(name,), timeout=1
+        )
     assert not running(name)
 
 
@@ -98,4 +100,4 @@ def running(argument: str) -> list[str]:
 def test_a_successor_gets_the_environment_without_what_was_meant_for_us_alone() -> None:
     ours = {"LISTEN_FDS": "1", "LISTEN_PID": "7", "NOTIFY_SOCKET": "/x", "WATCHDOG_USEC": "1"}
     kept = {"PATH": "/bin", "OPENAI_API_KEY": "k", "HOLDFAST_HOME": "/h"}
-    assert successor.inherited({**ours, **kept}) == kept
+    assert successor.successor_environ({**ours, **kept}) == kept

@@ -40,7 +40,9 @@ async def done_once(world: World) -> list[str]:
     assert world.effects() == ["ran"]
     assert facts(world, "SELECT state FROM approvals") == [("approved",)]
     assert not facts(world, "SELECT 1 FROM inbox WHERE state <> 'answered'")
-    bodies = [rows.message(str(body)) for (body,) in facts(world, "SELECT body FROM messages")]
+    bodies = [
+        rows.decode_message(str(body)) for (body,) in facts(world, "SELECT body FROM messages")
+    ]
     assert sum(isinstance(message, ToolMessage) for message in bodies) == 1
     return [sent.outgoing.text for sent in ledger.sent]
 

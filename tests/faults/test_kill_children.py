@@ -10,8 +10,8 @@ from tests.faults.laws import Books, check_laws
 from tests.faults.world import SETTLES_WITHIN, World
 
 from holdfast.core.crash_points import CrashPoint
-from holdfast.core.messages.message import Outcome, ToolMessage
-from holdfast.core.turns.subagent import HOUSE
+from holdfast.core.messages.message import ToolMessage, ToolOutcome
+from holdfast.core.turns.subagent import INTERNAL_PLATFORM
 
 P = CrashPoint
 
@@ -69,7 +69,7 @@ async def test_children_killed_at_work_end_once_and_their_parent_hears_both(worl
     books = await check_laws(world)
     assert world.effects() == ["a"]
     told = result(books)
-    assert told.outcome is Outcome.OK
+    assert told.outcome is ToolOutcome.OK
     assert "\ndid a\n" in told.text
     assert told.text.endswith("\nspoken")
     assert answers(books) == ["both done"]
@@ -135,7 +135,9 @@ async def test_wherever_it_is_cut_a_background_result_is_told_once(
     await sent(world, "told of it")
     books = await check_laws(world)
     assert world.effects() == ["a"]
-    brought = [row for row in books.inbox.values() if row.event_id.startswith(f"{HOUSE}:")]
+    brought = [
+        row for row in books.inbox.values() if row.event_id.startswith(f"{INTERNAL_PLATFORM}:")
+    ]
     assert len(brought) == 1
 
 

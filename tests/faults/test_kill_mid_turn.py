@@ -9,7 +9,7 @@ from tests.faults.laws import Books, check_laws, plain
 from tests.faults.world import World
 
 from holdfast.core.crash_points import CrashPoint
-from holdfast.core.messages.message import NoteMessage, Outcome, ToolMessage
+from holdfast.core.messages.message import NoteMessage, ToolMessage, ToolOutcome
 from holdfast.testing.simulated.events import Faults
 
 
@@ -58,7 +58,7 @@ async def test_a_command_that_runs_on_while_the_gateway_is_dead_is_attached_to(
     books = await check_laws(world)
     assert world.effects() == ["began", "ended"]
     [result] = results(books)
-    assert result.outcome is Outcome.OK
+    assert result.outcome is ToolOutcome.OK
     assert result.text.endswith("-out")
 
 
@@ -97,7 +97,7 @@ async def test_what_was_typed_into_a_process_is_not_typed_again(world: World) ->
     await world.start()
     books = await check_laws(world)
     assert world.effects() == ["typed"]
-    assert [result.outcome for result in results(books)] == [Outcome.OK, Outcome.UNKNOWN]
+    assert [result.outcome for result in results(books)] == [ToolOutcome.OK, ToolOutcome.UNKNOWN]
 
 
 async def test_messages_queued_behind_a_killed_turn_are_answered_after_it_in_order(

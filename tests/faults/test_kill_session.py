@@ -13,7 +13,7 @@ from holdfast.core.messages.inbox import Inbound, InboxState
 from holdfast.core.messages.message import UserMessage
 from holdfast.core.messages.source import Source, build_session_key
 from holdfast.core.turns.turn import BeginTurn
-from holdfast.gateway.turns.cut_notes import cut_note
+from holdfast.gateway.turns.cut_notes import interruption_note
 from holdfast.store.sqlite.store import SqliteStore
 from holdfast.testing.simulated.events import Faults
 
@@ -128,7 +128,9 @@ async def cut_twice_in_one_turn(world: World, *texts: str) -> None:
             )
         )
         for _ in range(2):
-            await store.resume_turn(turn, session_id=session, note=cut_note("crash"), at=1.0)
+            await store.resume_turn(
+                turn, session_id=session, note=interruption_note("crash"), at=1.0
+            )
 
 
 async def test_two_cuts_and_a_completed_turn_leave_the_session_with_no_count(
@@ -197,7 +199,7 @@ async def test_an_update_given_again_is_accepted_once(world: World) -> None:
     await world.dies()
     await world.start()
     books = await check_laws(world)
-    assert [said.given for said in books.ledger.said] == [2, 2]
+    assert [said.times_given for said in books.ledger.said] == [2, 2]
 
 
 async def test_a_message_that_comes_while_the_gateway_stops_waits_for_the_next(

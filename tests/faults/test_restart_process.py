@@ -11,7 +11,7 @@ from pathlib import Path
 from tests.faults.lone import Lone
 from tests.faults.test_stop_process import Lones, lone, lones, stops
 
-from holdfast.core.turns.stop import AskedBy, StopKind
+from holdfast.core.turns.stop import StopKind, StopRequester
 from holdfast.server.local.client import read_status
 from holdfast.system import exits
 from holdfast.system.lock import read_holder
@@ -54,7 +54,7 @@ def test_under_systemd_the_unit_is_restarted_and_the_exit_is_clean(lone: Lone) -
     assert lone.phases()[-2:] == ["release the lock", "ask for a successor"]
     assert lone.intent() | {"at": 0} == {"state": "stopped", "restart": stops(lone)[0].id, "at": 0}
     (stop,) = stops(lone)
-    assert (stop.order.kind, stop.order.by) == (StopKind.RESTART, AskedBy.SIGNAL)
+    assert (stop.order.kind, stop.order.by) == (StopKind.RESTART, StopRequester.SIGNAL)
 
 
 def test_a_systemd_that_cannot_be_asked_is_told_by_the_exit_code(lones: Lones) -> None:
@@ -63,7 +63,7 @@ def test_a_systemd_that_cannot_be_asked_is_told_by_the_exit_code(lones: Lones) -
     fake_systemctl(lone, code=1)
     lone.variables["HOLDFAST_UNIT"] = "holdfast-test.service"
     assert lone.start().stop(signal.SIGUSR1) == AGAIN
-    (line,) = lone.lines("successor_not_arranged")
+    (line,) = lone.lines("successor_request_failed")
     assert "systemctl --no-block restart holdfast-test.service` failed with 1" in line["message"]
 
 

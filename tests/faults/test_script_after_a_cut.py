@@ -4,24 +4,24 @@ from typing import Any
 
 import msgspec
 
-from holdfast.gateway.turns.cut_notes import cut_note
-from holdfast.testing.misbehaving_model.script import Script
-from holdfast.testing.misbehaving_model.strict import Conversation, StrictReader
+from holdfast.gateway.turns.cut_notes import interruption_note
+from holdfast.testing.misbehaving_model.script import ReplyScript
+from holdfast.testing.misbehaving_model.strict import RequestSummary, StrictChatReader
 
-CUT = cut_note("crash").text
+CUT = interruption_note("crash").text
 ASKED = '[tool terminal {"command": "ls"}] [then] [text all done]'
 CALL = {"id": "c", "type": "function", "function": {"name": "terminal", "arguments": "{}"}}
 
 
-def read(*messages: dict[str, Any]) -> Conversation:
-    return StrictReader().read(msgspec.json.encode({"model": "m", "messages": messages}))
+def read(*messages: dict[str, Any]) -> RequestSummary:
+    return StrictChatReader().read(msgspec.json.encode({"model": "m", "messages": messages}))
 
 
 def test_a_note_before_the_first_reply_leaves_the_first_step_due() -> None:
     parts = [{"type": "text", "text": text} for text in (ASKED, CUT)]
     conversation = read({"role": "user", "content": parts})
-    step = Script().choose(conversation)
-    assert conversation.asked == ASKED
+    step = ReplyScript().choose(conversation)
+    assert conversation.user_text == ASKED
     assert step is not None
     assert [call.name for call in step.calls] == ["terminal"]
 
@@ -33,14 +33,17 @@ def test_a_note_after_a_tool_result_leaves_the_second_step_due() -> None:
         {"role": "tool", "tool_call_id": "c", "content": "a file"},
         {"role": "user", "content": CUT},
     )
-    step = Script().choose(conversation)
+    step = ReplyScript().choose(conversation)
     assert step is not None
     assert step.text == "all done"
 
 
 def test_a_note_in_front_of_a_users_text_is_not_part_of_what_was_asked() -> None:
-    assert read({"role": "user", "content": f"{cut_note('crash').text}\n\nhello"}).asked == "hello"
+    assert (
+        read({"role": "user", "content": f"{interruption_note('crash').text}\n\nhello"}).user_text
+        == "hello"
+    )
 
 
 def test_a_conversation_of_notes_alone_is_still_a_question() -> None:
-    assert read({"role": "user", "content": CUT}).asked == CUT
+    assert read({"role": "user", "content": CUT}).user_text == CUT

@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 from tests.faults import understudy
 
-from holdfast.cli.gateway.calling_off import called_off
+from holdfast.cli.gateway.calling_off import cancel_pending_start
 from holdfast.service import succession
-from holdfast.service.intent import IntentFile, Recorded
+from holdfast.service.intent import IntentFile, IntentState
 from holdfast.system.clock import SystemClock
 from holdfast.system.paths import Paths
-from holdfast.system.process import gone
+from holdfast.system.process import has_ended
 
 
 class Scene:
@@ -44,7 +44,7 @@ class Scene:
             options=("--port", "0"),
             command=(sys.executable, understudy.__file__, str(self._plan)),
             first_wait=wait,
-            follows=follows,
+            after_pid=follows,
         )
 
     def plan(self, *words: str) -> Path:
@@ -55,7 +55,7 @@ class Scene:
         """The starter has gone, as it does when there is no more for it to do."""
         fd = os.pidfd_open(self._starter)
         try:
-            assert gone(fd, within=30), self.log
+            assert has_ended(fd, timeout=30), self.log
         finally:
             os.close(fd)
         assert os.waitstatus_to_exitcode(os.waitpid(self._starter, 0)[1]) == 0
@@ -117,16 +117,16 @@ def test_a_successor_that_only_a_person_can_help_is_not_tried_again(
 
 def test_a_start_that_fails_again_and_again_can_be_called_off(scene: Scene) -> None:
     """E3: that is an operator's stop, and stays one."""
-    assert not called_off(scene.home)
+    assert not cancel_pending_start(scene.home)
     scene.start("1", wait=600)
     until(lambda: "started again in 600 s" in scene.log)
-    assert called_off(scene.home)
+    assert cancel_pending_start(scene.home)
     scene.ended()
     assert "called off" in scene.log
     intent = IntentFile(scene.paths.intent, now=SystemClock().now).read()
     assert intent is not None
-    assert intent.state is Recorded.STOPPED
-    assert not intent.starts
+    assert intent.state is IntentState.STOPPED
+    assert not intent.should_start
 
 
 def test_a_successor_is_not_started_before_the_one_it_follows_has_ended(scene: Scene) -> None:

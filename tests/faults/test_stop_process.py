@@ -10,8 +10,8 @@ from tests.faults.lone import Lone
 from tests.looking import looking_into
 
 from holdfast.config import load
-from holdfast.core.turns.stop import AskedBy, StopKind, StopRow
-from holdfast.service.ground import Ground
+from holdfast.core.turns.stop import StopKind, StopRequester, StopRow
+from holdfast.service.ground import LaunchOptions
 from holdfast.service.main import run
 from holdfast.store.sqlite.writes import stopping
 from holdfast.system import exits
@@ -73,7 +73,7 @@ def lone(lones: Lones) -> Lone:
 def stops(lone: Lone) -> list[StopRow]:
     """The ends of this home's processes, the last first."""
     with looking_into(lone.paths.db) as db:
-        return stopping.last(db, 50)
+        return stopping.last_stops(db, 50)
 
 
 def test_the_phases_come_in_their_order_and_a_signal_is_a_reason(lone: Lone) -> None:
@@ -92,7 +92,7 @@ def test_the_phases_come_in_their_order_and_a_signal_is_a_reason(lone: Lone) -> 
         assert read_holder(lone.home) is None and not list(lone.paths.run.iterdir())
         assert lone.intent()["state"] == state
         last, *before = stops(lone)
-        assert (last.order.kind, last.order.by) == (kind, AskedBy.SIGNAL)
+        assert (last.order.kind, last.order.by) == (kind, StopRequester.SIGNAL)
         assert last.stopped_at is not None and last.ready_at is None
         assert all(stop.ready_at is not None for stop in before)
     assert len(stops(lone)) == 2
@@ -142,7 +142,7 @@ def test_a_stop_works_at_any_point_of_a_start(lone: Lone, point: str) -> None:
 def live(lone: Lone, stall: str) -> int:
     """One life in this very process: its signals are its own, and it starts the quicker."""
     config = load(lone.home, lone.environment(HOLDFAST_STALL_AT=stall))
-    return run(config, Ground(lock=HomeLock(lone.home)))
+    return run(config, LaunchOptions(lock=HomeLock(lone.home)))
 
 
 def test_a_start_that_never_ends_is_left(lone: Lone) -> None:
@@ -178,7 +178,7 @@ def test_a_third_signal_ends_it_at_once_even_where_the_loop_stands_still(lone: L
     lone.tell()
     lone.until_heard()
     assert lone.stop(signal.SIGINT) == exits.FAILED
-    assert not lone.lines("stop_hangs")  # it was not the watchdog
+    assert not lone.lines("stop_timed_out")  # it was not the watchdog
     assert read_holder(lone.home) is None
 
 
@@ -191,7 +191,7 @@ def test_a_stop_that_hangs_is_ended_with_the_stack_of_every_task_and_thread(
     """The watchdog is outside of the event loop; the deadline is short here."""
     lone.start(f"flush outbox:{how},1")
     assert lone.stop() == exits.FAILED
-    (line,) = lone.lines("stop_hangs")
+    (line,) = lone.lines("stop_timed_out")
     assert told in line["message"]
     assert "in passed" in line["message"] or "in inside" in line["message"]  # where it stood
     assert "Thread 'status'" in line["message"] and "Task " in line["message"]
@@ -201,7 +201,7 @@ def test_an_interpreter_that_stands_still_is_ended_too(lone: Lone) -> None:
     """No thread of Python's can run, so that only the backstop in C is left."""
     lone.start("flush outbox:freeze,0.5")
     assert lone.stop() == exits.FAILED
-    assert not lone.lines("stop_hangs")
+    assert not lone.lines("stop_timed_out")
 
 
 def test_a_crash_is_found_out_by_the_next_start(lone: Lone) -> None:
@@ -213,7 +213,7 @@ def test_a_crash_is_found_out_by_the_next_start(lone: Lone) -> None:
     assert stops(lone) == []
     lone.start()
     (crash,) = stops(lone)
-    assert (crash.order.kind, crash.order.by) == (StopKind.CRASH, AskedBy.NOBODY)
+    assert (crash.order.kind, crash.order.by) == (StopKind.CRASH, StopRequester.NOBODY)
     assert crash.interrupted == 1 and crash.ready_at is not None
     assert lone.stop() == exits.OK
     assert [stop.order.kind for stop in stops(lone)] == [StopKind.SIGNAL, StopKind.CRASH]

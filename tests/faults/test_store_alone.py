@@ -10,10 +10,10 @@ import pytest
 from tests.faults.watched import OPENED
 from tests.nursery import Born, bear, run_holdfast
 
-from holdfast.cli.common.gateway import api_of
+from holdfast.cli.common.gateway import api_client_for
 from holdfast.core.ids import SessionId
 from holdfast.runner.workspace import NoSuchFile, Workspace
-from holdfast.server.local.client import ControlRefused
+from holdfast.server.local.client import GatewayRefused
 from holdfast.system.lock import read_holder
 
 Ask = Callable[..., Any]
@@ -91,8 +91,8 @@ def test_whatever_is_asked_of_a_gateway_its_file_is_the_stores_alone(
     ask("gateway", "check")
     ask("sessions", "list")
     ask("status")
-    with pytest.raises(ControlRefused, match="second name"):
-        api_of(home).get(f"/sessions/{session_id}/files?path=second.db", dict)
+    with pytest.raises(GatewayRefused, match="second name"):
+        api_client_for(home).get(f"/sessions/{session_id}/files?path=second.db", dict)
 
     assert locks_of(holder.pid, database) == held
     # By this process, and by none that it starts: a backup is packed by another.
@@ -114,8 +114,8 @@ def test_a_second_name_of_a_file_of_the_home_is_no_file_of_a_workspace(home: Pat
     (folder / "also mine").hardlink_to(folder / "mine")
     workspace = Workspace(home, SessionId("s_1"))
     with pytest.raises(NoSuchFile, match="second name"):
-        workspace.look("keys")
-    fd = workspace.look("also mine")
+        workspace.list_or_open("keys")
+    fd = workspace.list_or_open("also mine")
     assert isinstance(fd, int)
     os.close(fd)
-    assert workspace.put("keys", b"KEY=x\n") == "uploads/keys-2"
+    assert workspace.save_upload("keys", b"KEY=x\n") == "uploads/keys-2"

@@ -24,12 +24,12 @@ from tests.faults.homes import (
 from tests.faults.tearing import PAGE
 
 from holdfast.core.errors import HoldfastError
-from holdfast.core.ops.backup import BadBackup
+from holdfast.core.ops.backup import InvalidBackup
 from holdfast.core.people.approval import OPERATOR
-from holdfast.core.people.audit import Act, AuditFilter, AuditKind
+from holdfast.core.people.audit import AuditEntry, AuditFilter, AuditKind
 from holdfast.store.backup import directory, packing
 from holdfast.store.sqlite.inspection import APPLICATION_ID
-from holdfast.store.sqlite.schema import migrate, migrations
+from holdfast.store.sqlite.schema import apply_migration, load_migrations
 from holdfast.store.sqlite.store import SqliteStore
 
 USUAL = {"manifest.json", "state.db", "holdfast.toml", "SHA256SUMS"}
@@ -69,7 +69,7 @@ def acted(home: Path, name: str) -> list[str]:
     async def act() -> list[str]:
         async with SqliteStore(home / "state.db") as store:
             kind = AuditKind.TOKEN_ADDED
-            await store.record_act(Act(kind=kind, actor=OPERATOR, at=1.0, subject=name))
+            await store.record_audit(AuditEntry(kind=kind, actor=OPERATOR, at=1.0, subject=name))
             assert (await store.verify_audit()).broken == ()
             rows = await store.audit(AuditFilter(after=0), limit=100)
             return [f"{row.kind} {row.subject}" for row in rows]
@@ -105,7 +105,7 @@ def test_damage_that_no_count_meets_makes_no_backup(tmp_path: Path) -> None:
     at = next(at for at in range(PAGE, len(body), PAGE) if _goes_on(body, at))
     body[at : at + 4] = bytes(4)  # a long message ends in its middle
     database.write_bytes(body)
-    with pytest.raises(BadBackup, match="No backup was made"):
+    with pytest.raises(InvalidBackup, match="No backup was made"):
         backed_up(home)
     assert not [*(home / "backups").iterdir()]
 
@@ -136,9 +136,9 @@ def test_one_that_changed_is_bad_and_is_not_restored(home: Path, spoil: str) -> 
     cut = {"cut": body[:middle], "cut the end": body[:-600], "novel": b"once upon a time"}
     backup.write_bytes(cut.get(spoil, body))
     content = (home / "state.db").read_bytes()
-    with directory.staging(home / "backups") as room, pytest.raises(BadBackup):
-        packing.verify(backup, room, tell=lambda done: None)
-    with pytest.raises(BadBackup):
+    with directory.staging_folder(home / "backups") as room, pytest.raises(InvalidBackup):
+        packing.verify_backup(backup, room, progress=lambda done: None)
+    with pytest.raises(InvalidBackup):
         put_back(home, backup)
     assert (home / "state.db").read_bytes() == content
     assert [*home.glob(".restore-*")] == []
@@ -165,9 +165,9 @@ def repacked(backup: Path, **changes: object) -> Path:
 
 def test_one_of_a_newer_schema_is_refused(home: Path) -> None:
     """K5: with nothing written; the newer Holdfast can use it."""
-    backup = repacked(backed_up(home), schema=len(migrations()) + 1)
+    backup = repacked(backed_up(home), schema=len(load_migrations()) + 1)
     content = (home / "state.db").read_bytes()
-    with pytest.raises(BadBackup, match="schema version"):
+    with pytest.raises(InvalidBackup, match="schema version"):
         put_back(home, backup)
     assert (home / "state.db").read_bytes() == content
 
@@ -175,7 +175,7 @@ def test_one_of_a_newer_schema_is_refused(home: Path) -> None:
 def test_one_whose_counts_are_wrong_is_bad(home: Path) -> None:
     """K4: opened and counted, not believed."""
     backup = repacked(backed_up(home), counts={"messages": 1})
-    with pytest.raises(BadBackup, match="not the one its manifest tells of"):
+    with pytest.raises(InvalidBackup, match="not the one its manifest tells of"):
         put_back(home, backup)
 
 
@@ -183,7 +183,7 @@ def test_one_whose_counts_are_wrong_is_bad(home: Path) -> None:
 def test_a_name_that_leads_out_of_the_home_is_refused(
     home: Path, tmp_path: Path, name: str
 ) -> None:
-    with pytest.raises(BadBackup, match="outside"):
+    with pytest.raises(InvalidBackup, match="outside"):
         put_back(home, repacked(backed_up(home), extra=name))
     assert not [*tmp_path.rglob("outside")] and not Path("/outside").exists()
 
@@ -196,7 +196,7 @@ def test_a_name_in_another_spelling_is_refused_before_anything_has_changed(
 ) -> None:
     """K4: or a plan would be committed to that nobody can carry out."""
     there = sorted(home.rglob("*"))
-    with pytest.raises(BadBackup, match="which no backup of Holdfast does"):
+    with pytest.raises(InvalidBackup, match="which no backup of Holdfast does"):
         put_back(home, repacked(backed_up(home), extra=name), everything=True)
     assert sorted(path for path in home.rglob("*") if "backups" not in path.parts) == there
     assert read(home, "anything") is None
@@ -208,7 +208,7 @@ def test_a_file_larger_than_the_disk_is_refused_before_it_is_written(home: Path)
     hole = tarfile.TarInfo("workspaces/hole")
     size = str(10**15)
     hole.pax_headers = {"GNU.sparse.map": "0,0", "GNU.sparse.size": size}
-    with pytest.raises(BadBackup, match="hole"):
+    with pytest.raises(InvalidBackup, match="hole"):
         put_back(home, with_member(backup, hole))
     huge = tarfile.TarInfo("workspaces/huge")
     huge.pax_headers = {"size": size}
@@ -263,14 +263,14 @@ def test_one_of_an_older_schema_is_migrated_by_the_next_start(tmp_path: Path) ->
     path = tmp_path / "state.db"
     older = apsw.Connection(str(path))
     older.pragma("application_id", APPLICATION_ID)
-    for migration in migrations()[:3]:
-        migrate(older, migration)
+    for migration in load_migrations()[:3]:
+        apply_migration(older, migration)
     older.execute("INSERT INTO meta (key, value) VALUES ('from', 'long ago')")
     older.close()
     put_back(tmp_path, backed_up(tmp_path))
     assert version(path) == 3
     assert read(tmp_path, "from") == "long ago"
-    assert version(path) == len(migrations())
+    assert version(path) == len(load_migrations())
 
 
 def version(path: Path) -> int:
@@ -351,9 +351,9 @@ def test_the_newest_few_are_kept_whatever_the_clock_says(home: Path) -> None:
     for backup in future:
         repacked(backup, made_at=9e9)
     newest = backed_up(home)
-    gone = directory.prune(home / "backups", keep=2, spare=newest)
+    gone = directory.prune_backups(home / "backups", keep=2, always_keep=newest)
     assert len(gone) == 2 and newest.exists()
-    assert directory.prune(home / "backups", keep=2) == []
+    assert directory.prune_backups(home / "backups", keep=2) == []
 
 
 def test_one_is_found_by_its_name_its_beginning_or_as_the_newest(home: Path) -> None:
@@ -361,11 +361,11 @@ def test_one_is_found_by_its_name_its_beginning_or_as_the_newest(home: Path) -> 
     (folder / "holdfast-99999999.tar.gz").write_bytes(b"no backup, and newer")
     stem = backup.name.removesuffix(".tar.gz")
     for name in (stem, backup.name, stem[:15], stem.removeprefix("holdfast-"), "latest"):
-        assert directory.find(folder, name) == backup, name
+        assert directory.find_backup(folder, name) == backup, name
     with pytest.raises(HoldfastError, match="several"):
-        directory.find(folder, "holdfast-")
+        directory.find_backup(folder, "holdfast-")
     with pytest.raises(HoldfastError, match="backup list"):
-        directory.find(folder, "holdfast-1999")
+        directory.find_backup(folder, "holdfast-1999")
 
 
 def test_what_a_killed_process_left_is_cleared_away_and_what_is_in_use_is_not(home: Path) -> None:
@@ -379,8 +379,8 @@ def test_what_a_killed_process_left_is_cleared_away_and_what_is_in_use_is_not(ho
     )
     subprocess.run([sys.executable, "-c", kill, str(folder)], check=False, timeout=50)
     [left] = folder.iterdir()
-    with directory.staging(folder) as first:
+    with directory.staging_folder(folder) as first:
         assert not left.exists()
-        with directory.staging(folder):
+        with directory.staging_folder(folder):
             assert first.exists()
     assert [*folder.iterdir()] == []

@@ -47,9 +47,9 @@ async def test_damage_that_is_found_beside_serving_stops_the_writing(path: Path)
             with pytest.raises(StoreDamaged, match="holdfast doctor"):
                 await store.set_meta("after", "it was found")
         with pytest.raises(StoreDamaged):
-            await store.scrub()  # which would fold the log as well
+            await store.erase_deleted()  # which would fold the log as well
         assert await store.meta("before") == "it was found"
-        assert "damaged" in store.facts.error
+        assert "damaged" in store.status.error
     assert path.read_bytes() == torn  # not even the log is folded into it
 
 
@@ -60,7 +60,7 @@ async def test_a_read_that_meets_damage_stops_the_writing(path: Path) -> None:
         await store.set_meta("before", "x")
         tear(path, root_of(path, "homes") - 1, chance=random.Random(0))
         with pytest.raises(StoreDamaged):
-            await store.homes()
+            await store.home_channels()
         with pytest.raises(StoreDamaged):
             await store.set_meta("after", "x")
 
@@ -146,7 +146,7 @@ def test_a_clock_that_jumps_back_changes_no_order(tmp_path: Path) -> None:
                 )
                 key, principal = build_session_key(route_of), PrincipalId("me")
                 await store.accept(inbound, route=key, principal=principal, at=at)
-            return [row.inbound.text for row in await store.queued()]
+            return [row.inbound.text for row in await store.queued_messages()]
 
     assert asyncio.run(accept()) == ["0", "1", "2", "3"]
 

@@ -231,7 +231,7 @@ async def test_a_copy_that_the_disk_does_not_give_says_so_and_the_store_goes_on(
         await store.set_meta("big", "x" * 5_000_000)
         disk.fault = "read"
         with pytest.raises(StoreError, match="disk failed"):
-            await store.copy_to(tmp_path / "copy.db", tell=lambda copied: None)
+            await store.copy_to(tmp_path / "copy.db", progress=lambda copied: None)
         disk.fault = ""
         await store.set_meta("after", "kept")
         assert await store.check() == []

@@ -9,7 +9,7 @@ import pytest
 
 from holdfast.core.errors import StoreUnusable
 from holdfast.store.sqlite.inspection import APPLICATION_ID
-from holdfast.store.sqlite.schema import Migration, migrate, migrations
+from holdfast.store.sqlite.schema import Migration, apply_migration, load_migrations
 from holdfast.store.sqlite.store import SqliteStore
 
 
@@ -79,10 +79,10 @@ async def test_a_file_newer_than_the_program_is_refused(tmp_path: Path) -> None:
     """K5: and nothing is written to it."""
     path = await made(tmp_path / "state.db")
     newer = apsw.Connection(str(path))
-    newer.pragma("user_version", len(migrations()) + 1)
+    newer.pragma("user_version", len(load_migrations()) + 1)
     newer.close()
     assert not (tmp_path / "state.db-wal").exists()
-    await refused(path, rf"schema version {len(migrations()) + 1}.*newer Holdfast")
+    await refused(path, rf"schema version {len(load_migrations()) + 1}.*newer Holdfast")
 
 
 async def test_a_file_whose_log_is_newer_than_the_program_is_refused(tmp_path: Path) -> None:
@@ -179,7 +179,7 @@ async def test_a_file_from_before_the_newest_schema_is_migrated(tmp_path: Path) 
     old.close()
     await made(path, key="value")
     now = apsw.Connection(str(path))
-    assert now.pragma("user_version") == len(migrations())
+    assert now.pragma("user_version") == len(load_migrations())
     assert now.execute("SELECT value FROM meta").get == "value"
     now.close()
 
@@ -207,8 +207,10 @@ async def test_a_migration_that_fails_leaves_nothing_of_itself(tmp_path: Path) -
     path = await made(tmp_path / "state.db", key="value")
     db = apsw.Connection(str(path))
     with pytest.raises(apsw.SQLError):
-        migrate(db, Migration(99, "CREATE TABLE half (x); DROP TABLE meta; CREATE TABEL oops"))
-    assert db.pragma("user_version") == len(migrations())
+        apply_migration(
+            db, Migration(99, "CREATE TABLE half (x); DROP TABLE meta; CREATE TABEL oops")
+        )
+    assert db.pragma("user_version") == len(load_migrations())
     assert not db.in_transaction
     assert db.execute("SELECT count(*) FROM sqlite_schema WHERE name = 'half'").get == 0
     assert db.execute("SELECT value FROM meta").get == "value"

@@ -9,7 +9,7 @@ import pytest
 from tests.faults.homes import backed_up, left_in_the_log, made_home, put_back, read, written
 
 from holdfast.core.errors import StoreUnusable
-from holdfast.store.backup.plan import PLAN
+from holdfast.store.backup.plan import PLAN_FILE
 
 # Ends itself before the nth thing that a restore does.
 RESTORE = """
@@ -60,11 +60,11 @@ def test_a_kill_at_any_step_leaves_the_old_or_the_new(tmp_path: Path) -> None:
         if ran.returncode == 0:
             break
         assert ran.returncode == -signal.SIGKILL, ran.stderr
-        decided = (home / PLAN).exists()
+        decided = (home / PLAN_FILE).exists()
         life = read(home, "life")
         assert life == ("backed up" if decided else "since"), f"killed at step {nth}"
         assert ((home / "holdfast.toml").read_text() != "# since\n") == decided
-        assert not (home / PLAN).exists() and not [*home.glob(".restore-*")]
+        assert not (home / PLAN_FILE).exists() and not [*home.glob(".restore-*")]
         kept = [path for path in home.glob("state.db.before-*") if not path.name.endswith("-wal")]
         assert len(kept) == sum(seen) + decided  # what was there was set aside, once
         seen.append(decided)
@@ -87,8 +87,8 @@ def test_a_restore_that_was_cut_can_be_followed_by_another(tmp_path: Path) -> No
 def test_a_plan_that_cannot_be_carried_out_keeps_the_store_shut(tmp_path: Path) -> None:
     """K3: rather than open one of which nobody knows whose log lies beside it."""
     home, _ = prepared(tmp_path)
-    (home / PLAN).write_text("{")
+    (home / PLAN_FILE).write_text("{")
     with pytest.raises(StoreUnusable, match=r"restore was broken off.*restore\.json"):
         read(home, "life")
-    (home / PLAN).unlink()
+    (home / PLAN_FILE).unlink()
     assert read(home, "life") == "since"

@@ -12,9 +12,9 @@ from tests.faults.tearing import PAGE, Rows, root_of, rows, tear
 from holdfast.core.errors import StoreUnusable
 from holdfast.core.ids import SessionId
 from holdfast.store.backup.restore import replace_database
-from holdfast.store.recovery.salvage import Salvaged, salvage
+from holdfast.store.recovery.salvage import RecoveryResult, recover_database
 from holdfast.store.sqlite.inspection import APPLICATION_ID
-from holdfast.store.sqlite.schema import migrate, migrations
+from holdfast.store.sqlite.schema import apply_migration, load_migrations
 from holdfast.store.sqlite.store import SqliteStore
 
 
@@ -34,17 +34,17 @@ def path(sound: Path, tmp_path: Path) -> Path:
     return copy
 
 
-def saved(path: Path) -> tuple[Salvaged, Rows]:
+def saved(path: Path) -> tuple[RecoveryResult, Rows]:
     new = path.with_name("new.db")
     new.unlink(missing_ok=True)
-    told = salvage(path, new, tell=lambda done, of: None)
+    told = recover_database(path, new, progress=lambda done, of: None)
     return told, rows(new)
 
 
 def test_all_of_a_sound_file_is_saved(path: Path) -> None:
     told, found = saved(path)
     assert found == rows(path)
-    assert told.lost_pages == 0 and told.about_lost == {}
+    assert told.lost_pages == 0 and told.estimated_lost_rows == {}
 
 
 def test_what_is_in_the_log_is_saved_too(path: Path) -> None:
@@ -70,7 +70,7 @@ def test_torn_pages_cost_what_was_on_them_and_nothing_is_made_up(
     lost = sum(len(before[table] - after[table]) for table in before)
     assert lost <= len(pages) * 200 and len(stubs) <= lost
     # A page that is gone may have been an empty one; what is gone is never left untold.
-    assert not lost or told.lost_pages or told.about_lost, f"seed {seed}: {told}"
+    assert not lost or told.lost_pages or told.estimated_lost_rows, f"seed {seed}: {told}"
 
 
 def test_what_is_told_as_lost_is_as_much_as_is_missing(sound: Path, path: Path) -> None:
@@ -83,7 +83,7 @@ def test_what_is_told_as_lost_is_as_much_as_is_missing(sound: Path, path: Path) 
             file.write(bytes(PAGE))
     told, after = saved(path)
     lost = len(rows(sound)["messages"] - after["messages"])
-    assert told.about_lost["messages"] > lost / 2  # what stood last, no number tells of
+    assert told.estimated_lost_rows["messages"] > lost / 2  # what stood last, no number tells of
     cut = path.stat().st_size // 2
     path.write_bytes(sound.read_bytes()[:cut])
     told, _ = saved(path)
@@ -95,7 +95,7 @@ def test_a_conversation_whose_own_row_is_lost_can_be_read(path: Path) -> None:
     tear(path, root_of(path, "sessions") - 1, chance=random.Random(0))
     home = path.parent
     told, aside = replace_database(
-        home, at=1.0, make=lambda new: salvage(path, new, tell=lambda done, of: None)
+        home, at=1.0, make=lambda new: recover_database(path, new, progress=lambda done, of: None)
     )
     assert told.rows["sessions"] == 12 and (home / aside).exists()
 
@@ -117,7 +117,7 @@ def test_a_file_without_its_first_page_still_gives_all_that_was_said(
     tear(path, 0, chance=random.Random(seed))
     told, after = saved(path)
     assert after == rows(sound)
-    assert told.lost_pages == 1 and "1 page could" in told.told()
+    assert told.lost_pages == 1 and "1 page could" in told.summary()
 
 
 def test_a_file_without_its_beginning_still_gives_conversations(sound: Path, path: Path) -> None:
@@ -150,7 +150,7 @@ def test_routes_that_are_lost_come_back_from_their_index(sound: Path, path: Path
     tear(path, root_of(path, "routes") - 1, chance=random.Random(0))
     told, after = saved(path)
     assert after["routes"] == rows(sound)["routes"] and told.rows["routes"] == 12
-    assert "routes" not in told.about_lost
+    assert "routes" not in told.estimated_lost_rows
 
 
 def test_rows_from_before_a_column_was_added_find_their_table(tmp_path: Path) -> None:
@@ -158,15 +158,15 @@ def test_rows_from_before_a_column_was_added_find_their_table(tmp_path: Path) ->
     path = tmp_path / "state.db"
     db = apsw.Connection(str(path))
     db.pragma("application_id", APPLICATION_ID)
-    migrate(db, migrations()[0])
+    apply_migration(db, load_migrations()[0])
     with db:
         for number in range(200):
             said = (f"s_{number:03}", f"api:c{number}", 1.0, 2.0)
             db.execute(
                 "INSERT INTO sessions (id, route, created_at, active_at) VALUES (?, ?, ?, ?)", said
             )
-    for migration in migrations()[1:]:
-        migrate(db, migration)
+    for migration in load_migrations()[1:]:
+        apply_migration(db, migration)
     db.execute("UPDATE sessions SET last_resume_marked_at = 'no time' WHERE id = 's_007'")
     db.close()
     before = rows(path)
@@ -180,7 +180,7 @@ def test_rows_from_before_a_column_was_added_find_their_table(tmp_path: Path) ->
 def test_a_file_newer_than_the_program_is_not_read_by_halves(path: Path) -> None:
     """K5: what this program does not know would be dropped from it."""
     db = apsw.Connection(str(path))
-    db.pragma("user_version", len(migrations()) + 1)
+    db.pragma("user_version", len(load_migrations()) + 1)
     db.close()
     with pytest.raises(StoreUnusable, match="newer Holdfast"):
         saved(path)
@@ -192,7 +192,9 @@ def test_a_file_that_was_no_store_gives_nothing_and_is_left(tmp_path: Path) -> N
     path.write_bytes(b"my only novel " * 5000)
     with pytest.raises(StoreUnusable, match="nothing that can be read"):
         replace_database(
-            tmp_path, at=1.0, make=lambda new: salvage(path, new, tell=lambda done, of: None)
+            tmp_path,
+            at=1.0,
+            make=lambda new: recover_database(path, new, progress=lambda done, of: None),
         )
     assert path.read_bytes().startswith(b"my only novel") and [*tmp_path.iterdir()] == [path]
 

@@ -12,12 +12,12 @@ from tests.faults.tearing import PAGE, root_of, tear
 from holdfast.core.errors import StoreDamaged, StoreUnusable
 from holdfast.core.ids import SessionId
 from holdfast.core.messages.message import AssistantMessage, UserMessage
-from holdfast.store.sqlite.at_rest import look_through
+from holdfast.store.sqlite.at_rest import check_closed_store
 from holdfast.store.sqlite.inspection import APPLICATION_ID
-from holdfast.store.sqlite.schema import migrate, migrations
+from holdfast.store.sqlite.schema import apply_migration, load_migrations
 from holdfast.store.sqlite.store import SqliteStore
 
-NEWEST = len(migrations())
+NEWEST = len(load_migrations())
 Table = list[tuple[object, ...]]
 
 
@@ -35,8 +35,8 @@ def older(path: Path, present: Path, version: int, *, log: bool = False) -> None
     db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, int(log))
     db.pragma("application_id", APPLICATION_ID)
     db.pragma("journal_mode", "wal")
-    for migration in migrations()[:version]:
-        migrate(db, migration)
+    for migration in load_migrations()[:version]:
+        apply_migration(db, migration)
     db.execute("ATTACH ? AS present", (str(present),))
     with db:
         for table in tables(db):
@@ -123,7 +123,7 @@ async def test_a_damaged_file_of_an_older_schema_is_not_brought_up(
         async with SqliteStore(path):
             pass
     assert files(tmp_path) == torn
-    assert look_through(path).problems
+    assert check_closed_store(path).problems
     assert files(tmp_path) == torn
 
 
@@ -132,13 +132,13 @@ def test_a_look_at_a_file_at_rest_changes_nothing(present: Path, tmp_path: Path)
     path = tmp_path / "state.db"
     older(path, present, 5, log=True)
     before = files(tmp_path)
-    found = look_through(path)
-    assert (found.problems, found.behind) == ([], True)
+    found = check_closed_store(path)
+    assert (found.problems, found.needs_migration) == ([], True)
     assert files(tmp_path) == before
     alone = tmp_path / "closed"
     alone.mkdir()
     (alone / "state.db").write_bytes(present.read_bytes())
-    assert not look_through(alone / "state.db").behind
+    assert not check_closed_store(alone / "state.db").needs_migration
     assert [file.name for file in alone.iterdir()] == ["state.db"]
 
 
@@ -151,7 +151,7 @@ def test_a_look_at_a_file_whose_log_is_newer_refuses_it(present: Path, tmp_path:
     db.pragma("user_version", NEWEST + 1)
     db.close()
     with pytest.raises(StoreUnusable, match="newer Holdfast"):
-        look_through(path)
+        check_closed_store(path)
 
 
 async def test_damage_of_the_store_that_the_search_meets_stops_the_writing(

@@ -13,7 +13,7 @@ import pytest
 from tests.faults.lineage import Lineage, lineage
 
 from holdfast.runner.identity import peer_pid
-from holdfast.runner.paths import Place, dial, labelled
+from holdfast.runner.paths import SessionPaths, connect_socket, labelled_runners
 from holdfast.system import exits
 from holdfast.system.lock import read_holder
 from holdfast.system.process import start_time
@@ -71,8 +71,8 @@ def tree_of(pid: int) -> list[int]:
 
 
 def runner_pids(line: Lineage) -> list[int]:
-    [label] = labelled(line.home)
-    connection = dial(Place(line.home, label.session_id))
+    [label] = labelled_runners(line.home)
+    connection = connect_socket(SessionPaths(line.home, label.session_id))
     assert connection is not None
     with connection:
         return tree_of(peer_pid(connection))

@@ -9,7 +9,7 @@ from tests.faults.world import World
 
 from holdfast.core.crash_points import CrashPoint
 from holdfast.system import exits
-from holdfast.testing.simulated.events import Sent
+from holdfast.testing.simulated.events import BotMessage
 
 RESTART = exits.GATEWAY_SERVICE_RESTART_EXIT_CODE
 MORE = """
@@ -28,14 +28,14 @@ def settle(world: World) -> None:
     world.paths.config_file.write_text(config)
 
 
-async def heard(world: World, number: int) -> list[Sent]:
+async def heard(world: World, number: int) -> list[BotMessage]:
     """All that chats have got, once it is so much."""
     ledger = await world.people.ledger(sent=number, wait=20)
     assert len(ledger.sent) >= number, [each.outgoing.text for each in ledger.sent]
     return list(ledger.sent)
 
 
-def told(sent: list[Sent]) -> list[tuple[str, str, str | None]]:
+def told(sent: list[BotMessage]) -> list[tuple[str, str, str | None]]:
     return [(s.outgoing.chat_id, s.outgoing.text, s.outgoing.reply_to) for s in sent]
 
 

@@ -22,7 +22,7 @@ from holdfast.system.clock import SystemClock
 from holdfast.system.paths import Paths
 from holdfast.testing.misbehaving_model.process import ModelProcess
 from holdfast.testing.simulated.events import Ledger
-from holdfast.testing.simulated.people import People
+from holdfast.testing.simulated.people import PeopleClient
 
 READY_WITHIN = 30.0
 DIES_WITHIN = 30.0
@@ -67,10 +67,10 @@ class World:
         self.address = ""
         self.lives = 0
         self._gateway: Born | None = None
-        self._people: People | None = None
+        self._people: PeopleClient | None = None
 
     @property
-    def people(self) -> People:
+    def people(self) -> PeopleClient:
         assert self._people is not None, "the vendor is not there yet"
         return self._people
 
@@ -86,7 +86,7 @@ class World:
         self.home.mkdir(mode=0o700)
         config = CONFIG.format(model=self.model.base_url, vendor=vendor, busy_mode=busy_mode)
         self.paths.config_file.write_text(config)
-        self._people = People(vendor, http=self.http)
+        self._people = PeopleClient(vendor, http=self.http)
 
     def environment(self, crash_at: str = "") -> dict[str, str]:
         """All that a process of this home is told, which is the code that this test imported."""

@@ -18,7 +18,7 @@ def the_cache_keeps_its_bounds(home: Home) -> Iterator[str]:
     """A6, A8: past the cap only those are kept, of the oldest, that are in the middle of a turn."""
     if not home.ready or home.life is None:
         return
-    entries = home.gateway.house.cache._entries
+    entries = home.gateway.services.cache._entries
     excess = len(entries) - home.life.config.max_agents
     for session_id in islice(entries, max(0, excess)):
         if not entries[session_id].busy:
@@ -30,7 +30,7 @@ def who_works_is_not_evicted(home: Home) -> Iterator[str]:
     if not home.ready:
         return
     for lane in home.gateway.lanes:
-        if lane.turn is not None and lane.turn.agent.client is None:
+        if lane.running_turn is not None and lane.running_turn.agent.client is None:
             yield f"the turn of {lane.session_id} runs, and its agent was released"
 
 
@@ -38,7 +38,7 @@ def who_was_helped_out_is_not_kept(home: Home) -> Iterator[str]:
     """A5: an agent for which a stand-in had to answer ends with that turn."""
     if not home.ready:
         return
-    for session_id, entry in home.gateway.house.cache._entries.items():
+    for session_id, entry in home.gateway.services.cache._entries.items():
         client = entry.agent.client
         if not entry.busy and isinstance(client, VoiceClient) and client.helped_out:
             yield f"the agent of {session_id} was kept, though a stand-in had helped it out"
@@ -67,7 +67,7 @@ def models_are_asked_with_the_frozen_prompt(home: Home) -> Iterator[str]:
         return
     asked = {id(ask.client): ask.system for ask in home.life.voice.asks}
     for lane in home.gateway.lanes:
-        agent = None if lane.present is None else lane.present.agent
+        agent = None if lane.current_turn is None else lane.current_turn.agent
         system = None if agent is None else asked.get(id(agent.client))
         prompt, _ = home.prompts.get(lane.session_id, ("", ""))
         if system is not None and system != prompt:
@@ -92,7 +92,7 @@ def agents_speak_with_the_chosen_model(books: Books) -> Iterator[str]:
     """A5: a cached agent is never one of before /model."""
     assert books.home.life is not None
     usual = books.home.life.config.model
-    for session_id, entry in books.home.gateway.house.cache._entries.items():
+    for session_id, entry in books.home.gateway.services.cache._entries.items():
         chosen = books.sessions[session_id].model_override or usual
         client = entry.agent.client
         if client is None or client.name != chosen:
@@ -105,15 +105,15 @@ def nothing_is_left_in_memory(books: Books) -> Iterator[str]:
     for name, left in (
         ("lanes", list(gateway.lanes)),
         ("routes", gateway.lanes._routes),
-        ("watched messages", gateway.house.watchers._watched),
-        ("chats", gateway.delivery._chats),
-        ("streams", gateway.delivery._streams),
-        ("runs", gateway.runs._at_work),
+        ("watched messages", gateway.services.subscriptions._messages),
+        ("chats", gateway.outbox._queues),
+        ("streams", gateway.outbox._streams),
+        ("runs", gateway.job_executor._running),
     ):
         if left:
             yield f"{name} are left: {left}"
     assert books.home.life is not None
-    leased, cached = books.home.life.voice.leased, len(gateway.house.cache)
+    leased, cached = books.home.life.voice.leased, len(gateway.services.cache)
     if leased != cached:
         yield f"{leased} clients are leased for {cached} agents"
 

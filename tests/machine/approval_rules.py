@@ -4,8 +4,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 from tests.machine.driving import PLACES, TICKS, Driven
 
-from holdfast.core.people.approval import Approval, Scope
-from holdfast.gateway.approvals.service import Answer
+from holdfast.core.people.approval import Approval, ApprovalScope
+from holdfast.gateway.approvals.service import ApprovalResponse
 
 WORDS = ("yes", "no", "always", "/approve", "/deny", "/approve all", "/approve {id}")
 ANSWERS = (*WORDS, "/approve {id} session", "/approve {id} always", "/deny {id}", "/deny {id} no")
@@ -52,14 +52,14 @@ class Answering(Driven):
         data=st.data(),
         pending=st.booleans(),
         approved=st.booleans(),
-        scope=st.sampled_from(Scope),
+        scope=st.sampled_from(ApprovalScope),
         ticks=TICKS,
     )
     def answer_from_outside(
-        self, data: st.DataObject, pending: bool, approved: bool, scope: Scope, ticks: int
+        self, data: st.DataObject, pending: bool, approved: bool, scope: ApprovalScope, ticks: int
     ) -> None:
         approval = self._draw_approval(data, pending)
-        said = Answer(approved=approved, scope=scope)
+        said = ApprovalResponse(approved=approved, scope=scope)
         self.home.aside(self.home.gateway.approvals.decide(approval.id, said))
         self.home.loop.tick(ticks)
 

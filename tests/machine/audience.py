@@ -3,7 +3,7 @@
 import asyncio
 
 from holdfast.core.ids import InboxId
-from holdfast.core.messages.events import Event
+from holdfast.core.messages.events import TurnEvent
 from holdfast.core.messages.inbox import Accepted, Inbound
 
 
@@ -27,6 +27,6 @@ class Watch:
 
     def __init__(self, inbox_id: InboxId) -> None:
         self.inbox_id = inbox_id
-        self.events: list[Event] = []
+        self.events: list[TurnEvent] = []
         self.left = False  # by themselves, or with the gateway
         self.task: asyncio.Task[None] | None = None

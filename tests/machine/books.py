@@ -8,13 +8,13 @@ from tests.machine.home import Home
 
 from holdfast.core.ids import InboxId, SessionId
 from holdfast.core.jobs.job import Job, JobId, JobRun
-from holdfast.core.messages.inbox import ENDS, BusyMode, InboxRow, InboxState
-from holdfast.core.messages.message import Message, Record
+from holdfast.core.messages.inbox import END_STATES, BusyMode, InboxRow, InboxState
+from holdfast.core.messages.message import Message, TranscriptRecord
 from holdfast.core.messages.outbox import DeliveryRow
-from holdfast.core.people.commands import spoken
+from holdfast.core.people.commands import parse_command_word
 from holdfast.core.sessions.session import SessionRow
 from holdfast.core.turns.turn import TurnRow
-from holdfast.gateway.commands.command import parse
+from holdfast.gateway.commands.command import parse_command
 from holdfast.store.sqlite import rows
 from holdfast.store.sqlite.reads import outbox, reads
 from holdfast.store.sqlite.writes import streams
@@ -33,12 +33,12 @@ class Books:
         self.jobs: dict[JobId, Job] = {job.id: job for job in home.jobs()}
         self.runs: dict[JobId, list[JobRun]] = {each: home.runs(each) for each in self.jobs}
         self.sessions: dict[SessionId, SessionRow] = {row.id: row for row in look(_sessions)}
-        self.records: dict[SessionId, list[Record]] = {
+        self.records: dict[SessionId, list[TranscriptRecord]] = {
             session_id: look(reads.records, session_id=session_id, limit=9999, after=0, before=None)
             for session_id in self.sessions
         }
         self.transcripts: dict[SessionId, list[Message]] = {
-            session_id: [r.message for r in look(reads.messages, session_id=session_id)]
+            session_id: [r.message for r in look(reads.transcript_records, session_id=session_id)]
             for session_id in self.sessions
         }
 
@@ -76,7 +76,9 @@ Instant = Callable[[Home], Iterator[str]]
 def is_command(row: InboxRow) -> bool:
     """Or a word that is one where something was asked."""
     text = row.inbound.text
-    return row.inbound.commands and (parse(text) is not None or spoken(text) is not None)
+    return row.inbound.commands and (
+        parse_command(text) is not None or parse_command_word(text) is not None
+    )
 
 
 def may_be_late(books: Books, row: InboxRow) -> bool:
@@ -87,7 +89,7 @@ def may_be_late(books: Books, row: InboxRow) -> bool:
     if is_command(row):
         return True
     return any(
-        other.route == row.route and other.id > row.id and other.state not in ENDS
+        other.route == row.route and other.id > row.id and other.state not in END_STATES
         for other in books.inbox.values()
         if is_command(other)
     )
@@ -115,18 +117,19 @@ def is_inner(row: InboxRow) -> bool:
 
 def _inbox(cursor: apsw.Cursor) -> list[InboxRow]:
     return [
-        rows.inbox_row(r) for r in cursor.execute(f"SELECT {rows.INBOX} FROM inbox ORDER BY id")
+        rows.decode_inbox_row(r)
+        for r in cursor.execute(f"SELECT {rows.INBOX_COLUMNS} FROM inbox ORDER BY id")
     ]
 
 
 def _outbox(cursor: apsw.Cursor) -> list[DeliveryRow]:
-    found = outbox._deliveries(cursor, "1 = 1")
-    return [msgspec.structs.replace(row, parts=streams.read(cursor, row.id)) for row in found]
+    found = outbox._select(cursor, "1 = 1")
+    return [msgspec.structs.replace(row, parts=streams.read_parts(cursor, row.id)) for row in found]
 
 
 def _turns(cursor: apsw.Cursor) -> list[TurnRow]:
-    found = cursor.execute(f"SELECT {rows.TURN} FROM turns ORDER BY started_at, id")
-    return [rows.turn_row(row) for row in found]
+    found = cursor.execute(f"SELECT {rows.TURN_COLUMNS} FROM turns ORDER BY started_at, id")
+    return [rows.decode_turn(row) for row in found]
 
 
 def _sessions(cursor: apsw.Cursor) -> list[SessionRow]:

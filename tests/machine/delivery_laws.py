@@ -11,10 +11,10 @@ from tests.machine.books import Books, Instant, Law
 from tests.machine.home import Home
 
 from holdfast.core.ids import DeliveryId
-from holdfast.core.messages.outbox import DeliveryRow, DeliveryState, id_of_part
-from holdfast.core.text.splitting import split
-from holdfast.core.turns.subagent import HOUSE
-from holdfast.testing.simulated.events import Sent
+from holdfast.core.messages.outbox import DeliveryRow, DeliveryState, part_delivery_id
+from holdfast.core.text.splitting import split_message
+from holdfast.core.turns.subagent import INTERNAL_PLATFORM
+from holdfast.testing.simulated.events import BotMessage
 
 _SETTLED = (DeliveryState.SENT, DeliveryState.FAILED, DeliveryState.UNKNOWN)
 
@@ -31,7 +31,7 @@ def nothing_is_sent_that_nobody_owes(home: Home) -> Iterator[str]:
 
 def nothing_is_repeated_unmarked(home: Home) -> Iterator[str]:
     """I2: a reply is there once, or a second time with a mark."""
-    idempotent = home.service.about.idempotent_send
+    idempotent = home.service.info.idempotent_send
     for delivery_id, sent in _sent(home).items():
         if len(sent) > (1 if idempotent else 2):
             yield f"{delivery_id} was taken {len(sent)} times"
@@ -39,8 +39,8 @@ def nothing_is_repeated_unmarked(home: Home) -> Iterator[str]:
             yield f"{delivery_id} was repeated without a mark"
 
 
-def _sent(home: Home) -> dict[str, list[Sent]]:
-    taken: dict[str, list[Sent]] = {}
+def _sent(home: Home) -> dict[str, list[BotMessage]]:
+    taken: dict[str, list[BotMessage]] = {}
     for sent in home.service.sent:
         taken.setdefault(sent.outgoing.delivery_id, []).append(sent)
     return taken
@@ -51,7 +51,7 @@ def _attempted(cursor: apsw.Cursor) -> list[str]:
     whole = cursor.execute("SELECT id FROM outbox WHERE attempts > 0")
     found = [str(row[0]) for row in whole]
     parts = cursor.execute("SELECT delivery_id, number FROM parts")
-    return found + [id_of_part(DeliveryId(str(row[0])), int(str(row[1]))) for row in parts]
+    return found + [part_delivery_id(DeliveryId(str(row[0])), int(str(row[1]))) for row in parts]
 
 
 ALWAYS: Sequence[Instant] = (nothing_is_sent_that_nobody_owes, nothing_is_repeated_unmarked)
@@ -63,7 +63,7 @@ def deliveries_are_settled(books: Books) -> Iterator[str]:
     for delivery in books.outbox:
         if delivery.state not in _SETTLED:
             yield f"delivery {delivery.id} is {delivery.state}"
-        doubtful = delivery.doubtful or any(part.doubtful for part in delivery.parts)
+        doubtful = delivery.outcome_unknown or any(part.outcome_unknown for part in delivery.parts)
         if delivery.state is DeliveryState.UNKNOWN and not doubtful:
             yield f"delivery {delivery.id} is unknown without a doubt"
         if _sent_away(delivery) and delivery.id not in sent:
@@ -75,13 +75,13 @@ def what_was_sent_stands_there(books: Books) -> Iterator[str]:
     message that they were begun in, or in the one that says it may be a repetition."""
     sent = _sent(books.home)
     for delivery in filter(_sent_away, books.outbox):
-        texts = split(delivery.text, books.home.service.about.max_length)
+        texts = split_message(delivery.text, books.home.service.info.max_length)
         for number, text in enumerate(texts, 1):
-            copies = sent.get(id_of_part(delivery.id, number), [])
+            copies = sent.get(part_delivery_id(delivery.id, number), [])
             if not copies or copies[-1].text != text:
                 stands = [copy.text for copy in copies]
                 yield f"part {number} of {delivery.id} is {text!r}, and people read {stands}"
-        if id_of_part(delivery.id, len(texts) + 1) in sent:
+        if part_delivery_id(delivery.id, len(texts) + 1) in sent:
             yield f"{delivery.id} has more than its {len(texts)} parts"
 
 
@@ -102,7 +102,7 @@ def chats_are_in_order(books: Books) -> Iterator[str]:
     for delivery_id in dict.fromkeys(map(whole_of, _sent(books.home))):
         delivery = owed[delivery_id]
         chat = delivery.address.chat_id
-        if books.home.service.about.edit and delivery.turn_id is not None:
+        if books.home.service.info.edit and delivery.turn_id is not None:
             chat, place = (
                 f"{chat} {delivery.session_id}",
                 int(delivery.turn_id.removeprefix("turn_")),
@@ -121,7 +121,7 @@ def whole_of(delivery_id: str) -> DeliveryId:
 
 def _sent_away(delivery: DeliveryRow) -> bool:
     """It was sent, and not merely kept to be fetched."""
-    fetched = delivery.address.platform in ("api", HOUSE)
+    fetched = delivery.address.platform in ("api", INTERNAL_PLATFORM)
     return delivery.state is DeliveryState.SENT and not fetched
 
 

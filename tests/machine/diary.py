@@ -4,28 +4,28 @@ from collections.abc import Sequence
 
 from holdfast.core.ids import SessionId
 from holdfast.core.messages.message import Message
-from holdfast.core.people.memory import Hook, Subject
+from holdfast.core.people.memory import MemoryHook, MemorySubject
 
 
 class Diary:
     """A memory of turns that keeps what it was told, whoever lived when it was."""
 
     name = "diary"
-    wants = frozenset({Hook.SYNC_TURN})
+    wants = frozenset({MemoryHook.SYNC_TURN})
 
     def __init__(self) -> None:
         self.told: list[tuple[SessionId, str]] = []
 
     async def initialise(self) -> None: ...
-    async def prompt_block(self, subject: Subject) -> str:
+    async def prompt_block(self, subject: MemorySubject) -> str:
         return ""
 
-    async def prefetch(self, subject: Subject, query: str) -> str:
+    async def prefetch(self, subject: MemorySubject, query: str) -> str:
         return ""
 
-    async def sync_turn(self, subject: Subject, user: str, assistant: str) -> None:
+    async def sync_turn(self, subject: MemorySubject, user: str, assistant: str) -> None:
         self.told.append((subject.session_id, user))
 
-    async def on_session_end(self, subject: Subject) -> None: ...
-    async def on_pre_compact(self, subject: Subject, messages: Sequence[Message]) -> None: ...
+    async def on_session_end(self, subject: MemorySubject) -> None: ...
+    async def on_pre_compact(self, subject: MemorySubject, messages: Sequence[Message]) -> None: ...
     async def shutdown(self) -> None: ...

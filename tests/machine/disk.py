@@ -10,14 +10,14 @@ from typing import Any, TypeVar
 
 import apsw
 
-from holdfast.core.crash_points import never
-from holdfast.core.errors import StoreError, StoreFailing
-from holdfast.store.sqlite.journal import SqliteJournal
+from holdfast.core.crash_points import no_crash
+from holdfast.core.errors import StoreError, TransientStoreError
+from holdfast.store.sqlite.journal import SqliteStoreWriter
 from holdfast.store.sqlite.opening import open_reader, open_writer
-from holdfast.store.sqlite.reader import Reader
-from holdfast.store.sqlite.requests import Request
-from holdfast.store.sqlite.store_reader import SqliteLibrary
-from holdfast.store.sqlite.writer import Writer
+from holdfast.store.sqlite.reader import ReaderThread
+from holdfast.store.sqlite.requests import StoreRequest
+from holdfast.store.sqlite.store_reader import SqliteStoreReader
+from holdfast.store.sqlite.writer import WriterThread
 
 T = TypeVar("T")
 
@@ -64,14 +64,14 @@ def after(ticks: int, do: Callable[[], None]) -> None:
         loop.call_soon(do)
 
 
-class SteppedWriter(Writer):
+class SteppedWriter(WriterThread):
     """Owns the writing connection. Group commit as in the thread: what queued up is committed
     at once, and a write that fails undoes nothing but itself."""
 
     def __init__(self, path: Path, weather: Weather) -> None:
-        super().__init__(path, vfs=None, crash=never)
+        super().__init__(path, vfs=None, crash=no_crash)
         self.db = open_writer(path, vfs=None)
-        self.requests: list[Request] = []
+        self.requests: list[StoreRequest] = []
         self.open = True
         self.dead = False  # with its process: whoever asks waits for ever
         self._weather = weather
@@ -82,7 +82,7 @@ class SteppedWriter(Writer):
             return future
         if not self.open:
             raise StoreError("the store is closed: nothing can be written to it now")
-        self.requests.append(Request(future, self._spoiled(work)))
+        self.requests.append(StoreRequest(future, self._spoiled(work)))
         if len(self.requests) == 1:
             after(self._weather.latency, self.commit)
         return future
@@ -92,7 +92,7 @@ class SteppedWriter(Writer):
         if not self.open or not requests:
             return
         if self._weather.refuses(COMMIT):
-            self._fail(requests, StoreFailing(FULL))
+            self._fail(requests, TransientStoreError(FULL))
         else:
             self._commit(self.db, requests)
         for request in requests:
@@ -105,13 +105,13 @@ class SteppedWriter(Writer):
 
         def spoiled(cursor: apsw.Cursor) -> T:
             if refuses(kind):
-                raise StoreFailing(FULL)
+                raise TransientStoreError(FULL)
             return work(cursor)
 
         return spoiled
 
 
-class SteppedReader(Reader):
+class SteppedReader(ReaderThread):
     """Owns the reading connection; reads are done in the order in which they were asked for."""
 
     def __init__(self, path: Path, weather: Weather) -> None:
@@ -120,7 +120,7 @@ class SteppedReader(Reader):
         self.open = True
         self.dead = False  # with its process: whoever asks waits for ever
         self._weather = weather
-        self._requests: deque[tuple[Request, bool]] = deque()
+        self._requests: deque[tuple[StoreRequest, bool]] = deque()
 
     def read(self, work: Callable[[apsw.Cursor], T]) -> asyncio.Future[T]:
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
@@ -128,7 +128,7 @@ class SteppedReader(Reader):
             return future
         if not self.open:
             raise StoreError("the store is closed: nothing can be read from it now")
-        request = Request(future, work)
+        request = StoreRequest(future, work)
         if self._weather.stale:
             self._run(self.db, request)
         self._requests.append((request, self._weather.stale))
@@ -151,7 +151,7 @@ class SteppedReader(Reader):
         _resolve(request)
 
 
-def _resolve(request: Request) -> None:
+def _resolve(request: StoreRequest) -> None:
     if request.future.done():
         return
     if request.error is None:
@@ -160,14 +160,14 @@ def _resolve(request: Request) -> None:
         request.future.set_exception(request.error)
 
 
-class SteppedStore(SqliteJournal, SqliteLibrary):
+class SteppedStore(SqliteStoreWriter, SqliteStoreReader):
     """`core.ports.Store` for one life of a gateway."""
 
     def __init__(self, path: Path, weather: Weather) -> None:
         self.writer = SteppedWriter(path, weather)
         self.reader = SteppedReader(path, weather)
-        SqliteJournal.__init__(self, self.writer)
-        SqliteLibrary.__init__(self, self.reader)
+        SqliteStoreWriter.__init__(self, self.writer)
+        SqliteStoreReader.__init__(self, self.reader)
 
     async def __aenter__(self) -> "SteppedStore":
         return self
@@ -190,7 +190,7 @@ class SteppedStore(SqliteJournal, SqliteLibrary):
 
     def look(self, read: Callable[..., T], **arguments: Any) -> T:
         """What is in the file right now."""
-        request = Request(None, partial(read, **arguments))  # type: ignore[arg-type]  # nobody waits
+        request = StoreRequest(None, partial(read, **arguments))  # type: ignore[arg-type]  # nobody waits
         self.reader._run(self.reader.db, request)
         if request.error is not None:
             raise request.error

@@ -6,14 +6,14 @@ from collections.abc import Collection, Sequence
 from contextlib import AbstractAsyncContextManager
 
 from holdfast.core.ids import SessionId
-from holdfast.core.messages.outbox import Address, Change, Outbound, Receipt
+from holdfast.core.messages.outbox import Address, MessageEdit, Outbound, Receipt
 from holdfast.core.ports.capabilities import Capabilities
 from holdfast.core.ports.protocols import Intake
-from holdfast.core.ports.sandbox import Bench
+from holdfast.core.ports.sandbox import Sandbox
 from holdfast.core.sessions.session import ProcessRow, RunnerRow
-from holdfast.testing.simulated.events import Update
+from holdfast.testing.simulated.events import SimulatedUpdate
 from holdfast.testing.simulated.in_process import SimulatedPlatform
-from holdfast.testing.simulated.receiver import Feed
+from holdfast.testing.simulated.receiver import SimulatedReceiver
 from holdfast.testing.simulated.service import ChatService
 
 
@@ -26,25 +26,25 @@ class Door(SimulatedPlatform):
         self._never = asyncio.Event()
 
     def connect(self, intake: Intake) -> AbstractAsyncContextManager[None]:
-        return _Feeding(Feed(self, intake=intake))
+        return _Feeding(SimulatedReceiver(self, intake=intake))
 
     async def send(self, outbound: Outbound) -> Receipt:
         await self._pass()
         return await super().send(outbound)
 
-    async def edit(self, change: Change) -> None:
+    async def edit(self, change: MessageEdit) -> None:
         await self._pass()
         await super().edit(change)
 
-    async def typing(self, address: Address) -> None:
+    async def show_typing(self, address: Address) -> None:
         await self._pass()
-        await super().typing(address)
+        await super().show_typing(address)
 
-    async def react(self, address: Address, message_id: str, sign: str | None) -> None:
+    async def react(self, address: Address, message_id: str, emoji: str | None) -> None:
         await self._pass()
-        await super().react(address, message_id, sign)
+        await super().react(address, message_id, emoji)
 
-    async def updates(self) -> Sequence[Update]:
+    async def updates(self) -> Sequence[SimulatedUpdate]:
         await self._pass()
         return await super().updates()
 
@@ -58,7 +58,7 @@ class Door(SimulatedPlatform):
 
 
 class _Feeding(AbstractAsyncContextManager[None]):
-    def __init__(self, feed: Feed) -> None:
+    def __init__(self, feed: SimulatedReceiver) -> None:
         self._feed = feed
 
     async def __aenter__(self) -> None:
@@ -93,7 +93,7 @@ class NoRunners:
 
     name = "runner"
 
-    def bench(self, session_id: SessionId, *, shell: str = "") -> Bench:
+    def bench(self, session_id: SessionId, *, shell: str = "") -> Sandbox:
         return None  # type: ignore[return-value]  # no tool here touches it
 
     async def adopt(

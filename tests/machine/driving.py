@@ -15,7 +15,7 @@ from tests.machine.home import Home
 
 from holdfast.core.messages.inbox import Inbound
 from holdfast.core.messages.source import ChatType, Source
-from holdfast.testing.simulated.events import Say
+from holdfast.testing.simulated.events import SayRequest
 
 TICKS = st.sampled_from([0, 1, 3, 10, 50])
 PLACES = st.sampled_from([("home", "ann"), ("home", "bob"), ("club", "ann"), ("club", "bob")])
@@ -44,7 +44,9 @@ class Driven(RuleBasedStateMachine):
         kind = ChatType.GROUP if chat == "club" else ChatType.DM
 
         async def write() -> None:
-            say = Say(chat=chat, user=user, text=text, chat_type=kind, user_name=user.title())
+            say = SayRequest(
+                chat=chat, user=user, text=text, chat_type=kind, user_name=user.title()
+            )
             self.home.service.say(say)
 
         self.home.loop.run_until_complete(write())

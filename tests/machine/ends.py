@@ -8,7 +8,7 @@ import apsw
 from tests.machine.disk import SteppedStore
 
 from holdfast.core.ids import SessionId, TurnId
-from holdfast.core.turns.stop import LeftAs, StopKind, StopOrder
+from holdfast.core.turns.stop import StopKind, StopOrder, TurnExitReason
 from holdfast.core.turns.turn import OpenTurn
 from holdfast.gateway.turns.lanes import Lanes
 from holdfast.store.sqlite.reads import reads
@@ -22,7 +22,7 @@ class Ends:
     """
 
     def __init__(self) -> None:
-        self.cuts: Counter[tuple[TurnId, LeftAs | None]] = Counter()  # None: by a death
+        self.cuts: Counter[tuple[TurnId, TurnExitReason | None]] = Counter()  # None: by a death
         self.breaches: list[str] = []
         self._running: dict[TurnId, SessionId] = {}
         self._cuts_before: dict[SessionId, int] = {}
@@ -34,12 +34,16 @@ class Ends:
         kind = StopKind.SIGNAL if order is None else order.kind
         self._restarts = kind.restarts
         self._running = {
-            lane.turn.turn_id: lane.session_id for lane in lanes if lane.turn is not None
+            lane.running_turn.turn_id: lane.session_id
+            for lane in lanes
+            if lane.running_turn is not None
         }
         self._unended = {
-            lane.present.turn_id for lane in lanes if lane.present is not None and lane.turn is None
+            lane.current_turn.turn_id
+            for lane in lanes
+            if lane.current_turn is not None and lane.running_turn is None
         }
-        left = [turn for turn in store.look(reads.open_turns) if turn.left_as is not None]
+        left = [turn for turn in store.look(reads.open_turns) if turn.exit_reason is not None]
         self._left_before = {turn.turn.id for turn in left} - self._running.keys()
         quiet = not store.writer.requests  # else what was written and when is not known
         self._cuts_before = {one: _cuts(store, one) for one in self._running.values() if quiet}
@@ -50,43 +54,47 @@ class Ends:
             cursor = db.cursor()
             for turn in reads.open_turns(cursor):
                 self._count(turn)
-                if turn.turn.id in self._left_before and turn.left_as is None and not disk_failed:
+                if (
+                    turn.turn.id in self._left_before
+                    and turn.exit_reason is None
+                    and not disk_failed
+                ):
                     self.breaches.append(f"{turn.turn.id} was about to go on, and has no word now")
                 if turn.turn.id in self._running and not disk_failed:
                     session = reads.session(cursor, turn.turn.session_id)
                     assert session is not None, "a turn of it is open"
-                    self._check(turn, 99 if session.suspended else session.cuts)
+                    self._check(turn, 99 if session.suspended else session.interruptions)
         db.close()
         self._running = {}
 
     def dies(self, store: SteppedStore) -> None:
         for turn in store.look(reads.open_turns):
-            if turn.left_as is not None:
+            if turn.exit_reason is not None:
                 self._count(turn)
-            elif turn.cut:
+            elif turn.was_interrupted:
                 self.cuts[turn.turn.id, None] += 1
         self._running = {}
 
     def _count(self, turn: OpenTurn) -> None:
         known = self._running.keys() | self._unended
-        unheard = turn.left_as is None and turn.turn.id not in known
-        if turn.cut and not unheard and turn.turn.id not in self._left_before:
-            self.cuts[turn.turn.id, turn.left_as] += 1
+        unheard = turn.exit_reason is None and turn.turn.id not in known
+        if turn.was_interrupted and not unheard and turn.turn.id not in self._left_before:
+            self.cuts[turn.turn.id, turn.exit_reason] += 1
 
     def _check(self, turn: OpenTurn, cuts: int) -> None:
-        left, turn_id = turn.left_as, turn.turn.id
-        mark = LeftAs.RESTART_TIMEOUT if self._restarts else LeftAs.SHUTDOWN_TIMEOUT
-        if left is None and not turn.waits:
+        left, turn_id = turn.exit_reason, turn.turn.id
+        mark = TurnExitReason.RESTART_TIMEOUT if self._restarts else TurnExitReason.SHUTDOWN_TIMEOUT
+        if left is None and not turn.is_waiting:
             self.breaches.append(f"{turn_id} was left without a word")
-        if left is not None and left not in (mark, LeftAs.PARKED):
+        if left is not None and left not in (mark, TurnExitReason.PARKED):
             self.breaches.append(f"{turn_id} was left as {left}, where {mark} is meant")
-        if left is LeftAs.PARKED and not (self._restarts or turn.approvals):
+        if left is TurnExitReason.PARKED and not (self._restarts or turn.approvals):
             self.breaches.append(f"{turn_id} was parked by a stop that is no restart")
         before = self._cuts_before.get(turn.turn.session_id)
-        if before is not None and cuts not in (99, before + turn.cut):
+        if before is not None and cuts not in (99, before + turn.was_interrupted):
             self.breaches.append(f"{turn_id} was left as {left}: cuts {before}, then {cuts}")
 
 
 def _cuts(store: SteppedStore, session_id: SessionId) -> int:
     session = store.look(reads.session, session_id=session_id)
-    return 0 if session is None else session.cuts
+    return 0 if session is None else session.interruptions

@@ -11,7 +11,7 @@ from tests.machine.ends import Ends
 from tests.machine.hands import SHELL, ByWord, Lever, Shell
 from tests.machine.held_loop import HeldClock, HeldLoop
 
-from holdfast.core.turns.tool import Replay
+from holdfast.core.turns.tool import ReplayClass
 from holdfast.testing.simulated.service import ChatService
 
 
@@ -27,7 +27,7 @@ class Ground:
         self.weather = Weather()
         self.service = service
         self.shell = Shell()
-        self.levers: dict[str, Lever] = {replay: Lever(replay) for replay in Replay}
+        self.levers: dict[str, Lever] = {replay: Lever(replay) for replay in ReplayClass}
         self.levers[SHELL] = self.shell
         self.judge = ByWord()
         self.diary = Diary()

@@ -4,9 +4,9 @@ import asyncio
 from collections import Counter
 
 from holdfast.core.ids import CallId
-from holdfast.core.people.judgement import HARMLESS, Judgement, Level
+from holdfast.core.people.judgement import HARMLESS, CommandRisk, CommandVerdict
 from holdfast.core.turns.model import ToolSchema
-from holdfast.core.turns.tool import Arguments, Danger, Replay, ToolContext, ToolOutput
+from holdfast.core.turns.tool import Arguments, Danger, ReplayClass, ToolContext, ToolOutput
 
 SHELL = "shell"
 HARMLESS_WORD, DANGEROUS, STRANGE, HOPELESS = "harmless", "dangerous", "strange", "hopeless"
@@ -20,7 +20,7 @@ class Lever:
     toolset = "test"
     danger = Danger.NONE
 
-    def __init__(self, replay: Replay, name: str = "") -> None:
+    def __init__(self, replay: ReplayClass, name: str = "") -> None:
         parameters = {"type": "object"}
         self.schema = ToolSchema(name=name or replay, description="x", parameters=parameters)
         self.replay = replay
@@ -51,7 +51,7 @@ class Shell(Lever):
     """A lever that runs commands: it remembers what each call was to run."""
 
     def __init__(self) -> None:
-        super().__init__(Replay.ATTACH, SHELL)
+        super().__init__(ReplayClass.ATTACH, SHELL)
         self.ran: dict[CallId, str] = {}
         self.free: set[CallId] = set()  # those for which nobody had to be asked
         self.asks = True
@@ -73,11 +73,13 @@ class ByWord:
     def __init__(self) -> None:
         self.asked = 0
 
-    def judge(self, command: str) -> Judgement:
+    def judge(self, command: str) -> CommandVerdict:
         if command == HOPELESS:
-            return Judgement(level=Level.HOPELESS, rule=HOPELESS, why="It helps nobody.")
+            return CommandVerdict(
+                level=CommandRisk.FORBIDDEN, rule=HOPELESS, why="It helps nobody."
+            )
         if command in (DANGEROUS, STRANGE):
             self.asked += 1
             rule = DANGEROUS if command == DANGEROUS else ""
-            return Judgement(level=Level.DANGEROUS, rule=rule, why="It may do harm.")
+            return CommandVerdict(level=CommandRisk.DANGEROUS, rule=rule, why="It may do harm.")
         return HARMLESS

@@ -59,7 +59,7 @@ async def _ticks(ticks: int) -> None:
 
 
 class HeldClock:
-    """`core.ports.Clock` on the time of a held loop, and `Alarm` too: whoever sets the clock on the
+    """`core.ports.Clock` on the time of a held loop, and `WallClockTimer` too: whoever sets the clock on the
     wall is heard at once. What is monotonic nobody can set."""
 
     def __init__(self, loop: HeldLoop) -> None:

@@ -17,12 +17,12 @@ from tests.machine.voice import Spoken
 from holdfast.core.config.settings import ApprovalMode
 from holdfast.core.errors import IntakeClosed, StoreError
 from holdfast.core.ids import ApprovalId, InboxId, SessionId
-from holdfast.core.jobs.job import ChangeKind, Job, JobChange, JobId, JobRun, RunState
+from holdfast.core.jobs.job import Job, JobChange, JobChangeKind, JobId, JobRun, RunState
 from holdfast.core.messages.inbox import Accepted, Inbound
-from holdfast.core.messages.source import place_of
+from holdfast.core.messages.source import parse_route
 from holdfast.core.people.approval import Approval
 from holdfast.core.turns.stop import StopOrder
-from holdfast.core.turns.subagent import ChildKind
+from holdfast.core.turns.subagent import SubagentKind
 from holdfast.gateway.gateway import Gateway
 from holdfast.store.sqlite.reads import approvals, job_reads, reads
 from holdfast.testing.simulated.events import Faults
@@ -64,7 +64,7 @@ class Home(Ground):
             return True
         gateway = self.gateway
         return bool(
-            len(gateway.lanes) or len(gateway.delivery) or self._current().store.writer.requests
+            len(gateway.lanes) or len(gateway.outbox) or self._current().store.writer.requests
         )
 
     @property
@@ -110,7 +110,7 @@ class Home(Ground):
         if not self.failed_to_start:
             life.task.result()
         took = self.loop.time() - since
-        windows = life.gateway.house.settings.gateway
+        windows = life.gateway.services.settings.gateway
         longest = _STOP_TAKES + windows.restart_drain_timeout + windows.park_timeout
         assert took <= longest, f"a stop took {took} s"
         self.ends.over(self.path, disk_failed=bool(self.weather.refused))
@@ -195,7 +195,7 @@ class Home(Ground):
     async def _rest_jobs(self) -> None:
         """What is due for ever leaves nobody in peace."""
         for job in self.jobs():
-            change = JobChange(job_id=job.id, kind=ChangeKind.PAUSE)
+            change = JobChange(job_id=job.id, kind=JobChangeKind.PAUSE)
             await self._current().store.change_job(change)
 
     def _go_on(self) -> None:
@@ -213,9 +213,9 @@ class Home(Ground):
         gateway = life.gateway
         facts: dict[str, Any] = {
             "lanes": [(lane.session_id, lane.state, lane.in_flight) for lane in gateway.lanes],
-            "outbox": len(gateway.delivery),
+            "outbox": len(gateway.outbox),
             "asks": [ask.messages[-1] for ask in life.voice.asks],
-            "children": [gateway.house.children.count(kind) for kind in self._children_left()],
+            "children": [gateway.services.subagents.count(kind) for kind in self._children_left()],
             "approvals": [a.id for a in self.asked() if a.pending],
             "writes": len(life.store.writer.requests),
             "requests": [r.inbound.event_id for r in self.requests if r.task and not r.task.done()],
@@ -227,9 +227,9 @@ class Home(Ground):
         }
         return {name: fact for name, fact in facts.items() if fact}
 
-    def _children_left(self) -> list[ChildKind]:
-        children = self.gateway.house.children
-        return [kind for kind in ChildKind if children.count(kind)]
+    def _children_left(self) -> list[SubagentKind]:
+        children = self.gateway.services.subagents
+        return [kind for kind in SubagentKind if children.count(kind)]
 
     def asked(self) -> list[Approval]:
         """Every approval that is in the file right now."""
@@ -243,7 +243,7 @@ class Home(Ground):
         """The platform, the chat and the person that an approval is put to."""
         session = self._current().store.look(reads.session, session_id=approval.asked_in)
         assert session is not None, "a turn of it is open"
-        platform, _, _, chat = place_of(session.route)
+        platform, _, _, chat = parse_route(session.route)
         return platform, chat, approval.requester.rsplit(":", 1)[-1]
 
     def jobs(self) -> list[Job]:

@@ -10,7 +10,7 @@ import apsw
 from tests.machine.books import Instant
 from tests.machine.home import Home
 
-from holdfast.core.turns.tool import Replay
+from holdfast.core.turns.tool import ReplayClass
 from holdfast.store.sqlite.reads import reads
 
 
@@ -29,7 +29,7 @@ def no_effect_twice(home: Home) -> Iterator[str]:
     """H2: what may have had an effect is not done again."""
     for name, lever in home.levers.items():
         for call_id, times in lever.pulled.items():
-            if times > 1 and lever.replay is not Replay.SAFE:
+            if times > 1 and lever.replay is not ReplayClass.SAFE:
                 yield f"the call {call_id} of the tool {name} was run {times} times"
 
 
@@ -49,15 +49,15 @@ def buffers_are_the_log(home: Home) -> Iterator[str]:
     if not home.ready or home.life is None or home.life.store.writer.requests:
         return
     gateway = home.gateway
-    for session_id, entry in gateway.house.cache._entries.items():
+    for session_id, entry in gateway.services.cache._entries.items():
         if entry.busy or gateway.lanes.get(session_id) is not None:
             continue
         skipped, records = home.life.store.look(reads.context, session_id=session_id)
         log, agent = [record.message for record in records], entry.agent
-        unfolded = skipped - agent.context.skipped
+        unfolded = skipped - agent.window.skipped
         if unfolded < 0 or log != agent.messages[unfolded:]:
             yield (
-                f"the buffer of {session_id} is {agent.messages} after {agent.context.skipped}, "
+                f"the buffer of {session_id} is {agent.messages} after {agent.window.skipped}, "
                 f"the log has {log} after {skipped}"
             )
 

@@ -10,7 +10,7 @@ import apsw
 from tests.machine.books import Books, Instant, Law
 from tests.machine.home import Home
 
-from holdfast.core.jobs.job import Cause, Job, JobId, JobRun, Missed, RunState
+from holdfast.core.jobs.job import Job, JobId, JobRun, MissedRunPolicy, RunCause, RunState
 from holdfast.core.messages.inbox import InboxState
 
 _OPEN = (RunState.WAITING, RunState.RUNNING)
@@ -42,7 +42,7 @@ def what_is_paused_is_not_due(home: Home) -> Iterator[str]:
         if not job.paused:
             home.runs_when_paused.pop(job.id, None)
             continue
-        due = {run.id for run in home.runs(job.id) if run.cause is not Cause.ASKED}
+        due = {run.id for run in home.runs(job.id) if run.cause is not RunCause.REQUESTED}
         if due - home.runs_when_paused.setdefault(job.id, due):
             yield f"job {job.id} is paused, and has new runs"
 
@@ -61,7 +61,7 @@ ALWAYS: Sequence[Instant] = (runs_end_once, one_run_at_a_time, what_is_paused_is
 def runs_have_ended(books: Books) -> Iterator[str]:
     """J4: but for what waits for a job that is paused."""
     for job, run in _each_run(books):
-        held = job.paused and run.cause is not Cause.ASKED
+        held = job.paused and run.cause is not RunCause.REQUESTED
         if run.state in _OPEN and not (run.state is RunState.WAITING and held):
             yield f"run {run.id} of job {job.id} is {run.state}"
 
@@ -91,13 +91,13 @@ def runs_are_what_their_messages_are(books: Books) -> Iterator[str]:
 def missed_runs_follow_their_policy(books: Books) -> Iterator[str]:
     """J4: of what is planned at one time, `once` begins one run, and `skip` none that is late."""
     for job in books.jobs.values():
-        due = [run for run in books.runs[job.id] if run.cause is not Cause.ASKED]
+        due = [run for run in books.runs[job.id] if run.cause is not RunCause.REQUESTED]
         begins = [run for run in due if run.state is not RunState.SKIPPED]
         at_once = Counter(run.made_at for run in due)
-        if job.spec.missed is Missed.ONCE and max(at_once.values(), default=0) > 1:
+        if job.spec.missed is MissedRunPolicy.ONCE and max(at_once.values(), default=0) > 1:
             yield f"job {job.id} makes up for what it missed more than once: {due}"
-        late = [run.id for run in begins if run.cause is Cause.MISSED]
-        if job.spec.missed is Missed.SKIP and late:
+        late = [run.id for run in begins if run.cause is RunCause.MISSED]
+        if job.spec.missed is MissedRunPolicy.SKIP and late:
             yield f"job {job.id} skips what it missed, and has run {late}"
 
 
@@ -106,7 +106,7 @@ def due_times_are_those_of_the_schedule(books: Books) -> Iterator[str]:
     for job, run in _each_run(books):
         schedule = job.spec.schedule
         between = run.state is RunState.SKIPPED  # one row stands for several times
-        if run.cause is Cause.ASKED or between or not schedule.every:
+        if run.cause is RunCause.REQUESTED or between or not schedule.every:
             continue
         if (run.due_at - schedule.start) % schedule.every:
             yield f"run {run.id} is due at {run.due_at}, which is no time of its job"

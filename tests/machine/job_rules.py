@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 from tests.machine.driving import PLACES, TICKS, Driven
 
-from holdfast.core.jobs.job import Missed, Overlap, RunsIn
+from holdfast.core.jobs.job import MissedRunPolicy, OverlapPolicy, RunSession
 
 MOST = 3  # jobs of a home
 VERBS = ("pause", "resume", "run", "run", "stop", "rm", "history")
@@ -16,9 +16,9 @@ class Scheduling(Driven):
     @precondition(lambda self: self.home.ready and len(self.home.jobs()) < MOST)
     @rule(
         place=PLACES,
-        missed=st.sampled_from(Missed),
-        overlap=st.sampled_from(Overlap),
-        runs_in=st.sampled_from(RunsIn),
+        missed=st.sampled_from(MissedRunPolicy),
+        overlap=st.sampled_from(OverlapPolicy),
+        runs_in=st.sampled_from(RunSession),
         silent=st.booleans(),
         limit=st.sampled_from(["30m", "2m"]),
         ticks=TICKS,
@@ -26,15 +26,15 @@ class Scheduling(Driven):
     def add_a_job(
         self,
         place: tuple[str, str],
-        missed: Missed,
-        overlap: Overlap,
-        runs_in: RunsIn,
+        missed: MissedRunPolicy,
+        overlap: OverlapPolicy,
+        runs_in: RunSession,
         silent: bool,
         limit: str,
         ticks: int,
     ) -> None:
         """One that makes up for all it missed is seldom due: two days of it are to be counted."""
-        when = "every 8 hours" if missed is Missed.ALL else "every 10 minutes"
+        when = "every 8 hours" if missed is MissedRunPolicy.ALL else "every 10 minutes"
         said = "yes" if silent else "no"
         how = f"missed={missed} overlap={overlap} session={runs_in} silent={said} limit={limit}"
         self.write(*place, f'/cron add "{when}" {how} job {self.text()}', ticks)

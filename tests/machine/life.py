@@ -9,16 +9,16 @@ from tests.machine.doors import Door, Fetched, NoRunners
 from tests.machine.ground import Ground
 from tests.machine.voice import Voice
 
-from holdfast.agent.delegate_tool import Delegate
-from holdfast.core.crash_points import never
+from holdfast.agent.delegate_tool import DelegateTool
+from holdfast.core.crash_points import no_crash
 from holdfast.core.ports.protocols import Tool
 from holdfast.core.turns.model import ModelChoice
 from holdfast.core.turns.stop import StopOrder
 from holdfast.gateway.gateway import Gateway
-from holdfast.gateway.lifespan import Running
-from holdfast.gateway.parts import Parts
-from holdfast.tools.registry import Registry
-from holdfast.tools.schedule import Schedule
+from holdfast.gateway.lifespan import RunningGateway
+from holdfast.gateway.parts import GatewayDependencies
+from holdfast.tools.registry import ToolRegistry
+from holdfast.tools.schedule import ScheduleTool
 
 
 class Life:
@@ -37,20 +37,20 @@ class Life:
         self.order: StopOrder | None = None  # None: a signal that nobody planned
         self.leaving = False
         self.gateway = Gateway(self._parts(ground, config))
-        self.running = Running(self.gateway)
+        self.running = RunningGateway(self.gateway)
         self.task = ground.loop.create_task(self._live(), name="life")
 
-    def _parts(self, ground: Ground, config: Config) -> Parts:
+    def _parts(self, ground: Ground, config: Config) -> GatewayDependencies:
         settings = settings_of(config)
-        tools: list[Tool] = [*ground.levers.values(), Delegate(settings.delegate)]
+        tools: list[Tool] = [*ground.levers.values(), DelegateTool(settings.delegate)]
         if config.schedules:
-            tools.append(Schedule())
-        return Parts(
+            tools.append(ScheduleTool())
+        return GatewayDependencies(
             settings=settings,
             store=self.store,
             platforms=[self.door, Fetched()],
             runners=NoRunners(),
-            toolbox=Registry(tools).for_toolsets({tool.toolset for tool in tools}),
+            toolbox=ToolRegistry(tools).for_toolsets({tool.toolset for tool in tools}),
             lease=self.voice.lease,
             model=ModelChoice(provider="local", name=config.model, why="a test"),
             api_key=None,
@@ -59,7 +59,7 @@ class Life:
             clock=ground.clock,
             alarm=ground.clock,
             new_id=ground.new_id,
-            crash=never,
+            crash=no_crash,
             progress=self._progress,
             memory_providers=[ground.diary],
         )

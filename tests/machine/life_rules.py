@@ -8,7 +8,7 @@ from tests.machine.disk import READ
 from tests.machine.driving import LONGEST, PLACES, TICKS, Driven
 from tests.machine.home import Home
 
-from holdfast.core.turns.stop import AskedBy, StopKind, StopOrder
+from holdfast.core.turns.stop import StopKind, StopOrder, StopRequester
 from holdfast.testing.simulated.service import ChatService
 
 MOST = 6  # lives of a home before its last two
@@ -96,7 +96,7 @@ class Living(Driven):
     def leave(self, kind: StopKind, now: bool, ticks: int) -> None:
         """A restart, which parks what it can, or a stop; it goes through by `stop`, or dies."""
         at = self.home.clock.now()
-        self.home.leave(StopOrder(kind=kind, by=AskedBy.CLI, at=at, now=now))
+        self.home.leave(StopOrder(kind=kind, by=StopRequester.CLI, at=at, now=now))
         self.home.loop.tick(ticks)
 
     @precondition(lambda self: self.home.life.leaving)

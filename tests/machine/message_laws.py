@@ -17,26 +17,26 @@ from tests.machine.books import (
 )
 
 from holdfast.core.ids import InboxId, SessionId, TurnId
-from holdfast.core.messages.inbox import ENDS, InboxRow, InboxState
+from holdfast.core.messages.inbox import END_STATES, InboxRow, InboxState
 from holdfast.core.messages.message import AssistantMessage, NoteMessage, ToolMessage, UserMessage
-from holdfast.core.turns.stop import LeftAs
+from holdfast.core.turns.stop import TurnExitReason
 from holdfast.core.turns.turn import TurnState
-from holdfast.gateway.commands.command import said_to_agent
-from holdfast.gateway.turns.cut_notes import cut_note
+from holdfast.gateway.commands.command import text_for_agent
+from holdfast.gateway.turns.cut_notes import interruption_note
 from holdfast.store.sqlite.reads import inbox
 
 
 def everything_ends(books: Books) -> Iterator[str]:
     """G3: every accepted message reaches one visible end, without anybody's help."""
     for row in books.inbox.values():
-        if row.state not in ENDS:
+        if row.state not in END_STATES:
             yield f"row {row.id} ({row.inbound.text!r}) is {row.state}"
 
 
 def everything_ends_but_commands_that_failed(books: Books) -> Iterator[str]:
     """G3: a command whose commit failed is carried out at the next start, as it was told."""
     for row in books.inbox.values():
-        if row.state not in ENDS and not may_be_late(books, row):
+        if row.state not in END_STATES and not may_be_late(books, row):
             yield f"row {row.id} ({row.inbound.text!r}) is {row.state}"
 
 
@@ -45,7 +45,7 @@ def ends_are_told(books: Books) -> Iterator[str]:
     for row in books.inbox.values():
         replies = len(books.replies_to(row))
         wanted = 0 if row.state in (InboxState.MERGED, InboxState.SUPERSEDED) else 1
-        if row.state in ENDS and replies != wanted:
+        if row.state in END_STATES and replies != wanted:
             yield f"row {row.id} ({row.inbound.text!r}) is {row.state} with {replies} replies"
         if row.state is InboxState.MERGED and books.told_in(row) is None:
             yield f"row {row.id} is merged into nothing"
@@ -111,8 +111,8 @@ def cuts_are_told_once(books: Books) -> Iterator[str]:
     )
     for turn in books.turns:
         cuts = 0
-        for left in (LeftAs.RESTART_TIMEOUT, LeftAs.SHUTDOWN_TIMEOUT, None):
-            notes = told[turn.id, cut_note(left or "crash").text]
+        for left in (TurnExitReason.RESTART_TIMEOUT, TurnExitReason.SHUTDOWN_TIMEOUT, None):
+            notes = told[turn.id, interruption_note(left or "crash").text]
             cuts += books.home.ends.cuts[turn.id, left]
             if notes > books.home.ends.cuts[turn.id, left]:
                 yield f"{turn.id} has {notes} notes of {left}, and was cut so less often"
@@ -140,14 +140,14 @@ def the_order_is_kept(books: Books) -> Iterator[str]:
 def _only_ended_with_it(row: InboxRow) -> bool:
     """The turn that a /stop ended is named by that command, and by what it dropped: neither ran
     in it, and where its route was led elsewhere the turn may be an old one."""
-    command = row.inbound.commands and said_to_agent(row.inbound.text) is None
+    command = row.inbound.commands and text_for_agent(row.inbound.text) is None
     return command or row.state is InboxState.SUPERSEDED
 
 
 def the_ledger_balances(books: Books) -> Iterator[str]:
     """G3: each message is counted once, by its end."""
     assert books.home.life is not None
-    ledger = books.home.life.store.look(inbox.ledger)
+    ledger = books.home.life.store.look(inbox.inbox_counts)
     counted = Counter(row.state for row in books.inbox.values())
     if {state: number for state, number in ledger.items() if number} != counted:
         yield f"the ledger has {ledger}, the inbox {counted}"

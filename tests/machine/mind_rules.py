@@ -9,11 +9,11 @@ from tests.machine.driving import LONGEST, PLACES, TICKS
 from tests.machine.hands import COMMANDS_RUN, SHELL
 from tests.machine.voice import Line, Mishap, Spoken, Wanted
 
-from holdfast.core.jobs.job import SCHEDULE
-from holdfast.core.turns.tool import Replay
+from holdfast.core.jobs.job import SCHEDULE_TOOL
+from holdfast.core.turns.tool import ReplayClass
 
 RUNS = st.sampled_from(COMMANDS_RUN).map(lambda word: Wanted(SHELL, json.dumps({"command": word})))
-LEVERS = st.sampled_from([*Replay, "no such tool"]).map(Wanted)
+LEVERS = st.sampled_from([*ReplayClass, "no such tool"]).map(Wanted)
 TOOLS = st.lists(st.one_of(LEVERS, RUNS), min_size=1, max_size=3)
 LONG = " ".join(["and on"] * (LONGEST // 6))
 TEXTS = st.sampled_from(["answer to {}", "answer to {}", f"answer to {{}} {LONG}", "", "[SILENT]"])
@@ -118,4 +118,4 @@ class Thinking(Answering):
         asked = {"action": action, "id": number}
         if action == "add":
             asked = {"action": action, "when": "every 10 minutes", "task": f"task {self.text()}"}
-        self._call(data, [Wanted(SCHEDULE, json.dumps(asked))], ticks)
+        self._call(data, [Wanted(SCHEDULE_TOOL, json.dumps(asked))], ticks)

@@ -9,7 +9,7 @@ from tests.machine.books import Books, Law, ran_elsewhere
 
 from holdfast.core.ids import SessionId
 from holdfast.core.messages.inbox import InboxRow
-from holdfast.gateway.commands.command import parse
+from holdfast.gateway.commands.command import parse_command
 
 
 def routes_are_where_they_should_be(books: Books) -> Iterator[str]:
@@ -19,7 +19,7 @@ def routes_are_where_they_should_be(books: Books) -> Iterator[str]:
         return  # a /new that could not be kept is carried out late
     last: dict[str, SessionId] = {}
     for row in books.inbox.values():
-        command = parse(row.inbound.text) if row.inbound.commands else None
+        command = parse_command(row.inbound.text) if row.inbound.commands else None
         if command is not None:
             yield from _led_elsewhere(books, row, command[0], last)
         elif row.session_id and row.turn_id and not ran_elsewhere(row):

@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 from tests.machine.driving import PLACES, TICKS, Driven
 
-from holdfast.testing.simulated.events import Revise
+from holdfast.testing.simulated.events import ReviseRequest
 
 COMMANDS = (
     *("/stop", "/new", "/model other", "/model default", "/model", "/status", "/help", "/x"),
@@ -35,7 +35,7 @@ class Talking(Driven):
         text = None if deleted else self.text()
 
         async def revise() -> None:
-            self.home.service.revise(Revise(message_id=said.message_id, text=text))
+            self.home.service.revise(ReviseRequest(message_id=said.message_id, text=text))
 
         self.home.loop.run_until_complete(revise())
         self.home.loop.tick(ticks)

@@ -5,7 +5,7 @@ from hypothesis.stateful import precondition, rule
 from tests.machine.disk import COMMIT, READ, WRITES
 from tests.machine.driving import TICKS, Driven
 
-from holdfast.gateway.sessions.leaving import stop
+from holdfast.gateway.sessions.leaving import stop_session
 from holdfast.testing.simulated.events import Faults
 
 EVERYTHING = "everything"
@@ -14,17 +14,17 @@ EVERYTHING = "everything"
 class Suffering(Driven):
     """Owns nothing: faults are the service's, the weather is the ground's."""
 
-    @precondition(lambda self: self.home.ready and len(self.home.gateway.house.cache))
+    @precondition(lambda self: self.home.ready and len(self.home.gateway.services.cache))
     @rule()
     def evict(self) -> None:
-        self.home.gateway.house.cache.clear()
+        self.home.gateway.services.cache.clear()
 
     @precondition(lambda self: self.home.ready and len(self.home.gateway.lanes))
     @rule(data=st.data(), ticks=TICKS)
     def stop_from_outside(self, data: st.DataObject, ticks: int) -> None:
         gateway = self.home.gateway
         lane = data.draw(st.sampled_from(list(gateway.lanes)))
-        stopping = stop(gateway.house, gateway.lanes, lane.session_id)
+        stopping = stop_session(gateway.services, gateway.lanes, lane.session_id)
         self.home.aside(stopping)
         self.home.loop.tick(ticks)
 

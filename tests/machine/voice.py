@@ -10,15 +10,15 @@ from holdfast.core.ids import CallId
 from holdfast.core.messages.message import AssistantMessage, StopReason, ToolCall
 from holdfast.core.turns.model import (
     Completed,
-    Fault,
-    FellBack,
+    FallbackUsed,
     ModelEvent,
     ModelFailed,
+    ModelFault,
     ModelRequest,
     Retrying,
     TextDelta,
 )
-from holdfast.core.turns.projection import problems
+from holdfast.core.turns.projection import projection_problems
 from holdfast.core.turns.turn import Usage
 
 MODELS = ("scripted", "another")  # what a configuration may name
@@ -80,7 +80,7 @@ class Voice:
 
     @contextmanager
     def hear(self, ask: Ask) -> Iterator[None]:
-        if wrong := problems(ask.messages):
+        if wrong := projection_problems(ask.messages):
             self.complaints.append(f"a request that no provider takes: {wrong}")
         if any(other.client is ask.client for other in self.asks):
             self.complaints.append("one client was asked twice at once")
@@ -108,7 +108,7 @@ class VoiceClient:
             line = await ask.line
             if isinstance(line, Spoken):
                 async for event in _words(line):
-                    self.helped_out = self.helped_out or isinstance(event, FellBack)
+                    self.helped_out = self.helped_out or isinstance(event, FallbackUsed)
                     yield event
         yield Completed(_said(line, self.name), usage)
 
@@ -135,8 +135,8 @@ def _broken(mishap: Mishap) -> ModelEvent:
     if mishap is Mishap.RETRIED:
         return Retrying("the line broke", attempt=1, delay=0.0)
     if mishap is Mishap.FELL_BACK:
-        return FellBack("the first model is ill.", model=STAND_IN)
-    fault = Fault.CONTEXT_TOO_LONG if mishap is Mishap.TOO_LONG else Fault.SERVER
+        return FallbackUsed("the first model is ill.", model=STAND_IN)
+    fault = ModelFault.CONTEXT_TOO_LONG if mishap is Mishap.TOO_LONG else ModelFault.SERVER
     raise ModelFailed("the model is ill", fault=fault)
 
 

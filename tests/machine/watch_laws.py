@@ -15,7 +15,7 @@ from holdfast.core.messages.events import (
     TextStreamed,
     TurnStarted,
 )
-from holdfast.core.messages.inbox import ENDS, InboxState
+from holdfast.core.messages.inbox import END_STATES, InboxState
 
 
 def watchers_hear_the_end(books: Books) -> Iterator[str]:
@@ -34,7 +34,7 @@ def watchers_hear_the_end(books: Books) -> Iterator[str]:
 def _told_the_truth(books: Books, watch: Watch, end: MessageEnded) -> Iterator[str]:
     row = books.inbox[watch.inbox_id]
     told = books.told_in(row)
-    if told is None or row.state not in ENDS:
+    if told is None or row.state not in END_STATES:
         return
     # What one turn took together ends together, and is told by the last of it: also where each
     # has an end of its own, since the turn was stopped.

@@ -16,7 +16,7 @@ from holdfast.core.ids import SessionId
 from holdfast.core.messages.inbox import InboxRow, InboxState
 from holdfast.core.messages.message import AssistantMessage, ToolMessage
 from holdfast.core.people.approval import ApprovalState
-from holdfast.core.turns.subagent import HOUSE, ChildKind
+from holdfast.core.turns.subagent import INTERNAL_PLATFORM, SubagentKind
 from holdfast.core.turns.turn import LaneState, TurnState
 from holdfast.store.sqlite.reads import approvals
 
@@ -38,7 +38,7 @@ def nothing_runs_unasked(home: Home) -> Iterator[str]:
     if not home.shell.ran or home.life is None or not home.life.store.reader.open:
         return
     asked = {approval.call_id: approval for approval in home.asked()}
-    rules = home.life.store.look(approvals.standing_rules, principal=None, rule=None)
+    rules = home.life.store.look(approvals.approval_rules, principal=None, rule=None)
     for call_id, command in home.shell.ran.items():
         approval = asked.get(call_id)
         if command == HOPELESS:
@@ -57,7 +57,7 @@ def who_waits_holds_no_agent(home: Home) -> Iterator[str]:
     """J3: a turn that waits for a person holds nothing but its row."""
     if not home.ready:
         return
-    entries = home.gateway.house.cache._entries
+    entries = home.gateway.services.cache._entries
     for lane in home.gateway.lanes:
         entry = entries.get(lane.session_id)
         if lane.state is LaneState.WAITING and entry is not None and entry.busy:
@@ -68,7 +68,7 @@ def one_turn_at_a_time(home: Home) -> Iterator[str]:
     """H5: whoever speaks with a model is the one turn of a lane, or on an errand."""
     if not home.ready or home.life is None:
         return
-    turns = [lane.present for lane in home.gateway.lanes if lane.present is not None]
+    turns = [lane.current_turn for lane in home.gateway.lanes if lane.current_turn is not None]
     clients = Counter(id(turn.agent.client) for turn in turns)
     for ask in home.life.voice.asks:
         if ask.client.name != HELPER and clients[id(ask.client)] != 1:
@@ -83,9 +83,9 @@ def what_was_taken_back_is_not_shown(home: Home) -> Iterator[str]:
     if not undone:
         return
     sessions = {
-        id(lane.present.agent.client): lane.session_id
+        id(lane.current_turn.agent.client): lane.session_id
         for lane in home.gateway.lanes
-        if lane.present is not None
+        if lane.current_turn is not None
     }
     for ask in home.life.voice.asks:
         for message in ask.messages:
@@ -125,13 +125,13 @@ def children_report_once(books: Books) -> Iterator[str]:
     }
     waited = {turn.id for turn in books.turns if turn.state is TurnState.ANSWERED}
     for row in books.inbox.values():
-        child = row.inbound.child
+        child = row.inbound.subagent
         if child is None or row.state is not InboxState.ANSWERED:
             continue
         [reply] = books.replies_to(row)
         told = results.get(child.call_id, "")
         heard = [each for each in books.inbox.values() if _brings(each, reply.id)]
-        if len(heard) != (child.kind is ChildKind.BACKGROUND):
+        if len(heard) != (child.kind is SubagentKind.BACKGROUND):
             yield f"the reply of {child.session_id} came {len(heard)} times"
         if heard and reply.text not in heard[0].inbound.text:
             yield f"the reply of {child.session_id} came as {heard[0].inbound.text!r}"
@@ -143,7 +143,7 @@ AFTER_ALL: Sequence[Law] = (every_approval_has_an_end, children_report_once)
 
 
 def _brings(row: InboxRow, delivery_id: str) -> bool:
-    return row.inbound.event_id == f"{HOUSE}:{delivery_id}"
+    return row.inbound.event_id == f"{INTERNAL_PLATFORM}:{delivery_id}"
 
 
 def _undone_answers(cursor: apsw.Cursor) -> list[tuple[str, SessionId]]:

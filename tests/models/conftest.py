@@ -11,7 +11,7 @@ from holdfast.core.ports.protocols import ModelClient
 from holdfast.core.secret import Secret
 from holdfast.core.turns.model import ModelEvent, ModelRequest
 from holdfast.models.pool import ModelPool
-from holdfast.models.target import Limits, ModelTarget
+from holdfast.models.target import CallLimits, ModelTarget
 from holdfast.testing.misbehaving_model.process import ModelProcess
 
 KEY = "sk-the-whole-key"
@@ -54,7 +54,9 @@ def mode(request: pytest.FixtureRequest) -> ApiMode:
 @pytest.fixture
 def lease(pool: ModelPool, model: ModelProcess, mode: ApiMode) -> Lease:
     def make(*, key: str = KEY, base_url: str = "", **rest: Any) -> ModelClient:
-        limits = rest.pop("limits", Limits(connect=5, first_token=20, between_tokens=20, whole=40))
+        limits = rest.pop(
+            "limits", CallLimits(connect=5, first_token=20, between_tokens=20, total=40)
+        )
         return pool.lease(
             ModelTarget(
                 provider=Provider.LOCAL,

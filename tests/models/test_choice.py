@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack
 import pytest
 
 from holdfast.core.config.settings import ModelSettings, Provider
-from holdfast.models.choice import choose
+from holdfast.models.choice import select_model
 from holdfast.models.discovery import find_server
 from holdfast.testing.misbehaving_model.process import ModelProcess
 
@@ -45,7 +45,7 @@ def listing(*ids: str) -> bytes:
 
 async def test_the_first_address_in_order_that_has_a_model_is_taken(serve: Serve) -> None:
     first, second = await serve(listing("nomic-embed-text", "qwen3")), await serve(listing("b"))
-    found = await find_server([NOBODY, first, second], within=30)
+    found = await find_server([NOBODY, first, second], timeout=30)
     assert found is not None
     assert (found.base_url, found.models) == (first, ("qwen3",))
 
@@ -62,19 +62,19 @@ async def test_the_first_address_in_order_that_has_a_model_is_taken(serve: Serve
     ],
 )
 async def test_who_does_not_answer_as_a_model_server_is_none(serve: Serve, answer: bytes) -> None:
-    assert await find_server([await serve(answer), NOBODY, "http://[::1"], within=5) is None
+    assert await find_server([await serve(answer), NOBODY, "http://[::1"], timeout=5) is None
 
 
 async def test_a_silent_server_costs_the_start_no_more_than_it_may(serve: Serve) -> None:
     silent = [await serve(None) for _ in range(4)]
     began = time.monotonic()
-    assert await find_server(silent, within=0.2) is None
+    assert await find_server(silent, timeout=0.2) is None
     assert time.monotonic() - began < 5
     assert len(asyncio.all_tasks()) <= 10
 
 
 async def test_a_server_that_answers_is_chosen_and_told(model: ModelProcess) -> None:
-    chosen = await choose(ModelSettings(discover=(NOBODY, model.base_url)), origin="")
+    chosen = await select_model(ModelSettings(discover=(NOBODY, model.base_url)), origin="")
     assert chosen.settings.provider is Provider.LOCAL
     assert chosen.settings.base_url == model.base_url
     assert (chosen.choice.provider, chosen.choice.name) == ("local", "scripted")
@@ -82,12 +82,12 @@ async def test_a_server_that_answers_is_chosen_and_told(model: ModelProcess) -> 
 
 
 async def test_a_name_that_is_written_is_kept(model: ModelProcess) -> None:
-    chosen = await choose(ModelSettings(name="mine", discover=(model.base_url,)), origin="")
+    chosen = await select_model(ModelSettings(name="mine", discover=(model.base_url,)), origin="")
     assert chosen.choice.name == "mine"
 
 
 async def test_with_nobody_there_the_demo_answers_and_says_why() -> None:
-    chosen = await choose(ModelSettings(discover=(NOBODY,)), origin="")
+    chosen = await select_model(ModelSettings(discover=(NOBODY,)), origin="")
     assert chosen.settings.provider is Provider.DEMO
     assert chosen.choice.name == "demo"
     assert "no API key is set" in chosen.choice.why
@@ -95,7 +95,7 @@ async def test_with_nobody_there_the_demo_answers_and_says_why() -> None:
 
 async def test_what_is_named_is_not_looked_for(model: ModelProcess) -> None:
     settings = ModelSettings(provider=Provider.DEMO, discover=(model.base_url,))
-    chosen = await choose(settings, origin="holdfast.toml")
+    chosen = await select_model(settings, origin="holdfast.toml")
     assert chosen.settings == settings
     assert chosen.choice.why == "set by holdfast.toml"
     assert model.requests()["count"] == 0

@@ -11,21 +11,21 @@ from holdfast.core.ports.protocols import ModelClient
 from holdfast.core.secret import Secret
 from holdfast.core.turns.model import (
     Completed,
-    Fault,
-    FellBack,
+    FallbackUsed,
     ModelEvent,
     ModelFailed,
+    ModelFault,
     ModelRequest,
 )
 from holdfast.models.pool import ModelPool
-from holdfast.models.voices import Voices
+from holdfast.models.voices import ModelLeases
 from holdfast.testing.misbehaving_model.process import ModelProcess
 
 KEY = "sk-the-whole-key"
 
 
 @pytest.fixture
-async def voices(model: ModelProcess) -> AsyncIterator[Voices]:
+async def voices(model: ModelProcess) -> AsyncIterator[ModelLeases]:
     """Three models at one server, each with its own mode."""
     others = (
         FallbackModel(
@@ -52,7 +52,7 @@ async def voices(model: ModelProcess) -> AsyncIterator[Voices]:
     )
     paths = ("model.api_key", "model.fallbacks[0].api_key", "model.fallbacks[1].api_key")
     async with ModelPool() as pool:
-        yield Voices(settings, pool, secrets={path: Secret(KEY) for path in paths})
+        yield ModelLeases(settings, pool, secrets={path: Secret(KEY) for path in paths})
 
 
 async def said(client: ModelClient, *messages: Message) -> list[ModelEvent]:
@@ -65,11 +65,11 @@ def asked(model: ModelProcess) -> list[str]:
 
 
 async def test_the_next_one_answers_and_it_is_told_once(
-    voices: Voices, model: ModelProcess
+    voices: ModelLeases, model: ModelProcess
 ) -> None:
     model.script({"status": 401, "times": 1})
     fallen, *_, last = await said(voices.lease(), UserMessage(text="hi"))
-    assert isinstance(fallen, FellBack)
+    assert isinstance(fallen, FallbackUsed)
     assert fallen.model == "second"
     assert "API key" in fallen.why
     assert isinstance(last, Completed)
@@ -77,7 +77,7 @@ async def test_the_next_one_answers_and_it_is_told_once(
 
 
 async def test_it_keeps_its_lease_to_the_end_and_the_next_lease_begins_with_the_first(
-    voices: Voices, model: ModelProcess
+    voices: ModelLeases, model: ModelProcess
 ) -> None:
     """A5: a lease is a turn's, once another has taken it over."""
     client = voices.lease()
@@ -86,7 +86,7 @@ async def test_it_keeps_its_lease_to_the_end_and_the_next_lease_begins_with_the_
     reply = (await said(client, hi))[-1].message  # type: ignore[union-attr]
     result = ToolMessage(call_id=reply.calls[0].id, name="t", text="ok")
     *events, last = await said(client, hi, reply, result)
-    assert not [event for event in events if isinstance(event, FellBack)]
+    assert not [event for event in events if isinstance(event, FallbackUsed)]
     await said(client, hi, reply, result, last.message, UserMessage(text="and?"))  # type: ignore[union-attr]
     await said(voices.lease(), hi)
     assert asked(model) == ["first", "second", "second", "second", "first"]
@@ -94,25 +94,27 @@ async def test_it_keeps_its_lease_to_the_end_and_the_next_lease_begins_with_the_
 
 
 async def test_a_conversation_that_is_too_long_is_not_another_models_affair(
-    voices: Voices, model: ModelProcess
+    voices: ModelLeases, model: ModelProcess
 ) -> None:
     """A shorter one mends it; whoever asked makes it shorter and asks again."""
     model.script({"status": 400, "message": "maximum context length exceeded", "times": 1})
     with pytest.raises(ModelFailed) as failed:
         await said(voices.lease(), UserMessage(text="hi"))
-    assert failed.value.fault is Fault.CONTEXT_TOO_LONG
+    assert failed.value.fault is ModelFault.CONTEXT_TOO_LONG
     assert asked(model) == ["first"]
 
 
-async def test_the_last_ones_failure_is_the_calls(voices: Voices, model: ModelProcess) -> None:
+async def test_the_last_ones_failure_is_the_calls(voices: ModelLeases, model: ModelProcess) -> None:
     model.script({"status": 400, "times": 1}, {"fault": "cut"}, {"status": 429, "message": "no"})
     with pytest.raises(ModelFailed, match="third") as failed:
         await said(voices.lease(), UserMessage(text="hi"))
-    assert failed.value.fault is Fault.RATE_LIMIT
+    assert failed.value.fault is ModelFault.RATE_LIMIT
     assert asked(model) == ["first", "second", "third"]
 
 
-async def test_a_client_that_is_let_go_turns_to_nobody(voices: Voices, model: ModelProcess) -> None:
+async def test_a_client_that_is_let_go_turns_to_nobody(
+    voices: ModelLeases, model: ModelProcess
+) -> None:
     client = voices.lease()
     client.release()
     with pytest.raises(ModelFailed, match="ended by its owner"):
@@ -121,7 +123,7 @@ async def test_a_client_that_is_let_go_turns_to_nobody(voices: Voices, model: Mo
 
 
 async def test_another_name_for_a_session_leaves_the_stand_ins_as_they_are(
-    voices: Voices, model: ModelProcess
+    voices: ModelLeases, model: ModelProcess
 ) -> None:
     model.script({"status": 404, "times": 1})
     await said(voices.lease("other"), UserMessage(text="hi"))
@@ -130,5 +132,5 @@ async def test_another_name_for_a_session_leaves_the_stand_ins_as_they_are(
 
 async def test_without_stand_ins_there_is_nothing_in_between() -> None:
     async with ModelPool() as pool:
-        client: Any = Voices(ModelSettings(provider=Provider.DEMO), pool, secrets={}).lease()
+        client: Any = ModelLeases(ModelSettings(provider=Provider.DEMO), pool, secrets={}).lease()
         assert type(client).__name__ == "DemoModel"

@@ -8,9 +8,9 @@ import pytest
 
 from holdfast.core.config.settings import ApiMode
 from holdfast.core.messages.message import AssistantMessage, StopReason, ToolMessage, UserMessage
-from holdfast.core.turns.model import Completed, Fault, ModelFailed, Retrying, TextDelta
+from holdfast.core.turns.model import Completed, ModelFailed, ModelFault, Retrying, TextDelta
 from holdfast.testing.misbehaving_model.process import ModelProcess
-from holdfast.testing.misbehaving_model.saying import signature
+from holdfast.testing.misbehaving_model.saying import sign
 
 Lease = Callable[..., Any]
 Say = Callable[..., Any]
@@ -57,7 +57,7 @@ async def test_reasoning_goes_back_as_it_came(
     reply = (await said(lease(), "[reasoning hmm] [text 4]"))[-1].message
     await said(lease(), "what is 2+2?", reply, "sure?")
     body = model.requests(last=1)["requests"][0]
-    signed = signature("hmm")
+    signed = sign("hmm")
     match mode:
         case ApiMode.CHAT_COMPLETIONS:
             sent = {"role": "assistant", "content": "4", "reasoning_content": "hmm"}
@@ -80,23 +80,23 @@ async def test_reasoning_goes_back_as_it_came(
 @pytest.mark.parametrize(
     ("script", "fault"),
     [
-        ("[fault cut]", Fault.MALFORMED),
-        ("[fault half_json]", Fault.MALFORMED),
-        ("[fault html]", Fault.MALFORMED),
-        ("[fault json_error]", Fault.SERVER),
-        ("[fault error_event]", Fault.SERVER),
-        ("[fault drop]", Fault.NETWORK),
-        ("[status 500]", Fault.SERVER),
-        ("[status 503]", Fault.SERVER),
-        ("[status 529]", Fault.SERVER),
-        ("[status 429]", Fault.RATE_LIMIT),
-        ("[status 400]", Fault.BAD_REQUEST),
-        ("[status 401]", Fault.AUTH),
-        ("[status 302]", Fault.BAD_REQUEST),
+        ("[fault cut]", ModelFault.MALFORMED),
+        ("[fault half_json]", ModelFault.MALFORMED),
+        ("[fault html]", ModelFault.MALFORMED),
+        ("[fault json_error]", ModelFault.SERVER),
+        ("[fault error_event]", ModelFault.SERVER),
+        ("[fault drop]", ModelFault.NETWORK),
+        ("[status 500]", ModelFault.SERVER),
+        ("[status 503]", ModelFault.SERVER),
+        ("[status 529]", ModelFault.SERVER),
+        ("[status 429]", ModelFault.RATE_LIMIT),
+        ("[status 400]", ModelFault.BAD_REQUEST),
+        ("[status 401]", ModelFault.AUTH),
+        ("[status 302]", ModelFault.BAD_REQUEST),
     ],
 )
 async def test_a_fault_is_told_for_what_it_is_and_the_next_call_is_well(
-    lease: Lease, said: Say, script: str, fault: Fault
+    lease: Lease, said: Say, script: str, fault: ModelFault
 ) -> None:
     client = lease()
     with pytest.raises(ModelFailed) as failed:
@@ -119,7 +119,7 @@ async def test_an_invalid_request_is_refused_with_the_rule_it_breaks(
 ) -> None:
     with pytest.raises(ModelFailed, match=r"the last (message|item) must be") as failed:
         await said(lease(), "x", AssistantMessage(text="y"))
-    assert failed.value.fault is Fault.BAD_REQUEST
+    assert failed.value.fault is ModelFault.BAD_REQUEST
 
 
 async def test_a_refused_key_is_never_shown_even_by_a_provider_that_quotes_it(
@@ -127,7 +127,7 @@ async def test_a_refused_key_is_never_shown_even_by_a_provider_that_quotes_it(
 ) -> None:
     with pytest.raises(ModelFailed) as failed:
         await said(lease(key="sk-a-wrong-key"), "hi")
-    assert failed.value.fault is Fault.AUTH
+    assert failed.value.fault is ModelFault.AUTH
     assert "env:THE_KEY" in str(failed.value)
     assert "sk-a-wrong-key" not in repr(failed.value) + str(failed.value)
 
@@ -135,7 +135,7 @@ async def test_a_refused_key_is_never_shown_even_by_a_provider_that_quotes_it(
 async def test_an_address_where_nobody_listens_is_a_network_fault(lease: Lease, said: Say) -> None:
     with pytest.raises(ModelFailed, match="refused") as failed:
         await said(lease(base_url="http://127.0.0.1:1/v1"), "hi")
-    assert failed.value.fault is Fault.NETWORK
+    assert failed.value.fault is ModelFault.NETWORK
 
 
 async def test_a_call_that_fails_twice_is_answered_the_third_time(

@@ -13,9 +13,9 @@ import pytest
 
 from holdfast.core.config.settings import Provider
 from holdfast.core.messages.message import UserMessage
-from holdfast.core.turns.model import Completed, Fault, ModelFailed, ModelRequest, TextDelta
+from holdfast.core.turns.model import Completed, ModelFailed, ModelFault, ModelRequest, TextDelta
 from holdfast.models.pool import ModelPool
-from holdfast.models.target import Limits, ModelTarget
+from holdfast.models.target import CallLimits, ModelTarget
 from holdfast.testing.misbehaving_model.process import ModelProcess
 
 Lease = Callable[..., Any]
@@ -49,22 +49,22 @@ async def connections_come_to(number: int, port: int) -> None:
 @pytest.mark.parametrize(
     ("script", "limits", "setting"),
     [
-        ("[fault silence]", Limits(first_token=0.2), "first_token_timeout"),
-        ("[first 30]", Limits(first_token=0.2), "first_token_timeout"),
-        ("[fault comments]", Limits(first_token=0.3), "first_token_timeout"),
-        ("[latency 30]", Limits(first_token=0.2), "first_token_timeout"),
-        ("[fault stall]", Limits(between_tokens=0.2), "between_tokens_timeout"),
-        ("[delay 0.1] [text " + "x" * 8000 + "]", Limits(whole=0.5), "whole_timeout"),
-        ("[fault silence]", Limits(first_token=0, whole=0.3), "whole_timeout"),
+        ("[fault silence]", CallLimits(first_token=0.2), "first_token_timeout"),
+        ("[first 30]", CallLimits(first_token=0.2), "first_token_timeout"),
+        ("[fault comments]", CallLimits(first_token=0.3), "first_token_timeout"),
+        ("[latency 30]", CallLimits(first_token=0.2), "first_token_timeout"),
+        ("[fault stall]", CallLimits(between_tokens=0.2), "between_tokens_timeout"),
+        ("[delay 0.1] [text " + "x" * 8000 + "]", CallLimits(total=0.5), "whole_timeout"),
+        ("[fault silence]", CallLimits(first_token=0, total=0.3), "whole_timeout"),
     ],
 )
 async def test_each_limit_ends_the_call_and_names_its_setting(
-    lease: Lease, said: Say, script: str, limits: Limits, setting: str, model: ModelProcess
+    lease: Lease, said: Say, script: str, limits: CallLimits, setting: str, model: ModelProcess
 ) -> None:
     began = time.monotonic()
     with pytest.raises(ModelFailed, match=setting) as failed:
         await said(lease(limits=limits), script)
-    assert failed.value.fault is Fault.TIMEOUT
+    assert failed.value.fault is ModelFault.TIMEOUT
     assert time.monotonic() - began < 10
     await no_connection_is_left(model.port)
 
@@ -79,10 +79,10 @@ async def test_a_connection_that_is_not_taken_ends_at_its_limit(lease: Lease, sa
         for filler in fillers:
             filler.setblocking(False)
             filler.connect_ex(address)
-        client = lease(base_url=f"http://127.0.0.1:{address[1]}/v1", limits=Limits(connect=0.3))
+        client = lease(base_url=f"http://127.0.0.1:{address[1]}/v1", limits=CallLimits(connect=0.3))
         with pytest.raises(ModelFailed, match="connect_timeout") as failed:
             await said(client, "hi")
-        assert failed.value.fault is Fault.TIMEOUT
+        assert failed.value.fault is ModelFault.TIMEOUT
         for filler in fillers:
             filler.close()
 
@@ -90,7 +90,7 @@ async def test_a_connection_that_is_not_taken_ends_at_its_limit(lease: Lease, sa
 async def test_the_first_token_has_one_limit_for_headers_and_text_together(
     lease: Lease, said: Say
 ) -> None:
-    client = lease(limits=Limits(first_token=1.0))
+    client = lease(limits=CallLimits(first_token=1.0))
     with pytest.raises(ModelFailed, match="first_token_timeout"):
         await said(client, "[latency 0.6] [first 0.6]")
 
@@ -98,13 +98,13 @@ async def test_the_first_token_has_one_limit_for_headers_and_text_together(
 async def test_a_stream_may_take_longer_than_the_time_between_two_tokens(
     lease: Lease, said: Say
 ) -> None:
-    client = lease(limits=Limits(between_tokens=1.5))
+    client = lease(limits=CallLimits(between_tokens=1.5))
     events = await said(client, "[delay 0.1] [text " + "x" * 80 + "]")
     assert events[-1].message.text == "x" * 80
 
 
 async def test_a_slow_consumer_is_not_the_providers_fault(lease: Lease) -> None:
-    client = lease(limits=Limits(between_tokens=1.0))
+    client = lease(limits=CallLimits(between_tokens=1.0))
     texts = []
     async for event in client.stream(ask("[delay 0.01] [text " + "x" * 80 + "]")):
         if isinstance(event, TextDelta):
@@ -133,7 +133,7 @@ async def test_a_reply_that_is_whole_is_not_lost_to_a_server_that_does_not_end(
             provider=Provider.LOCAL,
             name="m",
             base_url=f"http://127.0.0.1:{port}/v1",
-            limits=Limits(between_tokens=0.2),
+            limits=CallLimits(between_tokens=0.2),
             retries=0,
         )
         events = [event async for event in pool.lease(target).stream(ask("hi"))]

@@ -16,28 +16,28 @@ from holdfast.core.config.settings import ApiMode, ModelSettings, Provider
 from holdfast.core.messages.message import AssistantMessage, Message, UserMessage
 from holdfast.core.turns.model import (
     Completed,
-    Fault,
     ModelEvent,
     ModelFailed,
+    ModelFault,
     ModelRequest,
     TextDelta,
     ToolSchema,
 )
-from holdfast.models.local.files import INSTALL, model_file
+from holdfast.models.local.files import INSTALL_COMMAND, find_model_file
 from holdfast.models.pool import ModelPool
-from holdfast.models.target import BadTarget, Limits, ModelTarget, target_of
+from holdfast.models.target import CallLimits, InvalidTarget, ModelTarget, make_target
 
 pytestmark = pytest.mark.timeout(240)  # a model on a busy machine takes its time
-PATIENT = Limits(connect=10, first_token=100, between_tokens=100, whole=200)
+PATIENT = CallLimits(connect=10, first_token=100, between_tokens=100, total=200)
 
 
 @pytest.fixture(scope="session")
 def llama() -> Iterator[str]:
     """The address of the real server, in a process of its own."""
     try:
-        file = model_file("")
-    except BadTarget:
-        pytest.skip(f"no real model to test against; install it: {INSTALL}")
+        file = find_model_file("")
+    except InvalidTarget:
+        pytest.skip(f"no real model to test against; install it: {INSTALL_COMMAND}")
     command = [sys.executable, "-m", "holdfast.models.local", str(file)]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
@@ -90,7 +90,7 @@ async def test_what_a_real_server_refuses_is_told_for_what_it_is(
     )
     with pytest.raises(ModelFailed) as failed:
         await events(real, target, UserMessage(text="word " * 9000), max_output_tokens=1)
-    assert failed.value.fault is Fault.CONTEXT_TOO_LONG
+    assert failed.value.fault is ModelFault.CONTEXT_TOO_LONG
 
 
 def children() -> set[int]:
@@ -109,7 +109,7 @@ def children() -> set[int]:
 
 async def test_provider_local_without_an_address_starts_its_own_and_ends_it(llama: str) -> None:
     settings = ModelSettings(provider=Provider.LOCAL, first_token_timeout=100, whole_timeout=200)
-    target = target_of(settings, api_key=None)
+    target = make_target(settings, api_key=None)
     tools = (ToolSchema(name="t", description="", parameters={"type": "object"}),)
     hi = ModelRequest(system="", messages=(UserMessage(text="Hi"),), tools=tools)
     before = children()
@@ -136,7 +136,7 @@ async def test_provider_local_without_an_address_starts_its_own_and_ends_it(llam
 async def test_a_start_that_nobody_waits_for_any_more_is_ended_too(llama: str) -> None:
     before = children()
     async with ModelPool() as pool:
-        client = pool.lease(target_of(ModelSettings(provider=Provider.LOCAL), api_key=None))
+        client = pool.lease(make_target(ModelSettings(provider=Provider.LOCAL), api_key=None))
         asked = ModelRequest(system="", messages=(UserMessage(text="Hi"),))
         call = asyncio.ensure_future(anext(client.stream(asked)))
         while children() == before:

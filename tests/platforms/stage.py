@@ -13,7 +13,7 @@ from holdfast.core.config.settings import GatewaySettings, PlatformSettings, Set
 from holdfast.core.messages.inbox import BusyMode
 from holdfast.core.messages.outbox import DeliveryState
 from holdfast.core.ports.protocols import Platform, Tool
-from holdfast.service.doors import open_doors
+from holdfast.service.doors import open_platforms
 from holdfast.service.workspace_files import WorkspaceFiles
 from holdfast.system.clock import SystemClock
 
@@ -52,7 +52,7 @@ class Stage(World):
 
     async def settled(self, state: DeliveryState, number: int) -> None:
         """Until so many deliveries have come to that."""
-        while (await self.store.outbox_ledger())[state] < number:
+        while (await self.store.outbox_counts())[state] < number:
             await asyncio.sleep(0.005)
 
 
@@ -76,4 +76,4 @@ def written(home: Path, text: str) -> Path:
 def opened(home: Path, text: str, environ: dict[str, str]) -> list[Platform]:
     """The accounts of that configuration, as a gateway opens them."""
     config = load(written(home, text), environ)
-    return list(open_doors(config, clock=SystemClock(), new_id=lambda prefix: prefix))
+    return list(open_platforms(config, clock=SystemClock(), new_id=lambda prefix: prefix))

@@ -12,18 +12,18 @@ from aiohttp import web
 from holdfast.core.ids import InboxId, PrincipalId
 from holdfast.core.messages.attachment import Attachment
 from holdfast.core.messages.events import (
-    Event,
     MessageEnded,
     ReasoningStreamed,
     StepEnded,
     StreamVoided,
     TextStreamed,
+    TurnEvent,
 )
 from holdfast.core.messages.inbox import Accepted, Inbound, InboxRow, InboxState
 from holdfast.core.messages.source import build_session_key
 from holdfast.core.secret import Secret
 from holdfast.platforms.api.platform import ApiPlatform
-from holdfast.platforms.api.telling import Telling
+from holdfast.platforms.api.telling import AnswerText
 from holdfast.store.sqlite.store import SqliteStore
 
 TOKEN = "a-token-of-the-tests"
@@ -38,10 +38,10 @@ class Stage:
     """An intake that plays what the test tells it, and knows who is still watching."""
 
     def __init__(self) -> None:
-        self.events: asyncio.Queue[Event | None] = asyncio.Queue()
+        self.events: asyncio.Queue[TurnEvent | None] = asyncio.Queue()
         self.watching = 0
 
-    def play(self, *events: Event | None) -> None:
+    def play(self, *events: TurnEvent | None) -> None:
         for event in events:
             self.events.put_nowait(event)
 
@@ -56,14 +56,14 @@ class Stage:
         return Accepted(row=row, duplicate=False, route_session=None)
 
     @asynccontextmanager
-    async def watch(self, inbox_id: InboxId) -> AsyncIterator[AsyncIterator[Event]]:
+    async def watch(self, inbox_id: InboxId) -> AsyncIterator[AsyncIterator[TurnEvent]]:
         self.watching += 1
         try:
             yield self._told()
         finally:
             self.watching -= 1
 
-    async def _told(self) -> AsyncIterator[Event]:
+    async def _told(self) -> AsyncIterator[TurnEvent]:
         while (event := await self.events.get()) is not None:
             yield event
 
@@ -85,10 +85,10 @@ def opened(stage: Stage, tmp_path_factory: pytest.TempPathFactory) -> Open:
         async with SqliteStore(tmp_path_factory.mktemp("store") / "state.db") as store:
             platform = ApiPlatform(
                 Secret(TOKEN),
-                library=store,
+                reads=store,
                 new_id=lambda prefix: f"{prefix}_1",
-                quiet=quiet,
-                patience=patience,
+                keepalive_interval=quiet,
+                write_timeout=patience,
             )
             application = web.Application()
             application.add_routes(platform.routes())
@@ -211,7 +211,7 @@ async def test_a_slow_reader_gets_everything(stage: Stage, opened: Open) -> None
     assert sum(line.count(b"data: {") for line in got) == len(pieces) + 2
 
 
-TOLD: list[tuple[str, Sequence[Event], str]] = [
+TOLD: list[tuple[str, Sequence[TurnEvent], str]] = [
     ("the stream alone", [TextStreamed("a "), TextStreamed("b"), ended("a b")], "a b"),
     ("what was not streamed", [ended("all of it")], "all of it"),
     ("the rest", [TextStreamed("half "), ended("half and half")], "half and half"),
@@ -236,7 +236,7 @@ TOLD: list[tuple[str, Sequence[Event], str]] = [
 
 @pytest.mark.parametrize(("name", "events", "told"), TOLD, ids=[case[0] for case in TOLD])
 def test_an_answer_is_told_so_that_nothing_is_unsaid(
-    name: str, events: Sequence[Event], told: str
+    name: str, events: Sequence[TurnEvent], told: str
 ) -> None:
-    telling = Telling()
-    assert "".join(telling.piece(event) for event in events) == told
+    telling = AnswerText()
+    assert "".join(telling.delta(event) for event in events) == told

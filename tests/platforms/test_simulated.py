@@ -9,33 +9,40 @@ import aiohttp
 import pytest
 
 from holdfast.core.errors import (
-    AccountHeld,
+    AccountInUse,
     ConnectRefused,
     NotAllowed,
     NotConnected,
     OutcomeUnknown,
-    Refused,
+    SendRejected,
     StoreError,
     Throttled,
 )
 from holdfast.core.ids import DeliveryId
-from holdfast.core.messages.outbox import Address, Change, Outbound
+from holdfast.core.messages.outbox import Address, MessageEdit, Outbound
 from holdfast.core.messages.source import ChatType, Source
 from holdfast.core.ports.capabilities import Backlog
 from holdfast.core.ports.protocols import Platform
 from holdfast.testing.intake import RecordingIntake
-from holdfast.testing.simulated.events import ALWAYS, Cut, Faults, Revise, Say, Verdict
+from holdfast.testing.simulated.events import (
+    ALWAYS,
+    CutStyle,
+    Faults,
+    ReviseRequest,
+    SayRequest,
+    VendorVerdict,
+)
 from holdfast.testing.simulated.in_process import SimulatedPlatform
-from holdfast.testing.simulated.people import People
-from holdfast.testing.simulated.receiver import Feed
+from holdfast.testing.simulated.people import PeopleClient
+from holdfast.testing.simulated.receiver import SimulatedReceiver
 from holdfast.testing.simulated.remote import RemoteSimulatedPlatform
-from holdfast.testing.simulated.server import serving
+from holdfast.testing.simulated.server import serve
 from holdfast.testing.simulated.service import ChatService
 
 
 @asynccontextmanager
 async def remote_door(service: ChatService, **options: Any) -> AsyncIterator[Platform]:
-    async with serving(service) as base_url:
+    async with serve(service) as base_url:
         yield RemoteSimulatedPlatform(base_url, **options)
 
 
@@ -49,13 +56,16 @@ def open_door(request: pytest.FixtureRequest) -> Any:
 
 
 def say(service: ChatService, text: str, **more: Any) -> str:
-    return service.say(Say(chat="home", user="ann", text=text, **more))
+    return service.say(SayRequest(chat="home", user="ann", text=text, **more))
 
 
 def outbound(text: str, *, delivery: str = "d1", maybe_repeated: bool = False) -> Outbound:
     address = Address(platform="simulated", account="default", chat_id="home", reply_to="m1")
     return Outbound(
-        delivery_id=DeliveryId(delivery), address=address, text=text, maybe_repeated=maybe_repeated
+        delivery_id=DeliveryId(delivery),
+        address=address,
+        text=text,
+        may_be_duplicate=maybe_repeated,
     )
 
 
@@ -72,7 +82,7 @@ async def test_what_was_said_while_nobody_listened_is_handed_over_at_connect(
     say(service, "one")
     say(service, "two")
     async with open_door(service) as door, door.connect(intake):
-        handed = await intake.wait_for_tries(2)
+        handed = await intake.wait_for_attempts(2)
         await until_acked(service, 2)
     assert [inbound.text for inbound in handed] == ["one", "two"]
 
@@ -85,7 +95,7 @@ async def test_an_update_carries_where_it_came_from_and_how_far_the_stream_is(
         service, "hi", chat_type=ChatType.GROUP, thread="t", user_name="Ann", account="bot2"
     )
     async with open_door(service, account="bot2") as door, door.connect(intake):
-        [inbound] = await intake.wait_for_tries(1)
+        [inbound] = await intake.wait_for_attempts(1)
     assert inbound.source == Source(
         platform="simulated",
         account="bot2",
@@ -106,7 +116,7 @@ async def test_one_account_does_not_get_the_updates_of_another(open_door: Any) -
     say(service, "yours")
     async with open_door(service) as door, door.connect(intake):
         await until_acked(service, 1)
-    assert [inbound.text for inbound in intake.tried] == ["yours"]
+    assert [inbound.text for inbound in intake.attempted] == ["yours"]
 
 
 async def test_nothing_is_acknowledged_before_intake_has_it(open_door: Any) -> None:
@@ -115,7 +125,7 @@ async def test_nothing_is_acknowledged_before_intake_has_it(open_door: Any) -> N
     say(service, "slow")
     async with open_door(service) as door:
         async with door.connect(intake):
-            while not service.ledger().said[0].given:
+            while not service.ledger().said[0].times_given:
                 await asyncio.sleep(0.005)
         assert not service.ledger().said[0].acked
         quick = RecordingIntake()
@@ -133,7 +143,7 @@ async def test_a_store_that_cannot_write_gets_the_update_again_and_in_order(
     say(service, "two")
     async with open_door(service) as door, door.connect(intake):
         await until_acked(service, 2)
-    assert [inbound.text for inbound in intake.tried] == ["one", "one", "one", "two"]
+    assert [inbound.text for inbound in intake.attempted] == ["one", "one", "one", "two"]
     assert [inbound.text for inbound in intake.accepted] == ["one", "two"]
 
 
@@ -146,8 +156,8 @@ async def test_pauses_grow_while_nothing_can_be_kept_and_start_small_again_after
     full = StoreError("disk full")
     intake.fail_next(full, full, full, full)
     say(service, "one")
-    feed = Feed(
-        SimulatedPlatform(service), intake=intake, first_pause=1, longest_pause=4, sleep=note
+    feed = SimulatedReceiver(
+        SimulatedPlatform(service), intake=intake, first_delay=1, longest_delay=4, sleep=note
     )
     running = asyncio.create_task(feed.run())
     await until_acked(service, 1)
@@ -177,10 +187,10 @@ async def test_a_duplicate_comes_with_the_same_event_id_after_it_was_acknowledge
     say(service, "one")
     say(service, "two")
     async with open_door(service) as door, door.connect(intake):
-        handed = await intake.wait_for_tries(3)
+        handed = await intake.wait_for_attempts(3)
     assert sorted(inbound.event_id for inbound in handed) == ["1", "1", "2"]
     assert len(intake.accepted) == 2
-    assert [said.given >= 2 for said in service.ledger().said] == [True, False]
+    assert [said.times_given >= 2 for said in service.ledger().said] == [True, False]
 
 
 async def test_a_delayed_update_comes_late_and_is_not_lost(open_door: Any) -> None:
@@ -202,10 +212,10 @@ async def test_a_cut_line_is_taken_up_again_by_itself(open_door: Any) -> None:
         with pytest.raises(NotConnected):
             await door.send(outbound("lost?"))
         await asyncio.sleep(0.1)
-        assert intake.tried == []
+        assert intake.attempted == []
         service.set_faults(Faults())
         await until_acked(service, 1)
-    assert [attempt.verdict for attempt in service.ledger().attempts] == [Verdict.UNREACHABLE]
+    assert [attempt.verdict for attempt in service.ledger().attempts] == [VendorVerdict.UNREACHABLE]
 
 
 async def test_a_sent_message_stands_in_its_chat_and_its_receipt_names_it(open_door: Any) -> None:
@@ -237,16 +247,16 @@ async def test_a_refused_message_is_refused_for_good(open_door: Any) -> None:
     service = ChatService(max_length=5)
     service.set_faults(Faults(refusals=1))
     async with open_door(service) as door, door.connect(RecordingIntake()):
-        with pytest.raises(Refused, match="does not want"):
+        with pytest.raises(SendRejected, match="does not want"):
             await door.send(outbound("no"))
-        with pytest.raises(Refused, match="longer than 5"):
+        with pytest.raises(SendRejected, match="longer than 5"):
             await door.send(outbound("much too long"))
     assert service.ledger().sent == ()
 
 
-@pytest.mark.parametrize("cut", list(Cut))
+@pytest.mark.parametrize("cut", list(CutStyle))
 async def test_a_lost_receipt_leaves_the_outcome_unknown_though_it_was_taken(
-    open_door: Any, cut: Cut
+    open_door: Any, cut: CutStyle
 ) -> None:
     """I2: a timeout or reset after the body was written → unknown."""
     service = ChatService()
@@ -282,8 +292,8 @@ async def test_with_idempotency_keys_a_repeated_delivery_is_taken_once(open_door
     [sent] = service.ledger().sent
     assert receipt.platform_message_id == sent.message_id
     assert [a.verdict for a in service.ledger().attempts] == [
-        Verdict.RECEIPT_LOST,
-        Verdict.REPEATED,
+        VendorVerdict.RECEIPT_LOST,
+        VendorVerdict.REPEATED,
     ]
 
 
@@ -314,16 +324,16 @@ async def test_a_door_declares_what_its_vendor_can_do(open_door: Any) -> None:
 
 
 async def test_a_vendor_that_comes_up_late_is_found_and_asked_what_it_can_do() -> None:
-    async with serving(ChatService()) as base_url:
+    async with serve(ChatService()) as base_url:
         port = int(base_url.rpartition(":")[2])
     service, intake = ChatService(idempotent_send=True), RecordingIntake()
     say(service, "hello")
-    door = RemoteSimulatedPlatform(base_url, longest_pause=0.05)
+    door = RemoteSimulatedPlatform(base_url, longest_delay=0.05)
     with pytest.raises(NotConnected):
         await door.connect(intake).__aenter__()
     with pytest.raises(NotConnected):
         await door.send(outbound("too early"))
-    async with serving(service, port=port), door.connect(intake):
+    async with serve(service, port=port), door.connect(intake):
         await until_acked(service, 1)
         assert door.capabilities.idempotent_send
 
@@ -331,24 +341,24 @@ async def test_a_vendor_that_comes_up_late_is_found_and_asked_what_it_can_do() -
 @pytest.mark.parametrize("over", ["http", "in process"])
 async def test_a_bot_that_is_not_let_in_hears_why(over: str) -> None:
     service, intake = ChatService(), RecordingIntake()
-    async with serving(service) as base_url:
+    async with serve(service) as base_url:
         remote = over == "http"
         door = RemoteSimulatedPlatform(base_url) if remote else SimulatedPlatform(service)
-        service.set_faults(Faults(shut_out="this token is no good"))
+        service.set_faults(Faults(connect_refused="this token is no good"))
         with pytest.raises(ConnectRefused, match="no good") as refused:
             await door.connect(intake).__aenter__()
         assert refused.value.remedy
         service.set_faults(Faults(held_by="the bot next door"))
-        with pytest.raises(AccountHeld) as held:
+        with pytest.raises(AccountInUse) as held:
             await door.connect(intake).__aenter__()
         assert held.value.holder == "the bot next door"
         service.set_faults(Faults(disconnected=True))
         with pytest.raises(NotConnected):
             await door.connect(intake).__aenter__()
-        assert intake.proofs == []
+        assert intake.confirmations == []
         service.set_faults(Faults())
         async with door.connect(intake):
-            assert intake.proofs
+            assert intake.confirmations
             await door.probe()
 
 
@@ -358,7 +368,7 @@ async def test_a_door_that_is_not_connected_sends_nothing() -> None:
 
 
 async def test_people_are_told_which_switch_does_not_exist() -> None:
-    async with serving(ChatService()) as base_url, aiohttp.ClientSession() as http:
+    async with serve(ChatService()) as base_url, aiohttp.ClientSession() as http:
         async with http.post(f"{base_url}/faults", data=b'{"faults": {"flods": 1}}') as response:
             assert response.status == 400
             assert "flods" in await response.text()
@@ -368,8 +378,8 @@ async def test_people_are_told_which_switch_does_not_exist() -> None:
 
 async def test_people_say_break_and_read_over_http() -> None:
     service, intake = ChatService(), RecordingIntake()
-    async with serving(service) as base_url, aiohttp.ClientSession() as http:
-        people = People(base_url, http=http)
+    async with serve(service) as base_url, aiohttp.ClientSession() as http:
+        people = PeopleClient(base_url, http=http)
         await people.set_faults(Faults(floods=1), idempotent_send=True)
         message_id = await people.say("hello")
         door = RemoteSimulatedPlatform(base_url)
@@ -383,9 +393,9 @@ async def test_people_say_break_and_read_over_http() -> None:
     assert [sent.outgoing.delivery_id for sent in ledger.sent] == ["d1"]
 
 
-def change(message_id: str, text: str) -> Change:
+def change(message_id: str, text: str) -> MessageEdit:
     address = Address(platform="simulated", account="default", chat_id="home")
-    return Change(
+    return MessageEdit(
         delivery_id=DeliveryId("d1"), address=address, platform_message_id=message_id, text=text
     )
 
@@ -408,15 +418,15 @@ async def test_edits_are_rejected_flooded_and_lost_on_demand(open_door: Any) -> 
     async with open_door(service) as door, door.connect(RecordingIntake()):
         name = (await door.send(outbound("one"))).platform_message_id
         service.set_faults(Faults(rejected_edits=1))
-        with pytest.raises(Refused, match="not to be edited"):
+        with pytest.raises(SendRejected, match="not to be edited"):
             await door.edit(change(name, "two"))
         service.set_faults(Faults(floods=1, retry_after=7.0))
         with pytest.raises(Throttled) as flood:
             await door.edit(change(name, "two"))
         assert flood.value.retry_after == 7.0
-        with pytest.raises(Refused, match="longer than 10"):
+        with pytest.raises(SendRejected, match="longer than 10"):
             await door.edit(change(name, "x" * 11))
-        with pytest.raises(Refused, match="no bot sent"):
+        with pytest.raises(SendRejected, match="no bot sent"):
             await door.edit(change("m99", "two"))
         service.set_faults(Faults(lost_edits=1))
         with pytest.raises(OutcomeUnknown):
@@ -429,7 +439,7 @@ async def test_a_vendor_without_edits_says_so(open_door: Any) -> None:
     async with open_door(service) as door, door.connect(RecordingIntake()):
         name = (await door.send(outbound("one"))).platform_message_id
         assert not door.capabilities.edit
-        with pytest.raises(Refused, match="cannot be edited"):
+        with pytest.raises(SendRejected, match="cannot be edited"):
             await door.edit(change(name, "two"))
 
 
@@ -442,16 +452,16 @@ async def test_a_sign_stands_on_what_was_said_and_each_try_is_in_the_ledger(
         assert door.capabilities.reactions
         name = say(service, "hello")
         await door.react(where, name, "👀")
-        assert service.ledger().said[0].signs == {"default": "👀"}
+        assert service.ledger().said[0].reactions == {"default": "👀"}
         await door.react(where, name, None)
-        assert service.ledger().said[0].signs == {}
+        assert service.ledger().said[0].reactions == {}
         service.set_faults(Faults(rejected_reactions=1))
-        with pytest.raises(Refused, match="no sign"):
+        with pytest.raises(SendRejected, match="no sign"):
             await door.react(where, name, "👀")
-        with pytest.raises(Refused, match="nobody has said"):
+        with pytest.raises(SendRejected, match="nobody has said"):
             await door.react(where, "m9", "👀")
-    tried = [(each.sign, each.verdict) for each in service.ledger().reactions]
-    taken, refused = Verdict.TAKEN, Verdict.REFUSED
+    tried = [(each.emoji, each.verdict) for each in service.ledger().reactions]
+    taken, refused = VendorVerdict.TAKEN, VendorVerdict.REFUSED
     assert tried == [("👀", taken), (None, taken), ("👀", refused), ("👀", refused)]
 
 
@@ -468,12 +478,12 @@ async def test_a_persons_edit_is_another_event_about_the_same_message(open_door:
     service, intake = ChatService(), RecordingIntake()
     async with open_door(service) as door, door.connect(intake):
         first = say(service, "helo")
-        await intake.wait_for_tries(1)
-        service.revise(Revise(message_id=first, text="hello"))
-        await intake.wait_for_tries(2)
-        service.revise(Revise(message_id=first))
+        await intake.wait_for_attempts(1)
+        service.revise(ReviseRequest(message_id=first, text="hello"))
+        await intake.wait_for_attempts(2)
+        service.revise(ReviseRequest(message_id=first))
         say(service, "next")
-        handed = await intake.wait_for_tries(3)
+        handed = await intake.wait_for_attempts(3)
         await until_acked(service, 2)
     assert [(each.message_id, each.text) for each in handed[:2]] == [
         (first, "helo"),
@@ -493,14 +503,14 @@ async def test_a_message_is_overtaken_by_one_of_another_chat_and_never_by_its_ow
     service.set_faults(Faults(reorders=1))
     async with open_door(service) as door, door.connect(intake):
         say(service, "one")
-        service.say(Say(chat="other", user="bob", text="two"))
+        service.say(SayRequest(chat="other", user="bob", text="two"))
         say(service, "three")
-        handed = await intake.wait_for_tries(3)
+        handed = await intake.wait_for_attempts(3)
         assert [each.text for each in handed] == ["two", "one", "three"]
         service.set_faults(Faults(reorders=1))
         say(service, "four")
         say(service, "five")
-        handed = await intake.wait_for_tries(5)
+        handed = await intake.wait_for_attempts(5)
     assert [each.text for each in handed[3:]] == ["four", "five"]
 
 
@@ -509,7 +519,7 @@ async def test_a_message_that_nobody_overtakes_is_given_all_the_same(open_door: 
     service.set_faults(Faults(reorders=1))
     async with open_door(service) as door, door.connect(intake):
         say(service, "alone")
-        await intake.wait_for_tries(1)
+        await intake.wait_for_attempts(1)
 
 
 async def test_a_half_open_line_says_nothing_until_somebody_loses_patience(
@@ -523,10 +533,12 @@ async def test_a_half_open_line_says_nothing_until_somebody_loses_patience(
         say(service, "anybody?")
         with pytest.raises(OutcomeUnknown):
             await door.send(outbound("lost"))
-        assert intake.tried == []
+        assert intake.attempted == []
         service.set_faults(Faults())
-        await intake.wait_for_tries(1)
-    assert [attempt.verdict for attempt in service.ledger().attempts] == [Verdict.MESSAGE_LOST]
+        await intake.wait_for_attempts(1)
+    assert [attempt.verdict for attempt in service.ledger().attempts] == [
+        VendorVerdict.MESSAGE_LOST
+    ]
     assert service.ledger().sent == ()
 
 
@@ -538,11 +550,11 @@ async def test_what_a_bot_missed_is_fetched_where_there_is_a_history(open_door: 
         async with door.connect(intake):
             await listened_to(service)
             say(service, "one")
-            await intake.wait_for_tries(1)
+            await intake.wait_for_attempts(1)
         say(service, "two")
         say(service, "three")
         async with door.connect(intake):
-            handed = await intake.wait_for_tries(3)
+            handed = await intake.wait_for_attempts(3)
     assert [each.text for each in handed] == ["one", "two", "three"]
 
 
@@ -555,13 +567,13 @@ async def test_what_a_bot_missed_is_gone_where_nothing_is_kept(open_door: Any) -
             assert door.capabilities.backlog is Backlog.NONE
             await listened_to(service)
             say(service, "heard")
-            handed = await intake.wait_for_tries(1)
+            handed = await intake.wait_for_attempts(1)
     assert [each.text for each in handed] == ["heard"]
-    assert [said.given for said in service.ledger().said] == [0, 1]
+    assert [said.times_given for said in service.ledger().said] == [0, 1]
 
 
 async def listened_to(service: ChatService) -> None:
     """Until a bot of the usual account asks for updates."""
     async with asyncio.timeout(30):
-        while not service.listens("default"):
+        while not service.is_polled("default"):
             await asyncio.sleep(0.005)

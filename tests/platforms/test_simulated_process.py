@@ -10,7 +10,7 @@ import aiohttp
 import msgspec
 
 from holdfast.testing.intake import RecordingIntake
-from holdfast.testing.simulated.people import People
+from holdfast.testing.simulated.people import PeopleClient
 from holdfast.testing.simulated.remote import RemoteSimulatedPlatform
 
 
@@ -35,12 +35,12 @@ async def vendor(*options: str) -> AsyncIterator[str]:
 async def test_the_service_keeps_what_a_door_left_for_the_door_that_comes_next() -> None:
     """G1: nothing is dropped at connect."""
     async with vendor("--port", "0") as base_url, aiohttp.ClientSession() as http:
-        people = People(base_url, http=http)
+        people = PeopleClient(base_url, http=http)
         await people.say("before anyone listened")
         for text in ("before anyone listened", "between two lives"):
             intake = RecordingIntake()
             async with RemoteSimulatedPlatform(base_url).connect(intake):
-                await intake.wait_for_tries(1)
+                await intake.wait_for_attempts(1)
                 while not (await people.ledger()).said[-1].acked:
                     await asyncio.sleep(0.01)
             assert [inbound.text for inbound in intake.accepted] == [text]
@@ -59,9 +59,9 @@ async def test_a_service_started_anew_never_gives_an_old_update_id_again() -> No
     ids = []
     for _ in range(2):
         async with vendor() as base_url, aiohttp.ClientSession() as http:
-            await People(base_url, http=http).say("hello")
+            await PeopleClient(base_url, http=http).say("hello")
             intake = RecordingIntake()
             async with RemoteSimulatedPlatform(base_url).connect(intake):
-                [inbound] = await intake.wait_for_tries(1)
+                [inbound] = await intake.wait_for_attempts(1)
             ids.append(int(inbound.event_id))
     assert ids[0] < ids[1]

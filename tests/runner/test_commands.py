@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from holdfast.core.ports.sandbox import BenchRefused
+from holdfast.core.ports.sandbox import SandboxRefused
 
 
 @pytest.fixture
@@ -146,9 +146,9 @@ async def test_many_commands_run_at_once(bench):
 
 
 async def test_a_command_that_cannot_be_given_to_a_shell_is_refused(bench):
-    with pytest.raises(BenchRefused, match="too long"):
+    with pytest.raises(SandboxRefused, match="too long"):
         await bench.run("c1", "x" * 200_000, limit=60)
-    with pytest.raises(BenchRefused, match="NUL"):
+    with pytest.raises(SandboxRefused, match="NUL"):
         await bench.run("c2", "echo \0", limit=60)
 
 

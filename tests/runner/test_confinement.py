@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from holdfast.core.errors import RunnerError
-from holdfast.runner.paths import Place
+from holdfast.runner.paths import SessionPaths
 from holdfast.runner.program.tree import living_descendants, start_time
 
 
@@ -213,7 +213,7 @@ async def test_a_workspace_link_cannot_make_us_give_files_away(runners, home):
     """The workspace is given to the session's user when a runner starts: links are not followed."""
     if os.getuid():
         pytest.skip("only root gives files away")
-    place = Place(home, "s_1")
+    place = SessionPaths(home, "s_1")
     place.workspace.mkdir(parents=True)
     kept = home / "kept"
     kept.write_text("mine")
@@ -226,7 +226,7 @@ async def test_a_workspace_link_cannot_make_us_give_files_away(runners, home):
 
 async def test_the_socket_is_for_the_gateway_alone(bench, home):
     await bench.run("c", "true", limit=60)
-    folder = Place(home, "s_1").run
+    folder = SessionPaths(home, "s_1").run_folder
     for private in (folder, folder.parent, home / "workspaces"):
         assert private.stat().st_mode & 0o777 == 0o700
     result = await bench.run("c2", "find / -type s 2>/dev/null", limit=60)

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from holdfast.core.ports.sandbox import BenchRefused
+from holdfast.core.ports.sandbox import SandboxRefused
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ async def test_paths_follow_the_terminal_and_home(bench):
 )
 async def test_what_cannot_be_read_is_refused_with_a_reason(bench, path, says):
     await bench.run("c", r"printf 'a\0b' >binary; mkfifo pipe", limit=60)
-    with pytest.raises(BenchRefused, match=says):
+    with pytest.raises(SandboxRefused, match=says):
         await bench.read_file(path)
 
 
@@ -70,12 +70,12 @@ async def test_an_edit_replaces_the_one_place_and_is_done_once(bench):
 async def test_an_edit_that_fits_nowhere_or_twice_says_so_and_changes_nothing(bench):
     await bench.write_file("w", "a", "def first(self):\n    pass\n\ndef second(self):\n    pass\n")
     with pytest.raises(
-        BenchRefused, match=r"(?s)does not occur.*nearest is at line 4:.*def second"
+        SandboxRefused, match=r"(?s)does not occur.*nearest is at line 4:.*def second"
     ):
         await bench.edit_file("c1", "a", old="def  second(self):", new="x")
-    with pytest.raises(BenchRefused, match=r"occurs 2 times \(lines 2, 5\)"):
+    with pytest.raises(SandboxRefused, match=r"occurs 2 times \(lines 2, 5\)"):
         await bench.edit_file("c2", "a", old="pass", new="x")
-    with pytest.raises(BenchRefused, match="occurs 2 times"):
+    with pytest.raises(SandboxRefused, match="occurs 2 times"):
         await bench.recorded_edit("c2")
     assert (await bench.edit_file("c3", "a", old="pass", new="x", everywhere=True)).replaced == 2
 
@@ -98,7 +98,7 @@ async def test_search_finds_lines_and_names(bench):
     assert (await bench.search_files("def", glob="*.py")).lines == ("src/a.py:3: def here(): ...",)
     assert (await bench.search_files("", glob="**/*.txt")).lines == ("src/b.txt",)
     assert (await bench.search_files("", path="src")).lines == ("a.py", "b.txt")
-    with pytest.raises(BenchRefused, match="no regular expression"):
+    with pytest.raises(SandboxRefused, match="no regular expression"):
         await bench.search_files("(")
 
 

@@ -6,10 +6,10 @@ import os
 import pytest
 
 from holdfast.core.config.settings import RunnerSettings
-from holdfast.core.ports.sandbox import BenchRefused
-from holdfast.runner.identity import start_time
-from holdfast.runner.launch import launch
-from holdfast.runner.paths import Place, dial
+from holdfast.core.ports.sandbox import SandboxRefused
+from holdfast.runner.identity import process_start_time
+from holdfast.runner.launch import launch_runner
+from holdfast.runner.paths import SessionPaths, connect_socket
 from holdfast.runner.sandbox import make_plan
 
 
@@ -20,7 +20,7 @@ async def test_a_full_workspace_kills_who_filled_it_and_says_so(open_runners):
     result = await bench.run("c", fill, limit=60)
     assert result.exit_code is None
     assert "the workspace is full" in result.output and "done" not in result.output
-    with pytest.raises(BenchRefused, match="the workspace is full"):
+    with pytest.raises(SandboxRefused, match="the workspace is full"):
         await bench.write_file("w", "more", "x")
     assert (await bench.poll_process(innocent.id)).process.running
     await bench.run("c2", "rm f*", limit=60)
@@ -48,7 +48,7 @@ async def test_one_file_has_a_size_it_cannot_pass(open_runners):
 
 async def test_writing_too_large_a_file_is_refused_and_leaves_nothing(open_runners):
     bench = open_runners(file_mb=1).bench("s_1")
-    with pytest.raises(BenchRefused, match="File too large"):
+    with pytest.raises(SandboxRefused, match="File too large"):
         await bench.write_file("w", "big", "x" * (2 << 20))
     assert (await bench.run("c", "ls", limit=60)).output == ""
 
@@ -99,7 +99,7 @@ async def test_an_idle_runner_ends_itself_and_its_terminal_is_found_again(open_r
     bench = open_runners(idle_timeout=0.3).bench("s_1")
     await bench.run("c", "cd /tmp; export WORD=kept", limit=60)
     async with asyncio.timeout(60):
-        while not ledger.ended or start_time(ledger.started_pids[-1]) is not None:
+        while not ledger.ended or process_start_time(ledger.started_pids[-1]) is not None:
             await asyncio.sleep(0.05)
     before = list(ledger.started_pids)
     result = await bench.run("c2", "pwd; echo $WORD", limit=60)
@@ -109,12 +109,16 @@ async def test_an_idle_runner_ends_itself_and_its_terminal_is_found_again(open_r
 
 async def test_a_runner_is_not_idle_before_it_was_ever_asked(open_runners, home):
     """However slow the machine is on which somebody starts it for a command."""
-    settings, place, runs = RunnerSettings(idle_timeout=0.1), Place(home, "s_1"), home / "runs"
+    settings, place, runs = (
+        RunnerSettings(idle_timeout=0.1),
+        SessionPaths(home, "s_1"),
+        home / "runs",
+    )
     open_runners()
     runs.mkdir()
-    await asyncio.to_thread(launch, place, make_plan(settings, runs=runs), settings)
+    await asyncio.to_thread(launch_runner, place, make_plan(settings, runs=runs), settings)
     await asyncio.sleep(0.6)
-    link = dial(place)
+    link = connect_socket(place)
     assert link is not None, "it has gone"
     link.close()
 

@@ -9,8 +9,8 @@ import pytest
 
 from holdfast.core.errors import RunnerError
 from holdfast.core.sessions.session import RunnerRow
-from holdfast.runner.identity import start_time
-from holdfast.runner.paths import Place
+from holdfast.runner.identity import process_start_time
+from holdfast.runner.paths import SessionPaths
 from holdfast.runner.program.tree import living_descendants
 
 
@@ -106,7 +106,7 @@ async def test_ending_is_idempotent_and_keeps_results_unless_forgotten(runners, 
     await runners.end("s_1", forget=True)
     assert await bench.attach("c") is None
     await runners.end("never seen")
-    assert Place(home, "s_1").workspace.exists()
+    assert SessionPaths(home, "s_1").workspace.exists()
 
 
 async def test_an_end_is_told_to_those_who_wait(runners):
@@ -131,12 +131,12 @@ async def test_what_nobody_wants_is_killed_and_its_terminal_kept(open_runners, l
     known = [rows["wanted"], rows["ended"]]  # the crash came before the third row's commit
     second = open_runners()
     assert await second.adopt(known, wanted={"wanted"}) == ["wanted"]
-    assert start_time(rows["wanted"].pid) == rows["wanted"].start_time
-    assert start_time(rows["ended"].pid) is None
-    assert start_time(rows["forgotten"].pid) is None
+    assert process_start_time(rows["wanted"].pid) == rows["wanted"].start_time
+    assert process_start_time(rows["ended"].pid) is None
+    assert process_start_time(rows["forgotten"].pid) is None
     await second.end("ended", forget=True)
-    assert not Place(home, "ended").run.exists()
-    assert Place(home, "forgotten").run.exists()  # the session may only be asleep
+    assert not SessionPaths(home, "ended").run_folder.exists()
+    assert SessionPaths(home, "forgotten").run_folder.exists()  # the session may only be asleep
 
 
 async def test_a_process_that_only_bears_the_pid_is_left_alone(runners, ledger):
@@ -147,7 +147,7 @@ async def test_a_process_that_only_bears_the_pid_is_left_alone(runners, ledger):
     row = RunnerRow(
         session_id="s_1",
         pid=innocent.pid,
-        start_time=(start_time(innocent.pid) or 0) - 1,
+        start_time=(process_start_time(innocent.pid) or 0) - 1,
         outer_pid=innocent.pid,
         sandboxed=True,
         started_at=0.0,
@@ -227,13 +227,15 @@ async def test_without_a_sandbox_all_the_rest_still_holds(open_runners, ledger, 
     assert result.output.startswith("/tmp\nkept\nHOME LANG LOGNAME OLDPWD PATH PWD SHELL")
     await bench.start_process("p", "sleep 3233")
     await bench.write_file("w", "~/x", "text")
-    assert (Place(home, "s_1").workspace / "x").read_text() == "text"
+    assert (SessionPaths(home, "s_1").workspace / "x").read_text() == "text"
     row = ledger.rows["s_1"]
     async with asyncio.timeout(60):
         # Three sleepers and a keeper; what a shell put into the background may not be there yet.
-        while len(below := {pid: start_time(pid) for pid in living_descendants(row.pid)}) < 4:
+        while (
+            len(below := {pid: process_start_time(pid) for pid in living_descendants(row.pid)}) < 4
+        ):
             await asyncio.sleep(0.01)
     assert (row.sandboxed, runners.sandboxed) == (False, False)
     await runners.end("s_1")
-    assert [pid for pid, began in below.items() if start_time(pid) == began] == []
-    assert start_time(row.pid) is None
+    assert [pid for pid, began in below.items() if process_start_time(pid) == began] == []
+    assert process_start_time(row.pid) is None

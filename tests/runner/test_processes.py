@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from holdfast.core.ports.sandbox import BenchRefused
+from holdfast.core.ports.sandbox import SandboxRefused
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ async def test_each_poll_shows_only_what_is_new(bench):
     assert (log.output, log.size) == ("one\ngot two\n", 16)
     tail = await bench.read_process_log(process.id, limit=8)
     assert tail.output == "got two\n"
-    with pytest.raises(BenchRefused, match="takes no more input"):
+    with pytest.raises(SandboxRefused, match="takes no more input"):
         await bench.feed_process(process.id, "x")
 
 
@@ -77,22 +77,22 @@ async def test_it_begins_where_the_terminal_is(bench):
 
 async def test_a_process_nobody_started_is_named_with_those_that_are(bench):
     await bench.start_process("c", "sleep 100")
-    with pytest.raises(BenchRefused, match=r"no process 'p9'; known: p1"):
+    with pytest.raises(SandboxRefused, match=r"no process 'p9'; known: p1"):
         await bench.poll_process("p9")
 
 
 async def test_one_that_does_not_read_takes_only_what_fits(bench):
     process = await bench.start_process("c", "sleep 100")
-    with pytest.raises(BenchRefused, match="does not read"):
+    with pytest.raises(SandboxRefused, match="does not read"):
         await bench.feed_process(process.id, "x" * 200_000)
 
 
 async def test_what_cannot_be_asked_of_it_is_refused_and_costs_it_nothing(bench):
     """The runner is pid 1 of the session: an error of its own would end all that runs."""
     process = await bench.start_process("c", "sleep 100")
-    with pytest.raises(BenchRefused, match="could not"):
+    with pytest.raises(SandboxRefused, match="could not"):
         await bench.read_process_log(process.id, offset=10**30)
-    with pytest.raises(BenchRefused, match="NUL byte"):
+    with pytest.raises(SandboxRefused, match="NUL byte"):
         await bench.start_process("c2", "echo a\0b")
     assert [one.running for one in await bench.list_processes()] == [True]
 

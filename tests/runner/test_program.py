@@ -8,10 +8,10 @@ import pytest
 
 import holdfast.runner.program
 from holdfast.core.config.settings import RunnerSettings
-from holdfast.runner.launch import launch
-from holdfast.runner.paths import Place
+from holdfast.runner.launch import launch_runner
+from holdfast.runner.paths import SessionPaths
 from holdfast.runner.runners import Runners
-from holdfast.runner.sandbox import make_plan, user_for
+from holdfast.runner.sandbox import make_plan, session_uid
 
 SOURCES = sorted(Path(holdfast.runner.program.__file__).parent.glob("*.py"))
 WHOLE = "0 0 4294967295\n"
@@ -33,11 +33,11 @@ async def test_an_interpreter_outside_usr_is_brought_into_the_sandbox(home, open
     (home / "runs").mkdir()
     plan = make_plan(settings, runs=home / "runs", system_python="/nowhere/python3")
     assert Path(plan.python).is_relative_to(sys.base_prefix)
-    launch(Place(home, "s_1"), plan, settings)
+    launch_runner(SessionPaths(home, "s_1"), plan, settings)
     runners: Runners = open_runners()
     beside = Path(sys.base_prefix).parent
     script = f"tr '\\0' '\\n' </proc/1/cmdline | head -n 1; ls -A {beside}"
-    result = await runners.bench("s_1").run("c", script, limit=60)
+    result = await runners.sandbox("s_1").run("c", script, limit=60)
     told = result.output.splitlines()
     assert told[0] == plan.python
     if plan.prefix:
@@ -56,13 +56,13 @@ def test_the_copy_it_runs_from_is_made_once_and_replaces_the_last(tmp_path):
 
 
 def test_each_session_has_a_user_of_its_own_that_nobody_else_has():
-    users = {user_for(f"s_{n}", WHOLE) for n in range(1000)}
+    users = {session_uid(f"s_{n}", WHOLE) for n in range(1000)}
     assert len(users) == 1000
     assert min(users) >= 1_879_048_192 and max(users) < 1 << 31
-    assert user_for("s_1", WHOLE) == user_for("s_1", WHOLE)
+    assert session_uid("s_1", WHOLE) == session_uid("s_1", WHOLE)
 
 
 def test_a_root_that_is_itself_a_guest_takes_a_user_it_has():
-    assert 20_000 <= user_for("s_1", "0 100000 65536\n") < 60_000
+    assert 20_000 <= session_uid("s_1", "0 100000 65536\n") < 60_000
     with pytest.raises(Exception, match="run it as another user"):
-        user_for("s_1", "0 1000 1\n")
+        session_uid("s_1", "0 1000 1\n")

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.core.ids import SessionId
-from holdfast.runner.scopes import ASK_AGAIN_AFTER, Scopes, front
+from holdfast.runner.scopes import RETRY_AFTER, SystemdScopes, systemd_run_prefix
 
 
 class StillClock:
@@ -43,7 +43,7 @@ def test_each_asks_the_systemd_that_hears_him(
     path: str, user_unit: bool, uid: int, whose: str, runtime: str | None
 ) -> None:
     """E1: root the machine's, anybody else his own."""
-    asked = front({"PATH": path}, user_unit=user_unit, uid=uid)
+    asked = systemd_run_prefix({"PATH": path}, user_unit=user_unit, uid=uid)
     assert whose in asked
     told = [word for word in asked if word.startswith("XDG_RUNTIME_DIR=")]
     assert told == ([f"XDG_RUNTIME_DIR={runtime}"] if runtime else [])
@@ -53,9 +53,9 @@ def test_each_asks_the_systemd_that_hears_him(
 def test_a_bus_that_is_told_is_used_and_not_passed_on(path: str, tmp_path: Path) -> None:
     """No ambient identity: what a command inherits has no way to the user's systemd."""
     environ = {"PATH": path, "XDG_RUNTIME_DIR": "/run/x", "DBUS_SESSION_BUS_ADDRESS": "unix:y"}
-    asked = front(environ, user_unit=True, uid=1000)
+    asked = systemd_run_prefix(environ, user_unit=True, uid=1000)
     assert {"XDG_RUNTIME_DIR=/run/x", "DBUS_SESSION_BUS_ADDRESS=unix:y"} <= set(asked)
-    wrapper = Scopes(tmp_path, asked, clock=StillClock()).wrapper(SessionId("s_1"))
+    wrapper = SystemdScopes(tmp_path, asked, clock=StillClock()).wrapper(SessionId("s_1"))
     inside = wrapper[wrapper.index("--") + 1 :]
     assert inside[0] == "/usr/bin/env"
     assert {"XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS"} == set(inside[2::2])
@@ -64,7 +64,9 @@ def test_a_bus_that_is_told_is_used_and_not_passed_on(path: str, tmp_path: Path)
 def test_each_runner_has_a_scope_of_its_own(path: str, tmp_path: Path) -> None:
     """Also the next one of the same session: a name is taken while anything is left in it."""
     clock = StillClock()
-    scopes = Scopes(tmp_path, front({"PATH": path}, user_unit=True, uid=1), clock=clock)
+    scopes = SystemdScopes(
+        tmp_path, systemd_run_prefix({"PATH": path}, user_unit=True, uid=1), clock=clock
+    )
     names = set()
     for session in ("s_1", "s_2", "s_1", "an odd/name %i"):
         clock.at += 0.01
@@ -81,17 +83,21 @@ def test_one_that_failed_is_not_asked_again_for_a_while(
 ) -> None:
     """A systemd that is slow to fail must not slow every command down."""
     clock = StillClock()
-    scopes = Scopes(tmp_path, front({"PATH": path}, user_unit=True, uid=1), clock=clock)
-    scopes.failed("no bus")
+    scopes = SystemdScopes(
+        tmp_path, systemd_run_prefix({"PATH": path}, user_unit=True, uid=1), clock=clock
+    )
+    scopes.report_failure("no bus")
     assert "ends it with all that runs in it" in caplog.text
     assert scopes.wrapper(SessionId("s_1")) == []
-    clock.at += ASK_AGAIN_AFTER
+    clock.at += RETRY_AFTER
     assert scopes.wrapper(SessionId("s_1")) != []
 
 
 def test_where_there_is_no_systemd_run_it_is_told_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    scopes = Scopes(tmp_path, front({"PATH": ""}, user_unit=True, uid=1), clock=StillClock())
+    scopes = SystemdScopes(
+        tmp_path, systemd_run_prefix({"PATH": ""}, user_unit=True, uid=1), clock=StillClock()
+    )
     assert scopes.wrapper(SessionId("s_1")) == scopes.wrapper(SessionId("s_2")) == []
     assert caplog.text.count("not installed") == 1

@@ -7,26 +7,26 @@ import pytest
 
 from holdfast.core.config.settings import GatewaySettings
 from holdfast.service.supervisors import systemd_unit
-from holdfast.service.supervisors.calling import Ran
-from holdfast.service.supervisors.drift import drift, wrong, wrong_job
-from holdfast.service.supervisors.fitting import needed, unit_drift
-from holdfast.service.supervisors.installed import Supervision
-from holdfast.service.supervisors.launchd_plist import read, render
-from holdfast.service.supervisors.unit import Scope, Unit, stop_seconds_needed
+from holdfast.service.supervisors.calling import ProgramResult
+from holdfast.service.supervisors.drift import describe_drift, launchd_problems, systemd_problems
+from holdfast.service.supervisors.fitting import needed_unit, unit_drift
+from holdfast.service.supervisors.installed import SupervisorBackends
+from holdfast.service.supervisors.launchd_plist import parse_plist, render_plist
+from holdfast.service.supervisors.unit import Unit, UnitScope, stop_seconds_needed
 
 UNIT = Unit(
     name="holdfast",
-    scope=Scope.USER,
+    scope=UnitScope.USER,
     home=Path("/home/ann/.holdfast"),
     program=(sys.executable, "-m", "holdfast.cli"),
     stop_seconds=90,
 )
 FILE = Path("/home/ann/.config/systemd/user/holdfast.service")
-TEXT = systemd_unit.render(UNIT, version=252)
+TEXT = systemd_unit.render_unit(UNIT, version=252)
 
 
 def test_what_was_just_written_fits() -> None:
-    assert wrong(TEXT, unit=UNIT) == []
+    assert systemd_problems(TEXT, unit=UNIT) == []
 
 
 @pytest.mark.parametrize(
@@ -47,15 +47,15 @@ def test_what_was_just_written_fits() -> None:
 def test_each_disagreement_is_told(before: str, after: str, told: str, broken: bool) -> None:
     """E2: a stop timeout too short, another program, another home, exit codes that are missing."""
     assert before in TEXT
-    (found,) = wrong(TEXT.replace(before, after), unit=UNIT)
+    (found,) = systemd_problems(TEXT.replace(before, after), unit=UNIT)
     assert told in found.what
     assert found.broken is broken
 
 
 def test_the_sentence_names_the_file_and_the_command_that_mends_it() -> None:
     """E2."""
-    found = wrong(TEXT.replace("TimeoutStopSec=90", "TimeoutStopSec=5"), unit=UNIT)
-    (told,) = drift(found, unit=UNIT, file=FILE)
+    found = systemd_problems(TEXT.replace("TimeoutStopSec=90", "TimeoutStopSec=5"), unit=UNIT)
+    (told,) = describe_drift(found, unit=UNIT, file=FILE)
     assert told.startswith(f"{FILE} gives a stop 5 s")
     assert "`holdfast gateway install --force`" in told
 
@@ -70,48 +70,48 @@ def test_the_sentence_names_the_file_and_the_command_that_mends_it() -> None:
     ],
 )
 def test_other_ways_to_write_the_same_fit_too(same: str) -> None:
-    assert wrong(same, unit=UNIT) == []
+    assert systemd_problems(same, unit=UNIT) == []
 
 
 def test_a_property_list_is_held_against_it_likewise() -> None:
     """E2."""
-    document = read(render(UNIT))
-    assert wrong_job(document, unit=UNIT) == []
-    assert "5 s" in wrong_job(document | {"ExitTimeOut": 5}, unit=UNIT)[0].what
-    assert wrong_job(document | {"ExitTimeOut": 0}, unit=UNIT) == []
-    assert wrong_job(document | {"KeepAlive": True}, unit=UNIT)
-    assert wrong_job({}, unit=UNIT)[1].broken
+    document = parse_plist(render_plist(UNIT))
+    assert launchd_problems(document, unit=UNIT) == []
+    assert "5 s" in launchd_problems(document | {"ExitTimeOut": 5}, unit=UNIT)[0].what
+    assert launchd_problems(document | {"ExitTimeOut": 0}, unit=UNIT) == []
+    assert launchd_problems(document | {"KeepAlive": True}, unit=UNIT)
+    assert launchd_problems({}, unit=UNIT)[1].broken
 
 
-def _where(tmp_path: Path) -> Supervision:
-    def nobody(argv: object) -> Ran:
+def _where(tmp_path: Path) -> SupervisorBackends:
+    def nobody(argv: object) -> ProgramResult:
         raise AssertionError(f"called {argv}")
 
-    return Supervision(environ={"HOME": str(tmp_path), "PATH": ""}, user_id=0, call=nobody)
+    return SupervisorBackends(environ={"HOME": str(tmp_path), "PATH": ""}, user_id=0, run=nobody)
 
 
 def test_the_drift_of_a_home_reads_files_and_calls_nobody(tmp_path: Path) -> None:
     """E2: a longer drain than the unit was written for."""
     home, settings = tmp_path / ".holdfast", GatewaySettings()
     where = _where(tmp_path)
-    assert unit_drift(home, settings, where=where) == []
-    unit = needed(home, settings, environ=where.environ, scope=Scope.USER)
-    file = where.folder(Scope.USER) / "holdfast.service"
+    assert unit_drift(home, settings, backends=where) == []
+    unit = needed_unit(home, settings, environ=where.environ, scope=UnitScope.USER)
+    file = where.unit_dir(UnitScope.USER) / "holdfast.service"
     file.parent.mkdir(parents=True)
-    file.write_text(systemd_unit.render(unit, version=252))
-    assert unit_drift(home, settings, where=where) == []
+    file.write_text(systemd_unit.render_unit(unit, version=252))
+    assert unit_drift(home, settings, backends=where) == []
     longer = GatewaySettings(restart_drain_timeout=300)
-    (told,) = unit_drift(home, longer, where=where)
+    (told,) = unit_drift(home, longer, backends=where)
     assert f"{stop_seconds_needed(longer):g} s" in told
 
 
 def test_what_systemctl_edit_put_over_it_counts(tmp_path: Path) -> None:
     home, where = tmp_path / ".holdfast", _where(tmp_path)
     longer = GatewaySettings(restart_drain_timeout=300)
-    unit = needed(home, GatewaySettings(), environ=where.environ, scope=Scope.USER)
-    file = where.folder(Scope.USER) / "holdfast.service"
+    unit = needed_unit(home, GatewaySettings(), environ=where.environ, scope=UnitScope.USER)
+    file = where.unit_dir(UnitScope.USER) / "holdfast.service"
     over = file.with_name("holdfast.service.d") / "override.conf"
     over.parent.mkdir(parents=True)
-    file.write_text(systemd_unit.render(unit, version=252))
+    file.write_text(systemd_unit.render_unit(unit, version=252))
     over.write_text("[Service]\nTimeoutStopSec=10min\n")
-    assert unit_drift(home, longer, where=where) == []
+    assert unit_drift(home, longer, backends=where) == []

@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 from tests.service.conftest import FAKES, SPEED, Machine
 
 from holdfast.server.local.client import GatewayDown, read_status
-from holdfast.service.supervisors.launchd_plist import home, read, render
-from holdfast.service.supervisors.unit import Scope, Unit
+from holdfast.service.supervisors.launchd_plist import parse_plist, plist_home, render_plist
+from holdfast.service.supervisors.unit import Unit, UnitScope
 from holdfast.system import exits
-from holdfast.system.launchd_exit import exit_for
+from holdfast.system.launchd_exit import launchd_exit_code
 
 UNIT = Unit(
     name="holdfast",
-    scope=Scope.USER,
+    scope=UnitScope.USER,
     home=Path("/Users/ann/.holdfast"),
     program=("/usr/local/bin/holdfast",),
     stop_seconds=340.5,
@@ -30,7 +30,7 @@ LAUNCHD = {"XPC_SERVICE_NAME": "holdfast", "HOLDFAST_UNIT": "holdfast"}
 
 def test_the_property_list_says_what_a_restart_and_a_stop_stand_on() -> None:
     """E1: started again after any exit but 0, not at once, with time to clean up."""
-    document = plistlib.loads(render(UNIT))
+    document = plistlib.loads(render_plist(UNIT))
     assert document["ProgramArguments"] == list(UNIT.command)
     assert document["KeepAlive"] == {"SuccessfulExit": False}
     assert document["ThrottleInterval"] == 10
@@ -46,12 +46,12 @@ def test_the_property_list_says_what_a_restart_and_a_stop_stand_on() -> None:
 def test_any_home_is_read_back_as_it_was_written(name: str) -> None:
     place = Path(f"/Users/ann/{name.replace('/', '-')}x")
     written = Unit(**{**{key: getattr(UNIT, key) for key in UNIT.__struct_fields__}, "home": place})
-    assert home(read(render(written))) == place
+    assert plist_home(parse_plist(render_plist(written))) == place
 
 
 def test_what_is_no_property_list_says_nothing() -> None:
-    assert read(b"[Service]\n") == {}
-    assert read(plistlib.dumps([1])) == {}
+    assert parse_plist(b"[Service]\n") == {}
+    assert parse_plist(plistlib.dumps([1])) == {}
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_only_launchd_is_told_otherwise_of_a_wrong_configuration(
     code: int, environ: dict[str, str], told: int
 ) -> None:
     """E1: 78 is what no supervisor restarts; launchd restarts whatever is not 0."""
-    assert exit_for(code, environ) == told
+    assert launchd_exit_code(code, environ) == told
 
 
 @pytest.fixture
@@ -103,7 +103,7 @@ def test_a_gateway_lives_under_launchd(mac: Machine) -> None:
     operator's stop ends with 0, is unloaded, and stays down."""
     plist = mac.root / "ann/Library/LaunchAgents/holdfast.plist"
     mac.call("gateway", "install", "--user")
-    assert home(read(plist.read_bytes())) == mac.home
+    assert plist_home(parse_plist(plist.read_bytes())) == mac.home
     mac.call("gateway", "start")
     first = mac.until(lambda: running(mac))
     mac.call("gateway", "restart")

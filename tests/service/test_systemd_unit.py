@@ -15,14 +15,14 @@ from hypothesis import strategies as st
 from holdfast.core.config.settings import GatewaySettings
 from holdfast.core.errors import HoldfastError
 from holdfast.service.supervisors import systemd_unit, systemd_words, unit_file
-from holdfast.service.supervisors.launchd_plist import read, render
-from holdfast.service.supervisors.unit import Scope, Unit, name_for, stop_seconds_needed
+from holdfast.service.supervisors.launchd_plist import parse_plist, render_plist
+from holdfast.service.supervisors.unit import Unit, UnitScope, stop_seconds_needed, unit_name
 
 NEWEST, OLD = 257, 252
 PROGRAM = "/usr/bin/env"
 UNIT = Unit(
     name="holdfast",
-    scope=Scope.USER,
+    scope=UnitScope.USER,
     home=Path("/home/ann/.holdfast"),
     program=(PROGRAM,),
     stop_seconds=90,
@@ -67,16 +67,18 @@ needs_systemd = pytest.mark.skipif(
 
 
 @settings(deadline=None)
-@given(home=homes, version=st.sampled_from([OLD, NEWEST]), scope=st.sampled_from(Scope))
-def test_any_home_is_read_back_as_it_was_written(home: Path, version: int, scope: Scope) -> None:
+@given(home=homes, version=st.sampled_from([OLD, NEWEST]), scope=st.sampled_from(UnitScope))
+def test_any_home_is_read_back_as_it_was_written(
+    home: Path, version: int, scope: UnitScope
+) -> None:
     """Spaces, quotes, `%`, `$`, backslashes, other alphabets: the same home comes out again."""
     written = unit(home=home, scope=scope)
-    text = systemd_unit.render(written, version=version)
-    assert unit_file.command(text) == list(written.command)
-    assert unit_file.home(text) == home
-    folder = (unit_file.value(text, "WorkingDirectory") or "").removeprefix("-")
+    text = systemd_unit.render_unit(written, version=version)
+    assert unit_file.parse_command(text) == list(written.command)
+    assert unit_file.parse_home(text) == home
+    folder = (unit_file.get_value(text, "WorkingDirectory") or "").removeprefix("-")
     assert folder.replace("%%", "%") == str(home)
-    assert unit_file.environment(text)["HOLDFAST_UNIT"] == "holdfast.service"
+    assert unit_file.parse_environment(text)["HOLDFAST_UNIT"] == "holdfast.service"
 
 
 @settings(deadline=None)
@@ -84,16 +86,18 @@ def test_any_home_is_read_back_as_it_was_written(home: Path, version: int, scope
 def test_any_program_is_read_back_as_it_was_written(program: Path) -> None:
     """Also one whose name systemd itself would not take."""
     written = unit(program=(str(program), "-m", "holdfast.cli"))
-    assert unit_file.command(systemd_unit.render(written, version=OLD)) == list(written.command)
+    assert unit_file.parse_command(systemd_unit.render_unit(written, version=OLD)) == list(
+        written.command
+    )
 
 
 @pytest.mark.skipif(not LIBRARY.exists(), reason="systemd 252's library is not here")
 @settings(deadline=None)
 @given(words=st.lists(homes.map(str), min_size=1, max_size=4))
 def test_systemds_own_code_takes_our_words_apart_as_we_do(words: list[str]) -> None:
-    line = " ".join(systemd_words.quoted(word) for word in words)
+    line = " ".join(systemd_words.quote(word) for word in words)
     found = [word.replace("%%", "%") for word in _extracted(line)]
-    assert found == words == systemd_words.split(line)
+    assert found == words == systemd_words.split_words(line)
 
 
 def _extracted(line: str) -> list[str]:
@@ -106,40 +110,40 @@ def _extracted(line: str) -> list[str]:
 
 
 @needs_systemd
-@pytest.mark.parametrize("scope", Scope)
+@pytest.mark.parametrize("scope", UnitScope)
 @pytest.mark.parametrize(
     "name",
     ["plain", "with space", "per%cent", "dol$lar", "quo\"te's", "back\\slash", "ümläut 日本"],
 )
-def test_the_real_systemd_finds_nothing_wrong(tmp_path: Path, name: str, scope: Scope) -> None:
+def test_the_real_systemd_finds_nothing_wrong(tmp_path: Path, name: str, scope: UnitScope) -> None:
     """The issue: units are checked with `systemd-analyze verify`."""
     program = tmp_path / name / "holdfast"
     program.parent.mkdir()
     program.symlink_to("/bin/true")
-    user = "daemon" if scope is Scope.SYSTEM else ""
+    user = "daemon" if scope is UnitScope.SYSTEM else ""
     written = unit(
         home=tmp_path / name, scope=scope, program=(str(program),), user=user, group=user
     )
-    text = systemd_unit.render(written, version=OLD)
-    assert verified(text, tmp_path, user=scope is Scope.USER) == ""
+    text = systemd_unit.render_unit(written, version=OLD)
+    assert verified(text, tmp_path, user=scope is UnitScope.USER) == ""
 
 
 @needs_systemd
 def test_the_real_systemd_would_have_said_so(tmp_path: Path) -> None:
     """The check above can fail: a quote that is left open is found."""
-    text = systemd_unit.render(UNIT, version=OLD).replace("--home ", '--home "')
+    text = systemd_unit.render_unit(UNIT, version=OLD).replace("--home ", '--home "')
     assert "quoting" in verified(text, tmp_path)
 
 
 @pytest.mark.parametrize("home", ["/srv/new\nline", "/srv/end ", "/srv/end\\", "/srv/\udcff"])
 def test_a_home_that_no_unit_can_keep_is_refused(home: str) -> None:
     with pytest.raises(HoldfastError, match="Choose another --home"):
-        systemd_unit.render(unit(home=Path(home)), version=OLD)
+        systemd_unit.render_unit(unit(home=Path(home)), version=OLD)
 
 
 def test_the_lines_that_a_restart_and_a_stop_stand_on_are_there() -> None:
     """E1: exit codes, readiness, the watchdog, the kept descriptors, and time to clean up."""
-    text = systemd_unit.render(UNIT, version=NEWEST)
+    text = systemd_unit.render_unit(UNIT, version=NEWEST)
     wanted = {
         "Type": "notify",
         "NotifyAccess": "main",
@@ -154,7 +158,7 @@ def test_the_lines_that_a_restart_and_a_stop_stand_on_are_there() -> None:
         "OOMPolicy": "continue",
         "WantedBy": "default.target",
     }
-    assert {key: unit_file.value(text, key) for key in wanted} == wanted
+    assert {key: unit_file.get_value(text, key) for key in wanted} == wanted
 
 
 @pytest.mark.parametrize(
@@ -165,16 +169,16 @@ def test_a_stop_gets_the_time_it_may_need(drain: float, park: float, needed: flo
     """E1: TimeoutStopSec is max(90, drain + park + 30)."""
     settings = GatewaySettings(restart_drain_timeout=drain, park_timeout=park)
     assert stop_seconds_needed(settings) == needed
-    text = systemd_unit.render(unit(stop_seconds=needed), version=OLD)
-    assert unit_file.stop_seconds(text) == math.ceil(needed)
+    text = systemd_unit.render_unit(unit(stop_seconds=needed), version=OLD)
+    assert unit_file.parse_stop_seconds(text) == math.ceil(needed)
 
 
 def test_a_drain_without_end_gives_a_stop_without_end() -> None:
     """E1."""
     needed = stop_seconds_needed(GatewaySettings(restart_drain_timeout=math.inf))
-    text = systemd_unit.render(unit(stop_seconds=needed), version=OLD)
-    assert unit_file.stop_seconds(text) == math.inf
-    assert read(render(unit(stop_seconds=needed)))["ExitTimeOut"] == 0
+    text = systemd_unit.render_unit(unit(stop_seconds=needed), version=OLD)
+    assert unit_file.parse_stop_seconds(text) == math.inf
+    assert parse_plist(render_plist(unit(stop_seconds=needed)))["ExitTimeOut"] == 0
 
 
 @pytest.mark.parametrize(
@@ -188,19 +192,19 @@ def test_a_drain_without_end_gives_a_stop_without_end() -> None:
 def test_failing_starts_wait_as_long_as_the_installed_systemd_can_make_them(
     version: int, user: str, waits: dict[str, str]
 ) -> None:
-    text = systemd_unit.render(unit(user=user, scope=Scope.SYSTEM), version=version)
+    text = systemd_unit.render_unit(unit(user=user, scope=UnitScope.SYSTEM), version=version)
     keys = ("RestartSec", "RestartSteps", "RestartMaxDelaySec")
-    found = {key: unit_file.value(text, key) for key in keys}
+    found = {key: unit_file.get_value(text, key) for key in keys}
     assert found == {key: waits.get(key) for key in keys}
 
 
 def test_a_system_unit_has_a_user_a_state_directory_and_waits_for_the_network() -> None:
-    text = systemd_unit.render(
-        unit(scope=Scope.SYSTEM, home=Path("/var/lib/holdfast"), user="bot", group="bots"),
+    text = systemd_unit.render_unit(
+        unit(scope=UnitScope.SYSTEM, home=Path("/var/lib/holdfast"), user="bot", group="bots"),
         version=OLD,
     )
     keys = ("User", "Group", "StateDirectory", "After", "WantedBy", "ProtectSystem")
-    assert [unit_file.value(text, key) for key in keys] == [
+    assert [unit_file.get_value(text, key) for key in keys] == [
         "bot",
         "bots",
         "holdfast",
@@ -212,7 +216,7 @@ def test_a_system_unit_has_a_user_a_state_directory_and_waits_for_the_network() 
 
 def test_nothing_that_would_break_bubblewrap_is_asked_for() -> None:
     """Namespaces, mounts, /proc and the host's name are what a sandbox is made of."""
-    text = systemd_unit.render(unit(scope=Scope.SYSTEM), version=NEWEST)
+    text = systemd_unit.render_unit(unit(scope=UnitScope.SYSTEM), version=NEWEST)
     breaking = (
         "RestrictNamespaces",
         "SystemCallFilter",
@@ -224,9 +228,9 @@ def test_nothing_that_would_break_bubblewrap_is_asked_for() -> None:
         "PrivateTmp",
         "MemoryDenyWriteExecute",
     )
-    assert [key for key in breaking if unit_file.value(text, key) is not None] == []
-    setuid = systemd_unit.render(unit(confined=False), version=NEWEST)
-    assert unit_file.value(setuid, "NoNewPrivileges") is None
+    assert [key for key in breaking if unit_file.get_value(text, key) is not None] == []
+    setuid = systemd_unit.render_unit(unit(confined=False), version=NEWEST)
+    assert unit_file.get_value(setuid, "NoNewPrivileges") is None
 
 
 CONFINED = """
@@ -264,15 +268,15 @@ def test_bubblewrap_works_inside_what_the_unit_does_ask_for() -> None:
 )
 def test_each_home_has_a_unit_of_its_own(home: str, wanted: str, name: str) -> None:
     usual = [Path("/home/ann/.holdfast")]
-    assert name_for(Path(home), usual=usual, wanted=wanted) == name
+    assert unit_name(Path(home), default_homes=usual, requested=wanted) == name
 
 
 def test_homes_without_a_letter_have_different_units_too() -> None:
-    names = {name_for(Path(home), usual=[]) for home in ("/srv/日", "/srv/本")}
+    names = {unit_name(Path(home), default_homes=[]) for home in ("/srv/日", "/srv/本")}
     assert len(names) == 2
 
 
 @pytest.mark.parametrize("wanted", ["a b", "a/b", "-", "x" * 100])
 def test_a_name_that_is_none_is_refused(wanted: str) -> None:
     with pytest.raises(HoldfastError, match="--name"):
-        name_for(Path("/srv/bot"), usual=[], wanted=wanted)
+        unit_name(Path("/srv/bot"), default_homes=[], requested=wanted)

@@ -118,7 +118,7 @@ def test_an_operators_stop_is_one_and_stays_one(kept: Systemd) -> None:
     machine, before = kept.machine, kept.pid
     machine.call("gateway", "stop")
     assert kept.show()["ActiveState"] == "inactive"
-    assert not intent(machine).starts
+    assert not intent(machine).should_start
     assert "exited 0" in machine.events
     told = machine.call("gateway", "status", code=3)
     assert "holdfast.service is inactive (dead)" in told.stdout
@@ -129,7 +129,7 @@ def test_an_operators_stop_is_one_and_stays_one(kept: Systemd) -> None:
     stopping = ["systemctl", "--user", "stop", "holdfast.service"]
     subprocess.run(stopping, env=machine.environ, check=True)
     assert kept.show()["ActiveState"] == "inactive"
-    assert intent(machine).starts
+    assert intent(machine).should_start
 
 
 def test_a_wrong_configuration_is_not_tried_again(systemd: Systemd) -> None:

@@ -4,23 +4,23 @@ import os
 from pathlib import Path
 
 from holdfast.core.config.settings import GatewaySettings
-from holdfast.service.supervisors.calling import caller
-from holdfast.service.supervisors.installed import Supervision
-from holdfast.service.supervisors.unit_watch import UnitWatch
+from holdfast.service.supervisors.calling import program_caller
+from holdfast.service.supervisors.installed import SupervisorBackends
+from holdfast.service.supervisors.unit_watch import UnitDriftCache
 
 
-class Counting(UnitWatch):
+class Counting(UnitDriftCache):
     read = 0
 
-    def _read(self) -> None:
+    def _refresh(self) -> None:
         self.read += 1
-        super()._read()
+        super()._refresh()
 
 
 def watch(tmp_path: Path) -> Counting:
     environ = {"HOME": str(tmp_path), "PATH": "", "SYSTEMD_UNIT_PATH": str(tmp_path / "machine")}
-    where = Supervision(environ=environ, user_id=os.getuid(), call=caller(environ))
-    return Counting(tmp_path / ".holdfast", GatewaySettings(), where=where)
+    where = SupervisorBackends(environ=environ, user_id=os.getuid(), run=program_caller(environ))
+    return Counting(tmp_path / ".holdfast", GatewaySettings(), backends=where)
 
 
 def write(unit: Path, seconds: int) -> None:

@@ -41,7 +41,7 @@ async def new_context(tmp_path: Path) -> AsyncIterator[NewContext]:
             session_id="s_1",
             principal="u_1",
             call_id=call_id or f"call_{next(numbers)}",
-            bench=runners.bench("s_1"),
+            sandbox=runners.sandbox("s_1"),
             progress=progress,
         )
 

@@ -17,9 +17,9 @@ from aiohttp import web
 from holdfast.core.config.settings import BrowserSettings
 from holdfast.core.ids import CallId, PrincipalId, SessionId
 from holdfast.core.turns.tool import ToolContext, ToolFailed, ToolOutput
-from holdfast.tools.browser.launcher import find_walls
-from holdfast.tools.browser.pool import Browsers, CannotForget
-from holdfast.tools.browser.session import MOST_DOWNLOADED, Window
+from holdfast.tools.browser.launcher import find_launcher
+from holdfast.tools.browser.pool import BrowserPool, CannotRemoveProfile
+from holdfast.tools.browser.session import MAX_DOWNLOAD, BrowserSession
 from holdfast.tools.browser.tool import BrowserTool
 
 pytest.importorskip("playwright.async_api", reason="needs playwright: make test")
@@ -105,9 +105,9 @@ class House:
         return name
 
     @asynccontextmanager
-    async def browsers(self, **settings: Any) -> AsyncIterator[Browsers]:
+    async def browsers(self, **settings: Any) -> AsyncIterator[BrowserPool]:
         made = BrowserSettings(**({"allow_private": True} | settings))
-        browsers = Browsers(self.home, made, keep=self.keep)
+        browsers = BrowserPool(self.home, made, save_file=self.keep)
         try:
             yield browsers
         finally:
@@ -120,23 +120,23 @@ def house(tmp_path: Path) -> House:
 
 
 @pytest.fixture
-async def browsers(house: House) -> AsyncIterator[Browsers]:
+async def browsers(house: House) -> AsyncIterator[BrowserPool]:
     async with house.browsers() as browsers:
         yield browsers
 
 
-async def use(browsers: Browsers, session_id: SessionId = ANN, /, **arguments: object) -> str:
+async def use(browsers: BrowserPool, session_id: SessionId = ANN, /, **arguments: object) -> str:
     return (await run(browsers, session_id, **arguments)).text
 
 
 async def run(
-    browsers: Browsers, session_id: SessionId = ANN, /, **arguments: object
+    browsers: BrowserPool, session_id: SessionId = ANN, /, **arguments: object
 ) -> ToolOutput:
     context = ToolContext(
         session_id=session_id,
         principal=PrincipalId("p"),
         call_id=CallId("c"),
-        bench=None,  # type: ignore[arg-type]  # this tool has no use for it
+        sandbox=None,  # type: ignore[arg-type]  # this tool has no use for it
     )
     return await BrowserTool(browsers, limit=40).run(context, arguments)
 
@@ -146,7 +146,7 @@ def ref_of(tree: str, name: str) -> str:
     return line.partition("[ref=")[2].partition("]")[0]
 
 
-async def test_a_page_is_read_and_used_by_its_refs(browsers: Browsers, site: Site) -> None:
+async def test_a_page_is_read_and_used_by_its_refs(browsers: BrowserPool, site: Site) -> None:
     """Open, read as an accessibility tree, type, click."""
     tree = await use(browsers, action="open", url=site.url)
     assert 'heading "Tea"' in tree
@@ -156,7 +156,9 @@ async def test_a_page_is_read_and_used_by_its_refs(browsers: Browsers, site: Sit
     assert "Tea" in await use(browsers, action="back")
 
 
-async def test_what_happens_by_itself_is_told(browsers: Browsers, site: Site, house: House) -> None:
+async def test_what_happens_by_itself_is_told(
+    browsers: BrowserPool, site: Site, house: House
+) -> None:
     """A dialog is answered and told, a download is in the workspace, a pop-up is a tab."""
     tree = await use(browsers, action="open", url=site.url)
     hours = await use(browsers, action="click", ref=ref_of(tree, "Hours"))
@@ -173,7 +175,7 @@ async def test_what_happens_by_itself_is_told(browsers: Browsers, site: Site, ho
 
 
 async def test_a_screenshot_is_seen_by_the_model_and_is_in_the_workspace(
-    browsers: Browsers, site: Site, house: House
+    browsers: BrowserPool, site: Site, house: House
 ) -> None:
     await use(browsers, action="open", url=site.url)
     shown = await run(browsers, action="screenshot")
@@ -183,13 +185,13 @@ async def test_a_screenshot_is_seen_by_the_model_and_is_in_the_workspace(
 
 
 async def test_what_a_child_saves_is_in_the_workspace_it_shares(
-    browsers: Browsers, site: Site, house: House
+    browsers: BrowserPool, site: Site, house: House
 ) -> None:
     context = ToolContext(
         session_id=BEN,
         principal=PrincipalId("p"),
         call_id=CallId("c"),
-        bench=None,  # type: ignore[arg-type]  # this tool has no use for it
+        sandbox=None,  # type: ignore[arg-type]  # this tool has no use for it
         workspace=ANN,
     )
     tool = BrowserTool(browsers, limit=40)
@@ -253,22 +255,22 @@ async def test_a_gateway_that_is_killed_leaves_no_browser_and_loses_no_tab(
         assert "Sold to Cem" in await use(browsers, action="read")
 
 
-async def test_each_session_has_a_profile_of_its_own(browsers: Browsers, site: Site) -> None:
+async def test_each_session_has_a_profile_of_its_own(browsers: BrowserPool, site: Site) -> None:
     await use(browsers, action="open", url=f"{site.url}/buy?name=Ann")
     assert "a stranger" in await use(browsers, BEN, action="open", url=f"{site.url}/about")
     assert "Hello, Ann" in await use(browsers, action="open", url=f"{site.url}/about")
 
 
-async def test_the_end_of_a_session_leaves_no_process(browsers: Browsers, site: Site) -> None:
+async def test_the_end_of_a_session_leaves_no_process(browsers: BrowserPool, site: Site) -> None:
     """A11: `close()` closes the browser too; and once more is nothing."""
     await use(browsers, action="open", url=site.url)
-    await browsers.end(ANN)
-    await browsers.end(ANN)
+    await browsers.end_session(ANN)
+    await browsers.end_session(ANN)
     assert len(browsers) == 0
     assert _chromiums(browsers._profiles.parent) == []
 
 
-async def test_a_forgotten_session_has_no_profile(browsers: Browsers, site: Site) -> None:
+async def test_a_forgotten_session_has_no_profile(browsers: BrowserPool, site: Site) -> None:
     await use(browsers, action="open", url=site.url)
     profile = browsers._profiles / ANN
     assert profile.stat().st_mode & 0o777 == 0o700
@@ -277,11 +279,11 @@ async def test_a_forgotten_session_has_no_profile(browsers: Browsers, site: Site
 
 
 async def test_a_session_that_ends_while_its_browser_starts_leaves_none(
-    browsers: Browsers, site: Site
+    browsers: BrowserPool, site: Site
 ) -> None:
     """A11: whoever opened it finds that nobody wants it any more, and closes it."""
     opening = asyncio.create_task(use(browsers, action="open", url=site.url))
-    while ANN not in browsers._places:
+    while ANN not in browsers._slots:
         await asyncio.sleep(0)
     await browsers.forget(ANN)
     with suppress(ToolFailed):
@@ -290,7 +292,7 @@ async def test_a_session_that_ends_while_its_browser_starts_leaves_none(
 
 
 async def test_a_call_that_is_cancelled_while_its_browser_starts_leaves_none(
-    browsers: Browsers, site: Site
+    browsers: BrowserPool, site: Site
 ) -> None:
     await use(browsers, BEN, action="open", url=site.url)  # what all share is there already
     opening = asyncio.create_task(use(browsers, action="open", url=site.url))
@@ -298,17 +300,17 @@ async def test_a_call_that_is_cancelled_while_its_browser_starts_leaves_none(
         await asyncio.sleep(0.001)
     opening.cancel()
     await asyncio.wait([opening])
-    await browsers.end(ANN)
-    await browsers.end(BEN)
+    await browsers.end_session(ANN)
+    await browsers.end_session(BEN)
     assert _chromiums(browsers._profiles.parent) == []
 
 
 async def test_a_page_that_closes_itself_leaves_no_second_browser(
-    browsers: Browsers, site: Site
+    browsers: BrowserPool, site: Site
 ) -> None:
     """Taken for dead, the browser is ended for certain: two would work in one profile."""
     await use(browsers, action="open", url=site.url)
-    window = browsers._places[ANN].window
+    window = browsers._slots[ANN].session
     assert window is not None and window.active is not None
     clicking = asyncio.create_task(use(browsers, action="click", ref="e999"))
     await asyncio.wait([clicking], timeout=0.3)
@@ -319,11 +321,11 @@ async def test_a_page_that_closes_itself_leaves_no_second_browser(
     assert "Tea" in await use(browsers, action="read")
 
 
-async def test_a_profile_that_cannot_be_deleted_is_not_called_gone(browsers: Browsers) -> None:
+async def test_a_profile_that_cannot_be_deleted_is_not_called_gone(browsers: BrowserPool) -> None:
     """Nobody is told that something is gone which is not."""
     browsers._profiles.mkdir()
     (browsers._profiles / ANN).write_text("in the way")
-    with pytest.raises(CannotForget, match="could not be removed"):
+    with pytest.raises(CannotRemoveProfile, match="could not be removed"):
         await browsers.forget(ANN)
 
 
@@ -332,14 +334,14 @@ async def test_inside_the_walls_nothing_can_be_written_that_the_gateway_runs_or_
 ) -> None:
     """The program that starts it, and the list of its tabs, lie where a browser that was taken
     over does not reach."""
-    walls = await find_walls("/bin/sh")
+    walls = await find_launcher("/bin/sh")
     if walls.bwrap is None:
         pytest.skip("bubblewrap does not work here")
     profile = tmp_path / "s"
     for folder in ("profile", "downloads"):
         (profile / folder).mkdir(parents=True)
     (profile / "window.json").write_text("{}")
-    start = walls.launcher(profile)
+    start = walls.write_script(profile)
     before = start.read_text()
     tries = "echo x > {0}/start; echo x > {0}/window.json; ln -s /etc/passwd {0}/window.new"
     tries += "; mv {0}/profile {0}/other; touch {0}/profile/mine {0}/downloads/mine ~/home"
@@ -382,10 +384,10 @@ async def _kept(where: Path, files: dict[str, bytes], memo: Path) -> list[str]:
         files[name] = data
         return name
 
-    window = Window(Nobody(), memo=memo, keep=keep)  # type: ignore[arg-type]  # all it is asked
-    window._download(Parcel(where))  # type: ignore[arg-type]  # likewise
-    await window.settled()
-    return window.news()
+    window = BrowserSession(Nobody(), state_file=memo, save_file=keep)  # type: ignore[arg-type]  # all it is asked
+    window._on_download(Parcel(where))  # type: ignore[arg-type]  # likewise
+    await window.finish_downloads()
+    return window.take_notices()
 
 
 async def test_a_download_that_is_a_link_is_not_followed(tmp_path: Path) -> None:
@@ -401,7 +403,7 @@ async def test_a_download_that_is_a_link_is_not_followed(tmp_path: Path) -> None
 async def test_a_download_that_would_fill_the_memory_is_not_kept(tmp_path: Path) -> None:
     files: dict[str, bytes] = {}
     with (tmp_path / "large").open("wb") as large:
-        large.truncate(MOST_DOWNLOADED + 1)
+        large.truncate(MAX_DOWNLOAD + 1)
     assert "larger than" in (await _kept(tmp_path / "large", files, tmp_path))[0]
     assert files == {}
     assert not (tmp_path / "large").exists()
@@ -435,12 +437,12 @@ async def test_private_addresses_are_off_limits_however_they_are_reached(
 
 
 @pytest.mark.parametrize("address", ["file:///etc/passwd", "chrome://version", "javascript://x"])
-async def test_other_schemes_are_refused(browsers: Browsers, address: str) -> None:
+async def test_other_schemes_are_refused(browsers: BrowserPool, address: str) -> None:
     with pytest.raises(ToolFailed, match="only http"):
         await use(browsers, action="open", url=address)
 
 
-async def test_two_calls_of_one_session_take_turns(browsers: Browsers, site: Site) -> None:
+async def test_two_calls_of_one_session_take_turns(browsers: BrowserPool, site: Site) -> None:
     pages = await asyncio.gather(
         use(browsers, action="open", url=site.url),
         use(browsers, action="open", url=f"{site.url}/about"),

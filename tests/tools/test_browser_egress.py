@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from holdfast.core.net import Address, is_public
-from holdfast.tools.browser.egress_proxy import Egress
+from holdfast.core.net import IpAddress, is_public
+from holdfast.tools.browser.egress_proxy import EgressProxy
 
 OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
 
@@ -44,16 +44,16 @@ async def origin() -> AsyncIterator[Origin]:
         yield origin
 
 
-def anywhere(address: Address) -> bool:
+def anywhere(address: IpAddress) -> bool:
     return True
 
 
-def key(egress: Egress) -> str:
+def key(egress: EgressProxy) -> str:
     word = base64.b64encode(f"{egress.username}:{egress.password}".encode()).decode()
     return f"Proxy-Authorization: Basic {word}\r\n"
 
 
-async def sent(egress: Egress, text: str) -> str:
+async def sent(egress: EgressProxy, text: str) -> str:
     """All that is said back to this, until the connection is closed."""
     reader, writer = await asyncio.open_connection(
         "127.0.0.1", int(egress.address.rpartition(":")[2])
@@ -69,7 +69,7 @@ async def sent(egress: Egress, text: str) -> str:
 
 
 async def test_whoever_does_not_know_the_password_gets_nowhere(origin: Origin) -> None:
-    async with Egress(anywhere) as egress:
+    async with EgressProxy(anywhere) as egress:
         target = f"http://127.0.0.1:{origin.port}/"
         for head in ("", "Proxy-Authorization: Basic YTpi\r\n", "Proxy-Authorization: \xff\r\n"):
             assert " 407 " in await sent(egress, f"GET {target} HTTP/1.1\r\n{head}\r\n")
@@ -77,7 +77,7 @@ async def test_whoever_does_not_know_the_password_gets_nowhere(origin: Origin) -
 
 
 async def test_the_password_stays_here(origin: Origin) -> None:
-    async with Egress(anywhere) as egress:
+    async with EgressProxy(anywhere) as egress:
         target = f"http://127.0.0.1:{origin.port}/a?b"
         answer = await sent(egress, f"GET {target} HTTP/1.1\r\n{key(egress)}Host: x\r\n\r\n")
         assert answer.endswith("ok")
@@ -100,14 +100,14 @@ async def test_the_password_stays_here(origin: Origin) -> None:
     ],
 )
 async def test_a_target_that_is_none_is_refused_in_words(target: str) -> None:
-    async with Egress(anywhere) as egress:
+    async with EgressProxy(anywhere) as egress:
         answer = await sent(egress, f"GET {target} HTTP/1.1\r\n{key(egress)}\r\n")
     assert answer.startswith(("HTTP/1.1 400 ", "HTTP/1.1 502 "))
 
 
 @pytest.mark.parametrize("target", ["a", "a:", ":443", "a:0", "a:65536", "a:²", "a:" + "9" * 5000])
 async def test_a_tunnel_to_no_place_is_refused_in_words(target: str) -> None:
-    async with Egress(lambda address: False) as egress:
+    async with EgressProxy(lambda address: False) as egress:
         answer = await sent(egress, f"CONNECT {target} HTTP/1.1\r\n{key(egress)}\r\n")
     assert answer.startswith(("HTTP/1.1 400 ", "HTTP/1.1 403 ", "HTTP/1.1 502 "))
 
@@ -139,7 +139,7 @@ async def test_a_tunnel_to_no_place_is_refused_in_words(target: str) -> None:
 async def test_this_machine_and_its_neighbours_are_not_reached_however_they_are_spelt(
     origin: Origin, host: str
 ) -> None:
-    async with Egress(is_public) as egress:
+    async with EgressProxy(is_public) as egress:
         tunnel = f"CONNECT {host}:{origin.port} HTTP/1.1\r\n{key(egress)}\r\n"
         plain = f"GET http://{host}:{origin.port}/ HTTP/1.1\r\n{key(egress)}\r\n"
         for asked in (tunnel, plain):
@@ -150,18 +150,18 @@ async def test_this_machine_and_its_neighbours_are_not_reached_however_they_are_
 
 async def test_who_says_nothing_is_not_waited_for(origin: Origin) -> None:
     """Anybody on this machine may connect: a thousand who stay would be a thousand sockets."""
-    async with Egress(anywhere, connect_limit=0.1) as egress:
+    async with EgressProxy(anywhere, connect_limit=0.1) as egress:
         assert await sent(egress, "GET http://127.0.0.1/ HTTP/1.1\r\nX: ") == ""
         assert await sent(egress, "") == ""
 
 
 async def test_a_head_without_an_end_is_not_read_for_ever() -> None:
-    async with Egress(anywhere) as egress:
+    async with EgressProxy(anywhere) as egress:
         assert await sent(egress, "GET / HTTP/1.1\r\nX: " + "x" * 200_000) == ""
 
 
 async def test_a_site_that_answers_with_nonsense_ends_the_request(origin: Origin) -> None:
-    async with Egress(anywhere) as egress:
+    async with EgressProxy(anywhere) as egress:
         for origin.answer in (b"HTTP/1.1 200 OK\r\nX: " + b"x" * 200_000, b"", b"nonsense"):
             target = f"http://127.0.0.1:{origin.port}/"
             assert await sent(egress, f"GET {target} HTTP/1.1\r\n{key(egress)}\r\n") == ""

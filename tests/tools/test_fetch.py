@@ -9,8 +9,8 @@ from aiohttp import web
 
 from holdfast.core.net import is_public
 from holdfast.core.turns.tool import ToolContext, ToolFailed
-from holdfast.tools.fetch import Fetch
-from holdfast.tools.html_text import decode_page, page_text
+from holdfast.tools.fetch import FetchTool
+from holdfast.tools.html_text import decode_page, html_to_text
 
 PAGE = """<html><head><title>A  title</title><style>p {}</style></head><body>
 <script>var x = "<p>no</p>"</script><h1>Head</h1><p>Some <b>bold</b>
@@ -73,11 +73,11 @@ def context():
 
     class NoBench: ...
 
-    return ToolContext(session_id="s", principal="u", call_id="c", bench=NoBench())
+    return ToolContext(session_id="s", principal="u", call_id="c", sandbox=NoBench())
 
 
 async def test_a_page_becomes_readable_text_with_its_links(site, context):
-    output = await Fetch(permits=only_loopback).run(context, {"url": f"{site.address}/page"})
+    output = await FetchTool(is_allowed=only_loopback).run(context, {"url": f"{site.address}/page"})
     assert output.text == (
         "A title\n\n# Head\n\nSome bold text & "
         f"[a link]({site.address}/next).\n\n- one\n- two\n\na  b\n c"
@@ -86,12 +86,14 @@ async def test_a_page_becomes_readable_text_with_its_links(site, context):
 
 @pytest.mark.parametrize(("path", "text"), [("latin", "café"), ("missing", "[HTTP 404]\ngone")])
 async def test_charset_and_status_are_minded(site, context, path, text):
-    output = await Fetch(permits=only_loopback).run(context, {"url": f"{site.address}/{path}"})
+    output = await FetchTool(is_allowed=only_loopback).run(
+        context, {"url": f"{site.address}/{path}"}
+    )
     assert output.text == text
 
 
 async def test_a_long_page_is_read_in_parts_and_a_huge_one_is_cut(site, context):
-    fetch = Fetch(permits=only_loopback, most_bytes=50_000)
+    fetch = FetchTool(is_allowed=only_loopback, max_bytes=50_000)
     url = f"{site.address}/huge"
     first = await fetch.run(context, {"url": url})
     assert first.text.endswith("[characters 0 to 20000 of 50000: go on with offset]")
@@ -109,7 +111,7 @@ async def test_a_long_page_is_read_in_parts_and_a_huge_one_is_cut(site, context)
 )
 async def test_what_cannot_be_had_is_refused(site, context, path, seconds, says):
     with pytest.raises(ToolFailed, match=says):
-        await Fetch(permits=only_loopback, seconds=seconds).run(
+        await FetchTool(is_allowed=only_loopback, seconds=seconds).run(
             context, {"url": f"{site.address}/{path}"}
         )
 
@@ -124,7 +126,7 @@ async def test_what_cannot_be_had_is_refused(site, context, path, seconds, says)
 async def test_private_addresses_are_off_limits_however_they_are_spelled(site, context, host):
     port = site.address.rpartition(":")[2]
     with pytest.raises(ToolFailed):
-        await Fetch(seconds=5).run(context, {"url": f"http://{host}:{port}/page"})
+        await FetchTool(seconds=5).run(context, {"url": f"http://{host}:{port}/page"})
     assert site.asked == []
 
 
@@ -140,7 +142,7 @@ async def test_a_redirect_inward_is_not_followed(site, context, to):
 
     url = f"{site.address}/inward?to={to.format(port=port)}"
     with pytest.raises(ToolFailed, match=r"off limits|only http"):
-        await Fetch(permits=first_only).run(context, {"url": url})
+        await FetchTool(is_allowed=first_only).run(context, {"url": url})
     assert site.asked == ["/inward"]
 
 
@@ -153,7 +155,7 @@ async def test_the_address_judged_is_the_address_connected_to(site, context):
         return str(address) == "127.0.0.1"
 
     port = site.address.rpartition(":")[2]
-    await Fetch(permits=remember).run(context, {"url": f"http://localhost:{port}/page"})
+    await FetchTool(is_allowed=remember).run(context, {"url": f"http://localhost:{port}/page"})
     # Resolvers differ in whether they read the hosts file for the second of these.
     assert set(judged) <= {"127.0.0.1", "::1"} and "127.0.0.1" in judged
 
@@ -163,7 +165,7 @@ async def test_the_address_judged_is_the_address_connected_to(site, context):
 )
 async def test_what_is_no_web_address_is_refused(context, url):
     with pytest.raises(ToolFailed):
-        await Fetch(seconds=5).run(context, {"url": url})
+        await FetchTool(seconds=5).run(context, {"url": url})
 
 
 @pytest.mark.parametrize(
@@ -196,10 +198,10 @@ def test_a_charset_named_by_the_page_is_used_and_an_unknown_one_is_not():
 
 def test_broken_html_is_read_as_far_as_it_goes():
     assert (
-        page_text("<p>a<div><a href=x>b</a></p></span><script>z", "http://h/")
+        html_to_text("<p>a<div><a href=x>b</a></p></span><script>z", "http://h/")
         == "a\n[b](http://h/x)"
     )
-    assert page_text("<" * 1000 + "x", "") != ""
+    assert html_to_text("<" * 1000 + "x", "") != ""
 
 
 @pytest.mark.parametrize(
@@ -207,7 +209,9 @@ def test_broken_html_is_read_as_far_as_it_goes():
 )
 def test_a_page_that_ends_nothing_that_it_begins_is_read_in_one_go(piece: str) -> None:
     """The parser of the library would look for the end of each through all that follows."""
-    assert page_text("<p>hello" + piece * 20_000 + "</a>" * 20_000, "http://h/").startswith("hello")
+    assert html_to_text("<p>hello" + piece * 20_000 + "</a>" * 20_000, "http://h/").startswith(
+        "hello"
+    )
 
 
 def test_a_charset_cannot_make_a_page_unreadable() -> None:

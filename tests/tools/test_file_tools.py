@@ -3,10 +3,10 @@
 import pytest
 
 from holdfast.core.turns.tool import ToolFailed
-from holdfast.tools.files import Edit, Read, Search, Write
-from holdfast.tools.todo import Todo
+from holdfast.tools.files import EditTool, FileSearchTool, ReadTool, WriteTool
+from holdfast.tools.todo import TodoTool
 
-read, write, edit, search, todo = Read(), Write(), Edit(), Search(), Todo()
+read, write, edit, search, todo = ReadTool(), WriteTool(), EditTool(), FileSearchTool(), TodoTool()
 
 
 async def test_write_read_edit_and_search_work_together(new_context):

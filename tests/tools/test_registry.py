@@ -5,13 +5,13 @@ import pytest
 
 from holdfast.core.config.settings import RunnerSettings
 from holdfast.core.errors import HoldfastError
-from holdfast.core.turns.tool import Danger, Replay, ToolFailed
-from holdfast.tools.registry import Registry, default_tools
+from holdfast.core.turns.tool import Danger, ReplayClass, ToolFailed
+from holdfast.tools.registry import ToolRegistry, default_tools
 
 
 @pytest.fixture
-def registry() -> Registry:
-    return Registry(default_tools(RunnerSettings()))
+def registry() -> ToolRegistry:
+    return ToolRegistry(default_tools(RunnerSettings()))
 
 
 def test_a_toolbox_holds_its_toolsets_in_one_order_whatever_theirs(registry):
@@ -47,12 +47,12 @@ def test_replay_and_danger_are_declared(registry):
     box = registry.for_toolsets(registry.toolsets)
     told = {name: (tool.replay, tool.danger) for name, tool in box.by_name.items()}
     assert told == {
-        "terminal": (Replay.ATTACH, Danger.CONFINED),
-        "process": (Replay.ATTACH, Danger.CONFINED),
-        "read": (Replay.SAFE, Danger.NONE),
-        "write": (Replay.ATTACH, Danger.NONE),
-        "edit": (Replay.ATTACH, Danger.NONE),
-        "search": (Replay.SAFE, Danger.NONE),
-        "todo": (Replay.SAFE, Danger.NONE),
-        "fetch": (Replay.SAFE, Danger.OUTSIDE),
+        "terminal": (ReplayClass.ATTACH, Danger.CONFINED),
+        "process": (ReplayClass.ATTACH, Danger.CONFINED),
+        "read": (ReplayClass.SAFE, Danger.NONE),
+        "write": (ReplayClass.ATTACH, Danger.NONE),
+        "edit": (ReplayClass.ATTACH, Danger.NONE),
+        "search": (ReplayClass.SAFE, Danger.NONE),
+        "todo": (ReplayClass.SAFE, Danger.NONE),
+        "fetch": (ReplayClass.SAFE, Danger.OUTSIDE),
     }

@@ -5,22 +5,22 @@ import asyncio
 import pytest
 from tests.gate import SHUT, open_gate
 
-from holdfast.core.messages.message import Outcome
+from holdfast.core.messages.message import ToolOutcome
 from holdfast.core.turns.tool import ToolFailed
 from holdfast.system.paths import Paths
-from holdfast.tools.process import Process
-from holdfast.tools.terminal import Terminal
+from holdfast.tools.process import ProcessTool
+from holdfast.tools.terminal import TerminalTool
 
-terminal = Terminal(limit=20)
-process = Process()
+terminal = TerminalTool(limit=20)
+process = ProcessTool()
 
 
 @pytest.mark.parametrize(
     ("command", "text", "outcome"),
     [
-        ("echo hi", "hi", Outcome.OK),
-        ("true", "[no output]", Outcome.OK),
-        ("echo no >&2; exit 3", "no\n[exit code 3]", Outcome.OK),
+        ("echo hi", "hi", ToolOutcome.OK),
+        ("true", "[no output]", ToolOutcome.OK),
+        ("echo no >&2; exit 3", "no\n[exit code 3]", ToolOutcome.OK),
     ],
 )
 async def test_a_command_tells_its_output_and_its_exit_code(new_context, command, text, outcome):
@@ -31,12 +31,14 @@ async def test_a_command_tells_its_output_and_its_exit_code(new_context, command
 async def test_a_command_that_takes_too_long_is_an_error_that_says_so(new_context):
     await terminal.run(new_context(), {"command": "true"})  # its shell is there from now on
     output = await terminal.run(new_context(), {"command": "echo a; sleep 60", "timeout": "2"})
-    assert output.outcome is Outcome.ERROR
+    assert output.outcome is ToolOutcome.ERROR
     assert output.text == "a\n[timed out after 2 s: killed with all it started]"
 
 
 async def test_no_command_may_take_longer_than_the_configured_limit(new_context):
-    output = await Terminal(limit=0.2).run(new_context(), {"command": "sleep 60", "timeout": 900})
+    output = await TerminalTool(limit=0.2).run(
+        new_context(), {"command": "sleep 60", "timeout": 900}
+    )
     assert "timed out" in output.text
 
 
@@ -104,7 +106,7 @@ async def test_a_start_is_repeated_without_a_second_process(new_context):
     assert await process.attach(new_context("other"), arguments) is None
     assert "p1" in (await process.attach(new_context(), {"action": "list"})).text
     written = await process.attach(new_context(), {"action": "write", "id": "p1"})
-    assert written.outcome is Outcome.UNKNOWN
+    assert written.outcome is ToolOutcome.UNKNOWN
 
 
 async def test_an_action_without_what_it_needs_says_so(new_context):
@@ -115,4 +117,4 @@ async def test_an_action_without_what_it_needs_says_so(new_context):
     with pytest.raises(ToolFailed, match="no process 'p7'"):
         await process.run(new_context(), {"action": "poll", "id": "p7"})
     with pytest.raises(ToolFailed, match="Invalid enum value 'stop'"):
-        await process.run(new_context(), {"action": "stop"})
+        await process.run(new_context(), {"action": "stop_check_failed"})

@@ -6,22 +6,22 @@ import pytest
 
 from holdfast.core.ids import InboxId, PrincipalId, SessionKey
 from holdfast.core.messages.admission import (
-    NOTICE_APART,
-    Because,
-    Running,
+    NOTICE_INTERVAL,
+    AdmissionReason,
+    RunningTurn,
     admit,
-    belong_together,
-    chosen_for_session,
-    notice,
-    notice_due,
-    settle_time,
+    busy_notice,
+    is_notice_due,
+    merge_window,
+    should_merge,
+    with_session_mode,
 )
 from holdfast.core.messages.inbox import BusyMode, Inbound, InboxRow
 from holdfast.core.messages.source import Source
 from holdfast.core.ports.capabilities import Capabilities
 
 INTERRUPT, QUEUE, STEER = BusyMode.INTERRUPT, BusyMode.QUEUE, BusyMode.STEER
-CHAT = Capabilities(max_length=100, settle=1.0)
+CHAT = Capabilities(max_length=100, merge_window=1.0)
 
 
 def row(
@@ -45,44 +45,48 @@ def row(
     )
 
 
-def running(**facts: Any) -> Running:
+def running(**facts: Any) -> RunningTurn:
     plain: dict[str, Any] = {"route": SessionKey("chat"), "principal": PrincipalId("ann")}
-    return Running(**{**plain, **facts})
+    return RunningTurn(**{**plain, **facts})
 
 
 @pytest.mark.parametrize(
     ("message", "turn", "configured", "mode", "because"),
     [
-        (row(), running(), INTERRUPT, INTERRUPT, Because.TOLD),
-        (row(), running(), QUEUE, QUEUE, Because.TOLD),
-        (row(), running(), STEER, STEER, Because.TOLD),
-        (row(busy_mode=STEER), running(), INTERRUPT, STEER, Because.TOLD),
-        (row(busy_mode=INTERRUPT), running(), QUEUE, INTERRUPT, Because.TOLD),
-        (row(by="bob"), running(), INTERRUPT, QUEUE, Because.OTHERS_TURN),
-        (row(by="bob"), running(), STEER, QUEUE, Because.OTHERS_TURN),
-        (row(by="bob"), running(), QUEUE, QUEUE, Because.TOLD),
-        (row(route="other"), running(), INTERRUPT, QUEUE, Because.OTHERS_TURN),
-        (row(), running(children=2), INTERRUPT, QUEUE, Because.CHILDREN),
-        (row(), running(children=2), STEER, STEER, Because.TOLD),
-        (row(), running(compacting=True), INTERRUPT, QUEUE, Because.COMPACTING),
-        (row(), running(compacting=True), STEER, STEER, Because.TOLD),
-        (row(decision=STEER), running(), INTERRUPT, STEER, Because.TOLD),
-        (row(decision=INTERRUPT, by="bob"), running(), QUEUE, INTERRUPT, Because.TOLD),
+        (row(), running(), INTERRUPT, INTERRUPT, AdmissionReason.REQUESTED),
+        (row(), running(), QUEUE, QUEUE, AdmissionReason.REQUESTED),
+        (row(), running(), STEER, STEER, AdmissionReason.REQUESTED),
+        (row(busy_mode=STEER), running(), INTERRUPT, STEER, AdmissionReason.REQUESTED),
+        (row(busy_mode=INTERRUPT), running(), QUEUE, INTERRUPT, AdmissionReason.REQUESTED),
+        (row(by="bob"), running(), INTERRUPT, QUEUE, AdmissionReason.OTHER_PERSONS_TURN),
+        (row(by="bob"), running(), STEER, QUEUE, AdmissionReason.OTHER_PERSONS_TURN),
+        (row(by="bob"), running(), QUEUE, QUEUE, AdmissionReason.REQUESTED),
+        (row(route="other"), running(), INTERRUPT, QUEUE, AdmissionReason.OTHER_PERSONS_TURN),
+        (row(), running(children=2), INTERRUPT, QUEUE, AdmissionReason.SUBAGENTS),
+        (row(), running(children=2), STEER, STEER, AdmissionReason.REQUESTED),
+        (row(), running(compacting=True), INTERRUPT, QUEUE, AdmissionReason.COMPACTING),
+        (row(), running(compacting=True), STEER, STEER, AdmissionReason.REQUESTED),
+        (row(decision=STEER), running(), INTERRUPT, STEER, AdmissionReason.REQUESTED),
+        (row(decision=INTERRUPT, by="bob"), running(), QUEUE, INTERRUPT, AdmissionReason.REQUESTED),
     ],
 )
 def test_what_a_message_does_to_the_running_turn(
-    message: InboxRow, turn: Running, configured: BusyMode, mode: BusyMode, because: Because
+    message: InboxRow,
+    turn: RunningTurn,
+    configured: BusyMode,
+    mode: BusyMode,
+    because: AdmissionReason,
 ) -> None:
     """G4: the message, then its session, then the config; nobody cuts another's turn, nor what
     children and a summary have begun; and what was decided once stands."""
     decision = admit(message, running=turn, configured=configured)
-    assert (decision.mode, decision.because) == (mode, because)
+    assert (decision.mode, decision.reason) == (mode, because)
 
 
 def test_what_the_session_chose_counts_where_the_message_is_silent() -> None:
-    assert chosen_for_session(row(), QUEUE).inbound.busy_mode is QUEUE
-    assert chosen_for_session(row(busy_mode=STEER), QUEUE).inbound.busy_mode is STEER
-    assert chosen_for_session(row(), None) == row()
+    assert with_session_mode(row(), QUEUE).inbound.busy_mode is QUEUE
+    assert with_session_mode(row(busy_mode=STEER), QUEUE).inbound.busy_mode is STEER
+    assert with_session_mode(row(), None) == row()
 
 
 @pytest.mark.parametrize(
@@ -107,7 +111,7 @@ def test_what_the_session_chose_counts_where_the_message_is_silent() -> None:
 )
 def test_which_messages_are_one_turn(one: InboxRow, other: InboxRow, together: bool) -> None:
     """G4: only those of one route and one person, and queued ones only as parts of one."""
-    assert belong_together(one, other, capabilities=CHAT) is together
+    assert should_merge(one, other, capabilities=CHAT) is together
 
 
 @pytest.mark.parametrize(
@@ -118,13 +122,13 @@ def test_which_messages_are_one_turn(one: InboxRow, other: InboxRow, together: b
         (row("x" * 95), CHAT, 1.0),
         (row("x" * 94), CHAT, 0.0),
         (row(group="g"), Capabilities(max_length=100), 0.0),
-        (row("x" * 500), Capabilities(settle=1.0), 0.0),
+        (row("x" * 500), Capabilities(merge_window=1.0), 0.0),
     ],
 )
 def test_only_the_parts_of_something_are_waited_for(
     message: InboxRow, capabilities: Capabilities, seconds: float
 ) -> None:
-    assert settle_time(message.inbound, capabilities=capabilities) == seconds
+    assert merge_window(message.inbound, capabilities=capabilities) == seconds
 
 
 def test_every_decision_but_a_steer_has_words_for_its_sender() -> None:
@@ -133,11 +137,11 @@ def test_every_decision_but_a_steer_has_words_for_its_sender() -> None:
         for mode in BusyMode:
             for by in ("ann", "bob"):
                 decision = admit(row(by=by), running=turn, configured=mode)
-                assert (notice(decision) is None) is (decision.mode is STEER)
+                assert (busy_notice(decision) is None) is (decision.mode is STEER)
 
 
 def test_a_notice_is_due_once_in_thirty_seconds() -> None:
-    assert NOTICE_APART == 30
-    assert notice_due(None, now=0)
-    assert not notice_due(100.0, now=129.9)
-    assert notice_due(100.0, now=130.0)
+    assert NOTICE_INTERVAL == 30
+    assert is_notice_due(None, now=0)
+    assert not is_notice_due(100.0, now=129.9)
+    assert is_notice_due(100.0, now=130.0)

@@ -6,10 +6,16 @@ from typing import Any
 
 import pytest
 
-from holdfast.config import ConfigError, load, schema
-from holdfast.config.editor import ChangedMeanwhile, Edited, changed_keys, edited, replaced
-from holdfast.config.keys import find_key, key_names, word_value
-from holdfast.core.config.effect import Effect, effect_of
+from holdfast.config import ConfigError, json_schema, load
+from holdfast.config.editor import (
+    ConfigEdit,
+    FileChangedMeanwhile,
+    changed_keys,
+    edit_keys,
+    replace_file,
+)
+from holdfast.config.keys import find_key, key_names, parse_word
+from holdfast.core.config.effect import ChangeEffect, change_effect
 
 MINE = """\
 # mine
@@ -29,26 +35,26 @@ def home(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def change(home: Path, values: dict[str, Any], *unset: str, **environ: str) -> Edited:
+def change(home: Path, values: dict[str, Any], *unset: str, **environ: str) -> ConfigEdit:
     def check(text: str) -> Any:
         return load(home, environ, text=text)
 
-    return edited(home, values=values, unset=unset, check=check)
+    return edit_keys(home, values=values, unset=unset, check=check)
 
 
 def test_only_the_keys_that_are_named_change_and_each_says_from_what_to_what(home: Path) -> None:
     (home / "holdfast.toml").chmod(0o640)
     done = change(home, {"gateway.port": 80, "model.provider": "demo"})
     assert [(each.key, each.old, each.new, each.effect) for each in done.changes] == [
-        ("gateway.port", 9000, 80, Effect.RESTART),
-        ("model.provider", "auto", "demo", Effect.NEXT_TURN),
+        ("gateway.port", 9000, 80, ChangeEffect.RESTART),
+        ("model.provider", "auto", "demo", ChangeEffect.NEXT_TURN),
     ]
     assert (home / "holdfast.toml").read_text() == MINE  # not before it is told to
     done.write()
     said = (home / "holdfast.toml").read_text()
     assert said == MINE.replace("9000", "80") + '\n[model]\nprovider = "demo"\n'
     assert (home / "holdfast.toml").stat().st_mode & 0o777 == 0o640
-    done.put_back()
+    done.revert()
     assert (home / "holdfast.toml").read_text() == MINE
 
 
@@ -120,17 +126,17 @@ def test_a_secret_that_only_the_service_has_is_a_warning_where_that_is_asked_for
 ) -> None:
     values = {"model.provider": "openai", "model.api_key": "env:NOT_THERE"}
     tolerant = partial(load, home, {}, tolerant=True)
-    done = edited(home, values=values, check=lambda text: tolerant(text=text))
+    done = edit_keys(home, values=values, check=lambda text: tolerant(text=text))
     assert any("NOT_THERE, which is not set" in each for each in done.config.warnings)
 
 
 def test_a_whole_text_is_put_in_place_of_the_other_and_a_change_meanwhile_is_kept(
     home: Path,
 ) -> None:
-    done = replaced(home, "[gateway]\nport = 1\n", check=lambda text: load(home, {}, text=text))
+    done = replace_file(home, "[gateway]\nport = 1\n", check=lambda text: load(home, {}, text=text))
     assert changed_keys(MINE, done.after) == tuple(each.key for each in done.changes)
     (home / "holdfast.toml").write_text("# somebody else's\n")
-    with pytest.raises(ChangedMeanwhile, match="somebody else"):
+    with pytest.raises(FileChangedMeanwhile, match="somebody else"):
         done.write()
     assert (home / "holdfast.toml").read_text() == "# somebody else's\n"
 
@@ -151,26 +157,26 @@ def test_a_whole_text_is_put_in_place_of_the_other_and_a_change_meanwhile_is_kep
     ],
 )
 def test_values_are_toml_or_plain_words(name: str, word: str, value: object) -> None:
-    assert word_value(find_key(name), word) == value
+    assert parse_word(find_key(name), word) == value
 
 
 def test_a_word_that_the_key_cannot_hold_is_told_what_it_may_be() -> None:
     with pytest.raises(ConfigError, match=r'allowed: *"interrupt" or "queue" or "steer"'):
-        word_value(find_key("gateway.busy_mode"), "sometimes")
+        parse_word(find_key("gateway.busy_mode"), "sometimes")
     with pytest.raises(ConfigError, match="not UTF-8"):
-        word_value(find_key("model.name"), "\udcff")
+        parse_word(find_key("model.name"), "\udcff")
 
 
 def test_the_schema_says_of_each_key_when_a_change_of_it_holds() -> None:
-    parts = schema()["$defs"]
-    assert parts["GatewaySettings"]["properties"]["port"]["x-effect"] == Effect.RESTART
-    assert parts["ModelSettings"]["properties"]["name"]["x-effect"] == Effect.NEXT_TURN
-    assert parts["TelegramSettings"]["properties"]["token"]["x-effect"] == Effect.ACCOUNT
+    parts = json_schema()["$defs"]
+    assert parts["GatewaySettings"]["properties"]["port"]["x-effect"] == ChangeEffect.RESTART
+    assert parts["ModelSettings"]["properties"]["name"]["x-effect"] == ChangeEffect.NEXT_TURN
+    assert parts["TelegramSettings"]["properties"]["token"]["x-effect"] == ChangeEffect.ACCOUNT
     for key in key_names():
         section, _, name = key.rpartition(".")
         if section in parts["Settings"]["properties"]:
             table = parts["Settings"]["properties"][section]["$ref"].rpartition("/")[2]
-            assert parts[table]["properties"][name]["x-effect"] == effect_of(key)
+            assert parts[table]["properties"][name]["x-effect"] == change_effect(key)
 
 
 def test_every_key_that_can_be_completed_can_be_found() -> None:

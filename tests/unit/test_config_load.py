@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.config import Config, ConfigError, load, schema, show
+from holdfast.config import Config, ConfigError, json_schema, list_keys, load
 from holdfast.core.config.settings import Provider, Settings
 from holdfast.core.messages.inbox import BusyMode
 from holdfast.core.secret import Secret
@@ -73,7 +73,7 @@ def test_every_type_of_key_can_come_from_a_variable(home: Path) -> None:
 
 def test_every_key_has_a_variable(home: Path) -> None:
     """Each scalar key shown can be set to its own value again, by the variable it names."""
-    shown = show(load(home, {"HOLDFAST_PLATFORMS_API_ENABLED": "true"}))
+    shown = list_keys(load(home, {"HOLDFAST_PLATFORMS_API_ENABLED": "true"}))
     environ = {
         key.variable: str(key.value).lower() if isinstance(key.value, bool) else str(key.value)
         for key in shown
@@ -81,7 +81,7 @@ def test_every_key_has_a_variable(home: Path) -> None:
     }
     assert len(environ) > 30
     config = load(home, environ)
-    assert {key.key: key.value for key in show(config)} == {k.key: k.value for k in shown}
+    assert {key.key: key.value for key in list_keys(config)} == {k.key: k.value for k in shown}
 
 
 def test_the_tests_own_variables_are_let_through(home: Path) -> None:
@@ -171,7 +171,7 @@ def test_show_gives_references_and_origins_and_no_secret(home: Path) -> None:
     )
     (home / "key").write_text("hunter3hunter3")
     config = load(home, {"KEY": "hunter2hunter2", "HOLDFAST_GATEWAY_PORT": "0"})
-    shown = {key.key: key for key in show(config)}
+    shown = {key.key: key for key in list_keys(config)}
     assert shown["model.api_key"].value == "env:KEY"
     assert shown["model.api_key"].origin == "holdfast.toml"
     assert shown["model.fallbacks[0].api_key"].value == "file:key"
@@ -184,7 +184,7 @@ def test_show_gives_references_and_origins_and_no_secret(home: Path) -> None:
 def test_a_settings_object_with_a_literal_secret_is_masked(home: Path) -> None:
     made = Settings(platforms={"api": ApiSettings(token="hunter2")})
     config = Config(home=home, settings=made, secrets={}, warnings=(), signature="", origins={})
-    assert "hunter2" not in repr(show(config))
+    assert "hunter2" not in repr(list_keys(config))
 
 
 def test_the_signature_follows_settings_and_secrets(home: Path) -> None:
@@ -197,7 +197,7 @@ def test_the_signature_follows_settings_and_secrets(home: Path) -> None:
 
 
 def test_the_schema_knows_every_section() -> None:
-    definitions = schema()["$defs"]
+    definitions = json_schema()["$defs"]
     assert definitions["Settings"]["additionalProperties"] is False
     assert definitions["GatewaySettings"]["properties"]["port"]["maximum"] == 65535
 

@@ -5,11 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.config import Config, ConfigError, load, schema, show
-from holdfast.config.doors import find_door, is_door, known_doors, outdone
+from holdfast.config import Config, ConfigError, json_schema, list_keys, load
+from holdfast.config.doors import find_plugin, is_plugin, plugin_names, shadowed_plugins
 from holdfast.core.errors import ConnectRefused
 from holdfast.core.secret import Secret
-from holdfast.service.doors import enabled_accounts, identities, open_doors, secrets_of
+from holdfast.service.doors import (
+    account_secrets,
+    credential_identities,
+    enabled_accounts,
+    open_platforms,
+)
 from holdfast.system.clock import SystemClock
 from holdfast.testing.intake import RecordingIntake
 
@@ -58,8 +63,8 @@ def test_an_account_stands_on_its_own(given: Load) -> None:
     assert first is not None and first.allow == ("ann",)
     assert work is not None and (work.allow, work.home) == ((), "hall")
     assert config.settings.account("simulated", "nobody") is None
-    assert secrets_of(config, "simulated", "default") == {"token": Secret("first-secret")}
-    assert secrets_of(config, "simulated", "work") == {"token": Secret("second-secret")}
+    assert account_secrets(config, "simulated", "default") == {"token": Secret("first-secret")}
+    assert account_secrets(config, "simulated", "work") == {"token": Secret("second-secret")}
 
 
 def test_without_a_word_about_it_there_is_no_default_account(given: Load) -> None:
@@ -108,20 +113,20 @@ def test_variables_reach_doors_that_the_file_does_not_name(given: Load) -> None:
 
 def test_variables_reach_an_account_of_the_file(given: Load) -> None:
     config = given(TWO, {"HOLDFAST_PLATFORMS_SIMULATED_ACCOUNTS_WORK_TOKEN": "from-a-variable"})
-    assert secrets_of(config, "simulated", "work") == {"token": Secret("from-a-variable")}
+    assert account_secrets(config, "simulated", "work") == {"token": Secret("from-a-variable")}
 
 
 def test_every_key_of_every_account_is_shown_and_no_secret(given: Load) -> None:
-    shown = {each.key: each for each in show(given(TWO))}
+    shown = {each.key: each for each in list_keys(given(TWO))}
     assert shown["platforms.simulated.accounts.work.token"].value == "env:SECOND"
     assert shown["platforms.simulated.accounts.work.home"].origin == "holdfast.toml"
     assert "second-secret" not in repr(shown)
 
 
 def test_the_schema_has_the_keys_of_every_door_and_of_its_accounts() -> None:
-    document = schema()
+    document = json_schema()
     platforms = document["$defs"]["Settings"]["properties"]["platforms"]
-    assert set(platforms["properties"]) == set(known_doors())
+    assert set(platforms["properties"]) == set(plugin_names())
     assert platforms["additionalProperties"] is False
     simulated = document["$defs"]["SimulatedSettings"]["properties"]
     assert simulated["accounts"]["additionalProperties"] == platforms["properties"]["simulated"]
@@ -155,7 +160,7 @@ def pigeon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_an_installed_door_is_found_and_its_keys_are_checked(given: Load, pigeon: Path) -> None:
-    assert is_door("pigeon")
+    assert is_plugin("pigeon")
     config = given('[platforms.pigeon]\nroom = "loft"\npass_key = "env:FIRST"\n')
     assert config.secret("platforms.pigeon.pass_key") == Secret("first-secret")
     assert "did you mean `room`?" in refusal(given, '[platforms.pigeon]\nrom = "loft"\n')
@@ -197,13 +202,13 @@ room = "loft"
 base_url = "http://127.0.0.1:1"
 """
     config = given(text)
-    closed, other = open_doors(config, clock=SystemClock(), new_id=lambda prefix: prefix)
+    closed, other = open_platforms(config, clock=SystemClock(), new_id=lambda prefix: prefix)
     assert (closed.name, other.name) == ("pigeon", "simulated")
     with pytest.raises(ConnectRefused, match=why) as told:
         async with closed.connect(RecordingIntake()):
             pass
     assert "package" in told.value.remedy
-    assert identities(config) == {}
+    assert credential_identities(config) == {}
 
 
 def test_a_name_that_two_packages_claim_is_nobodys(given: Load, pigeon: Path) -> None:
@@ -214,15 +219,17 @@ def test_a_name_that_two_packages_claim_is_nobodys(given: Load, pigeon: Path) ->
     (other / "entry_points.txt").write_text(points)
     (told,) = [each for each in given("[platforms.pigeon]\n").warnings if "several" in each]
     assert "dove-door" in told and "pigeon-door" in told
-    assert "pigeon" not in schema()["$defs"]["Settings"]["properties"]["platforms"]["properties"]
+    assert (
+        "pigeon" not in json_schema()["$defs"]["Settings"]["properties"]["platforms"]["properties"]
+    )
 
 
 def test_no_package_takes_the_place_of_a_door_of_ours(pigeon: Path) -> None:
     names = pigeon.parent / "pigeon_door-1.0.dist-info" / "entry_points.txt"
     names.write_text(f"[holdfast.platforms]\nsimulated = {pigeon.stem}:DOOR\n")
-    door = find_door("simulated")
+    door = find_plugin("simulated")
     assert door is not None and door.settings.__module__.startswith("holdfast.")
-    assert outdone() == {"simulated": "pigeon-door"}
+    assert shadowed_plugins() == {"simulated": "pigeon-door"}
 
 
 def test_variables_reach_an_installed_door_too(given: Load, pigeon: Path) -> None:

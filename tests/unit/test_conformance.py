@@ -16,11 +16,11 @@ import holdfast
 from holdfast.core.errors import ConnectError, ConnectRefused, OutcomeUnknown, SendError, StoreError
 from holdfast.core.messages.attachment import Attachment
 from holdfast.core.messages.inbox import Accepted, Inbound
-from holdfast.core.messages.outbox import Change, Outbound, Receipt
+from holdfast.core.messages.outbox import MessageEdit, Outbound, Receipt
 from holdfast.core.messages.source import Author
 from holdfast.core.ports.protocols import Intake
-from holdfast.testing.conformance import CHECKS, Proxy
-from holdfast.testing.simulated.events import Update
+from holdfast.testing.conformance import CHECKS, FaultProxy
+from holdfast.testing.simulated.events import SimulatedUpdate
 from holdfast.testing.simulated.in_process import SimulatedPlatform
 from holdfast.testing.simulated.service import ChatService
 
@@ -31,13 +31,13 @@ class Door(SimulatedPlatform):
     """A door that keeps its promises, for others to break."""
 
     def __init__(self, service: ChatService) -> None:
-        super().__init__(service, longest_pause=0.1, send_timeout=0.2)
+        super().__init__(service, longest_delay=0.1, send_timeout=0.2)
 
 
 class Hasty(Door):
     """Acknowledges what it is given before anybody has kept it."""
 
-    async def updates(self) -> Sequence[Update]:
+    async def updates(self) -> Sequence[SimulatedUpdate]:
         updates = await super().updates()
         for update in updates:
             await self.ack(update.id)
@@ -49,8 +49,8 @@ class Heard:
 
     def __init__(self, intake: Intake) -> None:
         self._intake = intake
-        self.cursor, self.proven, self.lost = intake.cursor, intake.proven, intake.lost
-        self.end_of, self.watch = intake.end_of, intake.watch
+        self.cursor, self.proven, self.lost = intake.cursor, intake.report_alive, intake.report_lost
+        self.end_of, self.watch = intake.wait_for_end, intake.watch
 
     async def accept(self, inbound: Inbound, attached: Sequence[Attachment] = ()) -> Accepted:
         return await self._intake.accept(self.told(inbound), attached)
@@ -136,7 +136,7 @@ class Stubborn(Door):
 class Doubling(Door):
     """Shows a change as another message."""
 
-    async def edit(self, change: Change) -> None:
+    async def edit(self, change: MessageEdit) -> None:
         await self.send(
             Outbound(delivery_id=change.delivery_id, address=change.address, text=change.text)
         )
@@ -224,24 +224,24 @@ class Echo:
 async def test_a_proxy_makes_the_faults_of_a_line() -> None:
     echo = Echo()
     server = await asyncio.start_server(echo.serve, "127.0.0.1", 0)
-    async with server, Proxy(server.sockets[0].getsockname()[1]) as proxy:
+    async with server, FaultProxy(server.sockets[0].getsockname()[1]) as proxy:
         assert await _asked(proxy.port) == b"hello\n"
-        proxy.lose_answers()
+        proxy.drop_next_response()
         assert await _asked(proxy.port) == b""
         assert echo.heard == 2
         assert await _asked(proxy.port) == b"hello\n"
-        proxy.go_away()
+        proxy.refuse_connections()
         assert await _asked(proxy.port) == b""
         assert echo.heard == 3
-        proxy.be_well()
+        proxy.restore()
         reader, writer = await asyncio.open_connection("127.0.0.1", proxy.port)
         assert await _said(reader, writer) == b"hello\n"
-        proxy.fall_silent()
+        proxy.go_silent()
         asking = asyncio.create_task(_said(reader, writer))
         await asyncio.sleep(0.05)
         assert not asking.done()
         assert echo.heard == 4
-        proxy.be_well()
+        proxy.restore()
         assert await asking == b""
         writer.close()
         assert await _asked(proxy.port) == b"hello\n"

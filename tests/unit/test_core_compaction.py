@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.config.settings import Sight
+from holdfast.core.config.settings import VisionMode
 from holdfast.core.ids import CallId
 from holdfast.core.messages.message import (
     AssistantMessage,
@@ -14,10 +14,21 @@ from holdfast.core.messages.message import (
     ToolMessage,
     UserMessage,
 )
-from holdfast.core.turns.compaction import cut_at, open_request, told, visible
-from holdfast.core.turns.known_models import DEFAULT_WINDOW, context_window, sees_images
-from holdfast.core.turns.projection import FILES_LEFT_OUT, LEFT_OUT, lightened, problems, project
-from holdfast.core.turns.tokens import estimate
+from holdfast.core.turns.compaction import (
+    compaction_point,
+    open_request,
+    render_for_summary,
+    visible_messages,
+)
+from holdfast.core.turns.known_models import DEFAULT_CONTEXT_WINDOW, accepts_images, context_window
+from holdfast.core.turns.projection import (
+    FILES_OMITTED,
+    RESULT_OMITTED,
+    project,
+    projection_problems,
+    trim_projection,
+)
+from holdfast.core.turns.tokens import estimate_tokens
 
 TEXTS = st.text(st.sampled_from("ab é字"), min_size=1, max_size=60)
 
@@ -45,7 +56,7 @@ def logs(draw: st.DrawFn) -> list[Message]:
         if draw(st.booleans()):
             log.append(NoteMessage(text="[System note: x]"))
         if draw(st.integers(0, 5)) == 0:
-            cut = cut_at(log, keep=draw(st.integers(0, 200)))
+            cut = compaction_point(log, keep_tokens=draw(st.integers(0, 200)))
             if cut:
                 log.append(CompactionMessage(text="a summary", covers=cut))
     return log
@@ -56,15 +67,15 @@ def test_a_compacted_history_is_one_that_strict_servers_accept(
     log: list[Message], keep: int
 ) -> None:
     """H7: wherever it is cut, and however often."""
-    cut = cut_at(log, keep=keep)
+    cut = compaction_point(log, keep_tokens=keep)
     projected = project([*log, CompactionMessage(text="a summary", covers=cut)])
-    assert problems(projected) == []
-    assert problems(lightened(projected, spare=10_000)) == []
+    assert projection_problems(projected) == []
+    assert projection_problems(trim_projection(projected, excess=10_000)) == []
 
 
 @given(logs(), st.integers(0, 400))
 def test_no_call_is_parted_from_its_result(log: list[Message], keep: int) -> None:
-    cut = cut_at(log, keep=keep)
+    cut = compaction_point(log, keep_tokens=keep)
     before = {c.id for m in log[:cut] if isinstance(m, AssistantMessage) for c in m.calls}
     after = {m.call_id for m in log[cut:] if isinstance(m, ToolMessage)}
     assert not before & after
@@ -72,8 +83,8 @@ def test_no_call_is_parted_from_its_result(log: list[Message], keep: int) -> Non
 
 @given(logs(), st.integers(0, 400))
 def test_what_is_not_covered_stays_word_for_word(log: list[Message], keep: int) -> None:
-    cut = cut_at(log, keep=keep)
-    shown = list(visible([*log, CompactionMessage(text="s", covers=cut)]))
+    cut = compaction_point(log, keep_tokens=keep)
+    shown = list(visible_messages([*log, CompactionMessage(text="s", covers=cut)]))
     assert shown[1:] == [m for m in log[cut:] if not isinstance(m, CompactionMessage)]
 
 
@@ -82,7 +93,7 @@ def test_a_buffer_without_what_is_covered_projects_to_the_same(
     log: list[Message], keep: int, drop: int
 ) -> None:
     """A10, A12: who was evicted is shown what it would have been shown."""
-    cut = cut_at(log, keep=keep)
+    cut = compaction_point(log, keep_tokens=keep)
     whole = [*log, CompactionMessage(text="s", covers=cut)]
     skipped = min(drop, cut)
     assert project(whole[skipped:], skipped=skipped) == project(whole)
@@ -90,12 +101,12 @@ def test_a_buffer_without_what_is_covered_projects_to_the_same(
 
 @given(logs(), st.integers(0, 400))
 def test_the_tail_fits_or_is_the_last_exchange(log: list[Message], keep: int) -> None:
-    cut = cut_at(log, keep=keep)
+    cut = compaction_point(log, keep_tokens=keep)
     if not cut:
         return
     tail = [m for m in log[cut:] if not isinstance(m, CompactionMessage)]
     replies = sum(isinstance(message, AssistantMessage) for message in tail)
-    assert sum(map(estimate, tail)) <= keep + 10 or replies <= 1
+    assert sum(map(estimate_tokens, tail)) <= keep + 10 or replies <= 1
 
 
 def test_a_cut_inside_a_turn_repeats_what_was_asked() -> None:
@@ -103,14 +114,16 @@ def test_a_cut_inside_a_turn_repeats_what_was_asked() -> None:
     for number in range(6):
         call = ToolCall(id=CallId(str(number)), name="t", arguments="{}")
         log += [AssistantMessage(calls=(call,)), ToolMessage(call_id=call.id, name="t", text="x")]
-    cut = cut_at(log, keep=60)
+    cut = compaction_point(log, keep_tokens=60)
     assert 0 < cut < len(log)
     assert "count the stars" in open_request(log, cut)
     assert open_request([*log, UserMessage(text="and?")], cut) == ""
 
 
 def test_the_summariser_reads_what_happened_and_not_megabytes() -> None:
-    text = told([ToolMessage(call_id=CallId("1"), name="read", text="a" * 10**6 + "the error")])
+    text = render_for_summary(
+        [ToolMessage(call_id=CallId("1"), name="read", text="a" * 10**6 + "the error")]
+    )
     assert len(text) < 5_000
     assert text.endswith("the error")
     assert "characters" in text
@@ -122,8 +135,8 @@ def test_results_are_left_out_the_oldest_first_and_no_more_than_needed() -> None
         call = ToolCall(id=CallId(str(number)), name="t", arguments="{}")
         log.append(AssistantMessage(calls=(call,)))
         log.append(ToolMessage(call_id=call.id, name="t", text="z" * 4_000))
-    light = lightened(project(log), spare=1_500)
-    assert [m.text == LEFT_OUT for m in light if isinstance(m, ToolMessage)] == [
+    light = trim_projection(project(log), excess=1_500)
+    assert [m.text == RESULT_OMITTED for m in light if isinstance(m, ToolMessage)] == [
         True,
         True,
         False,
@@ -133,10 +146,10 @@ def test_results_are_left_out_the_oldest_first_and_no_more_than_needed() -> None
 
 def test_what_old_files_say_makes_room_like_old_results_and_the_words_beside_them_stay() -> None:
     log = [UserMessage(text=f"read {number}", documents="z" * 4_000) for number in range(3)]
-    light = lightened(log, spare=1_500)
+    light = trim_projection(log, excess=1_500)
     assert [m.documents for m in light if isinstance(m, UserMessage)] == [
-        FILES_LEFT_OUT,
-        FILES_LEFT_OUT,
+        FILES_OMITTED,
+        FILES_OMITTED,
         log[2].documents,
     ]
     assert [m.text for m in light] == [m.text for m in log]
@@ -145,9 +158,9 @@ def test_what_old_files_say_makes_room_like_old_results_and_the_words_beside_the
 def test_models_are_known_by_their_names() -> None:
     assert context_window("claude-sonnet-4-5") == 200_000
     assert context_window("openai/gpt-4.1-mini") == 1_000_000
-    assert context_window("a-model-of-my-own") == DEFAULT_WINDOW
-    assert not sees_images("deepseek-chat")
-    assert not sees_images("o3-mini")
-    assert sees_images("gpt-5.1")
-    assert sees_images("deepseek-chat", Sight.YES)
-    assert not sees_images("gpt-5.1", Sight.NO)
+    assert context_window("a-model-of-my-own") == DEFAULT_CONTEXT_WINDOW
+    assert not accepts_images("deepseek-chat")
+    assert not accepts_images("o3-mini")
+    assert accepts_images("gpt-5.1")
+    assert accepts_images("deepseek-chat", VisionMode.YES)
+    assert not accepts_images("gpt-5.1", VisionMode.NO)

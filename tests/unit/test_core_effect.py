@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from holdfast.core.config.differences import differing, held_back
-from holdfast.core.config.effect import Effect, effect_of
+from holdfast.core.config.differences import diff_settings, with_restart_keys_from
+from holdfast.core.config.effect import ChangeEffect, change_effect
 from holdfast.core.config.settings import (
     BackupSettings,
     GatewaySettings,
@@ -37,36 +37,36 @@ def test_the_docs_name_the_keys_that_need_a_restart() -> None:
     """A section whose keys all do is named as a whole."""
     (row,) = re.findall(r"^\| (.*\(`restart`\)) \|", DOCS.read_text(), re.M)
     named = set(re.findall(r"`([\w.]+)`", row)) - {"restart"}
-    restarts = {key for key in keys() if effect_of(key) is Effect.RESTART}
+    restarts = {key for key in keys() if change_effect(key) is ChangeEffect.RESTART}
     whole = {section for section in named if "." not in section}
     assert {key for key in restarts if key.partition(".")[0] not in whole} == {
         key for key in named - OF_THE_PROCESS if "." in key
     }
     assert all(key in restarts for key in keys() if key.partition(".")[0] in whole)
     assert named >= OF_THE_PROCESS
-    assert all(effect_of(key) is Effect.RESTART for key in OF_THE_PROCESS)
+    assert all(change_effect(key) is ChangeEffect.RESTART for key in OF_THE_PROCESS)
 
 
 @pytest.mark.parametrize(
     ("key", "effect"),
     [
-        ("platforms.telegram.allow", Effect.NEXT_TURN),
-        ("platforms.telegram.accounts.work.allow[0]", Effect.NEXT_TURN),
-        ("platforms.matrix.chats.!room:example.org.answers", Effect.NEXT_TURN),
-        ("platforms.telegram.token", Effect.ACCOUNT),
-        ("platforms.telegram.accounts.work", Effect.ACCOUNT),
-        ("platforms.webhook.hooks.build.secret", Effect.ACCOUNT),
-        ("platforms.irc.enabled", Effect.ACCOUNT),
-        ("platforms.web.allow", Effect.NEXT_TURN),
-        ("prices.gpt-4.1.input", Effect.NEXT_TURN),
-        ("model.fallbacks[0].api_key", Effect.NEXT_TURN),
-        ("log.level", Effect.NEXT_TURN),
+        ("platforms.telegram.allow", ChangeEffect.NEXT_TURN),
+        ("platforms.telegram.accounts.work.allow[0]", ChangeEffect.NEXT_TURN),
+        ("platforms.matrix.chats.!room:example.org.answers", ChangeEffect.NEXT_TURN),
+        ("platforms.telegram.token", ChangeEffect.ACCOUNT),
+        ("platforms.telegram.accounts.work", ChangeEffect.ACCOUNT),
+        ("platforms.webhook.hooks.build.secret", ChangeEffect.ACCOUNT),
+        ("platforms.irc.enabled", ChangeEffect.ACCOUNT),
+        ("platforms.web.allow", ChangeEffect.NEXT_TURN),
+        ("prices.gpt-4.1.input", ChangeEffect.NEXT_TURN),
+        ("model.fallbacks[0].api_key", ChangeEffect.NEXT_TURN),
+        ("log.level", ChangeEffect.NEXT_TURN),
     ],
 )
 def test_a_key_inside_a_table_has_the_effect_of_what_it_belongs_to(
-    key: str, effect: Effect
+    key: str, effect: ChangeEffect
 ) -> None:
-    assert effect_of(key) is effect
+    assert change_effect(key) is effect
 
 
 OLD = Settings(platforms={"simulated": PlatformSettings(allow=("ann",))})
@@ -84,8 +84,8 @@ NEW = Settings(
 
 
 def test_what_needs_a_restart_is_held_back_and_nothing_else_is() -> None:
-    changed = set(differing(OLD, NEW))
-    waits = {key for key in changed if effect_of(key) is Effect.RESTART}
+    changed = set(diff_settings(OLD, NEW))
+    waits = {key for key in changed if change_effect(key) is ChangeEffect.RESTART}
     assert waits == {
         *("gateway.host", "gateway.port", "memory.providers", "backup.keep", "log.files"),
         "platforms.api.enabled",
@@ -94,12 +94,12 @@ def test_what_needs_a_restart_is_held_back_and_nothing_else_is() -> None:
         *("gateway.busy_mode", "memory.max_chars", "log.level", "platforms.api.allow"),
         *("platforms.simulated.allow", "platforms.simulated.enabled", "platforms.irc"),
     }
-    held = held_back(NEW, OLD)
-    assert set(differing(OLD, held)) == changed - waits
-    assert set(differing(held, NEW)) == waits
+    held = with_restart_keys_from(NEW, OLD)
+    assert set(diff_settings(OLD, held)) == changed - waits
+    assert set(diff_settings(held, NEW)) == waits
 
 
 @pytest.mark.parametrize("name", ["api", "web"])
 def test_a_table_that_says_nothing_of_what_is_there_anyway_changes_nothing(name: str) -> None:
     said: dict[str, Any] = {name: PlatformSettings()}
-    assert differing(OLD, msgspec.structs.replace(OLD, platforms=OLD.platforms | said)) == ()
+    assert diff_settings(OLD, msgspec.structs.replace(OLD, platforms=OLD.platforms | said)) == ()

@@ -2,19 +2,19 @@
 
 import pytest
 
-from holdfast.core.crash_points import CrashPoint, never
+from holdfast.core.crash_points import CrashPoint, no_crash
 from holdfast.core.errors import HoldfastError
-from holdfast.service.crashing import crash_at
+from holdfast.service.crashing import parse_crash_point
 
 
 def test_without_an_order_a_point_is_a_function_that_does_nothing() -> None:
     """Free when off: no order is looked up, counted or compared."""
-    assert crash_at("") is never
-    assert [never(point) for point in CrashPoint] == [None] * len(CrashPoint)
+    assert parse_crash_point("") is no_crash
+    assert [no_crash(point) for point in CrashPoint] == [None] * len(CrashPoint)
 
 
 @pytest.mark.parametrize("order", ["nowhere", "sent:often", "sent:-1", ":2"])
 def test_an_order_that_is_none_names_every_point_there_is(order: str) -> None:
     with pytest.raises(HoldfastError) as wrong:
-        crash_at(order)
+        parse_crash_point(order)
     assert all(point in str(wrong.value) for point in CrashPoint)

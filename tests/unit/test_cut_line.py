@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from holdfast.server.local.cut_line import why_cut
+from holdfast.server.local.cut_line import describe_connection_error
 
 
 @pytest.mark.parametrize(
@@ -24,4 +24,4 @@ from holdfast.server.local.cut_line import why_cut
     ],
 )
 def test_a_person_is_told_what_happened(error: Exception, words: str) -> None:
-    assert why_cut(error) == words
+    assert describe_connection_error(error) == words

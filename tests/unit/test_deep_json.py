@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.deep_json import decode, pruned
+from holdfast.core.deep_json import decode_json, prune_nesting
 
 DEEP = "[" * 50_000 + "]" * 50_000
 
@@ -26,26 +26,28 @@ class Note(msgspec.Struct):
 @pytest.mark.parametrize("form", [str, str.encode])
 def test_what_stands_beside_a_deep_nest_is_read(form: type[str]) -> None:
     body = form(f'[{{"id": 1, "x": {DEEP}, "text": "one"}}, {{"id": 2, "text": "]{{[\\\\\\""}}]')
-    first, second = decode(body, type=list[Note])
+    first, second = decode_json(body, type=list[Note])
     assert (first.text, second.text) == ("one", ']{[\\"')
 
 
 def test_a_deep_nest_that_was_wanted_makes_no_sense() -> None:
     for body in (f'{{"id": {DEEP}}}', DEEP, DEEP[:60_000], "[" * 60_000):
         with pytest.raises(msgspec.MsgspecError):
-            decode(body, type=Note)
+            decode_json(body, type=Note)
 
 
 def test_text_that_is_none_is_refused() -> None:
     with pytest.raises(msgspec.MsgspecError):
-        decode(b'{"id": 1, "text": "\xff"}', type=Note)
+        decode_json(b'{"id": 1, "text": "\xff"}', type=Note)
 
 
 @given(VALUES, st.integers(0, 5))
 def test_what_is_pruned_is_the_same_json_but_for_what_is_deeper(
     value: object, deepest: int
 ) -> None:
-    assert json.loads(pruned(json.dumps(value).encode(), deepest=deepest)) == cut(value, deepest)
+    assert json.loads(prune_nesting(json.dumps(value).encode(), max_depth=deepest)) == cut(
+        value, deepest
+    )
 
 
 def cut(value: object, levels: int) -> object:

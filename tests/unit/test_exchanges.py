@@ -1,20 +1,22 @@
 """A transcript by what was asked in it."""
 
 from holdfast.core.ids import TurnId
-from holdfast.core.messages.exchanges import exchanges
+from holdfast.core.messages.exchanges import split_exchanges
 from holdfast.core.messages.message import (
     AssistantMessage,
     CompactionMessage,
     Message,
     NoteMessage,
-    Record,
+    TranscriptRecord,
     UserMessage,
 )
 
 
-def log(*messages: tuple[str | None, Message]) -> list[Record]:
+def log(*messages: tuple[str | None, Message]) -> list[TranscriptRecord]:
     return [
-        Record(seq=seq, turn_id=TurnId(turn) if turn else None, message=message, created_at=1.0)
+        TranscriptRecord(
+            seq=seq, turn_id=TurnId(turn) if turn else None, message=message, created_at=1.0
+        )
         for seq, (turn, message) in enumerate(messages, 1)
     ]
 
@@ -28,7 +30,10 @@ def say(text: str = "…") -> AssistantMessage:
 
 
 def found(*messages: tuple[str | None, Message]) -> list[tuple[int, list[str]]]:
-    return [(each.from_seq, [m.text for m in each.said]) for each in exchanges(log(*messages))]
+    return [
+        (each.from_seq, [m.text for m in each.user_messages])
+        for each in split_exchanges(log(*messages))
+    ]
 
 
 def test_a_turn_is_an_exchange_and_a_steer_is_part_of_it() -> None:

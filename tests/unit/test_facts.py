@@ -8,9 +8,9 @@ import pytest
 from holdfast.core.errors import StoreError
 from holdfast.core.ids import InboxId
 from holdfast.core.messages.inbox import InboxState
-from holdfast.core.ports.library import Library
-from holdfast.core.turns.stop import AskedBy, StopKind, StopOrder
-from holdfast.server.status.gateway_status import Facts
+from holdfast.core.ports.library import StoreReader
+from holdfast.core.turns.stop import StopKind, StopOrder, StopRequester
+from holdfast.server.status.gateway_status import GatewayStatus
 
 
 class Clock:
@@ -57,62 +57,62 @@ class Shelf:
 )
 def test_the_state_follows_from_the_phase_and_the_order(kind: StopKind, state: str) -> None:
     clock, order = Clock(), list[StopOrder]()
-    facts = Facts(clock=clock, order=lambda: order[0] if order else None)
-    facts.enter("opening the store")
-    assert (facts.now().state, facts.now().phase) == ("starting", "opening the store")
+    facts = GatewayStatus(clock=clock, stop_order=lambda: order[0] if order else None)
+    facts.enter_phase("opening the store")
+    assert (facts.snapshot().state, facts.snapshot().phase) == ("starting", "opening the store")
     clock.at = 101
-    facts.enter("running")
-    assert facts.running and (facts.now().phase, facts.now().since) == ("", 101)
-    order.append(StopOrder(kind=kind, by=AskedBy.CLI, at=102))
+    facts.enter_phase("running")
+    assert facts.running and (facts.snapshot().phase, facts.snapshot().since) == ("", 101)
+    order.append(StopOrder(kind=kind, by=StopRequester.CLI, at=102))
     clock.at = 102
-    facts.enter("drain")
+    facts.enter_phase("drain")
     clock.at = 103
-    facts.enter("mark")
-    now = facts.now()
+    facts.enter_phase("mark")
+    now = facts.snapshot()
     assert (now.state, now.since, now.phase, now.phase_since) == (state, 102, "mark", 103)
     assert now.order == order[0] and not facts.running
 
 
 async def test_what_the_store_said_stands_while_it_cannot_say_more() -> None:
     shelf = Shelf()
-    facts = Facts(clock=Clock(), order=lambda: None)
-    assert (await facts.fresh()).ledger == {}
-    facts.read(cast(Library, shelf))
-    assert (await facts.fresh()).ledger["answered"] == 1
+    facts = GatewayStatus(clock=Clock(), stop_order=lambda: None)
+    assert (await facts.fresh_snapshot()).inbox_counts == {}
+    facts.use_store(cast(StoreReader, shelf))
+    assert (await facts.fresh_snapshot()).inbox_counts["answered"] == 1
     shelf.closed = True
-    assert (await facts.fresh()).ledger["answered"] == 1
+    assert (await facts.fresh_snapshot()).inbox_counts["answered"] == 1
 
 
 async def test_who_cannot_wait_gets_the_rest_while_the_store_is_busy() -> None:
     """Law 14: status does not wait for the disk."""
     shelf = Shelf()
-    facts = Facts(clock=Clock(), order=lambda: None)
-    facts.read(cast(Library, shelf))
-    facts.add(lambda: {"outbox": 7})
-    await facts.fresh()
+    facts = GatewayStatus(clock=Clock(), stop_order=lambda: None)
+    facts.use_store(cast(StoreReader, shelf))
+    facts.add_sources(lambda: {"outbox": 7})
+    await facts.fresh_snapshot()
     shelf.free.clear()
     shelf.answered = 2
     async with asyncio.timeout(10):
-        late = await facts.soon()
-    assert (late.outbox, late.ledger["answered"]) == (7, 1)
+        late = await facts.quick_snapshot()
+    assert (late.outbox, late.inbox_counts["answered"]) == (7, 1)
     shelf.free.set()
-    assert (await facts.fresh()).ledger["answered"] == 2
+    assert (await facts.fresh_snapshot()).inbox_counts["answered"] == 2
 
 
 async def test_what_is_open_and_not_worked_on_for_a_minute_is_told_while_it_runs() -> None:
     shelf, clock = Shelf(), Clock()
-    facts = Facts(clock=clock, order=lambda: None)
-    facts.read(cast(Library, shelf))
-    facts.weigh(lambda: {InboxId(1)})
+    facts = GatewayStatus(clock=clock, stop_order=lambda: None)
+    facts.use_store(cast(StoreReader, shelf))
+    facts.track_owned(lambda: {InboxId(1)})
     shelf.open = {InboxId(1): 10.0, InboxId(2): 20.0, InboxId(3): 99.0}
-    starting = await facts.fresh()
-    assert (starting.unowned, starting.unowned_since) == (0, None), "a start takes them up yet"
-    facts.enter("running")
-    running = await facts.fresh()
-    assert (running.unowned, running.unowned_since) == (1, 20.0)
+    starting = await facts.fresh_snapshot()
+    assert (starting.orphaned, starting.orphaned_since) == (0, None), "a start takes them up yet"
+    facts.enter_phase("running")
+    running = await facts.fresh_snapshot()
+    assert (running.orphaned, running.orphaned_since) == (1, 20.0)
     del shelf.open[InboxId(2)]
-    mended = await facts.fresh()
-    assert (mended.unowned, mended.unowned_since) == (0, None)
+    mended = await facts.fresh_snapshot()
+    assert (mended.orphaned, mended.orphaned_since) == (0, None)
 
 
 async def test_a_message_that_ends_while_the_store_is_asked_is_not_taken_for_lost() -> None:
@@ -123,8 +123,8 @@ async def test_a_message_that_ends_while_the_store_is_asked_is_not_taken_for_los
             owned.clear()  # its end was committed and told after this answer was read
             return {InboxId(1): 10.0}
 
-    facts = Facts(clock=Clock(), order=lambda: None)
-    facts.read(cast(Library, Late()))
-    facts.weigh(lambda: frozenset(owned))
-    facts.enter("running")
-    assert (await facts.fresh()).unowned == 0
+    facts = GatewayStatus(clock=Clock(), stop_order=lambda: None)
+    facts.use_store(cast(StoreReader, Late()))
+    facts.track_owned(lambda: frozenset(owned))
+    facts.enter_phase("running")
+    assert (await facts.fresh_snapshot()).orphaned == 0

@@ -3,19 +3,19 @@
 import asyncio
 
 from holdfast.core.ids import CallId, SessionId
-from holdfast.core.messages.events import TextStreamed, ToolBegan, ToolProgressed
-from holdfast.gateway.live.feeds import Feeds
+from holdfast.core.messages.events import TextStreamed, ToolProgressed, ToolStarted
+from holdfast.gateway.live.feeds import SessionFeeds
 from holdfast.gateway.live.live import LiveStep
 
 HERE, ELSEWHERE = SessionId("here"), SessionId("elsewhere")
 
 
 async def test_a_reader_hears_of_its_own_session_alone() -> None:
-    feeds = Feeds()
-    with feeds.read(HERE) as feed:
+    feeds = SessionFeeds()
+    with feeds.read_session(HERE) as feed:
         feeds.publish(ELSEWHERE, TextStreamed("no"))
-        feeds.committed(ELSEWHERE)
-        feeds.changed(ELSEWHERE)
+        feeds.session_committed(ELSEWHERE)
+        feeds.session_changed(ELSEWHERE)
         assert not feed.wake.is_set()
         feeds.publish(HERE, TextStreamed("yes"))
         assert feed.wake.is_set() and feed.pieces == [TextStreamed("yes")]
@@ -24,8 +24,8 @@ async def test_a_reader_hears_of_its_own_session_alone() -> None:
 
 
 async def test_the_first_piece_is_told_at_once_and_those_close_behind_it_together() -> None:
-    feeds = Feeds()
-    with feeds.read(HERE) as feed:
+    feeds = SessionFeeds()
+    with feeds.read_session(HERE) as feed:
         feeds.publish(HERE, TextStreamed("a"))
         assert feed.wake.is_set()
         feed.wake.clear()
@@ -39,18 +39,18 @@ async def test_the_first_piece_is_told_at_once_and_those_close_behind_it_togethe
 
 
 async def test_a_fact_never_waits_for_pieces() -> None:
-    feeds = Feeds()
-    with feeds.read(HERE) as feed:
+    feeds = SessionFeeds()
+    with feeds.read_session(HERE) as feed:
         feed.take_pieces()
         feeds.publish(HERE, TextStreamed("a"))
         assert not feed.wake.is_set()
-        feeds.committed(HERE)
+        feeds.session_committed(HERE)
         assert feed.wake.is_set() and feed.committed
 
 
 async def test_who_takes_nothing_costs_a_bounded_list() -> None:
-    feeds = Feeds()
-    with feeds.read(HERE) as feed:
+    feeds = SessionFeeds()
+    with feeds.read_session(HERE) as feed:
         for number in range(100_000):
             feeds.publish(HERE, TextStreamed(str(number)))
         assert feed.stale and len(feed.pieces) == 0
@@ -61,53 +61,53 @@ async def test_who_takes_nothing_costs_a_bounded_list() -> None:
 
 
 async def test_closing_lets_every_reader_go_and_takes_no_new_one() -> None:
-    feeds = Feeds()
-    with feeds.read(HERE) as feed, feeds.read_changes() as changes:
+    feeds = SessionFeeds()
+    with feeds.read_session(HERE) as feed, feeds.read_changes() as changes:
         feeds.close()
         assert feed.closed and changes.closed and feed.wake.is_set() and changes.wake.is_set()
-    with feeds.read(HERE) as late:
+    with feeds.read_session(HERE) as late:
         assert late.closed
 
 
 async def test_a_deleted_session_is_told_to_all_and_lets_its_readers_go() -> None:
-    feeds = Feeds()
-    with feeds.read(HERE) as feed, feeds.read_changes() as changes:
-        feeds.changed(HERE)
-        feeds.deleted(HERE)
+    feeds = SessionFeeds()
+    with feeds.read_session(HERE) as feed, feeds.read_changes() as changes:
+        feeds.session_changed(HERE)
+        feeds.session_deleted(HERE)
         assert feed.closed and changes.deleted == [HERE] and not changes.sessions
 
 
 async def test_who_reads_elsewhere_is_let_go_when_the_gateway_stops() -> None:
-    feeds = Feeds()
-    with feeds.attend() as attending:
-        feeds.changed(HERE)
-        feeds.stirred()
+    feeds = SessionFeeds()
+    with feeds.listen_for_shutdown() as attending:
+        feeds.session_changed(HERE)
+        feeds.gateway_changed()
         assert not attending.wake.is_set(), "that is told to others"
         feeds.close()
         assert attending.closed and attending.wake.is_set()
-    with feeds.attend() as late:
+    with feeds.listen_for_shutdown() as late:
         assert late.closed
 
 
 def test_what_is_handed_to_the_log_is_not_live_any_more() -> None:
     step, call = LiveStep(now=lambda: 1.0), CallId("c1")
-    assert step.take(TextStreamed("hello "))
-    assert step.take(TextStreamed("there"))
+    assert step.add(TextStreamed("hello "))
+    assert step.add(TextStreamed("there"))
     assert step.text == "hello there"
-    step.replied()
+    step.clear_reply()
     assert step.text == ""
-    assert not step.take(ToolBegan(call, "terminal", "{}"))
-    assert step.take(ToolProgressed(call, "out"))
+    assert not step.add(ToolStarted(call, "terminal", "{}"))
+    assert step.add(ToolProgressed(call, "out"))
     assert [running.output for running in step.calls] == ["out"]
-    step.called(call)
+    step.remove_call(call)
     assert list(step.calls) == []
-    assert not step.take(ToolProgressed(call, "too late"))
+    assert not step.add(ToolProgressed(call, "too late"))
 
 
 def test_of_a_long_output_the_end_is_kept() -> None:
     step, call = LiveStep(now=lambda: 1.0), CallId("c1")
-    step.take(ToolBegan(call, "terminal", "{}"))
+    step.add(ToolStarted(call, "terminal", "{}"))
     for number in range(20_000):
-        step.take(ToolProgressed(call, f"line {number}\n"))
+        step.add(ToolProgressed(call, f"line {number}\n"))
     (running,) = step.calls
     assert running.output.endswith("line 19999\n") and len(running.output) <= 16 * 1024

@@ -9,8 +9,8 @@ from tests.unit.text.texts import QUICK, markdown
 from holdfast.core.messages.outbox import Outbound, Receipt
 from holdfast.core.ports.capabilities import Capabilities, LengthUnit
 from holdfast.core.ports.protocols import Intake
-from holdfast.core.text.length import length
-from holdfast.gateway.outbound.fitting import messages_of
+from holdfast.core.text.length import message_length
+from holdfast.gateway.outbound.fitting import split_for_platform
 from holdfast.platforms.text import discord
 
 
@@ -38,22 +38,22 @@ class Rendered(Door):
 
 
 def test_without_a_limit_it_is_one_message() -> None:
-    assert messages_of("word " * 5000, Door(None)) == ("word " * 5000,)
+    assert split_for_platform("word " * 5000, Door(None)) == ("word " * 5000,)
 
 
 def test_it_is_cut_in_the_units_of_the_platform() -> None:
     """I3: Telegram counts most emoji twice, IRC counts bytes."""
     text = "😀 ok " * 40
     for unit, most in ((LengthUnit.UTF16, 60), (LengthUnit.BYTES, 60)):
-        parts = messages_of(text, Door(60, unit))
-        assert all(length(part, unit) <= most for part in parts)
+        parts = split_for_platform(text, Door(60, unit))
+        assert all(message_length(part, unit) <= most for part in parts)
         assert "".join(parts).split() == text.split()
 
 
 def test_a_text_that_becomes_longer_there_is_cut_by_what_is_shown() -> None:
     text = "snake_case_word " * 6  # each underscore is escaped there
-    assert len(messages_of(text, Door(100))) == 1
-    parts = messages_of(text, Rendered(100))
+    assert len(split_for_platform(text, Door(100))) == 1
+    parts = split_for_platform(text, Rendered(100))
     assert len(parts) == 2 and all(len(discord.render(part)) <= 100 for part in parts)
 
 
@@ -64,12 +64,12 @@ def test_a_text_whose_marks_are_not_shown_is_not_cut_for_them() -> None:
         def fits(self, text: str) -> bool:
             return len(text.replace("*", "")) <= 70
 
-    assert len(messages_of(text, Door(70))) > 1
-    assert messages_of(text, Bare(70)) == (text,)
+    assert len(split_for_platform(text, Door(70))) > 1
+    assert split_for_platform(text, Bare(70)) == (text,)
 
 
 @QUICK
 @given(markdown)
 def test_every_process_cuts_it_alike(text: str) -> None:
     """I4: what was begun by one is gone on with by another, part by part."""
-    assert messages_of(text, Rendered(80)) == messages_of(text, Rendered(80))
+    assert split_for_platform(text, Rendered(80)) == split_for_platform(text, Rendered(80))

@@ -11,17 +11,23 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from tests.machine.held_loop import HeldClock, HeldLoop
 
-from holdfast.core.errors import AccountHeld, ConnectRefused, LineLost, StoreError, Throttled
+from holdfast.core.errors import (
+    AccountDisconnected,
+    AccountInUse,
+    ConnectRefused,
+    StoreError,
+    Throttled,
+)
 from holdfast.core.messages.outbox import Outbound, Receipt
 from holdfast.core.ops.account import AccountState
-from holdfast.core.people.audit import Act
+from holdfast.core.people.audit import AuditEntry
 from holdfast.core.ports.capabilities import Capabilities
 from holdfast.core.ports.protocols import Platform
 from holdfast.gateway.accounts.accounts import Accounts
-from holdfast.gateway.accounts.backoff import Patience
-from holdfast.gateway.accounts.connection import NO_CLAIMS, Ground
-from holdfast.gateway.accounts.paused import Paused
-from holdfast.gateway.accounts.registry import Doors
+from holdfast.gateway.accounts.backoff import BackoffSettings
+from holdfast.gateway.accounts.connection import NO_CREDENTIAL_LOCKS, AccountDependencies
+from holdfast.gateway.accounts.paused import PausedAccounts
+from holdfast.gateway.accounts.registry import PlatformRegistry
 
 HANG = "hang"
 DEAF = "deaf"  # hangs, and does not hear that it is cancelled, for a minute
@@ -35,13 +41,13 @@ class Fickle:
     def __init__(self, *plan: Any, account: str = "a", alive_within: float = 0.0) -> None:
         self.name = "fickle"
         self.account = account
-        self.capabilities = Capabilities(alive_within=alive_within)
+        self.capabilities = Capabilities(heartbeat_interval=alive_within)
         self.plan = list(plan) or [None]
         self.attempts: list[float] = []
         self.open = 0
         self.leaves: Any = None
         self.breaks = asyncio.Event()  # a task of the door's own fails then
-        self.fault: Exception = LineLost("cut")
+        self.fault: Exception = AccountDisconnected("cut")
 
     @asynccontextmanager
     async def connect(self, intake: Any) -> AsyncIterator[None]:
@@ -96,10 +102,10 @@ class Slate:
             raise StoreError("the disk is full")
         self.written[key] = value
 
-    def acting(self, act: Act) -> "Slate":
+    def acting(self, act: AuditEntry) -> "Slate":
         return self  # who wanted a change is the audit's to test
 
-    async def record_act(self, act: Act) -> None:
+    async def record_act(self, act: AuditEntry) -> None:
         await asyncio.sleep(0)
 
 
@@ -109,7 +115,7 @@ class Board:
     def __init__(self, *doors: Fickle, slate: Slate | None = None) -> None:
         self.loop = HeldLoop()
         self.clock = HeldClock(self.loop)
-        self.doors = Doors(doors, clock=self.clock)
+        self.doors = PlatformRegistry(doors, clock=self.clock)
         self.slate = slate or Slate()
         self.there: set[str] = set()
         self.loop.run_until_complete(self._open())
@@ -117,19 +123,19 @@ class Board:
     async def _open(self) -> None:
         self.tasks = asyncio.TaskGroup()
         await self.tasks.__aenter__()
-        ground = Ground(
+        ground = AccountDependencies(
             intake=self,  # type: ignore[arg-type]  # these doors say nothing to it
-            doors=self.doors,
-            claims=NO_CLAIMS,
+            platforms=self.doors,
+            credential_locks=NO_CREDENTIAL_LOCKS,
             clock=self.clock,
             random=lambda: 0.5,
-            patience=Patience(),
+            backoff_settings=BackoffSettings(),
             tasks=self.tasks,
-            opened=lambda door: self.there.add(door.account),
-            gone=lambda door: self.there.discard(door.account),
+            on_connected=lambda door: self.there.add(door.account),
+            on_disconnected=lambda door: self.there.discard(door.account),
             redact=str,
         )
-        paused = Paused(self.slate, clock=self.clock)  # type: ignore[arg-type]
+        paused = PausedAccounts(self.slate, clock=self.clock)  # type: ignore[arg-type]
         self.accounts = Accounts(ground, paused)
         await self.accounts.open()
 
@@ -137,7 +143,7 @@ class Board:
         return self.loop.bring(work, within=3600)
 
     def state(self, door: Platform) -> AccountState:
-        return self.doors.facts_of(door).state
+        return self.doors.status_of(door).state
 
     def close(self) -> None:
         self.run(self._close())
@@ -176,9 +182,9 @@ def test_a_passing_failure_is_tried_again_later_and_later_for_ever(board: Any) -
     held.loop.wait(3 * 3600)
     assert pauses(door)[:10] == [1, 2, 4, 8, 16, 32, 64, 128, 256, 300]
     assert set(pauses(door)[9:]) == {300} and len(door.attempts) > 40
-    facts = held.doors.facts_of(door)
-    assert (facts.state, facts.error) == (AccountState.AWAY, "there is nobody")
-    assert facts.next_try > held.clock.now() and facts.failures == len(door.attempts)
+    facts = held.platforms.status_of(door)
+    assert (facts.state, facts.error) == (AccountState.RETRYING, "there is nobody")
+    assert facts.next_attempt_at > held.clock.now() and facts.failures == len(door.attempts)
 
 
 def test_an_attempt_that_hangs_is_given_up(board: Any) -> None:
@@ -187,27 +193,27 @@ def test_an_attempt_that_hangs_is_given_up(board: Any) -> None:
     held.loop.wait(29)
     assert held.state(door) is AccountState.CONNECTING
     held.loop.wait(1.5)
-    assert "within 30 s" in held.doors.facts_of(door).error
+    assert "within 30 s" in held.platforms.status_of(door).error
     held.loop.wait(1)
-    assert held.state(door) is AccountState.CONNECTED and held.there == {"a"}
+    assert held.state(door) is AccountState.CONNECTED and held.existed == {"a"}
 
 
 def test_what_is_refused_for_good_waits_for_a_person(board: Any) -> None:
     door = Fickle(REFUSED, None)
     held = board(door)
     held.loop.wait(24 * 3600)
-    facts = held.doors.facts_of(door)
-    assert (facts.state, facts.error) == (AccountState.PARKED, "the token is bad")
-    assert facts.remedy == "Ask for another" and facts.next_try is None
+    facts = held.platforms.status_of(door)
+    assert (facts.state, facts.error) == (AccountState.BLOCKED, "the token is bad")
+    assert facts.remedy == "Ask for another" and facts.next_attempt_at is None
     assert len(door.attempts) == 1
     assert held.run(held.accounts.resume("fickle", "a")).state is AccountState.CONNECTED
 
 
 def test_who_holds_the_account_is_told_and_it_is_tried_again(board: Any) -> None:
-    door = Fickle(AccountHeld("somebody else is connected", holder="the one next door"), None)
+    door = Fickle(AccountInUse("somebody else is connected", holder="the one next door"), None)
     held = board(door)
     held.loop.wait(0.5)
-    facts = held.doors.facts_of(door)
+    facts = held.platforms.status_of(door)
     assert facts.error == "somebody else is connected (the one next door)" and facts.remedy
     held.loop.wait(1)
     assert held.state(door) is AccountState.CONNECTED
@@ -239,17 +245,17 @@ def test_a_line_that_breaks_is_made_anew(board: Any, how: str) -> None:
     door = Fickle()
     held = board(door)
     held.loop.tick(5)
-    assert held.there == {"a"}
+    assert held.existed == {"a"}
     if how == "told":
-        held.accounts.lost("fickle", "a", LineLost("cut"))
+        held.accounts.lost("fickle", "a", AccountDisconnected("cut"))
     else:
         door.breaks.set()
     held.loop.tick(10)
-    facts = held.doors.facts_of(door)
-    assert (facts.state, facts.error) == (AccountState.AWAY, "cut")
-    assert held.there == set() and door.open == 0
+    facts = held.platforms.status_of(door)
+    assert (facts.state, facts.error) == (AccountState.RETRYING, "cut")
+    assert held.existed == set() and door.open == 0
     held.loop.wait(1)
-    assert held.there == {"a"} and door.open == 1
+    assert held.existed == {"a"} and door.open == 1
 
 
 @pytest.mark.parametrize("how", ["told", "task group"])
@@ -263,7 +269,7 @@ def test_a_token_that_is_revoked_while_connected_parks_the_account(board: Any, h
     else:
         door.breaks.set()
     held.loop.wait(3600)
-    assert held.state(door) is AccountState.PARKED and len(door.attempts) == 1
+    assert held.state(door) is AccountState.BLOCKED and len(door.attempts) == 1
 
 
 def test_a_half_open_line_is_noticed_and_replaced(board: Any) -> None:
@@ -272,15 +278,15 @@ def test_a_half_open_line_is_noticed_and_replaced(board: Any) -> None:
     held = board(door)
     for _ in range(10):
         held.loop.wait(50)
-        held.doors.alive("fickle", "a")
+        held.platforms.alive("fickle", "a")
     assert len(door.attempts) == 1, "it has given signs of life"
     held.loop.wait(59)
-    assert held.there == {"a"}
+    assert held.existed == {"a"}
     held.loop.wait(1.5)
-    facts = held.doors.facts_of(door)
+    facts = held.platforms.status_of(door)
     assert facts.error == "nothing was heard of it for 60 s"
     held.loop.wait(1)
-    assert held.there == {"a"} and len(door.attempts) == 2
+    assert held.existed == {"a"} and len(door.attempts) == 2
 
 
 def test_what_can_be_sent_proves_no_line_that_nothing_comes_in_by(board: Any) -> None:
@@ -288,7 +294,7 @@ def test_what_can_be_sent_proves_no_line_that_nothing_comes_in_by(board: Any) ->
     held = board(door)
     for _ in range(4):
         held.loop.wait(20)
-        held.doors.proven("fickle", "a")  # as delivery has it
+        held.platforms.proven("fickle", "a")  # as delivery has it
     assert len(door.attempts) == 2
 
 
@@ -302,10 +308,10 @@ def test_what_was_told_of_a_line_that_is_gone_is_heard_by_nobody(board: Any) -> 
     door = Fickle(REFUSED)
     held = board(door)
     held.loop.tick(5)
-    held.accounts.lost("fickle", "a", LineLost("late"))
-    held.accounts.lost("fickle", "nobody", LineLost("late"))
+    held.accounts.lost("fickle", "a", AccountDisconnected("late"))
+    held.accounts.lost("fickle", "nobody", AccountDisconnected("late"))
     held.loop.tick(5)
-    assert held.doors.facts_of(door).error == "the token is bad"
+    assert held.platforms.status_of(door).error == "the token is bad"
 
 
 @pytest.mark.parametrize("plan", [None, HANG, DOWN, REFUSED])
@@ -318,7 +324,7 @@ def test_an_account_is_paused_from_wherever_it_stands_and_stays_so(board: Any, p
     tried = len(door.attempts)
     held.run(held.accounts.pause("fickle", "a"))  # which changes nothing
     held.loop.wait(3600)
-    assert len(door.attempts) == tried and door.open == 0 and held.there == set()
+    assert len(door.attempts) == tried and door.open == 0 and held.existed == set()
     again = Fickle()
     second = board(again, slate=slate)
     second.loop.wait(3600)
@@ -327,17 +333,17 @@ def test_an_account_is_paused_from_wherever_it_stands_and_stays_so(board: Any, p
     assert second.run(second.accounts.resume("fickle", "a")).state is AccountState.CONNECTED
     third = board(Fickle(), slate=slate)
     third.loop.tick(5)
-    assert third.there == {"a"}
+    assert third.existed == {"a"}
 
 
 def test_a_check_tries_what_is_away_and_leaves_alone_what_is_there(board: Any) -> None:
     door = Fickle(DOWN, DOWN, DOWN, DOWN, DOWN, None)
     held = board(door)
     held.loop.wait(8)
-    assert held.state(door) is AccountState.AWAY
-    while held.run(held.accounts.check("fickle", "a")).state is AccountState.AWAY:
+    assert held.state(door) is AccountState.RETRYING
+    while held.run(held.accounts.check("fickle", "a")).state is AccountState.RETRYING:
         pass
-    assert held.there == {"a"} and held.loop.time() == 8
+    assert held.existed == {"a"} and held.loop.time() == 8
     held.run(held.accounts.check("fickle", "a"))
     assert len(door.attempts) == 6
 
@@ -354,9 +360,9 @@ def test_a_door_that_does_not_close_is_left_all_the_same(board: Any) -> None:
     held = board(door)
     held.loop.tick(5)
     door.leaves = HANG
-    held.accounts.lost("fickle", "a", LineLost("cut"))
+    held.accounts.lost("fickle", "a", AccountDisconnected("cut"))
     held.loop.wait(7)
-    assert held.there == {"a"} and len(door.attempts) == 2
+    assert held.existed == {"a"} and len(door.attempts) == 2
     door.leaves = None
 
 
@@ -383,7 +389,7 @@ def test_no_account_delays_another(
     assert "sound" in held.there
     held.loop.wait(waited)
     for door in others:
-        held.accounts.lost("fickle", door.account, LineLost("cut"))
+        held.accounts.connection_lost("fickle", door.account, AccountDisconnected("cut"))
     held.loop.tick(5)
     assert "sound" in held.there and len(sound.attempts) == 1
     closing = held.loop.create_task(held.accounts.close())
@@ -418,9 +424,9 @@ def test_whatever_is_asked_of_an_account_the_last_word_holds(
             work = vars(Accounts)[word](held.accounts, "fickle", "a")
             asked.append(held.loop.create_task(work))
         elif word == "lost":
-            held.accounts.lost("fickle", "a", LineLost("cut"))
+            held.accounts.connection_lost("fickle", "a", AccountDisconnected("cut"))
         elif word == "refused":
-            held.accounts.lost("fickle", "a", REFUSED)
+            held.accounts.connection_lost("fickle", "a", REFUSED)
         elif word == "break":
             door.breaks.set()
             held.loop.tick(3)
@@ -443,11 +449,11 @@ async def test_a_pause_holds_over_a_restart_if_and_only_if_it_was_kept() -> None
     one, two, three = (("fickle", name) for name in "abc")
 
     async def after_a_restart() -> list[bool]:
-        anew = Paused(slate, clock=clock)  # type: ignore[arg-type]
+        anew = PausedAccounts(slate, clock=clock)  # type: ignore[arg-type]
         await anew.load()
         return [key in anew for key in (one, two, three)]
 
-    paused = Paused(slate, clock=clock)  # type: ignore[arg-type]
+    paused = PausedAccounts(slate, clock=clock)  # type: ignore[arg-type]
     await paused.add(one, by="ann")
     slate.full = True
     for change in (paused.remove(one, by="ann"), paused.add(two, by="ann")):

@@ -2,16 +2,16 @@
 
 import pytest
 
-from holdfast.core.errors import Refused
+from holdfast.core.errors import SendRejected
 from holdfast.core.ids import SessionId
-from holdfast.core.messages.outbox import OwedFile
+from holdfast.core.messages.outbox import PendingFile
 from holdfast.core.secret import Secret
 from holdfast.gateway.outbound.files import OutgoingFiles
 from holdfast.gateway.redaction import Redaction
 
 KEY = "sk_live_4f9ac2e7"
 SHOWN = (KEY, KEY.replace("_", "\\_"), KEY.replace("_", "&#95;"))
-FILE = OwedFile(workspace=SessionId("ses_1"), path="notes/a.txt")
+FILE = PendingFile(workspace=SessionId("ses_1"), path="notes/a.txt")
 
 
 class Watched(Redaction):
@@ -34,7 +34,7 @@ async def test_a_large_file_is_looked_through_a_little_at_a_time() -> None:
     """Law 14: a search keeps the event loop from turning for as long as its text is."""
     redact = Watched()
     data = b"\xc3\xa9 nothing to hide " * 300_000
-    assert (await outgoing(data, redact).get(FILE)).data == data
+    assert (await outgoing(data, redact).load(FILE)).data == data
     assert max(redact.lengths) < 128 * 1024
 
 
@@ -43,10 +43,10 @@ async def test_a_large_file_is_looked_through_a_little_at_a_time() -> None:
 async def test_no_place_in_a_file_hides_a_secret(shown: str, behind: int) -> None:
     """Law 13: wherever one look ends and the next begins."""
     data = b"x" * behind + shown.encode() + b"y" * 70_000
-    with pytest.raises(Refused, match="secret"):
-        await outgoing(data, Redaction([Secret(KEY)])).get(FILE)
+    with pytest.raises(SendRejected, match="secret"):
+        await outgoing(data, Redaction([Secret(KEY)])).load(FILE)
 
 
 async def test_an_empty_file_can_be_sent() -> None:
-    sent = await outgoing(b"", Redaction([Secret(KEY)])).get(FILE)
+    sent = await outgoing(b"", Redaction([Secret(KEY)])).load(FILE)
     assert (sent.name, sent.data) == ("a.txt", b"")

@@ -14,20 +14,20 @@ from tests.unit.text.test_slack import words_of as words_of_block
 
 from holdfast.core.ids import CallId
 from holdfast.core.messages.events import (
-    Event,
     ReasoningStreamed,
     StepEnded,
     StreamVoided,
     TextStreamed,
-    ToolBegan,
     ToolEnded,
     ToolProgressed,
+    ToolStarted,
+    TurnEvent,
 )
-from holdfast.core.messages.message import Outcome
+from holdfast.core.messages.message import ToolOutcome
 from holdfast.core.secret import Secret
-from holdfast.core.text.splitting import split
-from holdfast.gateway.live.showing import Showing
-from holdfast.gateway.redaction import MARK, Redaction
+from holdfast.core.text.splitting import split_message
+from holdfast.gateway.live.showing import StreamRedactor
+from holdfast.gateway.redaction import REDACTED, Redaction
 from holdfast.platforms.text import discord, irc, matrix, plain, slack, telegram, xmpp
 
 SECRETS = ("abababac", "aaaaaaaab")
@@ -48,9 +48,13 @@ def test_no_cut_lets_a_secret_through(parts: list[str], secret: str, data: st.Da
     parts.insert(data.draw(st.integers(0, len(parts))), secret)
     text = "".join(parts)
     cuts = data.draw(st.sets(st.integers(0, len(text)), max_size=8))
-    showing = Showing(redact)
-    shown = [event for piece in pieces_of(text, cuts) for event in showing.of(TextStreamed(piece))]
-    shown += showing.of(StepEnded(text))
+    showing = StreamRedactor(redact)
+    shown = [
+        event
+        for piece in pieces_of(text, cuts)
+        for event in showing.redact_event(TextStreamed(piece))
+    ]
+    shown += showing.redact_event(StepEnded(text))
     told = "".join(event.text for event in shown if isinstance(event, TextStreamed))
     assert not any(value in told for value in SECRETS)
     assert told.replace("[redacted]", "") == told or "[redacted]" in redact(text)
@@ -83,7 +87,7 @@ def test_no_spelling_and_no_cut_lets_a_secret_through(data: st.DataObject) -> No
     assert letters(KEY) not in letters(gate(text))
     streamed, held = "", ""
     for piece in pieces_of(text, cuts):
-        shown, held = gate.stream(held + piece)
+        shown, held = gate.split_stream(held + piece)
         streamed += shown
         assert letters(KEY) not in letters(streamed)
     assert letters(KEY) not in letters(streamed + gate(held))
@@ -95,7 +99,7 @@ def test_no_renderer_and_no_part_puts_a_secret_together(data: st.DataObject, lim
     """Law 13: the gate comes before the cut and before the renderer, and knows what those do."""
     gate = Redaction([Secret(KEY)])
     text = gate(f"- Its key is {spelt(data)} or **{KEY}**\n- and [so]({KEY}) `{KEY}`")
-    parts = split(text, limit)
+    parts = split_message(text, limit)
     for parts_or_all in (parts, (text,)):
         for shown in _shown(parts_or_all):
             assert letters(KEY) not in letters(shown)
@@ -106,10 +110,10 @@ def _shown(parts: tuple[str, ...]) -> list[str]:
         "".join(telegram.render(part).text for part in parts),
         "".join(read_by_discord(discord.render(part)) for part in parts),
         "".join(words_of_block(slack.render(part).blocks[0]) for part in parts),
-        "".join(words_of_html(matrix.render(part).html) for part in parts),
+        "".join(words_of_html(matrix.render_matrix(part).html) for part in parts),
         "".join("".join(irc.render(part)) for part in parts),
         "".join(xmpp.render(part).body for part in parts),
-        "".join(plain.render(part) for part in parts),
+        "".join(plain.render_plain(part) for part in parts),
     ]
 
 
@@ -117,34 +121,39 @@ def _shown(parts: tuple[str, ...]) -> list[str]:
 def test_a_secret_is_known_in_the_arguments_of_a_call(value: str) -> None:
     gate = Redaction([Secret(value)])
     for form in (json.dumps(value), json.dumps(value, ensure_ascii=False)):
-        (event,) = Showing(gate).of(ToolBegan(CALL, "terminal", f'{{"command": {form}}}'))
-        assert isinstance(event, ToolBegan)
-        assert event.arguments == f'{{"command": "{MARK}"}}'
+        (event,) = StreamRedactor(gate).redact_event(
+            ToolStarted(CALL, "terminal", f'{{"command": {form}}}')
+        )
+        assert isinstance(event, ToolStarted)
+        assert event.arguments == f'{{"command": "{REDACTED}"}}'
 
 
 def test_the_output_of_a_command_is_held_back_like_a_text_each_by_itself() -> None:
     """Law 13: who looks on puts the pieces together."""
-    showing = Showing(redact)
-    said: list[Event] = []
+    showing = StreamRedactor(redact)
+    said: list[TurnEvent] = []
     for event in (
         ToolProgressed(CALL, "it is abab"),
         ToolProgressed(OTHER, "abac"),
         ToolProgressed(CALL, "abac."),
         ToolProgressed(OTHER, " aba"),
-        ToolEnded(OTHER, "terminal", Outcome.OK, "abac aba"),
+        ToolEnded(OTHER, "terminal", ToolOutcome.OK, "abac aba"),
     ):
-        said += showing.of(event)
+        said += showing.redact_event(event)
     outputs = {
         call: "".join(e.text for e in said if isinstance(e, ToolProgressed) and e.call_id == call)
         for call in (CALL, OTHER)
     }
-    assert outputs == {CALL: f"it is {MARK}.", OTHER: "abac aba"}
+    assert outputs == {CALL: f"it is {REDACTED}.", OTHER: "abac aba"}
 
 
 def test_what_is_thought_is_held_back_like_what_is_said() -> None:
-    showing = Showing(redact)
-    said = [*showing.of(ReasoningStreamed("abab")), *showing.of(ReasoningStreamed("abac!"))]
-    assert said == [ReasoningStreamed(f"{MARK}!")]
+    showing = StreamRedactor(redact)
+    said = [
+        *showing.redact_event(ReasoningStreamed("abab")),
+        *showing.redact_event(ReasoningStreamed("abac!")),
+    ]
+    assert said == [ReasoningStreamed(f"{REDACTED}!")]
 
 
 def test_a_secret_that_the_mark_itself_says_is_no_reason_to_go_on_for_ever() -> None:
@@ -153,16 +162,16 @@ def test_a_secret_that_the_mark_itself_says_is_no_reason_to_go_on_for_ever() -> 
 
 
 def test_ordinary_text_is_shown_at_once() -> None:
-    showing = Showing(redact)
-    assert list(showing.of(TextStreamed("hello"))) == [TextStreamed("hello")]
-    assert list(showing.of(TextStreamed(" ab"))) == [TextStreamed(" ")]
-    assert list(showing.of(TextStreamed("out"))) == [TextStreamed("about")]
+    showing = StreamRedactor(redact)
+    assert list(showing.redact_event(TextStreamed("hello"))) == [TextStreamed("hello")]
+    assert list(showing.redact_event(TextStreamed(" ab"))) == [TextStreamed(" ")]
+    assert list(showing.redact_event(TextStreamed("out"))) == [TextStreamed("about")]
 
 
 def test_what_was_held_back_comes_before_the_step_ends_and_goes_with_a_voided_one() -> None:
-    showing = Showing(redact)
-    list(showing.of(TextStreamed("ab")))
-    assert list(showing.of(StepEnded("ab"))) == [TextStreamed("ab"), StepEnded("ab")]
-    list(showing.of(TextStreamed("ab")))
-    assert list(showing.of(StreamVoided("why"))) == [StreamVoided("why")]
-    assert list(showing.of(TextStreamed("c"))) == [TextStreamed("c")]
+    showing = StreamRedactor(redact)
+    list(showing.redact_event(TextStreamed("ab")))
+    assert list(showing.redact_event(StepEnded("ab"))) == [TextStreamed("ab"), StepEnded("ab")]
+    list(showing.redact_event(TextStreamed("ab")))
+    assert list(showing.redact_event(StreamVoided("why"))) == [StreamVoided("why")]
+    assert list(showing.redact_event(TextStreamed("c"))) == [TextStreamed("c")]

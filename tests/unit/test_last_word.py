@@ -2,22 +2,22 @@
 
 import asyncio
 
-from holdfast.core.ops.facts import Snapshot
-from holdfast.server.status.last_word import LastWord
+from holdfast.core.ops.facts import GatewaySnapshot
+from holdfast.server.status.last_word import SnapshotCache
 from holdfast.system.clock import SystemClock
 
-OLDER, NEWER = Snapshot(state="starting"), Snapshot(state="running")
+OLDER, NEWER = GatewaySnapshot(state="starting"), GatewaySnapshot(state="running")
 
 
 async def test_an_answer_takes_back_nothing_that_was_said_after_it_was_known() -> None:
     """A phase that begins as the status is read is what is served then."""
     loop = asyncio.get_running_loop()
-    word = LastWord(clock=SystemClock(), within=30)
+    word = SnapshotCache(clock=SystemClock(), timeout=30)
 
-    async def fresh() -> Snapshot:
-        loop.call_soon(word.say, NEWER)
+    async def fresh() -> GatewaySnapshot:
+        loop.call_soon(word.publish, NEWER)
         return OLDER
 
-    word.listen(loop, fresh)
-    await asyncio.to_thread(lambda: word.wait(word.ask()))
-    assert word.now()[0] is NEWER
+    word.attach_loop(loop, fresh)
+    await asyncio.to_thread(lambda: word.wait_for_answer(word.request_fresh()))
+    assert word.latest()[0] is NEWER

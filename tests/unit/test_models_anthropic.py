@@ -14,18 +14,18 @@ from holdfast.core.messages.message import (
     Image,
     Message,
     NoteMessage,
-    Outcome,
     Reasoning,
     StopReason,
     ToolCall,
     ToolMessage,
+    ToolOutcome,
     UserMessage,
 )
 from holdfast.core.secret import Secret
 from holdfast.core.turns.model import (
     Completed,
-    Fault,
     ModelFailed,
+    ModelFault,
     ModelRequest,
     ReasoningDelta,
     TextDelta,
@@ -33,12 +33,12 @@ from holdfast.core.turns.model import (
 )
 from holdfast.core.turns.projection import project
 from holdfast.core.turns.turn import Usage
-from holdfast.models.codecs.anthropic_messages import AnthropicMessages
+from holdfast.models.codecs.anthropic_messages import AnthropicCodec
 from holdfast.models.codecs.anthropic_stream import AnthropicDecoder
-from holdfast.models.codecs.anthropic_thinking import max_tokens_of, version_of
+from holdfast.models.codecs.anthropic_thinking import claude_version, limit_max_tokens
 from holdfast.models.target import ModelTarget
-from holdfast.testing.misbehaving_model.saying import signature
-from holdfast.testing.misbehaving_model.strict_anthropic import StrictAnthropic
+from holdfast.testing.misbehaving_model.saying import sign
+from holdfast.testing.misbehaving_model.strict_anthropic import StrictAnthropicReader
 
 MARK = {"cache_control": {"type": "ephemeral"}}
 
@@ -57,7 +57,7 @@ IDS = st.sampled_from(["a", "b.1", "c/" * 30]).map(CallId)
 CALL = st.builds(
     ToolCall, id=IDS, name=st.text(max_size=70), arguments=st.text(max_size=12) | st.just('{"x":1}')
 )
-SIGNED = {"type": "thinking", "signature": signature("hm")}
+SIGNED = {"type": "thinking", "signature": sign("hm")}
 PARTS = st.sampled_from([SIGNED, {"type": "redacted_thinking", "data": "xyz"}])
 THOUGHT = st.builds(
     lambda part, text, calls: Reasoning(
@@ -89,8 +89,8 @@ MESSAGE = st.one_of(
 
 def sent(*messages: Message, target: ModelTarget = TARGET, **rest: Any) -> dict[str, Any]:
     request = ModelRequest(system="be brief", messages=messages, **rest)
-    body = AnthropicMessages().encode(request, target)
-    StrictAnthropic().read(body)
+    body = AnthropicCodec().encode(request, target)
+    StrictAnthropicReader().read(body)
     return json.loads(body)  # type: ignore[no-any-return]
 
 
@@ -150,7 +150,7 @@ def test_the_results_of_parallel_calls_are_one_message_with_what_was_said_after_
         UserMessage(text="x"),
         AssistantMessage(text="look", calls=calls),
         ToolMessage(call_id=calls[0].id, name="t", text="1"),
-        ToolMessage(call_id=calls[1].id, name="t", text="", outcome=Outcome.ERROR),
+        ToolMessage(call_id=calls[1].id, name="t", text="", outcome=ToolOutcome.ERROR),
         NoteMessage(text="[System note: x]"),
     )
     assert body["messages"][1]["content"] == [
@@ -236,11 +236,11 @@ def test_a_tool_loop_that_began_without_thoughts_goes_on_without() -> None:
 def test_what_a_model_can_do_is_read_from_its_name(
     name: str, version: tuple[int, int] | None, most: int
 ) -> None:
-    assert (version_of(name), max_tokens_of(name, None)) == (version, most)
+    assert (claude_version(name), limit_max_tokens(name, None)) == (version, most)
 
 
 def test_the_key_stands_where_the_provider_looks_for_it() -> None:
-    codec = AnthropicMessages()
+    codec = AnthropicCodec()
     own = codec.headers(claude(api_key=Secret("sk-1")))
     assert own["x-api-key"] == "sk-1"
     assert own["anthropic-version"] == "2023-06-01"
@@ -271,7 +271,7 @@ def test_text_and_thoughts_stream_and_neighbours_come_as_one() -> None:
 
 
 def test_signed_and_redacted_thoughts_go_back_unchanged_where_they_stood() -> None:
-    signed = signature("hm")
+    signed = sign("hm")
     message = reply(
         start(0, type="thinking", thinking="", signature=""),
         delta(0, type="thinking_delta", thinking="hm"),
@@ -343,16 +343,16 @@ def test_usage_counts_all_that_was_read_and_what_of_it_was_cached() -> None:
 @pytest.mark.parametrize(
     ("payload", "fault"),
     [
-        (b'{"type":"content_block_de', Fault.MALFORMED),
-        (b'{"type":"error","error":{"type":"overloaded_error","message":"x"}}', Fault.SERVER),
-        (b'{"type":"error","error":{"type":"rate_limit_error","message":"x"}}', Fault.RATE_LIMIT),
-        (b'{"type":"error","error":{"type":"authentication_error","message":"x"}}', Fault.AUTH),
+        (b'{"type":"content_block_de', ModelFault.MALFORMED),
+        (b'{"type":"error","error":{"type":"overloaded_error","message":"x"}}', ModelFault.SERVER),
+        (b'{"type":"error","error":{"type":"rate_limit_error","message":"x"}}', ModelFault.RATE_LIMIT),
+        (b'{"type":"error","error":{"type":"authentication_error","message":"x"}}', ModelFault.AUTH),
         (b'{"type":"error","error":{"type":"invalid_request_error",'
-         b'"message":"prompt is too long: 210000 tokens"}}', Fault.CONTEXT_TOO_LONG),
-        (b'{"error":{"message":"boom"}}', Fault.SERVER),
+         b'"message":"prompt is too long: 210000 tokens"}}', ModelFault.CONTEXT_TOO_LONG),
+        (b'{"error":{"message":"boom"}}', ModelFault.SERVER),
     ],
 )  # fmt: skip
-def test_what_is_no_answer_is_a_fault(payload: bytes, fault: Fault) -> None:
+def test_what_is_no_answer_is_a_fault(payload: bytes, fault: ModelFault) -> None:
     with pytest.raises(ModelFailed) as failed:
         reply(payload)
     assert failed.value.fault is fault
@@ -361,4 +361,4 @@ def test_what_is_no_answer_is_a_fault(payload: bytes, fault: Fault) -> None:
 def test_a_stream_that_ends_in_the_middle_is_cut() -> None:
     with pytest.raises(ModelFailed) as cut:
         reply(delta(0, type="text_delta", text="half of"), ended=False)
-    assert cut.value.fault is Fault.MALFORMED
+    assert cut.value.fault is ModelFault.MALFORMED

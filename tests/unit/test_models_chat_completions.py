@@ -22,9 +22,9 @@ from holdfast.core.messages.message import (
 from holdfast.core.secret import Secret
 from holdfast.core.turns.model import ModelRequest, ToolSchema
 from holdfast.core.turns.projection import project
-from holdfast.models.codecs.chat_completions import ChatCompletions
+from holdfast.models.codecs.chat_completions import ChatCompletionsCodec
 from holdfast.models.target import ModelTarget
-from holdfast.testing.misbehaving_model.strict import StrictReader
+from holdfast.testing.misbehaving_model.strict import StrictChatReader
 
 TARGET = ModelTarget(provider=Provider.LOCAL, name="m", base_url="http://127.0.0.1:1/v1")
 TOOL = ToolSchema(name="terminal", description="runs", parameters={"type": "object"})
@@ -49,8 +49,8 @@ MESSAGE = st.one_of(
 
 def sent(*messages: Message, target: ModelTarget = TARGET, **rest: Any) -> dict[str, Any]:
     request = ModelRequest(system="be brief", messages=messages, **rest)
-    body = ChatCompletions().encode(request, target)
-    StrictReader().read(body)
+    body = ChatCompletionsCodec().encode(request, target)
+    StrictChatReader().read(body)
     return json.loads(body)  # type: ignore[no-any-return]
 
 
@@ -166,14 +166,14 @@ def test_effort_is_said_only_where_it_is_understood(
 
 
 def test_the_key_is_a_bearer_and_its_absence_is_no_header() -> None:
-    codec = ChatCompletions()
+    codec = ChatCompletionsCodec()
     with_key = ModelTarget(provider=Provider.OPENAI, name="m", api_key=Secret("sk-1"))
     assert codec.headers(with_key)["Authorization"] == "Bearer sk-1"
     assert "Authorization" not in codec.headers(TARGET)
 
 
 def test_tools_are_encoded_once_and_never_taken_for_others() -> None:
-    codec = ChatCompletions()
+    codec = ChatCompletionsCodec()
     for n in range(200):
         tools = (ToolSchema(name=f"tool{n}", description="", parameters={}),)
         request = ModelRequest(system="", messages=(UserMessage(text="x"),), tools=tools)

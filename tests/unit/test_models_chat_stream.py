@@ -18,8 +18,8 @@ from holdfast.core.messages.message import (
 )
 from holdfast.core.turns.model import (
     Completed,
-    Fault,
     ModelFailed,
+    ModelFault,
     ModelRequest,
     ReasoningDelta,
     TextDelta,
@@ -187,7 +187,7 @@ def test_a_stream_without_a_finish_reason_is_whole_only_with_its_end_mark(
     assert reply(said, chunk({"content": content})).message.text == "all of it"
     with pytest.raises(ModelFailed) as cut:
         reply(said, ended=False)
-    assert cut.value.fault is Fault.MALFORMED
+    assert cut.value.fault is ModelFault.MALFORMED
     with pytest.raises(ModelFailed):
         reply(chunk({"content": content}))
 
@@ -195,19 +195,19 @@ def test_a_stream_without_a_finish_reason_is_whole_only_with_its_end_mark(
 @pytest.mark.parametrize(
     ("payload", "fault"),
     [
-        (b'{"choices":[{"delta":{"con', Fault.MALFORMED),
-        (b"<html>", Fault.MALFORMED),
-        (b'{"choices": "none"}', Fault.MALFORMED),
-        (b"[" * 100_000, Fault.MALFORMED),
-        (b'{"error":{"message":"overloaded","code":502}}', Fault.SERVER),
-        (b'{"error":{"message":"slow down","code":429}}', Fault.RATE_LIMIT),
-        (b'{"error":"boom"}', Fault.SERVER),
-        (b'{"choices":[{"delta":{},"finish_reason":"error"}]}', Fault.SERVER),
+        (b'{"choices":[{"delta":{"con', ModelFault.MALFORMED),
+        (b"<html>", ModelFault.MALFORMED),
+        (b'{"choices": "none"}', ModelFault.MALFORMED),
+        (b"[" * 100_000, ModelFault.MALFORMED),
+        (b'{"error":{"message":"overloaded","code":502}}', ModelFault.SERVER),
+        (b'{"error":{"message":"slow down","code":429}}', ModelFault.RATE_LIMIT),
+        (b'{"error":"boom"}', ModelFault.SERVER),
+        (b'{"choices":[{"delta":{},"finish_reason":"error"}]}', ModelFault.SERVER),
         (b'{"error":{"message":"maximum context length is 8192","code":400}}',
-         Fault.CONTEXT_TOO_LONG),
+         ModelFault.CONTEXT_TOO_LONG),
     ],
 )  # fmt: skip
-def test_what_is_no_answer_is_a_fault(payload: bytes, fault: Fault) -> None:
+def test_what_is_no_answer_is_a_fault(payload: bytes, fault: ModelFault) -> None:
     with pytest.raises(ModelFailed) as failed:
         reply(payload)
     assert failed.value.fault is fault

@@ -10,9 +10,9 @@ from holdfast.core.config.settings import Provider
 from holdfast.core.messages.message import (
     Message,
     NoteMessage,
-    Outcome,
     StopReason,
     ToolMessage,
+    ToolOutcome,
     UserMessage,
 )
 from holdfast.core.turns.model import Completed, ModelFailed, ModelRequest, TextDelta, ToolSchema
@@ -121,9 +121,11 @@ async def test_the_long_job_goes_on_from_where_the_transcript_ends(text: str) ->
     assert "step 8 of 8" in said
 
 
-@pytest.mark.parametrize("outcome", [Outcome.UNKNOWN, Outcome.CANCELLED, Outcome.NOT_STARTED])
+@pytest.mark.parametrize(
+    "outcome", [ToolOutcome.UNKNOWN, ToolOutcome.CANCELLED, ToolOutcome.NOT_STARTED]
+)
 async def test_a_step_of_unknown_outcome_is_looked_for_before_it_is_repeated(
-    outcome: Outcome,
+    outcome: ToolOutcome,
 ) -> None:
     """H2: an unknown outcome is checked before the call is repeated."""
     asked = UserMessage(text="long job")
@@ -138,7 +140,7 @@ async def test_a_step_that_fails_ends_the_long_job() -> None:
     asked = UserMessage(text="long job")
     first = (await ask(request(asked))).message
     failed = ToolMessage(
-        call_id=first.calls[0].id, name="terminal", text="no bench", outcome=Outcome.ERROR
+        call_id=first.calls[0].id, name="terminal", text="no bench", outcome=ToolOutcome.ERROR
     )
     reply = (await ask(request(asked, first, failed))).message
     assert reply.calls == ()

@@ -6,7 +6,7 @@ import pytest
 
 from holdfast.core.config.settings import Provider
 from holdfast.core.secret import Secret
-from holdfast.core.turns.model import RETRYABLE, Fault, ModelFailed
+from holdfast.core.turns.model import RETRYABLE_FAULTS, ModelFailed, ModelFault
 from holdfast.models import errors
 from holdfast.models.target import ModelTarget
 
@@ -21,35 +21,35 @@ NOW = 1_700_000_000.0
 
 
 def failed(status: int, body: bytes = b"", headers: Mapping[str, str] | None = None) -> ModelFailed:
-    return errors.from_status(TARGET, status, body=body, headers=headers or {}, now=lambda: NOW)
+    return errors.http_error(TARGET, status, body=body, headers=headers or {}, now=lambda: NOW)
 
 
 @pytest.mark.parametrize(
     ("status", "body", "fault"),
     [
-        (401, b'{"error":{"message":"Incorrect API key"}}', Fault.AUTH),
-        (403, b"", Fault.AUTH),
-        (402, b'{"error":{"message":"Insufficient credits","code":402}}', Fault.AUTH),
-        (429, b'{"error":{"message":"x","code":"insufficient_quota"}}', Fault.AUTH),
-        (429, b"", Fault.RATE_LIMIT),
+        (401, b'{"error":{"message":"Incorrect API key"}}', ModelFault.AUTH),
+        (403, b"", ModelFault.AUTH),
+        (402, b'{"error":{"message":"Insufficient credits","code":402}}', ModelFault.AUTH),
+        (429, b'{"error":{"message":"x","code":"insufficient_quota"}}', ModelFault.AUTH),
+        (429, b"", ModelFault.RATE_LIMIT),
         (400, b'{"error":{"message":"x","code":"context_length_exceeded"}}',
-         Fault.CONTEXT_TOO_LONG),
+         ModelFault.CONTEXT_TOO_LONG),
         (400, b'{"error":{"message":"prompt is too long: 210000 tokens"}}',
-         Fault.CONTEXT_TOO_LONG),
+         ModelFault.CONTEXT_TOO_LONG),
         (400, b'{"error":{"code":400,"message":"the request exceeds the available context size",'
-              b'"type":"exceed_context_size_error"}}', Fault.CONTEXT_TOO_LONG),
-        (413, b"<html>too large</html>", Fault.CONTEXT_TOO_LONG),
-        (400, b'{"error":{"message":"unknown field"}}', Fault.BAD_REQUEST),
-        (400, b'{"error":{"message":"bad schema of tool billing_lookup"}}', Fault.BAD_REQUEST),
-        (404, b'{"error":"model not found"}', Fault.BAD_REQUEST),
-        (302, b"", Fault.BAD_REQUEST),
-        (408, b"", Fault.TIMEOUT),
-        (500, b"not json \xff", Fault.SERVER),
+              b'"type":"exceed_context_size_error"}}', ModelFault.CONTEXT_TOO_LONG),
+        (413, b"<html>too large</html>", ModelFault.CONTEXT_TOO_LONG),
+        (400, b'{"error":{"message":"unknown field"}}', ModelFault.BAD_REQUEST),
+        (400, b'{"error":{"message":"bad schema of tool billing_lookup"}}', ModelFault.BAD_REQUEST),
+        (404, b'{"error":"model not found"}', ModelFault.BAD_REQUEST),
+        (302, b"", ModelFault.BAD_REQUEST),
+        (408, b"", ModelFault.TIMEOUT),
+        (500, b"not json \xff", ModelFault.SERVER),
         (529, b'{"type":"error","error":{"type":"overloaded_error","message":"x"}}',
-         Fault.SERVER),
+         ModelFault.SERVER),
     ],
 )  # fmt: skip
-def test_an_answer_is_classified(status: int, body: bytes, fault: Fault) -> None:
+def test_an_answer_is_classified(status: int, body: bytes, fault: ModelFault) -> None:
     found = failed(status, body)
     assert (found.fault, found.status) == (fault, status)
 
@@ -57,16 +57,18 @@ def test_an_answer_is_classified(status: int, body: bytes, fault: Fault) -> None
 @pytest.mark.parametrize(
     ("error", "fault"),
     [
-        (b'{"error":{"message":"x","type":"rate_limit_error"}}', Fault.RATE_LIMIT),
-        (b'{"error":{"message":"x","code":"rate_limit_exceeded"}}', Fault.RATE_LIMIT),
-        (b'{"error":{"message":"x","type":"invalid_request_error"}}', Fault.BAD_REQUEST),
-        (b'{"error":{"message":"x","code":"401"}}', Fault.AUTH),
-        (b'{"error":{"message":"x","type":"overloaded_error"}}', Fault.SERVER),
-        (b'{"error":{"message":"x"}}', Fault.SERVER),
+        (b'{"error":{"message":"x","type":"rate_limit_error"}}', ModelFault.RATE_LIMIT),
+        (b'{"error":{"message":"x","code":"rate_limit_exceeded"}}', ModelFault.RATE_LIMIT),
+        (b'{"error":{"message":"x","type":"invalid_request_error"}}', ModelFault.BAD_REQUEST),
+        (b'{"error":{"message":"x","code":"401"}}', ModelFault.AUTH),
+        (b'{"error":{"message":"x","type":"overloaded_error"}}', ModelFault.SERVER),
+        (b'{"error":{"message":"x"}}', ModelFault.SERVER),
     ],
 )
-def test_an_error_inside_a_stream_is_classified_by_what_it_says(error: bytes, fault: Fault) -> None:
-    assert errors.reported(TARGET, error).fault is fault
+def test_an_error_inside_a_stream_is_classified_by_what_it_says(
+    error: bytes, fault: ModelFault
+) -> None:
+    assert errors.provider_error(TARGET, error).fault is fault
 
 
 @pytest.mark.parametrize(
@@ -97,10 +99,10 @@ def test_no_text_ever_shows_the_key() -> None:
     quoted = b"<p>sk-very-secret</p>"
     for fault in (
         failed(500, quoted),
-        errors.reported(TARGET, quoted),
-        errors.network(TARGET, "sk-very-secret"),
-        errors.not_understood(TARGET, quoted),
-        errors.no_stream(TARGET, "text/html", quoted),
+        errors.provider_error(TARGET, quoted),
+        errors.network_error(TARGET, "sk-very-secret"),
+        errors.undecodable_error(TARGET, quoted),
+        errors.not_a_stream_error(TARGET, "text/html", quoted),
     ):
         assert "sk-very-secret" not in str(fault)
 
@@ -110,10 +112,13 @@ def test_each_text_says_which_model_and_what_to_do() -> None:
     assert "base_url" in str(failed(404, b'{"detail":"Not Found"}'))
     assert "Not Found" in str(failed(404, b'{"detail":"Not Found"}'))
     assert "30 s" in str(failed(429, headers={"Retry-After": "30"}))
-    late = errors.timed_out(TARGET, "did not begin to answer", "first_token_timeout", 5)
+    late = errors.timeout_error(TARGET, "did not begin to answer", "first_token_timeout", 5)
     assert "gpt-5.1" in str(late)
     assert "`first_token_timeout`" in str(late)
 
 
 def test_what_a_person_must_mend_is_never_retried() -> None:
-    assert not {Fault.AUTH, Fault.BAD_REQUEST, Fault.CONTEXT_TOO_LONG} & RETRYABLE
+    assert (
+        not {ModelFault.AUTH, ModelFault.BAD_REQUEST, ModelFault.CONTEXT_TOO_LONG}
+        & RETRYABLE_FAULTS
+    )

@@ -5,9 +5,15 @@ from typing import Any
 
 import pytest
 
-from holdfast.testing.misbehaving_model.conversation import Conversation, Invalid
-from holdfast.testing.misbehaving_model.script import Fault, Script, ScriptedCall, Step, directives
-from holdfast.testing.misbehaving_model.strict import StrictReader
+from holdfast.testing.misbehaving_model.conversation import InvalidRequest, RequestSummary
+from holdfast.testing.misbehaving_model.script import (
+    ReplyScript,
+    ScriptedCall,
+    ScriptedFault,
+    ScriptedReply,
+    parse_directives,
+)
+from holdfast.testing.misbehaving_model.strict import StrictChatReader
 
 SYSTEM = {"role": "system", "content": "s"}
 USER = {"role": "user", "content": "hi"}
@@ -23,9 +29,9 @@ def calls(*made: dict[str, Any]) -> dict[str, Any]:
     return {"role": "assistant", "content": None, "tool_calls": list(made)}
 
 
-def read(*messages: dict[str, Any], **rest: Any) -> Conversation:
+def read(*messages: dict[str, Any], **rest: Any) -> RequestSummary:
     body = {"model": "m", "messages": messages, "stream": True, **rest}
-    return StrictReader().read(json.dumps(body).encode())
+    return StrictChatReader().read(json.dumps(body).encode())
 
 
 def tool(name: str = "t", **rest: Any) -> dict[str, Any]:
@@ -34,16 +40,16 @@ def tool(name: str = "t", **rest: Any) -> dict[str, Any]:
 
 def test_a_sound_conversation_is_read() -> None:
     found = read(SYSTEM, USER, calls(call("a"), call("b")), {**RESULT, "tool_call_id": "b"}, RESULT)
-    assert found == Conversation("m", True, "hi", 1, "ok", 1)
+    assert found == RequestSummary("m", True, "hi", 1, "ok", 1)
 
 
 def test_a_note_of_the_gateway_is_nothing_that_was_asked() -> None:
     """F6: a resumed turn meets the script it had before it was cut."""
     note = {"role": "user", "content": "[System note: a restart]"}
     found = read(USER, calls(call()), RESULT, note)
-    assert (found.asked, found.answered, found.result) == ("hi", 1, "ok")
+    assert (found.user_text, found.replies_since, found.result) == ("hi", 1, "ok")
     in_front = {"role": "user", "content": "[System note: x]\n\nhi"}
-    assert read(in_front).asked == "hi"
+    assert read(in_front).user_text == "hi"
 
 
 @pytest.mark.parametrize(
@@ -78,7 +84,7 @@ def test_a_note_of_the_gateway_is_nothing_that_was_asked() -> None:
 def test_a_conversation_that_breaks_a_rule_is_refused(
     messages: tuple[dict[str, Any], ...], rule: str
 ) -> None:
-    with pytest.raises(Invalid, match=rule):
+    with pytest.raises(InvalidRequest, match=rule):
         read(*messages)
 
 
@@ -96,32 +102,34 @@ def test_a_conversation_that_breaks_a_rule_is_refused(
     ],
 )
 def test_a_body_that_breaks_a_rule_is_refused(rest: dict[str, Any], rule: str) -> None:
-    with pytest.raises(Invalid, match=rule):
+    with pytest.raises(InvalidRequest, match=rule):
         read(USER, **rest)
 
 
 def test_directives_make_steps_and_other_brackets_are_just_text() -> None:
-    assert directives("[System note: x] and [nothing]") == ()
-    assert directives('[tool t {"a": ["]", 1]}] [latency 0.5] [then] [text a b] [fault cut]') == [
-        Step(calls=(ScriptedCall(name="t", arguments='{"a": ["]", 1]}'),), latency=0.5),
-        Step(text="a b", fault=Fault.CUT),
+    assert parse_directives("[System note: x] and [nothing]") == ()
+    assert parse_directives(
+        '[tool t {"a": ["]", 1]}] [latency 0.5] [then] [text a b] [fault cut]'
+    ) == [
+        ScriptedReply(calls=(ScriptedCall(name="t", arguments='{"a": ["]", 1]}'),), latency=0.5),
+        ScriptedReply(text="a b", fault=ScriptedFault.CUT),
     ]
 
 
 @pytest.mark.parametrize("text", ["[fault nope]", "[status soon]", "[latency x]", "[times]"])
 def test_a_directive_that_cannot_be_read_is_refused(text: str) -> None:
-    with pytest.raises(Invalid, match="directive"):
-        directives(text)
+    with pytest.raises(InvalidRequest, match="directive"):
+        parse_directives(text)
 
 
 def test_a_directive_counts_as_often_as_it_says() -> None:
-    script = Script()
-    asked = Conversation("m", True, "[status 500] [times 2]", 0, None, 1)
+    script = ReplyScript()
+    asked = RequestSummary("m", True, "[status 500] [times 2]", 0, None, 1)
     assert [script.choose(asked) is not None for _ in range(3)] == [True, True, False]
 
 
 def test_a_posted_step_is_used_as_often_as_it_says_by_whom_it_matches() -> None:
-    script = Script()
-    script.post([Step(match="x", times=2, text="1")])
-    asked = [Conversation("m", True, text, 0, None, 1) for text in ("a", "x", "ax", "x")]
+    script = ReplyScript()
+    script.post([ScriptedReply(match="x", times=2, text="1")])
+    asked = [RequestSummary("m", True, text, 0, None, 1) for text in ("a", "x", "ax", "x")]
     assert [script.choose(each) is not None for each in asked] == [False, True, True, False]

@@ -8,17 +8,17 @@ import pytest
 from tests.machine.held_loop import HeldLoop
 
 from holdfast.core.config.settings import Provider
-from holdfast.core.turns.model import Fault, ModelFailed
-from holdfast.models.patience import Patience
-from holdfast.models.target import Limits, ModelTarget
+from holdfast.core.turns.model import ModelFailed, ModelFault
+from holdfast.models.patience import CallDeadline
+from holdfast.models.target import CallLimits, ModelTarget
 
 
-def patience(whole: float = 600) -> Patience:
-    target = ModelTarget(provider=Provider.LOCAL, name="m", limits=Limits(whole=whole))
-    return Patience(target, sleep=asyncio.sleep)
+def patience(whole: float = 600) -> CallDeadline:
+    target = ModelTarget(provider=Provider.LOCAL, name="m", limits=CallLimits(total=whole))
+    return CallDeadline(target, sleep=asyncio.sleep)
 
 
-async def wait(kept: Patience, seconds: float, limit: float) -> None:
+async def wait(kept: CallDeadline, seconds: float, limit: float) -> None:
     await kept.wait(partial(asyncio.sleep, seconds), limit, stage="was silent", setting="the_limit")
 
 
@@ -27,11 +27,11 @@ def test_silence_adds_up_until_something_is_heard() -> None:
         kept = patience()
         for _ in range(4):
             await wait(kept, 20, 50)
-            kept.heard()
+            kept.mark_progress()
         with pytest.raises(ModelFailed, match="the_limit") as failed:
             for _ in range(4):
                 await wait(kept, 20, 50)
-        assert failed.value.fault is Fault.TIMEOUT
+        assert failed.value.fault is ModelFault.TIMEOUT
         kept.finish()
 
     loop = HeldLoop()
@@ -56,7 +56,7 @@ async def test_a_cancellation_by_somebody_else_goes_first() -> None:
     task = asyncio.create_task(wait(kept, 30, 0))
     await asyncio.sleep(0)
     task.cancel()
-    kept.end()
+    kept.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
     assert task.cancelled()
@@ -76,8 +76,8 @@ async def test_an_ended_wait_leaves_its_task_uncancelled() -> None:
 
     task = asyncio.create_task(run())
     await asyncio.sleep(0)
-    kept.end()
-    kept.end()
+    kept.cancel()
+    kept.cancel()
     assert await task == 0
 
 

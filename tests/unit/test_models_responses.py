@@ -22,8 +22,8 @@ from holdfast.core.messages.message import (
 )
 from holdfast.core.turns.model import (
     Completed,
-    Fault,
     ModelFailed,
+    ModelFault,
     ModelRequest,
     ReasoningDelta,
     TextDelta,
@@ -31,10 +31,10 @@ from holdfast.core.turns.model import (
 )
 from holdfast.core.turns.projection import project
 from holdfast.core.turns.turn import Usage
-from holdfast.models.codecs.responses import Responses
+from holdfast.models.codecs.responses import ResponsesCodec
 from holdfast.models.codecs.responses_stream import ResponsesDecoder
 from holdfast.models.target import ModelTarget
-from holdfast.testing.misbehaving_model.strict_responses import StrictResponses
+from holdfast.testing.misbehaving_model.strict_responses import StrictResponsesReader
 
 TARGET = ModelTarget(provider=Provider.OPENAI, name="gpt-5.1", api_mode=ApiMode.RESPONSES)
 PLAIN = ModelTarget(provider=Provider.OPENAI, name="gpt-4.1", api_mode=ApiMode.RESPONSES)
@@ -75,8 +75,8 @@ MESSAGE = st.one_of(
 
 def sent(*messages: Message, target: ModelTarget = TARGET, **rest: Any) -> dict[str, Any]:
     request = ModelRequest(system="be brief", messages=messages, **rest)
-    body = Responses().encode(request, target)
-    StrictResponses().read(body)
+    body = ResponsesCodec().encode(request, target)
+    StrictResponsesReader().read(body)
     return json.loads(body)  # type: ignore[no-any-return]
 
 
@@ -289,20 +289,20 @@ def test_why_it_stopped_and_what_it_cost(response: dict[str, Any], stop: StopRea
 @pytest.mark.parametrize(
     ("payload", "fault"),
     [
-        (b'{"type":"response.output_te', Fault.MALFORMED),
-        (b'{"type":"error","code":"rate_limit_exceeded","message":"slow"}', Fault.RATE_LIMIT),
-        (b'{"type":"error","error":{"type":"server_error","message":"x"}}', Fault.SERVER),
+        (b'{"type":"response.output_te', ModelFault.MALFORMED),
+        (b'{"type":"error","code":"rate_limit_exceeded","message":"slow"}', ModelFault.RATE_LIMIT),
+        (b'{"type":"error","error":{"type":"server_error","message":"x"}}', ModelFault.SERVER),
         (event("failed", response={"error": {"code": "server_error", "message": "x"}}),
-         Fault.SERVER),
+         ModelFault.SERVER),
         (event("failed", response={"error": {"code": "insufficient_quota", "message": "x"}}),
-         Fault.AUTH),
+         ModelFault.AUTH),
         (event("failed", response={"error": {"code": "context_length_exceeded", "message": "x"}}),
-         Fault.CONTEXT_TOO_LONG),
-        (b'{"error":{"message":"boom"}}', Fault.SERVER),
-        (b'{"object":"response","status":"failed","error":{"message":"x"}}', Fault.SERVER),
+         ModelFault.CONTEXT_TOO_LONG),
+        (b'{"error":{"message":"boom"}}', ModelFault.SERVER),
+        (b'{"object":"response","status":"failed","error":{"message":"x"}}', ModelFault.SERVER),
     ],
 )  # fmt: skip
-def test_what_is_no_answer_is_a_fault(payload: bytes, fault: Fault) -> None:
+def test_what_is_no_answer_is_a_fault(payload: bytes, fault: ModelFault) -> None:
     with pytest.raises(ModelFailed) as failed:
         reply(payload, ended=True)
     assert failed.value.fault is fault
@@ -312,5 +312,5 @@ def test_a_stream_that_ends_in_the_middle_is_cut() -> None:
     said = event("output_text.delta", output_index=0, delta="half of")
     with pytest.raises(ModelFailed) as cut:
         reply(said)
-    assert cut.value.fault is Fault.MALFORMED
+    assert cut.value.fault is ModelFault.MALFORMED
     assert reply(said, ended=True).message.text == "half of"

@@ -5,9 +5,16 @@ from collections.abc import AsyncGenerator
 import pytest
 
 from holdfast.core.messages.message import AssistantMessage
-from holdfast.core.turns.model import Completed, Fault, ModelEvent, ModelFailed, Retrying, TextDelta
+from holdfast.core.turns.model import (
+    Completed,
+    ModelEvent,
+    ModelFailed,
+    ModelFault,
+    Retrying,
+    TextDelta,
+)
 from holdfast.core.turns.turn import Usage
-from holdfast.models.retry import Backoff, with_retries
+from holdfast.models.retry import RetryPolicy, with_retries
 
 DONE = Completed(AssistantMessage(text="ok"), Usage())
 
@@ -27,7 +34,7 @@ class Waiting:
 async def run(
     failures: list[ModelFailed],
     *,
-    backoff: Backoff | None = None,
+    backoff: RetryPolicy | None = None,
     waiting: Waiting | None = None,
     jitter: float = 1.0,
 ) -> list[ModelEvent]:
@@ -41,19 +48,19 @@ async def run(
         event
         async for event in with_retries(
             attempt,
-            backoff=backoff or Backoff(),
-            waiting=waiting or Waiting(),
+            policy=backoff or RetryPolicy(),
+            waiter=waiting or Waiting(),
             jitter=lambda: jitter,
         )
     ]
 
 
-def fault(kind: Fault, retry_after: float | None = None) -> ModelFailed:
+def fault(kind: ModelFault, retry_after: float | None = None) -> ModelFailed:
     return ModelFailed("no luck", fault=kind, retry_after=retry_after)
 
 
 async def test_a_retry_voids_what_was_streamed_and_streams_again() -> None:
-    assert await run([fault(Fault.SERVER)]) == [
+    assert await run([fault(ModelFault.SERVER)]) == [
         TextDelta("hal"),
         Retrying("no luck", 1, 0.5),
         TextDelta("hal"),
@@ -63,24 +70,30 @@ async def test_a_retry_voids_what_was_streamed_and_streams_again() -> None:
 
 async def test_waits_double_up_to_a_ceiling() -> None:
     waiting = Waiting()
-    await run([fault(Fault.NETWORK)] * 5, waiting=waiting, backoff=Backoff(retries=5, ceiling=5))
+    await run(
+        [fault(ModelFault.NETWORK)] * 5,
+        waiting=waiting,
+        backoff=RetryPolicy(retries=5, max_delay=5),
+    )
     assert waiting.waited == [0.5, 1, 2, 4, 5]
 
 
 async def test_jitter_is_full() -> None:
     waiting = Waiting()
-    await run([fault(Fault.TIMEOUT)] * 2, waiting=waiting, jitter=0.0)
+    await run([fault(ModelFault.TIMEOUT)] * 2, waiting=waiting, jitter=0.0)
     assert waiting.waited == [0, 0]
 
 
 async def test_retry_after_is_obeyed() -> None:
     waiting = Waiting()
-    await run([fault(Fault.RATE_LIMIT, retry_after=7)], waiting=waiting, jitter=0.0)
+    await run([fault(ModelFault.RATE_LIMIT, retry_after=7)], waiting=waiting, jitter=0.0)
     assert waiting.waited == [7]
 
 
-@pytest.mark.parametrize("kind", [Fault.AUTH, Fault.BAD_REQUEST, Fault.CONTEXT_TOO_LONG])
-async def test_what_cannot_pass_is_not_retried(kind: Fault) -> None:
+@pytest.mark.parametrize(
+    "kind", [ModelFault.AUTH, ModelFault.BAD_REQUEST, ModelFault.CONTEXT_TOO_LONG]
+)
+async def test_what_cannot_pass_is_not_retried(kind: ModelFault) -> None:
     failures = [fault(kind)]
     with pytest.raises(ModelFailed) as failed:
         await run(failures)
@@ -89,21 +102,21 @@ async def test_what_cannot_pass_is_not_retried(kind: Fault) -> None:
 
 async def test_retries_are_used_up() -> None:
     waiting = Waiting()
-    failures = [fault(Fault.MALFORMED)] * 9
+    failures = [fault(ModelFault.MALFORMED)] * 9
     with pytest.raises(ModelFailed):
-        await run(failures, waiting=waiting, backoff=Backoff(retries=3))
+        await run(failures, waiting=waiting, backoff=RetryPolicy(retries=3))
     assert len(waiting.waited) == 3
 
 
 async def test_a_wait_longer_than_anybody_would_wait_is_not_begun() -> None:
     waiting = Waiting()
     with pytest.raises(ModelFailed) as failed:
-        await run([fault(Fault.RATE_LIMIT, retry_after=3600)], waiting=waiting)
+        await run([fault(ModelFault.RATE_LIMIT, retry_after=3600)], waiting=waiting)
     assert (failed.value.retry_after, waiting.waited) == (3600, [])
 
 
 async def test_a_wait_that_outlasts_the_whole_call_is_not_begun() -> None:
     waiting = Waiting(remaining=5)
     with pytest.raises(ModelFailed) as failed:
-        await run([fault(Fault.RATE_LIMIT, retry_after=20)], waiting=waiting)
-    assert (failed.value.fault, waiting.waited) == (Fault.RATE_LIMIT, [])
+        await run([fault(ModelFault.RATE_LIMIT, retry_after=20)], waiting=waiting)
+    assert (failed.value.fault, waiting.waited) == (ModelFault.RATE_LIMIT, [])

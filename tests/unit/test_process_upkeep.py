@@ -12,10 +12,10 @@ from tests.faults.homes import backed_up, left_in_the_log, made_home
 
 from holdfast.core.config.settings import BackupSettings
 from holdfast.core.errors import HoldfastError, StoreDamaged
-from holdfast.core.ops.facts import BackupFacts
-from holdfast.service.backing_up import BackupProgram
-from holdfast.service.backups import Backups
-from holdfast.service.upkeep import Upkeep
+from holdfast.core.ops.facts import BackupStatus
+from holdfast.service.backing_up import BackupCommand
+from holdfast.service.backups import BackupScheduler
+from holdfast.service.upkeep import Maintenance
 from holdfast.store.sqlite.store import SqliteStore
 from holdfast.system.lock import HomeLock
 
@@ -69,7 +69,7 @@ async def quiet() -> None:
     """No turn runs."""
 
 
-async def ran(backups: Backups, maker: Maker) -> None:
+async def ran(backups: BackupScheduler, maker: Maker) -> None:
     task = asyncio.ensure_future(backups.run())
     async with asyncio.timeout(20):
         await maker.enough.wait()
@@ -77,9 +77,13 @@ async def ran(backups: Backups, maker: Maker) -> None:
     await asyncio.gather(task, return_exceptions=True)
 
 
-def backups_of(folder: Path, time: Time, maker: Maker, *, every_hours: float = 24) -> Backups:
+def backups_of(
+    folder: Path, time: Time, maker: Maker, *, every_hours: float = 24
+) -> BackupScheduler:
     settings = BackupSettings(every_hours=every_hours)
-    return Backups(settings, folder=folder, maker=maker, quiet=quiet, clock=time, sleep=time.sleep)
+    return BackupScheduler(
+        settings, folder=folder, maker=maker, wait_until_idle=quiet, clock=time, sleep=time.sleep
+    )
 
 
 async def test_one_is_made_soon_after_the_first_start_and_then_every_day(tmp_path: Path) -> None:
@@ -88,7 +92,7 @@ async def test_one_is_made_soon_after_the_first_start_and_then_every_day(tmp_pat
     backups = backups_of(tmp_path, time, maker)
     await ran(backups, maker)
     assert [at - start for at in maker.made] == [600, 600 + 24 * HOUR, 600 + 48 * HOUR]
-    assert backups.facts.name == "3.tar.gz" and backups.facts.bytes == 7
+    assert backups.status.name == "3.tar.gz" and backups.status.bytes == 7
 
 
 def test_a_restart_does_not_put_the_next_one_off(tmp_path: Path) -> None:
@@ -115,7 +119,7 @@ async def test_one_that_cannot_be_made_is_told_and_tried_again_within_the_hour(
     task = asyncio.ensure_future(ran(backups, maker))
     async with asyncio.timeout(20):
         await maker.enough.wait()
-    assert backups.facts.problem == "the disk is full" and "the disk is full" in caplog.text
+    assert backups.status.problem == "the disk is full" and "the disk is full" in caplog.text
     assert time.at - maker.made[0] == HOUR
     await task
 
@@ -124,24 +128,29 @@ async def test_what_was_seen_of_the_shelf_before_is_not_told_after(tmp_path: Pat
     """A look that takes its time, and one that begins when somebody has made a backup."""
     time, begun, go = Time(), threading.Event(), threading.Event()
 
-    def newest(folder: Path) -> BackupFacts:
+    def newest(folder: Path) -> BackupStatus:
         if begun.is_set():
-            return BackupFacts(name="made.tar.gz", made_at=time.at)
+            return BackupStatus(name="made.tar.gz", made_at=time.at)
         begun.set()
         assert go.wait(60)
-        return BackupFacts()
+        return BackupStatus()
 
     settings, maker = BackupSettings(), Maker(time, count=0)
-    backups = Backups(
-        settings, folder=tmp_path, maker=maker, quiet=quiet, clock=time, newest=newest
+    backups = BackupScheduler(
+        settings,
+        folder=tmp_path,
+        maker=maker,
+        wait_until_idle=quiet,
+        clock=time,
+        find_newest=newest,
     )
-    slow = asyncio.create_task(backups.look())
+    slow = asyncio.create_task(backups.refresh())
     await asyncio.to_thread(begun.wait, 60)
-    quick = asyncio.create_task(backups.look())
+    quick = asyncio.create_task(backups.refresh())
     await asyncio.wait({quick}, timeout=0.3)
     go.set()
     await asyncio.gather(slow, quick)
-    assert backups.facts.name == "made.tar.gz"
+    assert backups.status.name == "made.tar.gz"
 
 
 def test_one_that_somebody_else_made_counts(tmp_path: Path) -> None:
@@ -151,16 +160,16 @@ def test_one_that_somebody_else_made_counts(tmp_path: Path) -> None:
     async def live() -> None:
         time = Time()
         backups = backups_of(home / "backups", time, Maker(time, count=0))
-        await backups.look()
-        assert (backups.facts.name, backups.facts.next_at) == ("", time.at + 600)
+        await backups.refresh()
+        assert (backups.status.name, backups.status.next_at) == ("", time.at + 600)
         made = await asyncio.to_thread(backed_up, home)
         time.at = made.stat().st_mtime + HOUR
-        await backups.look()
-        assert backups.facts.name == made.name and backups.facts.bytes == made.stat().st_size
-        assert backups.facts.next_at == pytest.approx(time.at + 23 * HOUR, abs=120)
+        await backups.refresh()
+        assert backups.status.name == made.name and backups.status.bytes == made.stat().st_size
+        assert backups.status.next_at == pytest.approx(time.at + 23 * HOUR, abs=120)
         made.unlink()
-        await backups.look()
-        assert (backups.facts.name, backups.facts.next_at) == ("", time.at + 600)
+        await backups.refresh()
+        assert (backups.status.name, backups.status.next_at) == ("", time.at + 600)
 
     asyncio.run(live())
 
@@ -183,17 +192,17 @@ async def test_a_gap_in_the_conversations_is_waited_for(tmp_path: Path) -> None:
     async def until_the_gap() -> None:
         await gap.wait()
 
-    backups = Backups(
+    backups = BackupScheduler(
         BackupSettings(),
         folder=tmp_path,
         maker=maker,
-        quiet=until_the_gap,
+        wait_until_idle=until_the_gap,
         clock=time,
         sleep=time.sleep,
     )
     task = asyncio.ensure_future(ran(backups, maker))
     async with asyncio.timeout(20):
-        while backups.facts.next_at is None or time.at < backups.facts.next_at:
+        while backups.status.next_at is None or time.at < backups.status.next_at:
             await asyncio.sleep(0)
     for _ in range(20):
         await asyncio.sleep(0)
@@ -207,7 +216,7 @@ async def test_where_none_are_wanted_none_is_made(tmp_path: Path) -> None:
     time = Time()
     backups = backups_of(tmp_path, time, Maker(time, count=0), every_hours=0)
     await backups.run()
-    assert backups.facts.next_at is None
+    assert backups.status.next_at is None
 
 
 @pytest.fixture
@@ -217,7 +226,7 @@ def home(tmp_path: Path) -> Iterator[Path]:
 
 def test_a_program_that_fails_tells_why(home: Path) -> None:
     """No gateway serves the home, and this process has its lock: what it prints is the error."""
-    program = BackupProgram(home, folder=home / "backups", keep=2, environ={})
+    program = BackupCommand(home, folder=home / "backups", keep=2, environ={})
     with HomeLock(home), pytest.raises(HoldfastError, match="is in use"):
         asyncio.run(program.make())
 
@@ -238,8 +247,8 @@ async def test_a_store_that_was_left_is_looked_through(
     async with SqliteStore(path) as store:
         with caplog.at_level(logging.INFO):
             backups = backups_of(tmp_path, time, Maker(time, count=0))
-            upkeep = Upkeep(store, backups=backups, minutes=Uncounted())
-            upkeep.begin()
+            upkeep = Maintenance(store, backups=backups, minute_history=Uncounted())
+            upkeep.start()
             async with asyncio.timeout(20):
                 while "is sound" not in caplog.text and "is damaged" not in caplog.text:
                     await asyncio.sleep(0.01)

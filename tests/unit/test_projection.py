@@ -10,12 +10,12 @@ from holdfast.core.messages.message import (
     Image,
     Message,
     NoteMessage,
-    Outcome,
     ToolCall,
     ToolMessage,
+    ToolOutcome,
     UserMessage,
 )
-from holdfast.core.turns.projection import NO_RESULT, open_calls, problems, project
+from holdfast.core.turns.projection import NO_RESULT, open_calls, project, projection_problems
 
 IDS = st.sampled_from(["a", "b", "c", "d"]).map(CallId)
 ARGUMENTS = (
@@ -43,7 +43,7 @@ CALL = ToolCall(id=CallId("a"), name="terminal", arguments='{"command": "ls"}')
 @given(st.lists(MESSAGES, max_size=12))
 def test_every_history_gives_a_valid_request(history: list[Message]) -> None:
     """H7: the transcript is always one that a provider accepts."""
-    assert problems(project(history)) == []
+    assert projection_problems(project(history)) == []
 
 
 @given(st.lists(MESSAGES, max_size=12))
@@ -80,7 +80,7 @@ def test_a_call_without_a_result_is_said_to_be_unknown() -> None:
     projected = project([ASK, AssistantMessage(calls=(CALL,)), UserMessage(text="well?")])
     result = projected[2]
     assert isinstance(result, ToolMessage)
-    assert (result.text, result.outcome) == (NO_RESULT, Outcome.UNKNOWN)
+    assert (result.text, result.outcome) == (NO_RESULT, ToolOutcome.UNKNOWN)
 
 
 def test_a_result_stands_behind_its_call_though_a_steer_came_between() -> None:
@@ -91,12 +91,12 @@ def test_a_result_stands_behind_its_call_though_a_steer_came_between() -> None:
 
 
 def test_the_checker_sees_what_is_wrong() -> None:
-    assert problems([AssistantMessage(calls=(CALL,)), ASK])[:2] == [
+    assert projection_problems([AssistantMessage(calls=(CALL,)), ASK])[:2] == [
         "does not begin with a user",
         "message 1: stands between a call and its result",
     ]
-    assert problems([ASK, AssistantMessage(calls=(CALL,))])[-1].startswith("ends before")
-    assert problems([ASK, ToolMessage(call_id=CALL.id, name="x", text="y")]) == [
+    assert projection_problems([ASK, AssistantMessage(calls=(CALL,))])[-1].startswith("ends before")
+    assert projection_problems([ASK, ToolMessage(call_id=CALL.id, name="x", text="y")]) == [
         "message 1: a result that no call waits for"
     ]
 

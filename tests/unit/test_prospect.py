@@ -3,28 +3,36 @@
 from collections import deque
 
 from holdfast.core.ids import DeliveryId
-from holdfast.core.messages.outbox import Address, Prospect, WaitsFor
-from holdfast.gateway.outbound.parcel import Parcel
-from holdfast.gateway.outbound.passing import Passing
-from holdfast.gateway.outbound.prospect import prospect_of
+from holdfast.core.messages.outbox import Address, DeliveryBlocker, DeliveryStatus
+from holdfast.gateway.outbound.parcel import QueuedDelivery
+from holdfast.gateway.outbound.passing import BestEffortOutput
+from holdfast.gateway.outbound.prospect import delivery_status
 
 CHAT = Address(platform="simulated", account="default", chat_id="ann")
 
 
-def queue(*names: str) -> deque[Parcel | Passing]:
-    return deque(Parcel(id=DeliveryId(name), address=CHAT, text="hi") for name in names)
+def queue(*names: str) -> deque[QueuedDelivery | BestEffortOutput]:
+    return deque(QueuedDelivery(id=DeliveryId(name), address=CHAT, text="hi") for name in names)
 
 
-def looked(name: str, *, connected: bool = True, until: float | None = None) -> Prospect | None:
-    return prospect_of(DeliveryId(name), queue("first", "second"), connected=connected, until=until)
+def looked(
+    name: str, *, connected: bool = True, until: float | None = None
+) -> DeliveryStatus | None:
+    return delivery_status(
+        DeliveryId(name), queue("first", "second"), connected=connected, until=until
+    )
 
 
 def test_it_waits_for_its_account_for_what_is_before_it_and_for_the_pace_of_its_platform() -> None:
     """I3: the order within a chat is kept, and a platform that asks for peace gets it."""
-    assert looked("first") == Prospect(waits_for=WaitsFor.NOTHING)
-    assert looked("first", until=99.0) == Prospect(waits_for=WaitsFor.PACE, until=99.0)
-    assert looked("second", until=99.0) == Prospect(waits_for=WaitsFor.CHAT)
-    assert looked("first", connected=False, until=99.0) == Prospect(waits_for=WaitsFor.ACCOUNT)
+    assert looked("first") == DeliveryStatus(blocked_by=DeliveryBlocker.NOTHING)
+    assert looked("first", until=99.0) == DeliveryStatus(
+        blocked_by=DeliveryBlocker.RATE_LIMIT, until=99.0
+    )
+    assert looked("second", until=99.0) == DeliveryStatus(blocked_by=DeliveryBlocker.CHAT)
+    assert looked("first", connected=False, until=99.0) == DeliveryStatus(
+        blocked_by=DeliveryBlocker.ACCOUNT
+    )
 
 
 def test_what_has_ended_waits_for_nothing() -> None:

@@ -12,10 +12,10 @@ import pytest
 
 from holdfast.core.config.settings import LogSettings
 from holdfast.system.logs import logging_to
-from holdfast.system.recent_log import KeptLine, RecentLog, WantedLines
+from holdfast.system.recent_log import RecentLog, RecentLogFilter, RecentLogLine
 
 log = logging.getLogger("holdfast.test")
-ALL = WantedLines()
+ALL = RecentLogFilter()
 
 
 @contextmanager
@@ -31,7 +31,7 @@ def logged(recent: RecentLog, tmp_path: Path) -> Iterator[Callable[[], None]]:
         yield written
 
 
-def said(lines: list[KeptLine]) -> list[str]:
+def said(lines: list[RecentLogLine]) -> list[str]:
     return [json.loads(line.text)["message"] for line in lines]
 
 
@@ -54,15 +54,17 @@ def test_the_log_brings_its_lines_and_no_secret_with_them(tmp_path: Path) -> Non
     ("wanted", "found"),
     [
         (ALL, ["one", "two", 'say "three"']),
-        (WantedLines(level=logging.WARNING), ['say "three"']),
-        (WantedLines(session="s_1"), ["one", "two"]),
-        (WantedLines(session="s_12"), ["two"]),
-        (WantedLines(words='SAY "THREE"'), ['say "three"']),
-        (WantedLines(words="s_12"), ["two"]),
-        (WantedLines(session="s_1", words="three"), []),
+        (RecentLogFilter(level=logging.WARNING), ['say "three"']),
+        (RecentLogFilter(session="s_1"), ["one", "two"]),
+        (RecentLogFilter(session="s_12"), ["two"]),
+        (RecentLogFilter(text='SAY "THREE"'), ['say "three"']),
+        (RecentLogFilter(text="s_12"), ["two"]),
+        (RecentLogFilter(session="s_1", text="three"), []),
     ],
 )
-def test_lines_are_found_by_level_session_and_words(wanted: WantedLines, found: list[str]) -> None:
+def test_lines_are_found_by_level_session_and_words(
+    wanted: RecentLogFilter, found: list[str]
+) -> None:
     recent = RecentLog(str)
     recent.handle(record("one", at=1.0, session="s_1"))
     recent.handle(record("two", at=2.0, session_id="s_12"))
@@ -94,7 +96,7 @@ def test_who_comes_from_the_process_before_is_told_that_its_end_is_not_here() ->
     before, after = RecentLog(str), RecentLog(str)
     before.handle(record("the last that was read", at=100.0))
     after.handle(record("first words", at=103.0))
-    with after.read(ALL, after=before.newest, news=lambda: None) as reader:
+    with after.subscribe(ALL, after=before.newest, on_lines=lambda: None) as reader:
         lines, missed = reader.take(limit=9)
         assert missed and said(lines) == ["first words"]
         assert reader.take(limit=9) == ([], False)
@@ -113,15 +115,15 @@ def test_what_is_kept_is_bounded_by_lines_and_by_their_length() -> None:
 def test_a_slow_reader_is_called_once_and_told_that_it_missed_lines() -> None:
     recent, calls = RecentLog(str, lines=5), []
     recent.handle(record("before", at=1.0))
-    with recent.read(ALL, after=recent.newest, news=lambda: calls.append(1)) as reader:
+    with recent.subscribe(ALL, after=recent.newest, on_lines=lambda: calls.append(1)) as reader:
         assert reader.take(limit=10) == ([], False)
         for number in range(20):
             recent.handle(record(str(number), at=2.0))
         assert len(calls) == 1, "it knows that there is more"
         lines, missed = reader.take(limit=3)
-        assert missed and said(lines) == ["15", "16", "17"] and reader.told
+        assert missed and said(lines) == ["15", "16", "17"] and reader.notified
         lines, missed = reader.take(limit=3)
-        assert not missed and said(lines) == ["18", "19"] and not reader.told
+        assert not missed and said(lines) == ["18", "19"] and not reader.notified
         recent.handle(record("news", at=3.0))
         assert len(calls) == 2 and said(reader.take(limit=3)[0]) == ["news"]
     recent.handle(record("nobody reads", at=4.0))

@@ -102,10 +102,10 @@ def test_the_first_rule_that_speaks_of_a_chat_has_its_word() -> None:
         ],
         zone=BERLIN,
     )
-    assert policies.of("web", ChatType.DM).mode is ResetMode.NONE
-    assert policies.of("web", ChatType.GROUP).daily_hour == 7
-    assert policies.of("web", ChatType.GROUP).zone is BERLIN
-    assert policies.of("web", ChatType.THREAD).idle_minutes == 5
-    assert policies.of("api", ChatType.DM).idle_minutes == 1440
-    assert policies.any
-    assert not ResetPolicies(ResetPolicy()).any
+    assert policies.for_chat("web", ChatType.DM).mode is ResetMode.NONE
+    assert policies.for_chat("web", ChatType.GROUP).daily_hour == 7
+    assert policies.for_chat("web", ChatType.GROUP).zone is BERLIN
+    assert policies.for_chat("web", ChatType.THREAD).idle_minutes == 5
+    assert policies.for_chat("api", ChatType.DM).idle_minutes == 1440
+    assert policies.is_enabled
+    assert not ResetPolicies(ResetPolicy()).is_enabled

@@ -5,19 +5,21 @@ import asyncio
 import pytest
 
 from holdfast.core.errors import RestartRefused
-from holdfast.core.turns.stop import AskedBy, StopKind, StopOrder
-from holdfast.gateway.lifecycle.departure import Departure
-from holdfast.gateway.lifecycle.restarting import Restarting
+from holdfast.core.turns.stop import StopKind, StopOrder, StopRequester
+from holdfast.gateway.lifecycle.departure import StopRequest
+from holdfast.gateway.lifecycle.restarting import RestartController
 
 
 class Scene:
     def __init__(self) -> None:
-        self.departure = Departure()
+        self.departure = StopRequest()
         self.checked = asyncio.Event()
         self.quiet = asyncio.Event()
         self.unfit = ""
         self.checks = 0
-        self.lifecycle = Restarting(self.departure, check=self._check, quiet=self._quiet)
+        self.lifecycle = RestartController(
+            self.departure, check=self._check, wait_until_idle=self._quiet
+        )
 
     async def _check(self, soon: bool) -> None:
         self.checks += 1
@@ -37,7 +39,7 @@ def scene() -> Scene:
 
 
 def order(kind: StopKind = StopKind.RESTART, *, now: bool = False) -> StopOrder:
-    return StopOrder(kind=kind, by=AskedBy.CLI, at=1.0, now=now)
+    return StopOrder(kind=kind, by=StopRequester.CLI, at=1.0, now=now)
 
 
 async def test_a_restart_begins_when_its_successor_was_found_fit(scene: Scene) -> None:
@@ -68,12 +70,12 @@ async def test_one_that_waits_goes_when_it_is_quiet_and_is_not_asked_for_twice(
     scene: Scene,
 ) -> None:
     await scene.lifecycle.restart(order(), when_idle=True)
-    assert scene.lifecycle.waiting == order() and scene.departure.order is None
+    assert scene.lifecycle.pending_restart == order() and scene.departure.order is None
     with pytest.raises(RestartRefused, match="waits already"):
         await scene.lifecycle.restart(order(), when_idle=True)
     scene.quiet.set()
-    assert await scene.departure.asked() == order()
-    assert scene.lifecycle.waiting is None and not scene.departure.hurried.is_set()
+    assert await scene.departure.wait() == order()
+    assert scene.lifecycle.pending_restart is None and not scene.departure.hurried.is_set()
 
 
 async def test_one_that_waited_is_checked_again_before_it_goes(
@@ -84,7 +86,7 @@ async def test_one_that_waited_is_checked_again_before_it_goes(
     scene.unfit = "holdfast.toml, line 3: no"
     scene.quiet.set()
     async with asyncio.timeout(30):
-        while scene.lifecycle.waiting is not None:
+        while scene.lifecycle.pending_restart is not None:
             await asyncio.sleep(0)
     assert scene.departure.order is None
     assert "line 3" in caplog.text
@@ -105,7 +107,7 @@ async def test_a_stop_while_one_that_waited_is_checked_again_stands(scene: Scene
     scene.checked.set()
     await asyncio.sleep(0.01)  # what waited would speak up now
     assert scene.departure.order == order(StopKind.STOP)
-    assert scene.lifecycle.waiting is None and not scene.departure.hurried.is_set()
+    assert scene.lifecycle.pending_restart is None and not scene.departure.hurried.is_set()
 
 
 @pytest.mark.parametrize("kind", [StopKind.STOP, StopKind.RESTART])
@@ -116,7 +118,7 @@ async def test_one_that_waits_is_overtaken(scene: Scene, kind: StopKind) -> None
         scene.lifecycle.stop(mine)
     else:
         await scene.lifecycle.restart(mine)
-    assert scene.departure.order == mine and scene.lifecycle.waiting is None
+    assert scene.departure.order == mine and scene.lifecycle.pending_restart is None
     scene.quiet.set()
     await asyncio.sleep(0.01)  # what waited would speak up now
     assert scene.departure.order == mine

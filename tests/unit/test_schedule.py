@@ -12,25 +12,30 @@ from hypothesis import strategies as st
 
 from holdfast.core.ids import PrincipalId
 from holdfast.core.jobs.job import (
-    Cause,
     Job,
     JobId,
     JobRefused,
     JobSpec,
-    Missed,
+    MissedRunPolicy,
     NewRun,
-    Overlap,
-    RunsIn,
+    OverlapPolicy,
+    RunCause,
+    RunSession,
 )
 from holdfast.core.jobs.job_words import parse_job
-from holdfast.core.jobs.run_planning import BUSY, FULL, behind, runs_due
+from holdfast.core.jobs.run_planning import (
+    SKIPPED_BUSY,
+    SKIPPED_QUEUE_FULL,
+    apply_overlap_policy,
+    plan_runs,
+)
 from holdfast.core.jobs.schedule import (
-    BadSchedule,
+    InvalidSchedule,
     Schedule,
-    check_cron,
     due_times,
-    first_due,
+    first_due_times,
     next_due,
+    normalise_cron,
     shortest_gap,
 )
 from holdfast.core.jobs.schedule_words import parse_schedule, split_zone
@@ -51,11 +56,11 @@ def at(zone: ZoneInfo, *moment: int, fold: int = 0) -> float:
 
 
 def cron(expression: str) -> Schedule:
-    return Schedule(words=expression, cron=expression)
+    return Schedule(text=expression, cron=expression)
 
 
 def shown(schedule: Schedule, after: float, zone: ZoneInfo, number: int) -> list[str]:
-    times = first_due(schedule, after, zone, number=number)
+    times = first_due_times(schedule, after, zone, limit=number)
     return [datetime.fromtimestamp(each, zone).strftime("%d %H:%M %z") for each in times]
 
 
@@ -95,7 +100,7 @@ def test_words_become_a_cron_expression(text: str, expression: str) -> None:
 )
 def test_an_interval_counts_from_when_it_was_said(text: str, seconds: int) -> None:
     schedule = parsed(text)
-    assert first_due(schedule, NOW, BERLIN, number=2) == [NOW + seconds, NOW + 2 * seconds]
+    assert first_due_times(schedule, NOW, BERLIN, limit=2) == [NOW + seconds, NOW + 2 * seconds]
 
 
 @pytest.mark.parametrize(
@@ -118,7 +123,7 @@ def test_an_interval_counts_from_when_it_was_said(text: str, seconds: int) -> No
     ],
 )
 def test_a_date_comes_once(text: str, moment: tuple[int, ...]) -> None:
-    assert first_due(parsed(text), NOW, BERLIN, number=3) == [at(BERLIN, *moment)]
+    assert first_due_times(parsed(text), NOW, BERLIN, limit=3) == [at(BERLIN, *moment)]
 
 
 @pytest.mark.parametrize(
@@ -144,23 +149,23 @@ def test_a_date_comes_once(text: str, moment: tuple[int, ...]) -> None:
     ],
 )
 def test_what_is_not_understood_is_told_with_what_was(text: str, told: str) -> None:
-    with pytest.raises(BadSchedule) as refused:
+    with pytest.raises(InvalidSchedule) as refused:
         parsed(text)
     assert str(refused.value).startswith(told)
 
 
 def test_a_cron_expression_has_five_fields_and_a_day_that_comes() -> None:
-    with pytest.raises(BadSchedule, match="five fields"):
-        check_cron("0 9 * *")
-    with pytest.raises(BadSchedule, match="bad day-of-month"):
-        check_cron("0 0 31 2,4 *")
+    with pytest.raises(InvalidSchedule, match="five fields"):
+        normalise_cron("0 9 * *")
+    with pytest.raises(InvalidSchedule, match="bad day-of-month"):
+        normalise_cron("0 0 31 2,4 *")
 
 
 def test_words_may_end_with_a_time_zone() -> None:
     assert split_zone("every day at 9 in Europe/Berlin") == ("every day at 9", "Europe/Berlin")
     assert split_zone("every day at 9 in UTC") == ("every day at 9", "UTC")
     assert split_zone("in 2 hours") == ("in 2 hours", "")
-    with pytest.raises(BadSchedule, match="no time zone"):
+    with pytest.raises(InvalidSchedule, match="no time zone"):
         zone_of("Mars/Base")
 
 
@@ -221,7 +226,7 @@ def test_due_times_rise_and_none_is_there_twice(zone: str, expression: str) -> N
     """Asked one by one, from each to the next, they are those of one long look."""
     where = ZoneInfo(zone)
     after = at(where, 2026, 3, 7, 0, 0)
-    whole = first_due(cron(expression), after, where, number=60)
+    whole = first_due_times(cron(expression), after, where, limit=60)
     assert whole == sorted(set(whole))
     one_by_one: list[int] = []
     for _ in whole:
@@ -235,16 +240,16 @@ def test_due_times_rise_and_none_is_there_twice(zone: str, expression: str) -> N
 def test_the_last_due_times_are_found_without_counting_all_of_them() -> None:
     first = int(at(BERLIN, 2016, 1, 1, 0, 0))
     until = at(BERLIN, 2026, 1, 1, 0, 0)
-    times, more = due_times(cron("* * * * *"), first=first, until=until, most=3, zone=BERLIN)
+    times, more = due_times(cron("* * * * *"), first=first, until=until, limit=3, zone=BERLIN)
     assert (times, more) == ([until - 120, until - 60, until], True)
     times, more = due_times(
-        cron("0 9 1 1 *"), first=first + 9 * 3600, until=until, most=100, zone=BERLIN
+        cron("0 9 1 1 *"), first=first + 9 * 3600, until=until, limit=100, zone=BERLIN
     )
     assert (len(times), more) == (10, False)
-    once = Schedule(words="x", at=first)
-    assert due_times(once, first=first, until=until, most=3, zone=BERLIN) == ([first], False)
-    every = Schedule(words="x", every=3600, start=first)
-    times, more = due_times(every, first=first + 3600, until=until, most=2, zone=BERLIN)
+    once = Schedule(text="x", at=first)
+    assert due_times(once, first=first, until=until, limit=3, zone=BERLIN) == ([first], False)
+    every = Schedule(text="x", every=3600, start=first)
+    times, more = due_times(every, first=first + 3600, until=until, limit=2, zone=BERLIN)
     assert (times, more) == ([until - 3600, until], True)
 
 
@@ -252,7 +257,7 @@ def test_the_shortest_gap_is_found_wherever_it_is() -> None:
     assert shortest_gap(cron("0,5,10,15,20,25,30,35,40,45,50,59 * * * *"), NOW, BERLIN) == 60
     assert shortest_gap(cron("0 9 * * *"), NOW, BERLIN) == 86400
     assert shortest_gap(cron("0 9 29 2 *"), NOW, BERLIN) is None
-    assert shortest_gap(Schedule(words="x", at=int(NOW) + 5), NOW, BERLIN) is None
+    assert shortest_gap(Schedule(text="x", at=int(NOW) + 5), NOW, BERLIN) is None
 
 
 def test_the_machines_own_zone_knows_its_offsets() -> None:
@@ -281,10 +286,12 @@ def test_the_machines_own_zone_has_its_summer_time() -> None:
             text=True,
             check=True,
         )
-        assert done.stdout.strip() == str(first_due(cron("30 2 * * *"), eve, BERLIN, number=2))
+        assert done.stdout.strip() == str(first_due_times(cron("30 2 * * *"), eve, BERLIN, limit=2))
 
 
-def a_job(missed: Missed = Missed.ONCE, overlap: Overlap = Overlap.SKIP) -> Job:
+def a_job(
+    missed: MissedRunPolicy = MissedRunPolicy.ONCE, overlap: OverlapPolicy = OverlapPolicy.SKIP
+) -> Job:
     spec = JobSpec(
         name="n",
         text="t",
@@ -301,39 +308,44 @@ def a_job(missed: Missed = Missed.ONCE, overlap: Overlap = Overlap.SKIP) -> Job:
 @pytest.mark.parametrize(
     ("missed", "expected"),
     [
-        (Missed.SKIP, [(200, Cause.MISSED, "2 due times missed"), (300, Cause.DUE, None)]),
-        (Missed.ONCE, [(300, Cause.DUE, None)]),
         (
-            Missed.ALL,
-            [(100, Cause.MISSED, None), (200, Cause.MISSED, None), (300, Cause.DUE, None)],
+            MissedRunPolicy.SKIP,
+            [(200, RunCause.MISSED, "2 due times missed"), (300, RunCause.DUE, None)],
+        ),
+        (MissedRunPolicy.ONCE, [(300, RunCause.DUE, None)]),
+        (
+            MissedRunPolicy.ALL,
+            [(100, RunCause.MISSED, None), (200, RunCause.MISSED, None), (300, RunCause.DUE, None)],
         ),
     ],
 )
 def test_each_policy_makes_its_runs_of_the_times_that_passed(
-    missed: Missed, expected: list[tuple[int, Cause, str | None]]
+    missed: MissedRunPolicy, expected: list[tuple[int, RunCause, str | None]]
 ) -> None:
     """J4: the missed policies."""
-    runs = runs_due(a_job(missed), [100, 200, 300], more=False, now=310, late_after=60)
-    assert [(run.due_at, run.cause, run.skipped) for run in runs] == expected
+    runs = plan_runs(a_job(missed), [100, 200, 300], more=False, now=310, late_after=60)
+    assert [(run.due_at, run.cause, run.skip_reason) for run in runs] == expected
 
 
 def test_more_than_is_made_up_for_is_said() -> None:
-    [note, *_] = runs_due(a_job(Missed.ALL), [200, 300], more=True, now=310, late_after=60)
-    assert (note.due_at, note.skipped) == (199, "earlier due times missed")
+    [note, *_] = plan_runs(
+        a_job(MissedRunPolicy.ALL), [200, 300], more=True, now=310, late_after=60
+    )
+    assert (note.due_at, note.skip_reason) == (199, "earlier due times missed")
 
 
 def test_runs_that_follow_others_are_skipped_or_wait_but_not_without_end() -> None:
     """J4: the overlap policies."""
     runs = [
-        NewRun(id=str(n), job_id=JobId(7), cause=Cause.DUE, due_at=n, skipped=None)
+        NewRun(id=str(n), job_id=JobId(7), cause=RunCause.DUE, due_at=n, skip_reason=None)
         for n in range(3)
     ]
-    free = behind(a_job(), runs, waiting=0, busy=False)
-    assert [run.skipped for run in free] == [None] * 3
-    busy = behind(a_job(), runs, waiting=0, busy=True)
-    assert [run.skipped for run in busy] == [BUSY] * 3
-    queued = behind(a_job(overlap=Overlap.QUEUE), runs, waiting=98, busy=True)
-    assert [run.skipped for run in queued] == [None, None, FULL]
+    free = apply_overlap_policy(a_job(), runs, waiting=0, busy=False)
+    assert [run.skip_reason for run in free] == [None] * 3
+    busy = apply_overlap_policy(a_job(), runs, waiting=0, busy=True)
+    assert [run.skip_reason for run in busy] == [SKIPPED_BUSY] * 3
+    queued = apply_overlap_policy(a_job(overlap=OverlapPolicy.QUEUE), runs, waiting=98, busy=True)
+    assert [run.skip_reason for run in queued] == [None, None, SKIPPED_QUEUE_FULL]
 
 
 def test_a_job_is_read_as_it_is_typed() -> None:
@@ -342,8 +354,12 @@ def test_a_job_is_read_as_it_is_typed() -> None:
         "overlap=queue limit=10m zone=UTC Say what is new=here"
     )
     assert (wanted.when, wanted.name, wanted.to) == ("every day at 9", "the news", "home")
-    assert (wanted.runs_in, wanted.silent, wanted.missed) == (RunsIn.FRESH, True, Missed.ALL)
-    assert (wanted.overlap, wanted.limit, wanted.zone) == (Overlap.QUEUE, 600, "UTC")
+    assert (wanted.runs_in, wanted.silent, wanted.missed) == (
+        RunSession.FRESH,
+        True,
+        MissedRunPolicy.ALL,
+    )
+    assert (wanted.overlap, wanted.limit, wanted.zone) == (OverlapPolicy.QUEUE, 600, "UTC")
     assert wanted.text == "Say what is new=here"
     with pytest.raises(JobRefused, match="silent=maybe is not known"):
         parse_job('"at 9" silent=maybe x')
@@ -388,7 +404,7 @@ def test_whatever_is_typed_is_a_schedule_or_is_told_to_be_none(text: str) -> Non
     words, _ = split_zone(text)
     try:
         schedule = parsed(words)
-    except BadSchedule as told:
+    except InvalidSchedule as told:
         assert str(told)
         return
-    assert all(due > NOW for due in first_due(schedule, NOW, BERLIN, number=2))
+    assert all(due > NOW for due in first_due_times(schedule, NOW, BERLIN, limit=2))

@@ -4,10 +4,10 @@ import pytest
 
 from holdfast.core.ids import PrincipalId
 from holdfast.core.messages.source import ChatType, Source, build_session_key
-from holdfast.core.sessions.search import visible_from
-from holdfast.core.turns.subagent import HOUSE
-from holdfast.store.search.question import expression, folded, spaced, terms
-from holdfast.store.search.snippet import pieces
+from holdfast.core.sessions.search import search_scope
+from holdfast.core.turns.subagent import INTERNAL_PLATFORM
+from holdfast.store.search.question import fold_text, match_expression, parse_terms, separate_words
+from holdfast.store.search.snippet import snippet_pieces
 
 
 @pytest.mark.parametrize(
@@ -27,23 +27,23 @@ from holdfast.store.search.snippet import pieces
     ],
 )
 def test_what_is_typed_becomes_an_expression_or_nothing(typed: str, asked: str) -> None:
-    assert expression(terms(typed)) == asked
+    assert match_expression(parse_terms(typed)) == asked
 
 
 def test_words_without_spaces_are_taken_apart_and_others_left_alone() -> None:
-    assert spaced("a 東京b").split() == ["a", "東", "京", "b"]
-    assert spaced("plain text") == "plain text"
+    assert separate_words("a 東京b").split() == ["a", "東", "京", "b"]
+    assert separate_words("plain text") == "plain text"
 
 
 @pytest.mark.parametrize("text", ["Ångström", "ŒUVRE", "İstanbul", "ẞ", "ﬁn", "한국어"])
 def test_folding_keeps_every_letter_in_its_place(text: str) -> None:
-    assert len(folded(text)) == len(text)
-    assert folded("Ångström") == "angstrom"
+    assert len(fold_text(text)) == len(text)
+    assert fold_text("Ångström") == "angstrom"
 
 
 def test_a_snippet_marks_what_was_found_and_holds_together() -> None:
     text = "x " * 100 + "the Kelp\nforest is öld " + "y " * 200
-    shown = pieces(text, terms('"kelp forest" old'))
+    shown = snippet_pieces(text, parse_terms('"kelp forest" old'))
     assert shown[1::2] == ("Kelp forest", "öld")
     assert shown[0].startswith("…") and shown[-1].endswith("…")
     assert "\n" not in "".join(shown)
@@ -51,19 +51,19 @@ def test_a_snippet_marks_what_was_found_and_holds_together() -> None:
 
 
 def test_only_whole_beginnings_of_words_are_marked() -> None:
-    assert pieces("apart art artful", terms("art"))[1::2] == ("art", "art")
+    assert snippet_pieces("apart art artful", parse_terms("art"))[1::2] == ("art", "art")
 
 
 def test_a_snippet_of_a_text_that_does_not_show_the_words_is_its_beginning() -> None:
-    assert pieces("nothing here", terms("kelp")) == ("nothing here",)
+    assert snippet_pieces("nothing here", parse_terms("kelp")) == ("nothing here",)
 
 
 def test_a_chat_of_several_finds_only_its_own_past() -> None:
     ann = PrincipalId("simulated:default:ann")
     alone = build_session_key(Source(platform="simulated", chat_id="1", user_id="ann"))
-    assert visible_from(alone, ann).principal == ann
+    assert search_scope(alone, ann).principal == ann
     for kind in (ChatType.GROUP, ChatType.CHANNEL, ChatType.THREAD):
         source = Source(platform="simulated", chat_id="1", user_id="ann", chat_type=kind)
-        assert visible_from(build_session_key(source), ann).principal is None
-    child = build_session_key(Source(platform=HOUSE, chat_id="1", user_id="ann"))
-    assert visible_from(child, ann).principal is None
+        assert search_scope(build_session_key(source), ann).principal is None
+    child = build_session_key(Source(platform=INTERNAL_PLATFORM, chat_id="1", user_id="ann"))
+    assert search_scope(child, ann).principal is None

@@ -6,17 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.core.errors import AccountHeld
-from holdfast.system.credential_locks import AccountClaims
+from holdfast.core.errors import AccountInUse
+from holdfast.system.credential_locks import FileCredentialLocks
 
-Make = Callable[..., AccountClaims]
+Make = Callable[..., FileCredentialLocks]
 
 
 @pytest.fixture
 def claims(tmp_path: Path) -> Make:
-    def make(home: str, **identities: tuple[str, ...]) -> AccountClaims:
+    def make(home: str, **identities: tuple[str, ...]) -> FileCredentialLocks:
         known = {("telegram", account): identity for account, identity in identities.items()}
-        return AccountClaims(tmp_path / "claims", home=Path(home), identities=known)
+        return FileCredentialLocks(tmp_path / "claims", home=Path(home), identities=known)
 
     return make
 
@@ -25,7 +25,7 @@ async def test_one_holds_an_account_and_the_next_hears_who(claims: Make) -> None
     first = claims("/home/ann", default=("telegram", "secret-token"))
     second = claims("/home/bob", bot=("telegram", "secret-token"))
     async with first.claim("telegram", "default"):
-        with pytest.raises(AccountHeld) as held:
+        with pytest.raises(AccountInUse) as held:
             await second.claim("telegram", "bot").__aenter__()
         assert "/home/ann" in held.value.holder and "telegram:default" in held.value.holder
     await asyncio.sleep(0)
@@ -66,7 +66,7 @@ async def test_a_claim_that_nobody_waits_for_any_more_is_given_back(claims: Make
             try:
                 async with ours.claim("telegram", "default"):
                     return
-            except AccountHeld:
+            except AccountInUse:
                 await asyncio.sleep(0.01)
 
 
@@ -86,5 +86,5 @@ async def test_a_file_that_somebody_removed_keeps_nobody_out_and_nobody_in(
         (file,) = (tmp_path / "claims").iterdir()
         file.unlink()
     async with ours.claim("telegram", "default"):
-        with pytest.raises(AccountHeld):
+        with pytest.raises(AccountInUse):
             await ours.claim("telegram", "default").__aenter__()

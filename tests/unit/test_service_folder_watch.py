@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.system.folder_watch import FolderWatch, NotWatchable
+from holdfast.system.folder_watch import FileWatch, WatchUnavailable
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="inotify is Linux's")
 
 
-async def noticed(watch: FolderWatch) -> None:
+async def noticed(watch: FileWatch) -> None:
     async with asyncio.timeout(20):
         await watch.changed.wait()
     watch.changed.clear()
@@ -25,7 +25,7 @@ async def test_a_file_is_noticed_however_it_comes_to_be_another(tmp_path: Path) 
     file, link, real = tmp_path / "file", tmp_path / "link", elsewhere / "real"
     real.write_text("one")
     link.symlink_to(real)
-    with FolderWatch([file, link]) as watch:
+    with FileWatch([file, link]) as watch:
         file.write_text("one")
         await noticed(watch)
         beside = tmp_path / "file.new"
@@ -43,7 +43,7 @@ async def test_a_file_is_noticed_however_it_comes_to_be_another(tmp_path: Path) 
 async def test_nobody_is_woken_for_what_stands_beside_it(tmp_path: Path) -> None:
     """A home is written to all the time: by the store, the lock, and whoever logs."""
     mine, other = tmp_path / "mine", tmp_path / "other"
-    with FolderWatch([mine]) as watch, FolderWatch([other]) as beside:
+    with FileWatch([mine]) as watch, FileWatch([other]) as beside:
         other.write_text("x")
         await noticed(beside)
         for _ in range(3):  # what the kernel has told meanwhile is heard within a turn of the loop
@@ -53,6 +53,9 @@ async def test_nobody_is_woken_for_what_stands_beside_it(tmp_path: Path) -> None
 
 async def test_what_cannot_be_watched_says_why_and_leaves_nothing_open(tmp_path: Path) -> None:
     before = len(os.listdir("/proc/self/fd"))
-    with pytest.raises(NotWatchable, match="No such file"), FolderWatch([tmp_path / "no" / "file"]):
+    with (
+        pytest.raises(WatchUnavailable, match="No such file"),
+        FileWatch([tmp_path / "no" / "file"]),
+    ):
         pass
     assert len(os.listdir("/proc/self/fd")) <= before

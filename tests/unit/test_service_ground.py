@@ -10,9 +10,9 @@ import pytest
 
 from holdfast.core.errors import HoldfastError
 from holdfast.core.secret import Secret
-from holdfast.service.garbage import rarely_collected
+from holdfast.service.garbage import tuned_gc
 from holdfast.system.clock import SystemClock
-from holdfast.system.ids import Ids
+from holdfast.system.ids import IdGenerator
 from holdfast.system.paths import Paths, private_dir
 from holdfast.system.tokens import api_token
 
@@ -32,7 +32,7 @@ class StillClock:
 
 def test_ids_sort_by_time_even_when_the_clock_stands_or_steps_back() -> None:
     clock = StillClock(1_700_000_000.0)
-    ids = Ids(clock=clock)
+    ids = IdGenerator(clock=clock)
     made = [ids("t") for _ in range(100)]
     clock.time -= 3600
     made += [ids("t") for _ in range(100)]
@@ -43,7 +43,7 @@ def test_ids_sort_by_time_even_when_the_clock_stands_or_steps_back() -> None:
 
 
 def test_an_id_is_its_prefix_and_27_hexadecimal_digits() -> None:
-    made = Ids(clock=SystemClock())("session")
+    made = IdGenerator(clock=SystemClock())("session")
     prefix, _, rest = made.partition("_")
     assert prefix == "session"
     assert len(rest) == 27
@@ -52,7 +52,7 @@ def test_an_id_is_its_prefix_and_27_hexadecimal_digits() -> None:
 
 def test_two_processes_at_the_same_instant_make_different_ids() -> None:
     clock = StillClock(1.0)
-    assert Ids(clock=clock)("t") != Ids(clock=clock)("t")
+    assert IdGenerator(clock=clock)("t") != IdGenerator(clock=clock)("t")
 
 
 def test_the_token_is_made_once_and_private(tmp_path: Path) -> None:
@@ -145,7 +145,7 @@ def test_a_socket_directory_that_is_a_link_is_refused(tmp_path: Path) -> None:
 def test_what_a_start_made_is_not_looked_through_again() -> None:
     """Collection rests during the start, is rare afterwards, and is as before at the end."""
     before = (gc.get_threshold(), gc.get_freeze_count(), gc.isenabled())
-    with rarely_collected() as started:
+    with tuned_gc() as started:
         assert not gc.isenabled()
         started()
         assert gc.isenabled()

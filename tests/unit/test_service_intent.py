@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from holdfast.core.errors import HoldfastError
-from holdfast.core.turns.stop import AskedBy, StopKind, StopOrder
-from holdfast.service.intent import IntentFile, Recorded
+from holdfast.core.turns.stop import StopKind, StopOrder, StopRequester
+from holdfast.service.intent import IntentFile, IntentState
 
 
 @pytest.fixture
@@ -19,35 +19,35 @@ def file(tmp_path: Path) -> IntentFile:
 @pytest.mark.parametrize(
     ("kind", "leaving", "left", "starts"),
     [
-        (StopKind.SIGNAL, Recorded.DRAINING, Recorded.RUNNING, True),
-        (StopKind.CRASH, Recorded.DRAINING, Recorded.RUNNING, True),
-        (StopKind.STOP, Recorded.STOPPED, Recorded.STOPPED, False),
-        (StopKind.RESTART, Recorded.STOPPED, Recorded.STOPPED, True),
-        (StopKind.REPLACE, Recorded.STOPPED, Recorded.STOPPED, True),
+        (StopKind.SIGNAL, IntentState.DRAINING, IntentState.RUNNING, True),
+        (StopKind.CRASH, IntentState.DRAINING, IntentState.RUNNING, True),
+        (StopKind.STOP, IntentState.STOPPED, IntentState.STOPPED, False),
+        (StopKind.RESTART, IntentState.STOPPED, IntentState.STOPPED, True),
+        (StopKind.REPLACE, IntentState.STOPPED, IntentState.STOPPED, True),
     ],
 )
 def test_the_next_boot_starts_it_unless_somebody_stopped_it(
-    file: IntentFile, kind: StopKind, leaving: Recorded, left: Recorded, starts: bool
+    file: IntentFile, kind: StopKind, leaving: IntentState, left: IntentState, starts: bool
 ) -> None:
     """E3: wherever the process is killed on its way, the file says what was meant."""
-    order = StopOrder(kind=kind, by=AskedBy.CLI, at=1.0)
+    order = StopOrder(kind=kind, by=StopRequester.CLI, at=1.0)
     assert file.read() is None
-    file.starting()
-    assert (found := file.read()) is not None and found.starts
-    file.running()
-    assert (found := file.read()) is not None and found.starts
-    file.leaving(order, "stop_1")
+    file.record_starting()
+    assert (found := file.read()) is not None and found.should_start
+    file.record_running()
+    assert (found := file.read()) is not None and found.should_start
+    file.record_stopping(order, "stop_1")
     found = file.read()
-    assert found is not None and (found.state, found.starts) == (leaving, starts)
+    assert found is not None and (found.state, found.should_start) == (leaving, starts)
     assert found.restart == ("stop_1" if kind.restarts else None)
-    file.left(order)
+    file.record_stopped(order)
     found = file.read()
-    assert found is not None and (found.state, found.starts, found.at) == (left, starts, 7.0)
+    assert found is not None and (found.state, found.should_start, found.at) == (left, starts, 7.0)
 
 
 def test_it_is_its_owners_alone_and_damage_is_no_intent(file: IntentFile, tmp_path: Path) -> None:
     path = tmp_path / "gateway_state"
-    file.running()
+    file.record_running()
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert os.listdir(tmp_path) == ["gateway_state"]
     path.write_text("running")
@@ -56,4 +56,4 @@ def test_it_is_its_owners_alone_and_damage_is_no_intent(file: IntentFile, tmp_pa
 
 def test_a_disk_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     with pytest.raises(HoldfastError, match=r"nowhere/gateway_state cannot be written"):
-        IntentFile(tmp_path / "nowhere" / "gateway_state", now=lambda: 0.0).running()
+        IntentFile(tmp_path / "nowhere" / "gateway_state", now=lambda: 0.0).record_running()

@@ -5,30 +5,30 @@ import os
 import socket
 from pathlib import Path
 
-from holdfast.service.supervisors.notify import Feeding, Notifier, feeding_time
+from holdfast.service.supervisors.notify import SdNotifier, WatchdogKeepalive, keepalive_interval
 
 
 def test_a_socket_in_the_file_system_hears_it_with_descriptors(tmp_path: Path) -> None:
     path = tmp_path / "notify"
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as ear, socket.socket() as kept:
         ear.bind(str(path))
-        notifier = Notifier({"NOTIFY_SOCKET": str(path)})
-        notifier.tell("READY=1", "MAINPID=7")
+        notifier = SdNotifier({"NOTIFY_SOCKET": str(path)})
+        notifier.notify("READY=1", "MAINPID=7")
         assert ear.recv(100) == b"READY=1\nMAINPID=7"
         notifier.status("draining:\n3 turns")
         assert ear.recv(100) == b"STATUS=draining: 3 turns"
-        notifier.tell("FDSTORE=1", fds=[kept.fileno()])
+        notifier.notify("FDSTORE=1", fds=[kept.fileno()])
         said, fds, _, _ = socket.recv_fds(ear, 100, 1)
         assert said == b"FDSTORE=1" and os.fstat(fds[0]).st_ino == os.fstat(kept.fileno()).st_ino
         os.close(fds[0])
         notifier.close()
-        notifier.tell("READY=1")
+        notifier.notify("READY=1")
 
 
 def test_nobody_and_somebody_who_has_gone_are_told_nothing(tmp_path: Path) -> None:
     for name in ("", "relative", str(tmp_path / "gone"), "@nobody-listens-here"):
-        notifier = Notifier({"NOTIFY_SOCKET": name})
-        notifier.tell("READY=1")
+        notifier = SdNotifier({"NOTIFY_SOCKET": name})
+        notifier.notify("READY=1")
         notifier.close()
 
 
@@ -36,10 +36,10 @@ def test_one_that_does_not_read_holds_nobody_up(tmp_path: Path) -> None:
     path = tmp_path / "notify"
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as ear:
         ear.bind(str(path))
-        notifier = Notifier({"NOTIFY_SOCKET": str(path)})
+        notifier = SdNotifier({"NOTIFY_SOCKET": str(path)})
         for _ in range(5000):
             notifier.status("x" * 200)
-        notifier.tell("READY=1", patience=0.01)
+        notifier.notify("READY=1", timeout=0.01)
         notifier.close()
 
 
@@ -49,16 +49,16 @@ async def test_the_watchdog_is_fed_while_the_loop_turns_and_not_otherwise(tmp_pa
         ear.bind(str(path))
         ear.setblocking(False)
         loop = asyncio.get_running_loop()
-        notifier = Notifier({"NOTIFY_SOCKET": str(path)})
-        with Feeding(loop, notifier, every=0.005):
+        notifier = SdNotifier({"NOTIFY_SOCKET": str(path)})
+        with WatchdogKeepalive(loop, notifier, interval=0.005):
             for _ in range(3):
                 assert await loop.sock_recv(ear, 100) == b"WATCHDOG=1"
         notifier.close()
 
 
 def test_it_is_fed_twice_as_often_as_asked_and_only_where_it_is_us_who_is_watched() -> None:
-    assert feeding_time({"WATCHDOG_USEC": "120000000"}, pid=5) == 60
-    assert feeding_time({"WATCHDOG_USEC": "2000000", "WATCHDOG_PID": "5"}, pid=5) == 1
-    assert feeding_time({"WATCHDOG_USEC": "2000000", "WATCHDOG_PID": "4"}, pid=5) is None
+    assert keepalive_interval({"WATCHDOG_USEC": "120000000"}, pid=5) == 60
+    assert keepalive_interval({"WATCHDOG_USEC": "2000000", "WATCHDOG_PID": "5"}, pid=5) == 1
+    assert keepalive_interval({"WATCHDOG_USEC": "2000000", "WATCHDOG_PID": "4"}, pid=5) is None
     for nothing in ({}, {"WATCHDOG_USEC": ""}, {"WATCHDOG_USEC": "0"}, {"WATCHDOG_USEC": "soon"}):
-        assert feeding_time(nothing, pid=5) is None
+        assert keepalive_interval(nothing, pid=5) is None

@@ -12,9 +12,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from holdfast.service.backoff import Backoff
-from holdfast.system.lock import Holder, HomeLock, read_holder
-from holdfast.system.owner import Unproven, end, prove
+from holdfast.service.backoff import RestartBackoff
+from holdfast.system.lock import HomeLock, LockHolder, read_holder
+from holdfast.system.owner import HolderUnverified, terminate, verify_holder
 from holdfast.system.process import start_time
 
 HOLD = """
@@ -45,7 +45,7 @@ def holding(home: Path, manner: str = "polite") -> Iterator[subprocess.Popen[str
             process.kill()
 
 
-def holder_of(home: Path) -> Holder:
+def holder_of(home: Path) -> LockHolder:
     holder = read_holder(home)
     assert holder is not None
     return holder
@@ -60,9 +60,9 @@ def test_the_holder_is_proven_and_ended_as_gently_as_it_lets_us(
     """E4: SIGTERM, and SIGKILL for one that does not go."""
     told: list[str] = []
     with holding(tmp_path, manner) as process:
-        fd = prove(tmp_path, holder_of(tmp_path))
+        fd = verify_holder(tmp_path, holder_of(tmp_path))
         assert fd is not None
-        end(fd, within=0.2 if manner == "stubborn" else 30, tell=told.append)
+        terminate(fd, timeout=0.2 if manner == "stubborn" else 30, report=told.append)
         assert process.wait() == code
         os.close(fd)
     assert len(told) == (2 if manner == "stubborn" else 1)
@@ -77,8 +77,8 @@ def test_a_process_that_does_not_hold_the_lock_is_not_proven_by_a_file(tmp_path:
             named = msgspec.structs.replace(
                 holder_of(tmp_path), pid=bystander.pid, start_time=start_time(bystander.pid)
             )
-            with pytest.raises(Unproven, match="Nothing was signalled"):
-                prove(tmp_path, named)
+            with pytest.raises(HolderUnverified, match="Nothing was signalled"):
+                verify_holder(tmp_path, named)
             assert bystander.poll() is None
         finally:
             bystander.kill()
@@ -88,15 +88,15 @@ def test_the_holder_of_another_home_is_not_proven(tmp_path: Path) -> None:
     mine, theirs = tmp_path / "mine", tmp_path / "theirs"
     mine.mkdir()
     theirs.mkdir()
-    with holding(theirs), pytest.raises(Unproven):
-        prove(mine, holder_of(theirs))
+    with holding(theirs), pytest.raises(HolderUnverified):
+        verify_holder(mine, holder_of(theirs))
 
 
 def test_a_process_that_has_gone_or_whose_pid_is_anothers_is_nobody(tmp_path: Path) -> None:
     with holding(tmp_path):
         holder = holder_of(tmp_path)
-        assert prove(tmp_path, msgspec.structs.replace(holder, start_time=1)) is None
-    assert prove(tmp_path, holder) is None
+        assert verify_holder(tmp_path, msgspec.structs.replace(holder, start_time=1)) is None
+    assert verify_holder(tmp_path, holder) is None
 
 
 def test_who_waits_for_the_lock_has_it_when_the_holder_dies(tmp_path: Path) -> None:
@@ -114,6 +114,6 @@ def test_who_waits_for_the_lock_has_it_when_the_holder_dies(tmp_path: Path) -> N
 
 def test_waits_between_failing_starts_grow_and_begin_again_after_good_health() -> None:
     """Starts that fail again and again back off."""
-    backoff = Backoff()
-    assert [backoff.after(1.0) for _ in range(8)] == [1, 2, 4, 8, 16, 32, 60, 60]
-    assert [backoff.after(3600.0), backoff.after(1.0)] == [1, 2]
+    backoff = RestartBackoff()
+    assert [backoff.next_wait(1.0) for _ in range(8)] == [1, 2, 4, 8, 16, 32, 60, 60]
+    assert [backoff.next_wait(3600.0), backoff.next_wait(1.0)] == [1, 2]

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.core.ops.facts import Snapshot
+from holdfast.core.ops.facts import GatewaySnapshot
 from holdfast.server.local.client import GatewayDown, read_status
 from holdfast.server.status.heartbeat import Heartbeat
 from holdfast.server.status.status_thread import StatusThread
@@ -50,8 +50,8 @@ def test_it_answers_before_anything_is_published(status: StatusThread, paths: Pa
 
 
 def test_it_serves_what_was_published_last(status: StatusThread, paths: Paths) -> None:
-    status.publish(Snapshot(state="running", outbox=1))
-    status.publish(Snapshot(state="stopping", phase="draining", outbox=2))
+    status.publish(GatewaySnapshot(state="running", outbox=1))
+    status.publish(GatewaySnapshot(state="stopping", phase="draining", outbox=2))
     document = read_status(paths)
     assert document["state"] == "stopping"
     assert (document["snapshot"]["phase"], document["snapshot"]["outbox"]) == ("draining", 2)
@@ -71,9 +71,9 @@ def test_it_says_hanging_while_the_loop_is_blocked_and_recovers(
         return document
 
     async def gateway() -> dict[str, Any]:
-        status.publish(Snapshot(state="running"))
+        status.publish(GatewaySnapshot(state="running"))
         with Heartbeat(asyncio.get_running_loop(), clock=SystemClock(), tick=0.05) as heart:
-            status.watch(heart)
+            status.watch_heartbeat(heart)
             await asyncio.to_thread(until, "running")
             watcher = threading.Thread(target=until, args=("hanging",))
             watcher.start()
@@ -96,10 +96,10 @@ def test_a_socket_left_by_a_killed_process_is_replaced(paths: Paths) -> None:
 
 
 def test_a_client_that_never_reads_delays_no_other(status: StatusThread, paths: Paths) -> None:
-    status.publish(Snapshot(state="running", phase="x" * 5_000_000))
+    status.publish(GatewaySnapshot(state="running", phase="x" * 5_000_000))
     with socket.socket(socket.AF_UNIX) as lazy:
         lazy.connect(str(paths.status_socket))
-        status.publish(Snapshot(state="running"))
+        status.publish(GatewaySnapshot(state="running"))
         assert read_status(paths, timeout=10)["state"] == "running"
 
 
@@ -109,7 +109,7 @@ def test_the_socket_is_its_owners_alone(status: StatusThread, paths: Paths) -> N
 
 
 def test_many_ask_at_once(status: StatusThread, paths: Paths) -> None:
-    status.publish(Snapshot(state="running"))
+    status.publish(GatewaySnapshot(state="running"))
     answers: list[str] = []
 
     def ask() -> None:
@@ -126,7 +126,7 @@ def test_many_ask_at_once(status: StatusThread, paths: Paths) -> None:
 @pytest.fixture
 def patient(paths: Paths) -> Iterator[StatusThread]:
     """One that waits for the loop, however busy the machine is."""
-    with StatusThread(paths, clock=SystemClock(), answers_within=30) as thread:
+    with StatusThread(paths, clock=SystemClock(), answer_timeout=30) as thread:
         yield thread
 
 
@@ -136,10 +136,10 @@ async def test_the_loop_is_asked_before_it_is_spoken_for(
     """Law 9: what is served is of this instant, not of the last time that something changed."""
     counted = count(1)
 
-    async def fresh() -> Snapshot:
-        return Snapshot(state="running", outbox=next(counted))
+    async def fresh() -> GatewaySnapshot:
+        return GatewaySnapshot(state="running", outbox=next(counted))
 
-    patient.ask(asyncio.get_running_loop(), fresh)
+    patient.attach_loop(asyncio.get_running_loop(), fresh)
     assert (await asyncio.to_thread(read_status, paths))["snapshot"]["outbox"] == 1
     async with asyncio.timeout(30):
         while (await asyncio.to_thread(read_status, paths))["snapshot"]["outbox"] < 3:
@@ -151,11 +151,11 @@ async def test_the_loop_is_not_kept_busy_by_those_who_ask(paths: Paths) -> None:
     clock = Held()
     asked = count(1)
 
-    async def fresh() -> Snapshot:
-        return Snapshot(state="running", outbox=next(asked))
+    async def fresh() -> GatewaySnapshot:
+        return GatewaySnapshot(state="running", outbox=next(asked))
 
-    with StatusThread(paths, clock=clock, answers_within=30) as held:
-        held.ask(asyncio.get_running_loop(), fresh)
+    with StatusThread(paths, clock=clock, answer_timeout=30) as held:
+        held.attach_loop(asyncio.get_running_loop(), fresh)
         answers = []
         for moment in (100.0, 100.04, 100.1):
             clock.at = moment
@@ -170,13 +170,13 @@ async def test_a_loop_that_does_not_answer_is_spoken_for_with_the_age_of_its_wor
     """Law 14: whoever asks does not wait for the loop; and the loop, back again, is asked again."""
     asked, answer = asyncio.Event(), asyncio.Event()
 
-    async def fresh() -> Snapshot:
+    async def fresh() -> GatewaySnapshot:
         asked.set()
         await answer.wait()
-        return Snapshot(state="running", outbox=2)
+        return GatewaySnapshot(state="running", outbox=2)
 
-    status.publish(Snapshot(state="running", outbox=1))
-    status.ask(asyncio.get_running_loop(), fresh)
+    status.publish(GatewaySnapshot(state="running", outbox=1))
+    status.attach_loop(asyncio.get_running_loop(), fresh)
     first = await asyncio.to_thread(read_status, paths)
     second = await asyncio.to_thread(read_status, paths)
     assert asked.is_set() and first["snapshot"]["outbox"] == second["snapshot"]["outbox"] == 1
@@ -190,10 +190,10 @@ async def test_a_loop_that_does_not_answer_is_spoken_for_with_the_age_of_its_wor
 async def test_facts_that_cannot_be_gathered_keep_nobody_from_an_answer(
     patient: StatusThread, paths: Paths, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def fresh() -> Snapshot:
+    async def fresh() -> GatewaySnapshot:
         raise RuntimeError("a bug")
 
-    patient.ask(asyncio.get_running_loop(), fresh)
+    patient.attach_loop(asyncio.get_running_loop(), fresh)
     for _ in range(2):
         assert (await asyncio.to_thread(read_status, paths))["state"] == "starting"
     assert "a bug" in caplog.text

@@ -3,7 +3,13 @@
 import pytest
 
 from holdfast.core.config.settings import SupervisorChoice as S
-from holdfast.service.supervisors.supervisor import OwnUnit, Unheard, ask_systemd, supervisor, unit
+from holdfast.service.supervisors.supervisor import (
+    CurrentUnit,
+    SupervisorUnreachable,
+    current_unit,
+    detect_supervisor,
+    request_systemd_restart,
+)
 
 
 @pytest.mark.parametrize(
@@ -25,8 +31,8 @@ from holdfast.service.supervisors.supervisor import OwnUnit, Unheard, ask_system
 )
 def test_it_is_found_out(environ: dict[str, str], pid: int, parent: str, who: S) -> None:
     """E1: what was merely inherited from somebody's service is not taken for our own."""
-    assert supervisor(S.AUTO, environ, pid=pid, parent=parent) is who
-    assert supervisor(S.S6, environ, pid=pid, parent=parent) is S.S6
+    assert detect_supervisor(S.AUTO, environ, pid=pid, parent=parent) is who
+    assert detect_supervisor(S.S6, environ, pid=pid, parent=parent) is S.S6
 
 
 @pytest.mark.parametrize(
@@ -35,35 +41,39 @@ def test_it_is_found_out(environ: dict[str, str], pid: int, parent: str, who: S)
         (
             {"HOLDFAST_UNIT": "holdfast.service", "HOLDFAST_SCOPE": "user"},
             "",
-            OwnUnit(name="holdfast.service", user=True),
+            CurrentUnit(name="holdfast.service", user=True),
         ),
         (
             {"HOLDFAST_UNIT": "holdfast-b.service", "HOLDFAST_SCOPE": "system"},
             "",
-            OwnUnit(name="holdfast-b.service", user=False),
+            CurrentUnit(name="holdfast-b.service", user=False),
         ),
         (
             {},
             "0::/system.slice/holdfast.service\n",
-            OwnUnit(name="holdfast.service", user=False),
+            CurrentUnit(name="holdfast.service", user=False),
         ),
         (
             {},
             "0::/user.slice/user-1000.slice/user@1000.service/app.slice/hf.service\n",
-            OwnUnit(name="hf.service", user=True),
+            CurrentUnit(name="hf.service", user=True),
         ),
         ({}, "0::/user.slice/user-1000.slice/session-2.scope\n", None),
         ({}, "", None),
     ],
 )
 def test_its_unit_is_known_by_its_own_word_or_by_the_kernels(
-    environ: dict[str, str], cgroup: str, found: OwnUnit | None
+    environ: dict[str, str], cgroup: str, found: CurrentUnit | None
 ) -> None:
-    assert unit(environ, cgroup=cgroup) == found
+    assert current_unit(environ, cgroup=cgroup) == found
 
 
 async def test_a_systemd_that_cannot_be_asked_says_why() -> None:
-    with pytest.raises(Unheard, match="name of its unit is not known"):
-        await ask_systemd(None, {})
-    with pytest.raises(Unheard, match=r"`systemctl --no-block restart x.service` cannot be start"):
-        await ask_systemd(OwnUnit(name="x.service", user=False), {"PATH": "/nowhere"})
+    with pytest.raises(SupervisorUnreachable, match="name of its unit is not known"):
+        await request_systemd_restart(None, {})
+    with pytest.raises(
+        SupervisorUnreachable, match=r"`systemctl --no-block restart x.service` cannot be start"
+    ):
+        await request_systemd_restart(
+            CurrentUnit(name="x.service", user=False), {"PATH": "/nowhere"}
+        )

@@ -4,7 +4,7 @@ import asyncio
 import os
 import time
 
-from holdfast.system.wall_alarm import WallAlarm
+from holdfast.system.wall_alarm import TimerfdTimer
 
 
 def open_files() -> int:
@@ -14,19 +14,19 @@ def open_files() -> int:
 async def test_it_rings_at_its_time_and_not_before() -> None:
     at = time.time() + 0.05
     async with asyncio.timeout(10):
-        await WallAlarm().ring(at)
+        await TimerfdTimer().wait_until(at)
     assert time.time() >= at - 0.001
 
 
 async def test_what_is_past_rings_at_once() -> None:
     for at in (time.time() - 5, 0.0):
         async with asyncio.timeout(10):
-            await WallAlarm().ring(at)
+            await TimerfdTimer().wait_until(at)
 
 
 async def test_one_that_is_not_waited_for_any_more_is_gone() -> None:
     before = open_files()
-    ringing = asyncio.create_task(WallAlarm().ring(time.time() + 3600))
+    ringing = asyncio.create_task(TimerfdTimer().wait_until(time.time() + 3600))
     await asyncio.sleep(0)
     assert open_files() == before + 1
     ringing.cancel()

@@ -11,12 +11,17 @@ from pathlib import Path
 import pytest
 
 from holdfast.core.config.settings import GatewaySettings
-from holdfast.server.places import PortTaken, listening
-from holdfast.service.offspring import Nest
+from holdfast.server.places import PortInUse, open_listening_sockets
+from holdfast.service.offspring import GatewayLauncher
 from holdfast.system import sockets
 from holdfast.system.paths import Paths
-from holdfast.system.process import gone
-from holdfast.system.socket_handover import NotHandedOver, Reception, give, note_of
+from holdfast.system.process import has_ended
+from holdfast.system.socket_handover import (
+    HandoverFailed,
+    HandoverReceiver,
+    make_note,
+    send_sockets,
+)
 
 ADOPT = """
 import json, os, subprocess
@@ -43,7 +48,7 @@ def paths(tmp_path: Path) -> Paths:
     return Paths(tmp_path)
 
 
-def said_by(nest: Nest, program: str) -> str:
+def said_by(nest: GatewayLauncher, program: str) -> str:
     """What a program says that is started with the sockets of the nest."""
     heard, said = os.pipe()
     environ = {"PYTHONPATH": os.pathsep.join(sys.path), "PATH": os.environ["PATH"]}
@@ -59,8 +64,8 @@ def test_sockets_of_a_starter_are_adopted_and_no_child_gets_them(
     paths: Paths, bound: socket.socket
 ) -> None:
     """E4: a successor has them at once; what it starts inherits neither socket nor variable."""
-    where = sockets.place(bound)
-    with Nest(str(paths.home), sockets=[bound.dup(), bound.dup()]) as nest:
+    where = sockets.bound_address(bound)
+    with GatewayLauncher(str(paths.home), sockets=[bound.dup(), bound.dup()]) as nest:
         told = json.loads(said_by(nest, ADOPT))
     assert [tuple(each) for each in told["places"]] == [where, where]
     assert told["left"] == []
@@ -69,12 +74,12 @@ def test_sockets_of_a_starter_are_adopted_and_no_child_gets_them(
 
 def test_sockets_that_were_meant_for_another_process_are_not_touched() -> None:
     handed = {"LISTEN_FDS": "1", "LISTEN_PID": str(os.getpid() + 1)}
-    assert sockets.adopt(handed, pid=os.getpid()) == []
+    assert sockets.adopt_inherited(handed, pid=os.getpid()) == []
 
 
 @pytest.mark.parametrize("count", ["", "x", "-1", "²"])
 def test_a_number_of_sockets_that_is_none_adopts_nothing(count: str) -> None:
-    assert sockets.adopt({"LISTEN_FDS": count, "LISTEN_PID": "7"}, pid=7) == []
+    assert sockets.adopt_inherited({"LISTEN_FDS": count, "LISTEN_PID": "7"}, pid=7) == []
 
 
 def test_what_a_gateway_wants_kept_is_given_to_the_one_after_it(paths: Paths) -> None:
@@ -87,10 +92,10 @@ def test_what_a_gateway_wants_kept_is_given_to_the_one_after_it(paths: Paths) ->
         "Notifier(os.environ).tell('READY=1')\n"
         "print(sock.getsockname()[1])\n"
     )
-    with Nest(str(paths.home)) as nest:
+    with GatewayLauncher(str(paths.home)) as nest:
         port = int(said_by(nest, keep))
-        assert nest.heard()
-        assert [sockets.place(each) for each in nest.sockets] == [("127.0.0.1", port)]
+        assert nest.read_notifications()
+        assert [sockets.bound_address(each) for each in nest.sockets] == [("127.0.0.1", port)]
         with socket.create_connection(("127.0.0.1", port)):
             pass  # the process that listened has gone, and nobody is refused
         assert json.loads(said_by(nest, ADOPT))["places"] == [["127.0.0.1", port]]
@@ -99,10 +104,10 @@ def test_what_a_gateway_wants_kept_is_given_to_the_one_after_it(paths: Paths) ->
 async def test_an_inherited_socket_is_used_where_it_listens_as_configured(
     bound: socket.socket,
 ) -> None:
-    port = sockets.place(bound)[1]
+    port = sockets.bound_address(bound)[1]
     for settings in (GatewaySettings(port=port), GatewaySettings(port=0)):
         mine = bound.dup()
-        assert await listening(settings, inherited=[mine], port_chosen=True) == [mine]
+        assert await open_listening_sockets(settings, inherited=[mine], port_chosen=True) == [mine]
         mine.close()
 
 
@@ -111,7 +116,7 @@ async def test_a_second_copy_of_an_inherited_socket_is_closed_without_a_word(
 ) -> None:
     """A supervisor that is told twice keeps two."""
     first, second = bound.dup(), bound.dup()
-    assert await listening(
+    assert await open_listening_sockets(
         GatewaySettings(port=0), inherited=[first, second], port_chosen=True
     ) == [first]
     assert second.fileno() == -1
@@ -122,19 +127,19 @@ async def test_a_second_copy_of_an_inherited_socket_is_closed_without_a_word(
 async def test_an_inherited_socket_that_listens_elsewhere_is_closed_with_a_warning(
     bound: socket.socket, caplog: pytest.LogCaptureFixture
 ) -> None:
-    mine, where = bound.dup(), sockets.place(bound)
+    mine, where = bound.dup(), sockets.bound_address(bound)
     with socket.create_server(("127.0.0.1", 0)) as other:
-        wanted = GatewaySettings(port=sockets.place(other)[1])
-        with pytest.raises(PortTaken):
-            await listening(wanted, inherited=[mine], port_chosen=True)
+        wanted = GatewaySettings(port=sockets.bound_address(other)[1])
+        with pytest.raises(PortInUse):
+            await open_listening_sockets(wanted, inherited=[mine], port_chosen=True)
     assert mine.fileno() == -1
     assert f"127.0.0.1 port {where[1]} was left" in caplog.text
 
 
 async def test_a_gateway_that_is_reached_by_a_name_listens_at_one_port_for_all_it_means() -> None:
-    made = await listening(GatewaySettings(host="localhost", port=0), port_chosen=True)
+    made = await open_listening_sockets(GatewaySettings(host="localhost", port=0), port_chosen=True)
     try:
-        assert len({sockets.place(each)[1] for each in made}) == 1
+        assert len({sockets.bound_address(each)[1] for each in made}) == 1
     finally:
         for each in made:
             each.close()
@@ -144,17 +149,17 @@ def test_listening_sockets_pass_to_a_successor_and_it_is_known_to_be_there(
     paths: Paths, bound: socket.socket
 ) -> None:
     """E4: the same socket with two owners: when the first closes it, nobody is refused."""
-    note = note_of(paths.home, address="http://127.0.0.1:1")
-    with Reception(paths) as reception, ThreadPoolExecutor(1) as beside:
-        taking = beside.submit(reception.receive, giver=os.getpid(), within=10)
-        successor = give(reception.path, note, [bound], paths=paths)
+    note = make_note(paths.home, address="http://127.0.0.1:1")
+    with HandoverReceiver(paths) as reception, ThreadPoolExecutor(1) as beside:
+        taking = beside.submit(reception.receive, sender_pid=os.getpid(), timeout=10)
+        successor = send_sockets(reception.path, note, [bound], paths=paths)
         told, [taken] = taking.result()
-    where = sockets.place(bound)
+    where = sockets.bound_address(bound)
     bound.close()
     with taken, socket.create_connection(where):
         assert told == note
         assert not taken.get_inheritable()
-        assert not gone(successor, within=0)
+        assert not has_ended(successor, timeout=0)
     os.close(successor)
 
 
@@ -164,49 +169,49 @@ def test_nothing_is_handed_to_a_socket_outside_of_the_home(
     paths, theirs = Paths(tmp_path / "mine"), Paths(tmp_path / "theirs")
     paths.home.mkdir()
     theirs.home.mkdir()
-    with Reception(theirs) as reception, pytest.raises(NotHandedOver, match="is not in"):
-        give(reception.path, note_of(paths.home, address=""), [bound], paths=paths)
+    with HandoverReceiver(theirs) as reception, pytest.raises(HandoverFailed, match="is not in"):
+        send_sockets(reception.path, make_note(paths.home, address=""), [bound], paths=paths)
 
 
 def test_nothing_is_handed_to_a_socket_that_others_may_open(
     paths: Paths, bound: socket.socket
 ) -> None:
-    with Reception(paths) as reception:
+    with HandoverReceiver(paths) as reception:
         reception.path.chmod(0o666)
-        with pytest.raises(NotHandedOver, match="not a socket of this user alone"):
-            give(reception.path, note_of(paths.home, address=""), [bound], paths=paths)
+        with pytest.raises(HandoverFailed, match="not a socket of this user alone"):
+            send_sockets(reception.path, make_note(paths.home, address=""), [bound], paths=paths)
 
 
 def test_a_link_to_a_socket_is_not_dialled(paths: Paths, bound: socket.socket) -> None:
-    with Reception(paths) as reception:
+    with HandoverReceiver(paths) as reception:
         link = paths.run / "1.next"
         link.symlink_to(reception.path)
-        with pytest.raises(NotHandedOver, match="not a socket"):
-            give(link, note_of(paths.home, address=""), [bound], paths=paths)
+        with pytest.raises(HandoverFailed, match="not a socket"):
+            send_sockets(link, make_note(paths.home, address=""), [bound], paths=paths)
 
 
 def test_a_successor_takes_nothing_from_a_process_that_does_not_hold_the_home(
     paths: Paths, bound: socket.socket
 ) -> None:
-    with Reception(paths) as reception, ThreadPoolExecutor(1) as beside:
-        taking = beside.submit(reception.receive, giver=1, within=10)
-        with pytest.raises(NotHandedOver):
-            give(reception.path, note_of(paths.home, address=""), [bound], paths=paths)
-        with pytest.raises(NotHandedOver, match=f"process {os.getpid()} dialled, and not 1"):
+    with HandoverReceiver(paths) as reception, ThreadPoolExecutor(1) as beside:
+        taking = beside.submit(reception.receive, sender_pid=1, timeout=10)
+        with pytest.raises(HandoverFailed):
+            send_sockets(reception.path, make_note(paths.home, address=""), [bound], paths=paths)
+        with pytest.raises(HandoverFailed, match=f"process {os.getpid()} dialled, and not 1"):
             taking.result()
 
 
 def test_a_successor_that_gives_up_waits_no_longer(paths: Paths) -> None:
-    with Reception(paths) as reception, ThreadPoolExecutor(1) as beside:
-        taking = beside.submit(reception.receive, giver=1, within=60)
-        reception.give_up()
-        with pytest.raises(NotHandedOver):
+    with HandoverReceiver(paths) as reception, ThreadPoolExecutor(1) as beside:
+        taking = beside.submit(reception.receive, sender_pid=1, timeout=60)
+        reception.cancel()
+        with pytest.raises(HandoverFailed):
             taking.result()
 
 
 def test_a_program_that_is_not_there_is_told_in_a_sentence(paths: Paths) -> None:
     heard, said = os.pipe()
-    with Nest(str(paths.home)) as nest, open(heard) as words:
+    with GatewayLauncher(str(paths.home)) as nest, open(heard) as words:
         pid = nest.start(["/no/such/python"], {}, output=said)
         os.close(said)
         assert words.read() == "/no/such/python cannot be started: No such file or directory\n"

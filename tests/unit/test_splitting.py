@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.core.ports.capabilities import LengthUnit
-from holdfast.core.text.length import length, reach
-from holdfast.core.text.splitting import split
+from holdfast.core.text.length import fitting_prefix, message_length
+from holdfast.core.text.splitting import split_message
 
 WORDS = [
     "word ",
@@ -49,30 +49,30 @@ MARKDOWN = st.lists(st.sampled_from([*WORDS, *MARKS, *BLOCKS, *SIGNS]), max_size
 
 
 def test_a_text_that_fits_is_one_part() -> None:
-    assert split("hello", 5) == ("hello",)
-    assert split("hello" * 1000, None) == ("hello" * 1000,)
+    assert split_message("hello", 5) == ("hello",)
+    assert split_message("hello" * 1000, None) == ("hello" * 1000,)
 
 
 def test_it_is_cut_where_a_reader_would_pause() -> None:
-    assert split("one two three", 8) == ("one two ", "three")
-    assert split("first line\nsecond line", 16) == ("first line\n", "second line")
+    assert split_message("one two three", 8) == ("one two ", "three")
+    assert split_message("first line\nsecond line", 16) == ("first line\n", "second line")
     assert (
-        split("a paragraph\n\nand one more line\nhere", 31)[0]
+        split_message("a paragraph\n\nand one more line\nhere", 31)[0]
         == "a paragraph\n\nand one more line\n"
     )
-    assert split("It was so for long. And it is so.", 28) == (
+    assert split_message("It was so for long. And it is so.", 28) == (
         "It was so for long. ",
         "And it is so.",
     )
 
 
 def test_a_word_longer_than_a_message_is_cut_through() -> None:
-    assert split("x" * 25, 10) == ("x" * 10, "x" * 10, "x" * 5)
+    assert split_message("x" * 25, 10) == ("x" * 10, "x" * 10, "x" * 5)
 
 
 def test_a_fence_that_is_cut_is_closed_and_opened_again_with_its_language() -> None:
     code = "\n".join(f"line_number({n})" for n in range(8))
-    parts = split(f"```python title=x\n{code}\n```", 90)
+    parts = split_message(f"```python title=x\n{code}\n```", 90)
     assert len(parts) > 1
     assert all(part.startswith("```python") for part in parts)
     assert all(part.rstrip().endswith("\n```") for part in parts)
@@ -83,31 +83,31 @@ def test_a_fence_that_is_cut_is_closed_and_opened_again_with_its_language() -> N
 def test_a_fence_that_fits_the_next_message_is_not_cut() -> None:
     before = "A few words before it, and a few more of them.\n\n"
     fence = "```\n" + "code " * 8 + "\n```\n"
-    assert split(before + fence, len(before) + 20) == (before, fence)
+    assert split_message(before + fence, len(before) + 20) == (before, fence)
 
 
 def test_a_table_that_is_cut_has_its_head_in_each_message() -> None:
     head = "| name | size |\n|---|---|\n"
     body = "".join(f"| file {n} | {n} kB |\n" for n in range(12))
-    parts = split(head + body, 120)
+    parts = split_message(head + body, 120)
     assert len(parts) > 1 and all(part.startswith(head) for part in parts)
     assert "".join(part.removeprefix(head) for part in parts) == body
 
 
 def test_a_quote_that_is_cut_goes_on_as_a_quote() -> None:
-    parts = split("> " + "quoted words " * 10, 50)
+    parts = split_message("> " + "quoted words " * 10, 50)
     assert len(parts) > 1 and all(part.startswith("> ") for part in parts)
 
 
 def test_a_list_that_is_cut_goes_on_as_a_list_and_not_as_code() -> None:
     text = "- first\n  - second\n" + "".join(f"    - deep item {n}\n" for n in range(8))
-    parts = split(text, 70)
+    parts = split_message(text, 70)
     assert len(parts) > 1 and all(part.startswith("- ") for part in parts)
 
 
 @pytest.mark.parametrize("mark", ["**", "_", "~~", "`"])
 def test_emphasis_longer_than_a_message_is_closed_and_set_again(mark: str) -> None:
-    parts = split(mark + "many words in a row " * 8 + f"at its end{mark}", 60)
+    parts = split_message(mark + "many words in a row " * 8 + f"at its end{mark}", 60)
     assert len(parts) > 2
     assert all(part.startswith(mark) and part.rstrip().endswith(mark) for part in parts)
 
@@ -115,25 +115,27 @@ def test_emphasis_longer_than_a_message_is_closed_and_set_again(mark: str) -> No
 def test_emphasis_over_several_lines_is_not_cut_between_them_where_it_can_be_helped() -> None:
     text = "some words before it\nand **these are bold\nover two lines** and\nthese are not"
     for limit in range(45, 75):
-        assert all(part.count("**") % 2 == 0 for part in split(text, limit)), limit
+        assert all(part.count("**") % 2 == 0 for part in split_message(text, limit)), limit
 
 
 def test_a_fence_in_a_list_is_closed_within_its_item() -> None:
     text = "1. so:\n\n   ```py\n" + "".join(f"   line {n}\n" for n in range(12)) + "   ```\n"
-    first, *more = split(text, 80)
+    first, *more = split_message(text, 80)
     assert first.endswith("\n   ```") and more[0].startswith("```py\nline ")
 
 
 def test_a_link_is_not_cut_where_it_can_be_helped() -> None:
     link = "[a link of some words](https://example.org/where/it/goes)"
     for limit in range(len(link) + 2, 100):
-        parts = split(f"Some words before it, more of them, then {link} and after it.", limit)
+        parts = split_message(
+            f"Some words before it, more of them, then {link} and after it.", limit
+        )
         assert any(link in part for part in parts), (limit, parts)
 
 
 def test_what_stood_within_a_line_does_not_become_a_list_or_a_heading() -> None:
-    assert split("seven minus four - three", 18) == ("seven minus four ", "\\- three")
-    assert split("they were as many as 12. No more", 22)[1:] == ("12\\. No more",)
+    assert split_message("seven minus four - three", 18) == ("seven minus four ", "\\- three")
+    assert split_message("they were as many as 12. No more", 22)[1:] == ("12\\. No more",)
 
 
 @pytest.mark.parametrize(
@@ -141,7 +143,7 @@ def test_what_stood_within_a_line_does_not_become_a_list_or_a_heading() -> None:
 )
 def test_no_sign_is_taken_apart(sign: str) -> None:
     for ahead in range(12):
-        parts = split("x" * ahead + sign * 20, 15)
+        parts = split_message("x" * ahead + sign * 20, 15)
         whole = "".join(parts)
         assert whole.count(sign) == 20
         assert sum(part.count(sign) for part in parts) == 20, parts
@@ -150,20 +152,20 @@ def test_no_sign_is_taken_apart(sign: str) -> None:
 @pytest.mark.parametrize("sign", ["_a", "*a ", "`a``", "> ", "[a](", "[", "- ", "<", "~~a", "|\n"])
 def test_a_text_that_means_harm_takes_no_longer_than_another(sign: str) -> None:
     """Law 14: with a square of its length, this would not end before the test is stopped."""
-    parts = split(sign * 12_000, 2000)
+    parts = split_message(sign * 12_000, 2000)
     assert all(len(part) <= 2000 for part in parts)
 
 
 @given(st.text(max_size=40), st.integers(0, 60), st.sampled_from(LengthUnit))
 def test_a_reach_is_the_most_that_fits(text: str, limit: int, unit: LengthUnit) -> None:
-    at = reach(text, limit, unit)
-    assert length(text[:at], unit) <= limit
-    assert at == len(text) or length(text[: at + 1], unit) > limit
+    at = fitting_prefix(text, limit, unit)
+    assert message_length(text[:at], unit) <= limit
+    assert at == len(text) or message_length(text[: at + 1], unit) > limit
 
 
 @given(st.text(alphabet="ab \n", min_size=1, max_size=200), st.integers(1, 40))
 def test_parts_are_short_enough_and_lose_nothing_but_space(text: str, limit: int) -> None:
-    parts = split(text, limit)
+    parts = split_message(text, limit)
     assert all(len(part) <= limit for part in parts) and parts
     assert "".join("".join(parts).split()) == "".join(text.split())
     assert all(part.strip() for part in parts) or not text.strip()
@@ -173,10 +175,10 @@ def test_parts_are_short_enough_and_lose_nothing_but_space(text: str, limit: int
 def test_parts_of_markdown_fit_in_every_unit_and_lose_no_letter(
     text: str, limit: int, unit: LengthUnit
 ) -> None:
-    parts = split(text, limit, unit=unit)
-    assert all(length(part, unit) <= limit for part in parts)
+    parts = split_message(text, limit, unit=unit)
+    assert all(message_length(part, unit) <= limit for part in parts)
     assert _within(_letters(text), _letters("".join(parts)))
-    assert split(text, limit, unit=unit) == parts
+    assert split_message(text, limit, unit=unit) == parts
 
 
 @given(MARKDOWN, st.integers(20, 90))
@@ -186,7 +188,7 @@ def test_what_a_platform_makes_of_a_part_fits_too(text: str, limit: int) -> None
     def fits(part: str) -> bool:
         return len(part) + 2 * sum(part.count(mark) for mark in "*_`~#>") <= limit
 
-    parts = split(text, limit, fits=fits)
+    parts = split_message(text, limit, fits=fits)
     assert all(fits(part) for part in parts)
     assert _within(_letters(text), _letters("".join(parts)))
 
@@ -197,9 +199,9 @@ def test_what_a_platform_makes_of_a_part_fits_too(text: str, limit: int) -> None
     )
 )
 def test_a_text_that_grows_keeps_its_parts_but_the_last(pieces: list[str]) -> None:
-    whole = split("".join(pieces), 80)
+    whole = split_message("".join(pieces), 80)
     for count in range(0, len(pieces), 9):
-        shorter = split("".join(pieces[:count]), 80)
+        shorter = split_message("".join(pieces[:count]), 80)
         assert shorter[:-1] == whole[: len(shorter) - 1]
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.core.errors import StoreError
-from holdfast.store.sqlite.health import Health
+from holdfast.store.sqlite.health import WriterStatistics
 from holdfast.store.sqlite.store import SqliteStore
 
 
@@ -21,27 +21,27 @@ class Ticking:
 
 def test_a_failure_counts_until_something_is_committed_again() -> None:
     now = Ticking()
-    health = Health(now)
-    assert health.facts(waiting=0).committed_ago is None
-    begun = health.begun()
+    health = WriterStatistics(now)
+    assert health.status(waiting=0).committed_ago is None
+    begun = health.begin_commit()
     now.at += 0.25
-    health.committed(begun)
+    health.commit_succeeded(begun)
     now.at += 2
-    health.failed(OSError("the disk is full"))
+    health.commit_failed(OSError("the disk is full"))
     now.at += 1
-    facts = health.facts(waiting=4)
+    facts = health.status(waiting=4)
     assert facts.failing and facts.error == "the disk is full"
     assert (facts.commits, facts.failures, facts.waiting) == (1, 1, 4)
     assert (facts.committed_ago, facts.failed_ago, facts.slowest) == (3.0, 1.0, 0.25)
-    health.committed(health.begun())
-    assert not health.facts(waiting=0).failing
+    health.commit_succeeded(health.begin_commit())
+    assert not health.status(waiting=0).failing
 
 
 async def test_a_store_tells_its_schema_and_its_commits(tmp_path: Path) -> None:
     async with SqliteStore(tmp_path / "state.db") as store:
-        before = store.facts
+        before = store.status
         await store.set_meta("a", "b")
-        facts = store.facts
+        facts = store.status
     assert before.schema > 0 and facts.schema == before.schema
     assert facts.commits == before.commits + 1
     assert facts.committed_ago is not None and facts.commit_seconds > 0
@@ -58,7 +58,7 @@ async def test_a_write_that_refuses_itself_is_no_fault_of_the_store(tmp_path: Pa
     async with SqliteStore(tmp_path / "state.db") as store:
         with pytest.raises(StoreError):
             await store._writer.submit(refuse)
-        assert store.facts.failures == 0
+        assert store.status.failures == 0
         with pytest.raises(StoreError):
             await store._writer.submit(break_)
-        assert store.facts.failures == 1 and "the disk is gone" in store.facts.error
+        assert store.status.failures == 1 and "the disk is gone" in store.status.error

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.config.toml_patch import CannotPatch, patch, written
+from holdfast.config.toml_patch import UnpatchableToml, format_value, patch_toml
 
 FILE = """\
 # mine
@@ -76,7 +76,7 @@ def test_one_key_changes_and_every_other_line_stays(
     path: tuple[str, ...], value: Any, old: str, new: str
 ) -> None:
     assert FILE.count(old) == 1
-    assert patch(FILE, {path: value}) == FILE.replace(old, new)
+    assert patch_toml(FILE, {path: value}) == FILE.replace(old, new)
 
 
 @pytest.mark.parametrize(
@@ -90,8 +90,8 @@ def test_one_key_changes_and_every_other_line_stays(
     ],
 )
 def test_what_cannot_be_changed_safely_is_refused(text: str, path: tuple[str, ...]) -> None:
-    with pytest.raises(CannotPatch, match="cannot be changed safely"):
-        patch(text, {path: ["a"]})
+    with pytest.raises(UnpatchableToml, match="cannot be changed safely"):
+        patch_toml(text, {path: ["a"]})
 
 
 LISTED = """\
@@ -142,21 +142,21 @@ def test_a_list_of_tables_is_set_and_those_that_stay_keep_their_lines(
     tables: list[dict[str, str]], old: str, new: str
 ) -> None:
     assert LISTED.count(old) == 1 or not old
-    patched = patch(LISTED, {("model", "fallbacks"): tables})
+    patched = patch_toml(LISTED, {("model", "fallbacks"): tables})
     assert patched == LISTED.replace(old, new)
     assert tomllib.loads(patched)["model"]["fallbacks"] == tables
 
 
 def test_a_list_of_tables_is_turned_round_begun_and_taken_out() -> None:
     path = ("model", "fallbacks")
-    turned = patch(LISTED, {path: [HERE, OPUS]})
+    turned = patch_toml(LISTED, {path: [HERE, OPUS]})
     assert tomllib.loads(turned)["model"]["fallbacks"] == [HERE, OPUS]
     assert 'name = "opus"  # dear' in turned and "# when the first is away" in turned
-    none = patch(LISTED, {path: None})
+    none = patch_toml(LISTED, {path: None})
     assert "[[model" not in none and "[gateway]\nport = 1\n" in none
-    empty = patch(LISTED, {path: []})
+    empty = patch_toml(LISTED, {path: []})
     assert '[model]\nprovider = "openai"\nfallbacks = []\n' in empty and "[[model" not in empty
-    begun = patch("[model]\nname = 'x'\n[gateway]\nport = 1\n", {path: [OPUS]})
+    begun = patch_toml("[model]\nname = 'x'\n[gateway]\nport = 1\n", {path: [OPUS]})
     assert begun == (
         '[model]\nname = \'x\'\n\n[[model.fallbacks]]\nprovider = "anthropic"\nname = "opus"\n\n'
         "[gateway]\nport = 1\n"
@@ -164,8 +164,8 @@ def test_a_list_of_tables_is_turned_round_begun_and_taken_out() -> None:
     apart = (
         '[[model.fallbacks]]\nprovider = "demo"\n[log]\n[[model.fallbacks]]\nprovider = "demo"\n'
     )
-    with pytest.raises(CannotPatch, match="cannot be changed safely"):
-        patch(apart, {path: [OPUS]})
+    with pytest.raises(UnpatchableToml, match="cannot be changed safely"):
+        patch_toml(apart, {path: [OPUS]})
 
 
 NAMES = st.sampled_from(["a", "b", "c.d", "#e", ""])
@@ -187,13 +187,16 @@ LEAVES = st.one_of(
 def test_whatever_is_set_is_what_the_file_says_then(
     tree: dict[str, dict[str, Any]], path: tuple[str, str], value: Any
 ) -> None:
-    text = "".join(f"{written(name)} = {written(table)}\n" for name, table in tree.items())
+    text = "".join(
+        f"{format_value(name)} = {format_value(table)}\n" for name, table in tree.items()
+    )
     other = "".join(
-        f"[{written(name)}]\n" + "".join(f"{written(k)} = {written(v)}\n" for k, v in table.items())
+        f"[{format_value(name)}]\n"
+        + "".join(f"{format_value(k)} = {format_value(v)}\n" for k, v in table.items())
         for name, table in tree.items()
     )
     for each in (text, other):
-        said = tomllib.loads(patch(each, {path: value}))
+        said = tomllib.loads(patch_toml(each, {path: value}))
         assert said.get(path[0], {}).get(path[1]) == value
         rest = {name: {**table, path[1]: None} for name, table in tree.items() if name == path[0]}
         kept = {**tree, **rest}

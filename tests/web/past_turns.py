@@ -9,15 +9,15 @@ from holdfast.core.ids import CallId, InboxId, PrincipalId, SessionId, SessionKe
 from holdfast.core.messages.inbox import Inbound, InboxEnd, InboxState
 from holdfast.core.messages.message import (
     AssistantMessage,
+    CallRecovery,
     NoteMessage,
-    Outcome,
-    TakenUp,
     ToolCall,
     ToolMessage,
+    ToolOutcome,
     UserMessage,
 )
 from holdfast.core.messages.source import Source
-from holdfast.core.turns.stop import AskedBy, StopKind, StopOrder, StopRow
+from holdfast.core.turns.stop import StopKind, StopOrder, StopRequester, StopRow
 from holdfast.core.turns.turn import BeginTurn, EndTurn, TurnState, Usage
 from holdfast.store.sqlite.store import SqliteStore
 from holdfast.system.paths import Paths
@@ -79,11 +79,11 @@ class Past:
         id: str,
         name: str,
         *,
-        outcome: Outcome = Outcome.OK,
-        taken_up: TakenUp | None = None,
+        outcome: ToolOutcome = ToolOutcome.OK,
+        taken_up: CallRecovery | None = None,
     ) -> None:
         result = ToolMessage(
-            call_id=CallId(id), name=name, text="its output", outcome=outcome, taken_up=taken_up
+            call_id=CallId(id), name=name, text="its output", outcome=outcome, recovery=taken_up
         )
         await self._store.record_finished(
             self._turn, session_id=self._session, message=result, at=self._began + at
@@ -96,14 +96,14 @@ class Past:
         yield self.finished(at + 2, id, "terminal")
 
     async def crash(self, found_out: float, back: float) -> None:
-        order = StopOrder(kind=StopKind.CRASH, by=AskedBy.NOBODY, at=self._began + found_out)
+        order = StopOrder(kind=StopKind.CRASH, by=StopRequester.NOBODY, at=self._began + found_out)
         row = StopRow(id=f"r_{found_out}", order=order, version="0.1", interrupted=1)
         await self._store.record_stop(row)
         note = NoteMessage(text="[System note: a crash cut the last turn.]")
         await self._store.resume_turn(
             self._turn, session_id=self._session, note=note, at=self._began + back
         )
-        await self._store.record_back((), at=self._began + back + 0.2)
+        await self._store.record_ready((), at=self._began + back + 0.2)
 
     async def end(self, at: float) -> None:
         await self._store.end_turn(
@@ -129,11 +129,11 @@ async def lived(home: Path, *, now: float) -> None:
         await cut.reply(4.2, ("c2", "terminal", '{"command": "make check-tides"}'))
         await cut.started(4.2, "c2")
         await cut.crash(1604.0, 1604.5)
-        await cut.finished(1606.1, "c2", "terminal", taken_up=TakenUp.ATTACHED)
+        await cut.finished(1606.1, "c2", "terminal", taken_up=CallRecovery.ATTACHED)
         await cut.reply(1608.0, ("c3", "send_mail", '{"to": "the harbour office"}'))
         await cut.started(1608.0, "c3")
         await cut.crash(1700.0, 1700.4)
-        await cut.finished(1700.5, "c3", "send_mail", outcome=Outcome.UNKNOWN)
+        await cut.finished(1700.5, "c3", "send_mail", outcome=ToolOutcome.UNKNOWN)
         await cut.end(1703.0)
         after = Past(store, NEXT, chat="tide", began=now - 4000)
         await after.begin("Thank you.")

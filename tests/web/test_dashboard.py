@@ -17,8 +17,8 @@ from tests.web.test_access import DESKTOP, PHONE, serious
 from tests.web.test_pictures import VIEWS, take
 from tests.web.visitor import Visitor
 
-from holdfast.core.ops.minute import MINUTE, Minute, Spread
-from holdfast.core.turns.stop import AskedBy, StopKind, StopOrder, StopRow
+from holdfast.core.ops.minute import MINUTE_SECONDS, DurationSum, MinuteStats
+from holdfast.core.turns.stop import StopKind, StopOrder, StopRequester, StopRow
 from holdfast.core.turns.turn import Usage
 from holdfast.store.sqlite.store import SqliteStore
 from holdfast.system.paths import Paths
@@ -27,19 +27,19 @@ PRICES = '[prices."scripted"]\ninput = 2.0\noutput = 8.0\n'
 ENDED = [("answered", 1204), ("merged", 31), ("superseded", 12), ("refused", 3), ("failed", 2)]
 
 
-def past(now: int, number: int = 600) -> list[Minute]:
+def past(now: int, number: int = 600) -> list[MinuteStats]:
     """Minutes of a gateway that had something to do, in waves, up to the one that has begun: it
     may be over before the next gateway is there to count."""
-    begin = (now // MINUTE + 1 - number) * MINUTE
+    begin = (now // MINUTE_SECONDS + 1 - number) * MINUTE_SECONDS
     return [
-        Minute(
-            at=begin + n * MINUTE,
+        MinuteStats(
+            at=begin + n * MINUTE_SECONDS,
             accepted=n % 7,
             turns=1 + n % 7,
             failed=int(n % 31 == 0),
-            first=Spread(count=2, total=0.5 + n % 5 / 5, worst=0.4 + n % 5 / 4),
-            whole=Spread(count=2, total=4 + n % 11, worst=4 + n % 13),
-            used={"scripted": _used(n)},
+            first_token=DurationSum(count=2, total=0.5 + n % 5 / 5, worst=0.4 + n % 5 / 4),
+            duration=DurationSum(count=2, total=4 + n % 11, worst=4 + n % 13),
+            usage_by_model={"scripted": _used(n)},
             hits=n % 9,
             misses=1,
             lag=0.002 + n % 17 / 2000,
@@ -57,13 +57,13 @@ def _used(n: int) -> Usage:
 async def lived(home: Path) -> None:
     """An earlier life of this home: it did something, and was restarted."""
     now = time.time()
-    order = StopOrder(kind=StopKind.RESTART, by=AskedBy.CLI, at=now - 5000)
+    order = StopOrder(kind=StopKind.RESTART, by=StopRequester.CLI, at=now - 5000)
     stop = StopRow(
         id="r1", order=order, version="0.1", parked=2, stopped_at=now - 4999, ready_at=now - 4996
     )
     async with SqliteStore(Paths(home).db) as store:
         for minute in past(int(now)):
-            store.keep_minute(minute, since=0)
+            store.add_minute_stats(minute, since=0)
         await store.record_stop(stop)
     with apsw.Connection(str(Paths(home).db)) as db:
         db.executemany("INSERT OR REPLACE INTO pruned (state, count) VALUES (?, ?)", ENDED)

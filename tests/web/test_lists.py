@@ -17,7 +17,7 @@ from tests.web.test_access import DESKTOP, PHONE, serious
 from tests.web.test_pictures import FLAT, take
 from tests.web.visitor import Visitor
 
-from holdfast.core.turns.stop import AskedBy, StopKind, StopOrder, StopRow
+from holdfast.core.turns.stop import StopKind, StopOrder, StopRequester, StopRow
 from holdfast.store.sqlite.store import SqliteStore
 from holdfast.system.paths import Paths
 
@@ -33,7 +33,9 @@ async def lived(home: Path) -> None:
     async with SqliteStore(Paths(home).db) as store:
         for n in range(RESTARTS):
             kind = StopKind.CRASH if n == 0 else StopKind.RESTART
-            order = StopOrder(kind=kind, by=AskedBy.NOBODY if n == 0 else AskedBy.CLI, at=now - n)
+            order = StopOrder(
+                kind=kind, by=StopRequester.NOBODY if n == 0 else StopRequester.CLI, at=now - n
+            )
             stop = StopRow(id=f"stop_{n}", order=order, version=f"0.{n}", ready_at=now)
             await store.record_stop(stop)
 

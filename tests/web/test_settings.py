@@ -12,7 +12,7 @@ from tests.web.conftest import Visit
 from tests.web.test_access import DESKTOP, PHONE, serious
 from tests.web.visitor import Visitor
 
-from holdfast.server.local.client import ControlClient, ControlRefused
+from holdfast.server.local.client import ControlClient, GatewayRefused
 
 FILE = """\
 # mine
@@ -184,7 +184,7 @@ def test_prices_are_a_table_and_what_was_before_can_be_put_back(
     # Whoever breaks the file by hand sees on the page where, and what is still in force.
     broken = (gateway.home / "holdfast.toml").read_text() + "\n[gatewy]\n"
     (gateway.home / "holdfast.toml").write_text(broken)
-    with pytest.raises(ControlRefused, match="gatewy"):
+    with pytest.raises(GatewayRefused, match="gatewy"):
         ControlClient(gateway.paths).post("/config/reload")
     page.get_by_text("nearest:  did you mean `gateway`?").wait_for()
     assert serious(page) == []

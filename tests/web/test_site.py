@@ -73,14 +73,16 @@ async def test_a_head_request_says_what_a_get_would(http: ClientSession) -> None
 def test_every_module_is_named_in_the_page_or_loaded_when_a_view_is_opened() -> None:
     """One that the page does not name is fetched only when another has been read; and of the
     dashboard the first paint of a chat waits for nothing but the frame."""
-    index = (static_files.STATIC / "index.html").read_text()
+    index = (static_files.STATIC_DIRECTORY / "index.html").read_text()
     modules = {
-        path.relative_to(static_files.STATIC).as_posix()
-        for path in static_files.STATIC.rglob("*.js")
+        path.relative_to(static_files.STATIC_DIRECTORY).as_posix()
+        for path in static_files.STATIC_DIRECTORY.rglob("*.js")
     }
     named = set(re.findall(r'(?:href|src)="/page/([^"]+\.js)"', index))
     assert named == {"theme.js", *reached("app.js")}
-    views = re.findall(r'import\("\./([^"]+)"\)', (static_files.STATIC / "views.js").read_text())
+    views = re.findall(
+        r'import\("\./([^"]+)"\)', (static_files.STATIC_DIRECTORY / "views.js").read_text()
+    )
     later = set().union(*(reached(view) for view in views))
     assert modules == named | later
     assert {name.partition("/")[0] for name in later - named} == {"board"}
@@ -93,11 +95,11 @@ def reached(name: str) -> set[str]:
         if (at := ahead.pop()) in found:
             continue
         found.add(at)
-        path = static_files.STATIC / at
+        path = static_files.STATIC_DIRECTORY / at
         for other in re.findall(r'from "(\.[^"]+)"', path.read_text()):
             target = (path.parent / other).resolve()
             assert target.is_file(), f"{at} imports {other}"
-            ahead.append(target.relative_to(static_files.STATIC).as_posix())
+            ahead.append(target.relative_to(static_files.STATIC_DIRECTORY).as_posix())
     return found
 
 
@@ -107,13 +109,15 @@ def test_no_script_makes_html_of_a_text() -> None:
         r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function|"
         r"createContextualFragment|setHTMLUnsafe|DOMParser"
     )
-    own = [path for path in static_files.STATIC.rglob("*.js") if "vendor" not in path.parts]
+    own = [
+        path for path in static_files.STATIC_DIRECTORY.rglob("*.js") if "vendor" not in path.parts
+    ]
     assert [path.name for path in own if forbidden.search(path.read_text())] == []
     assert not re.search(
-        r"<script>|\sstyle=|\son\w+=", (static_files.STATIC / "index.html").read_text()
+        r"<script>|\sstyle=|\son\w+=", (static_files.STATIC_DIRECTORY / "index.html").read_text()
     )
 
 
 def test_what_is_vendored_comes_with_its_licence() -> None:
-    names = {path.name for path in (static_files.STATIC / "vendor").iterdir()}
+    names = {path.name for path in (static_files.STATIC_DIRECTORY / "vendor").iterdir()}
     assert names == {"preact-htm.module.js", "LICENSE-htm", "LICENSE-preact", "VERSIONS"}

@@ -6,18 +6,25 @@ from contextlib import asynccontextmanager
 from linechat.platform import Linechat
 from linechat_server import BOT, Server
 
-from holdfast.core.messages.outbox import Address, SentFile
+from holdfast.core.messages.outbox import Address, OutboundFile
 from holdfast.core.secret import Secret
-from holdfast.testing.conformance import Ground, Person, Place, Proxy, Shown, Trouble
+from holdfast.testing.conformance import (
+    ChatKind,
+    FaultProxy,
+    Participant,
+    PlatformHarness,
+    VendorFault,
+    VisibleMessage,
+)
 
-_NAMES = {Person.ANN: "ann", Person.BOB: "bob", Person.PROGRAM: "beeper"}
-_CHATS = {Place.DM: None, Place.GROUP: "#family"}
+_NAMES = {Participant.ANN: "ann", Participant.BOB: "bob", Participant.PROGRAM: "beeper"}
+_CHATS = {ChatKind.DM: None, ChatKind.GROUP: "#family"}
 
 
-class LinechatGround(Ground):
+class LinechatGround(PlatformHarness):
     shows_answers = True
 
-    def __init__(self, server: Server, door: Linechat, line: Proxy) -> None:
+    def __init__(self, server: Server, door: Linechat, line: FaultProxy) -> None:
         self.door = door
         self._server = server
         self._line = line
@@ -29,21 +36,21 @@ class LinechatGround(Ground):
         self,
         text: str,
         *,
-        by: Person = Person.ANN,
-        place: Place = Place.DM,
+        by: Participant = Participant.ANN,
+        place: ChatKind = ChatKind.DM,
         named: bool = False,
         answers: str | None = None,
-        files: Sequence[SentFile] = (),
+        files: Sequence[OutboundFile] = (),
     ) -> str:
-        program = by is Person.PROGRAM
+        program = by is Participant.PROGRAM
         said = {"chat": _CHATS[place], "text": text, "named": named, "program": program}
         return self._server.say(_NAMES[by], {**said, "answers": answers})
 
-    async def read(self) -> Sequence[Shown]:
+    async def read(self) -> Sequence[VisibleMessage]:
         return [
-            Shown(
+            VisibleMessage(
                 text=each["text"],
-                place=Place.GROUP if each["chat"].startswith("#") else Place.DM,
+                place=ChatKind.GROUP if each["chat"].startswith("#") else ChatKind.DM,
                 answers=each["answers"],
             )
             for each in self._server.messages
@@ -53,28 +60,28 @@ class LinechatGround(Ground):
     async def acknowledged(self) -> int:
         return self._server.acknowledged
 
-    async def trouble(self, trouble: Trouble) -> None:
+    async def trouble(self, trouble: VendorFault) -> None:
         match trouble:
-            case Trouble.FLOOD:
+            case VendorFault.FLOOD:
                 self._server.next_answers.append({"wait": 7.0})
-            case Trouble.REFUSED:
+            case VendorFault.REFUSED:
                 self._server.next_answers.append({"no": "ann has left"})
-            case Trouble.RECEIPT_LOST:
-                self._line.lose_answers()
-            case Trouble.SHUT_OUT:
+            case VendorFault.RECEIPT_LOST:
+                self._line.drop_next_response()
+            case VendorFault.BAD_CREDENTIALS:
                 self._server.token = "another"
-            case Trouble.AWAY:
-                self._line.go_away()
-            case Trouble.SILENT:
-                self._line.fall_silent()
-            case Trouble.WELL:
+            case VendorFault.AWAY:
+                self._line.refuse_connections()
+            case VendorFault.HALF_OPEN:
+                self._line.go_silent()
+            case VendorFault.NONE:
                 self._server.token = "secret"
-                self._line.be_well()
+                self._line.restore()
 
 
 @asynccontextmanager
-async def linechat() -> AsyncIterator[Ground]:
+async def linechat() -> AsyncIterator[PlatformHarness]:
     server = Server("secret")
-    async with server.serving() as port, Proxy(port) as line:
+    async with server.serving() as port, FaultProxy(port) as line:
         door = Linechat(Secret("secret"), "default", line.port, limit=2.0)
         yield LinechatGround(server, door, line)

@@ -3,10 +3,10 @@
 import pytest
 from ground import linechat
 
-from holdfast.testing.conformance import CHECKS, Check
+from holdfast.testing.conformance import CHECKS, ConformanceCheck
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=str)
-async def test_the_door_keeps_its_promises(check: Check) -> None:
+async def test_the_door_keeps_its_promises(check: ConformanceCheck) -> None:
     async with linechat() as ground:
         await check(ground)

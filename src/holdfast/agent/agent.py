@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Iterable
 
-from holdfast.agent.context import Context
+from holdfast.agent.context import ContextWindow
 from holdfast.core.errors import StoreError
 from holdfast.core.ids import SessionId
 from holdfast.core.messages.message import (
@@ -18,13 +18,13 @@ from holdfast.core.turns.compaction import last_compaction
 from holdfast.core.turns.model import ToolSchema
 from holdfast.tools.registry import Toolbox
 
-Interrupt = Callable[[str], None]
+InterruptTurn = Callable[[str], None]
 """Stops the turn that an agent is leased to, for that reason."""
 
-Close = Callable[[SessionId], Awaitable[None]]
+CloseSession = Callable[[SessionId], Awaitable[None]]
 """Ends all that a session holds."""
 
-_OVERHEAD = 400  # bytes of one message besides its text, measured on CPython 3.11
+_MESSAGE_OVERHEAD_BYTES = 400  # bytes of one message besides its text, measured on CPython 3.11
 
 
 class Agent:
@@ -41,74 +41,74 @@ class Agent:
         *,
         signature: str,
         prompt: str,
-        prompt_shape: str = "",
-        prompt_kept: bool = True,
+        prompt_fingerprint: str = "",
+        prompt_saved: bool = True,
         toolbox: Toolbox,
         client: ModelClient,
         messages: Iterable[Message],
         max_steps: int,
-        close: Close | None = None,
-        context: Context | None = None,
-        sees: bool = True,
+        close: CloseSession | None = None,
+        window: ContextWindow | None = None,
+        accepts_images: bool = True,
     ) -> None:
         self.session_id = session_id
         self.signature = signature
         self.prompt = prompt
-        self.prompt_shape = prompt_shape  # of the configuration that made it
-        self.prompt_kept = prompt_kept  # it is the one in the store, or on its way there
+        self.prompt_fingerprint = prompt_fingerprint  # of the configuration that made it
+        self.prompt_saved = prompt_saved  # it is the one in the store, or on its way there
         self.toolbox = toolbox
         self.client: ModelClient | None = client
         self.messages: list[Message] = []
         self.max_steps = max_steps
         self._close = close
-        self._interrupt: Interrupt | None = None
-        self.context = context or Context(prompt=prompt)
-        self.sees = sees  # its model is shown pictures
+        self._interrupt: InterruptTurn | None = None
+        self.window = window or ContextWindow(prompt=prompt)
+        self.accepts_images = accepts_images  # its model is shown pictures
         self.size = 0  # bytes the buffer takes, about
         self.active_at: float | None = None  # when its last turn did something; None: none has
-        self.told_at: float | None = None  # when its people were last told that it is busy
+        self.busy_notice_at: float | None = None  # when its people were last told that it is busy
         for message in messages:
-            self.remember(message)
+            self.append(message)
         if record := last_compaction(self.messages):
-            self.fold(record)
+            self.drop_compacted(record)
 
     @property
     def tools(self) -> tuple[ToolSchema, ...]:
         return self.toolbox.schemas
 
-    def remember(self, message: Message) -> None:
+    def append(self, message: Message) -> None:
         self.messages.append(message)
-        self.size += _OVERHEAD + _length(message)
-        self.context.add(message)
+        self.size += _MESSAGE_OVERHEAD_BYTES + _message_bytes(message)
+        self.window.add(message)
 
-    def fold(self, record: CompactionMessage) -> None:
+    def drop_compacted(self, record: CompactionMessage) -> None:
         """Drop from the buffer what the record covers. The log keeps it, and no projection of
         the one differs from that of the other."""
-        left = self.messages[max(0, record.covers - self.context.skipped) :]
-        self.context.begin_again(skipped=max(record.covers, self.context.skipped))
+        left = self.messages[max(0, record.covers - self.window.skipped) :]
+        self.window.reset(skipped=max(record.covers, self.window.skipped))
         self.messages, self.size = [], 0
         for message in left:
-            self.remember(message)
+            self.append(message)
 
-    async def keep(self, message: Message, durable: Awaitable[None]) -> None:
+    async def append_durably(self, message: Message, durable: Awaitable[None]) -> None:
         """Remember what is on its way to the log, and forget it again if it did not get there.
 
         Remembered before the await: a cancel may delay the write, but not part the two.
         """
-        self.remember(message)
+        self.append(message)
         try:
             await durable
         except StoreError:
-            self._forget(message)
+            self._remove(message)
             raise
 
-    def _forget(self, message: Message) -> None:
+    def _remove(self, message: Message) -> None:
         # By identity: another call's result may stand behind it, or equal it.
         place = next(n for n, m in enumerate(self.messages) if m is message)
         del self.messages[place]
-        self.size -= _OVERHEAD + _length(message)
+        self.size -= _MESSAGE_OVERHEAD_BYTES + _message_bytes(message)
 
-    def lend(self, interrupt: Interrupt | None) -> None:
+    def set_interrupt(self, interrupt: InterruptTurn | None) -> None:
         """A turn has this agent from now on, and this is how it is stopped; None: no turn has."""
         self._interrupt = interrupt
 
@@ -143,19 +143,19 @@ class Agent:
         self.size = 0
 
 
-def _length(message: Message) -> int:
+def _message_bytes(message: Message) -> int:
     match message:
         case UserMessage():
             told = len(message.text) + len(message.documents or "")
-            return told + _pictures(message.images)
+            return told + _image_bytes(message.images)
         case AssistantMessage():
             thought = sum(len(part.text) + len(part.opaque or "") for part in message.reasoning)
             return len(message.text) + thought + sum(len(c.arguments) for c in message.calls)
         case ToolMessage():
-            return len(message.text) + _pictures(message.images)
+            return len(message.text) + _image_bytes(message.images)
         case _:
             return len(message.text)
 
 
-def _pictures(images: Iterable[Image]) -> int:
+def _image_bytes(images: Iterable[Image]) -> int:
     return sum(len(image.data or "") for image in images)

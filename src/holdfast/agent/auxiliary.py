@@ -4,17 +4,17 @@ import asyncio
 from collections.abc import Callable
 from contextlib import aclosing
 
-from holdfast.core.config.settings import KEY_VARIABLES, Provider, Settings, Sight
+from holdfast.core.config.settings import KEY_VARIABLES, Provider, Settings, VisionMode
 from holdfast.core.ids import SessionId
 from holdfast.core.ports.protocols import ModelClient
-from holdfast.core.turns.auxiliary import Errand, ErrandFailed
-from holdfast.core.turns.known_models import context_window, sees_images
+from holdfast.core.turns.auxiliary import AuxiliaryFailed, AuxiliaryTask
+from holdfast.core.turns.known_models import accepts_images, context_window
 from holdfast.core.turns.model import Completed, ModelFailed, ModelRequest
 
-Lease = Callable[[str | None], ModelClient]
+LeaseClient = Callable[[str | None], ModelClient]
 
 
-class _Call:
+class _RunningCall:
     """A call that runs: for whom, and the means to end it."""
 
     __slots__ = ("_limit", "session_id")
@@ -29,7 +29,7 @@ class _Call:
             self._limit.reschedule(asyncio.get_running_loop().time())
 
 
-class Auxiliary:
+class AuxiliaryClient:
     """Owns the clients of calls that are no part of a conversation: titles, summaries, pictures.
 
     Each call has a client of its own, given back when it is over (C9): with the session that it
@@ -38,15 +38,15 @@ class Auxiliary:
 
     name = "auxiliary client"
 
-    def __init__(self, settings: Settings, *, lease: Lease, model: str) -> None:
-        self._calls: set[_Call] = set()
+    def __init__(self, settings: Settings, *, lease: LeaseClient, model: str) -> None:
+        self._calls: set[_RunningCall] = set()
         self._closed = False
-        self.follow(settings, lease=lease, model=model)
+        self.update_settings(settings, lease=lease, model=model)
 
-    def follow(self, settings: Settings, *, lease: Lease, model: str) -> None:
+    def update_settings(self, settings: Settings, *, lease: LeaseClient, model: str) -> None:
         """The next call is made by these; one that runs keeps its client."""
         self._settings = settings.auxiliary
-        self._main = settings.model
+        self._model_settings = settings.model
         self._lease = lease
         self.model = self._settings.model or model
 
@@ -54,58 +54,60 @@ class Auxiliary:
         return len(self._calls)
 
     @property
-    def window(self) -> int:
-        own = 0 if self._settings.model else self._main.context_window
+    def context_window(self) -> int:
+        own = 0 if self._settings.model else self._model_settings.context_window
         return own or context_window(self.model)
 
-    def wants(self, errand: Errand) -> bool:
+    def is_enabled(self, task: AuxiliaryTask) -> bool:
         """Whether such calls are made here at all. The demo can do none of them."""
-        if self._main.provider is Provider.DEMO:
+        if self._model_settings.provider is Provider.DEMO:
             return False
-        match errand:
-            case Errand.TITLE:
-                return self._settings.titles and self._spare_model
-            case Errand.SUMMARY:
+        match task:
+            case AuxiliaryTask.TITLE:
+                return self._settings.titles and self._titles_are_free
+            case AuxiliaryTask.SUMMARY:
                 return self._settings.summaries
-            case Errand.VISION:
-                told = Sight.AUTO if self._settings.model else self._main.sight
-                return self._settings.vision and sees_images(self.model, told)
+            case AuxiliaryTask.VISION:
+                told = VisionMode.AUTO if self._settings.model else self._model_settings.vision
+                return self._settings.vision and accepts_images(self.model, told)
 
     @property
-    def _spare_model(self) -> bool:
+    def _titles_are_free(self) -> bool:
         """A title is worth a call only where it takes nothing from anybody. A server of one's own
         often answers one request at a time and keeps one prompt warm: there, a title would stand
         in the way of the next message, unless a model was named for such errands."""
-        hosted = self._main.provider in KEY_VARIABLES and not self._main.base_url
+        hosted = (
+            self._model_settings.provider in KEY_VARIABLES and not self._model_settings.base_url
+        )
         return bool(self._settings.model) or hosted
 
     async def ask(
-        self, errand: Errand, request: ModelRequest, *, session_id: SessionId
+        self, task: AuxiliaryTask, request: ModelRequest, *, session_id: SessionId
     ) -> Completed:
-        """One answer, all of it. Raises `ErrandFailed`, whatever the reason; it never hangs."""
-        if self._closed or not self.wants(errand):
-            raise ErrandFailed(f"a {errand} is not made here", again=False)
+        """One answer, all of it. Raises `AuxiliaryFailed`, whatever the reason; it never hangs."""
+        if self._closed or not self.is_enabled(task):
+            raise AuxiliaryFailed(f"a {task} is not made here", retryable=False)
         client = self._lease(self._settings.model or None)
         try:
             async with asyncio.timeout(self._settings.timeout or None) as limit:
-                call = _Call(session_id, limit)
+                call = _RunningCall(session_id, limit)
                 self._calls.add(call)
                 try:
-                    return await _answer(client, request)
+                    return await _complete(client, request)
                 finally:
                     self._calls.discard(call)
         except TimeoutError:
-            raise ErrandFailed(
-                f"{client.name} gave no {errand} in time, or was let go; `timeout` under "
+            raise AuxiliaryFailed(
+                f"{client.name} gave no {task} in time, or was let go; `timeout` under "
                 "[auxiliary] says how long it is waited for",
-                again=False,
+                retryable=False,
             ) from None
         except ModelFailed as failed:
-            raise ErrandFailed(str(failed)) from failed
+            raise AuxiliaryFailed(str(failed)) from failed
         finally:
             client.release()
 
-    async def end(self, session_id: SessionId) -> None:
+    async def end_session(self, session_id: SessionId) -> None:
         """The session ends, and with it what is asked for it."""
         for call in tuple(self._calls):
             if call.session_id == session_id:
@@ -118,7 +120,7 @@ class Auxiliary:
             call.end()
 
 
-async def _answer(client: ModelClient, request: ModelRequest) -> Completed:
+async def _complete(client: ModelClient, request: ModelRequest) -> Completed:
     completed: Completed | None = None
     async with aclosing(client.stream(request)) as events:
         async for event in events:

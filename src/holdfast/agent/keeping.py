@@ -4,15 +4,15 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
-from holdfast.core.errors import StoreFailing
+from holdfast.core.errors import TransientStoreError
 from holdfast.core.ids import SessionId
 
 log = logging.getLogger(__name__)
 
-FIRST_WAIT, LONGEST_WAIT = 0.5, 10.0  # seconds before a store that failed is asked again
+FIRST_RETRY_DELAY, MAX_RETRY_DELAY = 0.5, 10.0  # seconds before a store that failed is asked again
 
 
-async def until_kept(write: Callable[[], Awaitable[None]], session_id: SessionId) -> None:
+async def write_with_retry(write: Callable[[], Awaitable[None]], session_id: SessionId) -> None:
     """Returns once what `write` writes is durable; it is called anew for each try.
 
     What was said and done so far is in the log, and what is being written is in memory: a turn
@@ -20,18 +20,18 @@ async def until_kept(write: Callable[[], Awaitable[None]], session_id: SessionId
     `StoreError` where waiting does not help, and whatever `write` raises of a turn that somebody
     has ended meanwhile.
     """
-    wait = FIRST_WAIT
+    wait = FIRST_RETRY_DELAY
     while True:
         try:
             await write()
-        except StoreFailing as error:
+        except TransientStoreError as error:
             log.error(
                 "A step of session %s waits for the store: %s",
                 session_id,
                 error,
-                extra={"action": "step_waits", "session": session_id},
+                extra={"action": "step_waiting_for_store", "session": session_id},
             )
         else:
             return
         await asyncio.sleep(wait)
-        wait = min(wait * 2, LONGEST_WAIT)
+        wait = min(wait * 2, MAX_RETRY_DELAY)

@@ -5,7 +5,7 @@ import hashlib
 from holdfast.core.turns.tool import Danger
 from holdfast.tools.registry import Toolbox
 
-WHO = """\
+IDENTITY_PROMPT = """\
 You are a capable assistant reached through Holdfast, a gateway that keeps this conversation, \
 its terminal and its background processes alive across restarts. Today is {date}.
 
@@ -13,14 +13,14 @@ Do what is asked, then say briefly what you did and what came of it. When you do
 find out or say so; never invent results. Answer in the language you are spoken to in, in \
 plain Markdown."""
 
-HANDS = """\
+SANDBOX_PROMPT = """\
 Your commands and files live in a workspace of your own (your current directory when you \
 begin). The directory and exported variables persist from one command to the next. Start \
 anything long-running with the process tool, not with `&`. A result marked as unknown or \
 cancelled may have had an effect: look before you repeat it."""
 
 
-def prompt_shape(*, toolbox: Toolbox, instructions: str) -> str:
+def prompt_fingerprint(*, toolbox: Toolbox, instructions: str) -> str:
     """What the configuration makes of a prompt, as a hash: where it differs, a frozen prompt is
     made anew. The day, the request and what memory had to say are a session's own."""
     made = build_prompt(date="", toolbox=toolbox, instructions=instructions)
@@ -31,8 +31,8 @@ def build_prompt(
     *, date: str, toolbox: Toolbox, instructions: str, request: str = "", memory: str = ""
 ) -> str:
     """Small on purpose: every byte of it is sent with every call."""
-    parts = [WHO.format(date=date)]
+    parts = [IDENTITY_PROMPT.format(date=date)]
     if any(tool.danger is Danger.CONFINED for tool in toolbox.by_name.values()):
-        parts.append(HANDS)
+        parts.append(SANDBOX_PROMPT)
     parts.extend(text for text in (instructions.strip(), request.strip(), memory) if text)
     return "\n\n".join(parts)

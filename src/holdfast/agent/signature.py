@@ -9,7 +9,7 @@ from holdfast.core.ids import PrincipalId
 from holdfast.core.secret import Secret
 
 
-def sign(
+def agent_signature(
     *,
     provider: str,
     model: str,
@@ -20,7 +20,7 @@ def sign(
     instructions: str,
     max_steps: int,
     principal: PrincipalId | None = None,
-    shape: object = None,
+    extra: object = None,
 ) -> str:
     """What an agent was built from, as one hash.
 
@@ -38,18 +38,18 @@ def sign(
         sorted(set(toolsets)),
         instructions,
         max_steps,
-        shape,
+        extra,
     )
     signature = hashlib.sha256(msgspec.json.encode(signed, order="deterministic")).hexdigest()
-    return signature if principal is None else sign_for(signature, principal)
+    return signature if principal is None else signature_for_principal(signature, principal)
 
 
-def sign_for(signature: str, principal: PrincipalId) -> str:
+def signature_for_principal(signature: str, principal: PrincipalId) -> str:
     """The signature of what belongs to one person; cheap, for it is asked for with every turn."""
     return hashlib.sha256(f"{signature}\n{principal}".encode()).hexdigest()
 
 
-def sign_confined(signature: str, toolsets: Iterable[str]) -> str:
+def signature_for_toolsets(signature: str, toolsets: Iterable[str]) -> str:
     """The signature of what may use no more than these toolsets, which count in any order."""
     named = " ".join(sorted(set(toolsets)))
     return hashlib.sha256(f"{signature}\nconfined to {named}".encode()).hexdigest()

@@ -5,12 +5,12 @@ from typing import Protocol
 
 import msgspec
 
-from holdfast.agent.auxiliary import Auxiliary
-from holdfast.core.crash_points import Crash
+from holdfast.agent.auxiliary import AuxiliaryClient
+from holdfast.core.crash_points import CrashHook
 from holdfast.core.ids import CallId, PrincipalId, SessionId, TurnId
-from holdfast.core.jobs.job import Scheduling
-from holdfast.core.messages.events import Event
-from holdfast.core.messages.handing import Handing
+from holdfast.core.jobs.job import JobPort
+from holdfast.core.messages.events import TurnEvent
+from holdfast.core.messages.handing import MessageSender
 from holdfast.core.messages.message import (
     AssistantMessage,
     CompactionMessage,
@@ -19,25 +19,25 @@ from holdfast.core.messages.message import (
     ToolMessage,
     UserMessage,
 )
-from holdfast.core.ports.sandbox import Bench
-from holdfast.core.turns.auxiliary import Errand
-from holdfast.core.turns.model import Completed, FellBack
+from holdfast.core.ports.sandbox import Sandbox
+from holdfast.core.turns.auxiliary import AuxiliaryTask
+from holdfast.core.turns.model import Completed, FallbackUsed
 from holdfast.core.turns.subagent import Delegation
 from holdfast.core.turns.tool import ToolOutput
 from holdfast.core.turns.turn import Usage
 
 
-class Wish(msgspec.Struct, frozen=True, kw_only=True):
+class PendingCall(msgspec.Struct, frozen=True, kw_only=True):
     """A call that is not started yet, and the command it would run; or the words that it would
     bring `to` a chat."""
 
     call_id: CallId
     tool: str
     command: str
-    to: str | None = None
+    chat: str | None = None
 
 
-class Waiting(Exception):
+class WaitingForApproval(Exception):
     """The turn goes on when a person has spoken. All that it needs then is in the log: whoever
     runs it lets the agent go, and runs the turn again from there."""
 
@@ -47,7 +47,7 @@ class Parked(Exception):
     in the log."""
 
 
-class Work(Protocol):
+class TurnPort(Protocol):
     """Each method that writes queues its write when it is called and resumes once it is durable.
 
     The caller appends the message to the agent's buffer in the same breath, before it awaits:
@@ -61,7 +61,7 @@ class Work(Protocol):
     @property
     def principal(self) -> PrincipalId: ...
     @property
-    def bench(self) -> Bench: ...
+    def sandbox(self) -> Sandbox: ...
     @property
     def workspace(self) -> SessionId:
         """Whose workspace the bench has: a child's is its conversation's."""
@@ -70,25 +70,25 @@ class Work(Protocol):
     @property
     def delegation(self) -> Delegation: ...
     @property
-    def scheduling(self) -> Scheduling: ...
+    def jobs(self) -> JobPort: ...
     @property
-    def handing(self) -> Handing: ...
+    def sender(self) -> MessageSender: ...
     @property
-    def crash(self) -> Crash: ...
+    def crash_hook(self) -> CrashHook: ...
     @property
-    def unsettled(self) -> frozenset[CallId]:
+    def unresolved_calls(self) -> frozenset[CallId]:
         """Calls that an earlier process started and recorded no result of."""
         ...
 
     @property
-    def replies_before(self) -> int:
+    def earlier_replies(self) -> int:
         """Model replies of this turn that an earlier process committed."""
         ...
 
     @property
     def reasoning(self) -> str | None: ...
     @property
-    def auxiliary(self) -> Auxiliary: ...
+    def auxiliary(self) -> AuxiliaryClient: ...
 
     parking: bool  # the next step is a successor's: stand at the next boundary
     compacting: bool  # a message that comes meanwhile must not cut it short
@@ -97,17 +97,17 @@ class Work(Protocol):
         """The text without the value of any secret."""
         ...
 
-    def emit(self, event: Event) -> None: ...
-    def asking(self) -> None:
+    def emit(self, event: TurnEvent) -> None: ...
+    def model_call_started(self) -> None:
         """The model is asked now, with everything that was kept so far."""
         ...
 
-    def heard(self, completed: Completed) -> None:
+    def model_call_completed(self, completed: Completed) -> None:
         """It has answered; nothing of that is kept yet."""
         ...
 
-    def replied(self, message: AssistantMessage, usage: Usage) -> Awaitable[None]: ...
-    async def permit(self, wish: Wish, later: Sequence[Wish]) -> ToolOutput | None:
+    def record_reply(self, message: AssistantMessage, usage: Usage) -> Awaitable[None]: ...
+    async def permit(self, call: PendingCall, later: Sequence[PendingCall]) -> ToolOutput | None:
         """None: it may run. Else what the model is told instead of a result.
 
         Raises `Waiting` where a person is to say so, and has been asked: about this one, and in
@@ -115,9 +115,9 @@ class Work(Protocol):
         """
         ...
 
-    def noted(self, message: NoteMessage, usage: Usage) -> Awaitable[None]: ...
-    def compacted(self, message: CompactionMessage, usage: Usage) -> Awaitable[None]: ...
-    def spent(self, errand: Errand, usage: Usage) -> None:
+    def record_note(self, message: NoteMessage, usage: Usage) -> Awaitable[None]: ...
+    def record_compaction(self, message: CompactionMessage, usage: Usage) -> Awaitable[None]: ...
+    def add_auxiliary_usage(self, task: AuxiliaryTask, usage: Usage) -> None:
         """Used for nothing: no step of the turn tells of it, so it is counted beside. Nobody
         waits for that."""
         ...
@@ -126,12 +126,12 @@ class Work(Protocol):
         """Whoever keeps a memory of its own hears what is about to be summarised."""
         ...
 
-    def fell_back(self, event: FellBack) -> None:
+    def model_fell_back(self, event: FallbackUsed) -> None:
         """Another model has taken the rest of the turn over."""
         ...
 
-    def calling(self, call_ids: Sequence[CallId]) -> Awaitable[None]: ...
-    def called(self, message: ToolMessage) -> Awaitable[None]: ...
+    def record_calls_started(self, call_ids: Sequence[CallId]) -> Awaitable[None]: ...
+    def record_call_result(self, message: ToolMessage) -> Awaitable[None]: ...
     def next_steer(self) -> tuple[UserMessage, Awaitable[None]] | None:
         """What the user added meanwhile, oldest first, already on its way to the log."""
         ...

@@ -5,7 +5,7 @@ import click
 from holdfast.cli.common.home import chosen_home, home_option
 from holdfast.cli.common.output import json_option
 
-_which = click.argument("approval", metavar="[ID]", required=False)
+_approval_argument = click.argument("approval", metavar="[ID]", required=False)
 
 
 @click.group("approvals")
@@ -32,15 +32,15 @@ def command() -> None:
 def list_approvals(as_json: bool, everything: bool, limit: int) -> None:
     """What waits, the newest first."""
     from holdfast.cli.approvals_shown import print_approvals  # noqa: PLC0415 - not for --help
-    from holdfast.cli.common.gateway import api_of  # noqa: PLC0415 - as above
+    from holdfast.cli.common.gateway import api_client_for  # noqa: PLC0415 - as above
 
-    api = api_of(chosen_home())
+    api = api_client_for(chosen_home())
     print_approvals(api, everything=everything, limit=limit, as_json=as_json)
 
 
 @command.command("approve")
 @home_option
-@_which
+@_approval_argument
 @click.option(
     "--scope",
     type=click.Choice(["once", "session", "always"]),
@@ -50,27 +50,27 @@ def list_approvals(as_json: bool, everything: bool, limit: int) -> None:
 )
 def approve(approval: str | None, scope: str) -> None:
     """Let it run."""
-    from holdfast.cli.approvals_shown import answer  # noqa: PLC0415 - not for --help
-    from holdfast.cli.common.gateway import api_of  # noqa: PLC0415 - as above
-    from holdfast.core.people.approval import Scope  # noqa: PLC0415 - as above
-    from holdfast.server.api.views.approval_views import ApprovalAnswer, Verdict  # noqa: PLC0415 - as above
+    from holdfast.cli.approvals_shown import answer_approval  # noqa: PLC0415 - not for --help
+    from holdfast.cli.common.gateway import api_client_for  # noqa: PLC0415 - as above
+    from holdfast.core.people.approval import ApprovalScope  # noqa: PLC0415 - as above
+    from holdfast.server.api.views.approval_views import ApprovalDecisionParams, ApprovalVerdict  # noqa: PLC0415 - as above
 
-    said = ApprovalAnswer(answer=Verdict.APPROVE, scope=Scope(scope))
-    answer(api_of(chosen_home()), approval, said)
+    said = ApprovalDecisionParams(answer=ApprovalVerdict.APPROVE, scope=ApprovalScope(scope))
+    answer_approval(api_client_for(chosen_home()), approval, said)
 
 
 @command.command("deny")
 @home_option
-@_which
+@_approval_argument
 @click.option("--why", default="", help="What the agent is told.")
 def deny(approval: str | None, why: str) -> None:
     """Do not let it run."""
-    from holdfast.cli.approvals_shown import answer  # noqa: PLC0415 - not for --help
-    from holdfast.cli.common.gateway import api_of  # noqa: PLC0415 - as above
-    from holdfast.server.api.views.approval_views import ApprovalAnswer, Verdict  # noqa: PLC0415 - as above
+    from holdfast.cli.approvals_shown import answer_approval  # noqa: PLC0415 - not for --help
+    from holdfast.cli.common.gateway import api_client_for  # noqa: PLC0415 - as above
+    from holdfast.server.api.views.approval_views import ApprovalDecisionParams, ApprovalVerdict  # noqa: PLC0415 - as above
 
-    said = ApprovalAnswer(answer=Verdict.DENY, words=why)
-    answer(api_of(chosen_home()), approval, said)
+    said = ApprovalDecisionParams(answer=ApprovalVerdict.DENY, comment=why)
+    answer_approval(api_client_for(chosen_home()), approval, said)
 
 
 @command.command("rules")
@@ -79,9 +79,9 @@ def deny(approval: str | None, why: str) -> None:
 def rules(as_json: bool) -> None:
     """The approvals that stand."""
     from holdfast.cli.approvals_shown import print_rules  # noqa: PLC0415 - not for --help
-    from holdfast.cli.common.gateway import api_of  # noqa: PLC0415 - as above
+    from holdfast.cli.common.gateway import api_client_for  # noqa: PLC0415 - as above
 
-    print_rules(api_of(chosen_home()), as_json=as_json)
+    print_rules(api_client_for(chosen_home()), as_json=as_json)
 
 
 @command.command("revoke")
@@ -89,7 +89,7 @@ def rules(as_json: bool) -> None:
 @click.argument("rule", metavar="RULE-ID")
 def revoke_rule(rule: str) -> None:
     """Take a standing approval back."""
-    from holdfast.cli.approvals_shown import revoke  # noqa: PLC0415 - not for --help
-    from holdfast.cli.common.gateway import api_of  # noqa: PLC0415 - as above
+    from holdfast.cli.approvals_shown import delete_rule  # noqa: PLC0415 - not for --help
+    from holdfast.cli.common.gateway import api_client_for  # noqa: PLC0415 - as above
 
-    revoke(api_of(chosen_home()), rule)
+    delete_rule(api_client_for(chosen_home()), rule)

@@ -6,16 +6,20 @@ from urllib.parse import quote
 import click
 import msgspec
 
-from holdfast.cli.common.harmless import safe
-from holdfast.cli.common.output import duration, moment, print_json, print_table
+from holdfast.cli.common.harmless import sanitize
+from holdfast.cli.common.output import format_duration, format_time, print_json, print_table
 from holdfast.core.errors import HoldfastError
 from holdfast.core.people.approval import ApprovalState
 from holdfast.server.api.api_client import ApiClient
-from holdfast.server.api.views.approval_views import ApprovalAnswer, ApprovalView, RuleView
-from holdfast.server.local.client import ControlRefused
+from holdfast.server.api.views.approval_views import (
+    ApprovalDecisionParams,
+    ApprovalRuleView,
+    ApprovalView,
+)
+from holdfast.server.local.client import GatewayRefused
 
-_WIDEST = 60
-_ALL = 1000
+_MAX_COMMAND_WIDTH = 60
+_MAX_APPROVALS = 1000
 _NOT_FOUND = 404
 
 
@@ -30,21 +34,27 @@ def print_approvals(api: ApiClient, *, everything: bool, limit: int, as_json: bo
         print_table(
             ["ID", "STATE", "FOR", "COMMAND", "WHY"],
             [
-                [each.id, _state(each), each.requester, _short(each.command), safe(each.why)]
+                [
+                    each.id,
+                    _state_text(each),
+                    each.requester,
+                    _one_line(each.command),
+                    sanitize(each.reason),
+                ]
                 for each in approvals
             ],
         )
 
 
-def answer(api: ApiClient, given: str | None, said: ApprovalAnswer) -> None:
+def answer_approval(api: ApiClient, id_prefix: str | None, answer: ApprovalDecisionParams) -> None:
     """`given`: an id or the beginning of one; None: the only one there is."""
-    approval = _meant(api, given)
-    ended = api.post(f"/approvals/{approval.id}", said, ApprovalView)
-    click.echo(f"{ended.state.capitalize()}: {_short(ended.command)}")
+    approval = _find_approval(api, id_prefix)
+    ended = api.post(f"/approvals/{approval.id}", answer, ApprovalView)
+    click.echo(f"{ended.state.capitalize()}: {_one_line(ended.command)}")
 
 
 def print_rules(api: ApiClient, *, as_json: bool) -> None:
-    rules = api.get("/approval-rules", list[RuleView])
+    rules = api.get("/approval-rules", list[ApprovalRuleView])
     if as_json:
         print_json(msgspec.to_builtins(rules))
     elif not rules:
@@ -53,16 +63,16 @@ def print_rules(api: ApiClient, *, as_json: bool) -> None:
         print_table(
             ["ID", "RULE", "SCOPE", "FOR", "SINCE"],
             [
-                [each.id, each.rule, each.scope, each.principal, moment(each.created_at)]
+                [each.id, each.rule, each.scope, each.principal, format_time(each.created_at)]
                 for each in rules
             ],
         )
 
 
-def revoke(api: ApiClient, rule_id: str) -> None:
+def delete_rule(api: ApiClient, rule_id: str) -> None:
     try:
-        api.send("DELETE", f"/approval-rules/{quote(rule_id, safe='')}")
-    except ControlRefused as refused:
+        api.request("DELETE", f"/approval-rules/{quote(rule_id, safe='')}")
+    except GatewayRefused as refused:
         if refused.status != _NOT_FOUND:
             raise
         raise HoldfastError(
@@ -71,18 +81,20 @@ def revoke(api: ApiClient, rule_id: str) -> None:
     click.echo("Revoked: it is asked about again.")
 
 
-def asking(approval: ApprovalView, *, alone: bool) -> str:
+def approval_prompt(approval: ApprovalView, *, is_only: bool) -> str:
     """The question, for a chat in the terminal."""
     command = "\n".join(f"  {line}" for line in approval.command.splitlines())
-    left = duration(max(0.0, approval.deadline - time.time()))
+    left = format_duration(max(0.0, approval.deadline - time.time()))
     plain = "yes, no, session or always" if approval.rule else "yes or no"
-    how = plain if alone else f"/approve {approval.number} or /deny {approval.number}"
-    return f"? May this run? {approval.why}\n{command}\n  {how} · {left} left"
+    how = plain if is_only else f"/approve {approval.number} or /deny {approval.number}"
+    return f"? May this run? {approval.reason}\n{command}\n  {how} · {left} left"
 
 
-def _meant(api: ApiClient, given: str | None) -> ApprovalView:
-    if given is None:
-        pending = api.get("/approvals", list[ApprovalView], {"pending": "true", "limit": _ALL})
+def _find_approval(api: ApiClient, id_prefix: str | None) -> ApprovalView:
+    if id_prefix is None:
+        pending = api.get(
+            "/approvals", list[ApprovalView], {"pending": "true", "limit": _MAX_APPROVALS}
+        )
         if not pending:
             raise HoldfastError("Nothing waits for approval.")
         if len(pending) > 1:
@@ -91,20 +103,20 @@ def _meant(api: ApiClient, given: str | None) -> ApprovalView:
                 "their ids."
             )
         return pending[0]
-    known = api.get("/approvals", list[ApprovalView], {"limit": _ALL})
-    found = [each for each in known if each.id.startswith(given)]
+    known = api.get("/approvals", list[ApprovalView], {"limit": _MAX_APPROVALS})
+    found = [each for each in known if each.id.startswith(id_prefix)]
     if len(found) != 1:
         how_many = f"the beginning of {len(found)} approvals" if found else "no approval"
-        raise HoldfastError(f"{given} is {how_many}; `holdfast approvals list --all` has them.")
+        raise HoldfastError(f"{id_prefix} is {how_many}; `holdfast approvals list --all` has them.")
     return found[0]
 
 
-def _state(approval: ApprovalView) -> str:
+def _state_text(approval: ApprovalView) -> str:
     if approval.state is not ApprovalState.PENDING:
         return approval.state
-    return f"pending, {duration(max(0.0, approval.deadline - time.time()))} left"
+    return f"pending, {format_duration(max(0.0, approval.deadline - time.time()))} left"
 
 
-def _short(command: str) -> str:
-    line = safe(" ".join(command.split()))
-    return line if len(line) <= _WIDEST else f"{line[: _WIDEST - 1]}…"
+def _one_line(command: str) -> str:
+    line = sanitize(" ".join(command.split()))
+    return line if len(line) <= _MAX_COMMAND_WIDTH else f"{line[: _MAX_COMMAND_WIDTH - 1]}…"

@@ -5,7 +5,7 @@ import sys
 import click
 
 from holdfast.cli.common.home import chosen_home, home_option
-from holdfast.cli.common.options import named, session_named
+from holdfast.cli.common.options import complete_session, require_name
 from holdfast.cli.common.output import json_option
 
 
@@ -16,8 +16,8 @@ from holdfast.cli.common.output import json_option
 @click.option(
     "--session",
     metavar="NAME",
-    callback=named,
-    shell_complete=session_named,
+    callback=require_name,
+    shell_complete=complete_session,
     help="Go on in this conversation.  [default: a fresh one]",
 )
 @click.option(
@@ -57,24 +57,24 @@ def command(
       holdfast ask --session ops --json --timeout 60 "Is the backup done?"
       holdfast ask --file plan.pdf "What does it say about costs?"
     """
-    from holdfast.cli.asking import Question, ask, print_answer  # noqa: PLC0415 - not for --help
-    from holdfast.cli.common.gateway import api_of  # noqa: PLC0415 - as above
+    from holdfast.cli.asking import AskRequest, ask, print_answer  # noqa: PLC0415 - not for --help
+    from holdfast.cli.common.gateway import api_client_for  # noqa: PLC0415 - as above
 
-    question = Question(
-        text=_whole(text),
+    question = AskRequest(
+        text=_read_question(text),
         session=session,
         files=files,
         timeout=timeout,
         message_id=message_id,
     )
-    answer = ask(api_of(chosen_home()), question)
+    answer = ask(api_client_for(chosen_home()), question)
     sys.exit(print_answer(answer, as_json=as_json))
 
 
-def _whole(words: tuple[str, ...]) -> str:
+def _read_question(arguments: tuple[str, ...]) -> str:
     """What was written on the command line, then what comes on standard input."""
     piped = "" if sys.stdin is None or sys.stdin.isatty() else sys.stdin.read().strip()
-    text = "\n\n".join(part for part in (" ".join(words), piped) if part.strip())
+    text = "\n\n".join(part for part in (" ".join(arguments), piped) if part.strip())
     if not text:
         raise click.UsageError('Nothing was asked. Try: holdfast ask "What can you do?"')
     return text

@@ -10,34 +10,36 @@ from pathlib import Path
 import click
 import msgspec
 
-from holdfast.cli.chat.talking import message_id
-from holdfast.cli.common.harmless import safe
-from holdfast.cli.common.names import existing_session
+from holdfast.cli.chat.talking import new_message_id
+from holdfast.cli.common.harmless import sanitize
+from holdfast.cli.common.names import get_session
 from holdfast.cli.common.output import print_json
-from holdfast.cli.progress import progress
-from holdfast.cli.word_wanted import WordWanted
+from holdfast.cli.progress import show_progress
+from holdfast.cli.word_wanted import PendingApprovalNotifier
 from holdfast.core.errors import HoldfastError
-from holdfast.core.messages.inbox import OPEN, BusyMode, InboxState
+from holdfast.core.messages.inbox import OPEN_STATES, BusyMode, InboxState
 from holdfast.server.api.api_client import ApiClient
 from holdfast.server.api.views.message_views import (
     AcceptedView,
-    Attachment,
+    AttachmentUpload,
     MessageView,
     NewMessage,
 )
 from holdfast.server.local.client import GatewayDown
 from holdfast.system import exits
 
-TIMED_OUT = 124  # as timeout(1) has it
-_LOOK = 20.0  # seconds that one request waits for the end
-_AWAY = 60.0  # seconds that a gateway which went away is waited for
-_AGAIN = 0.5  # seconds between two attempts to reach it
-_BEHIND = 2.0  # seconds that an answer waits for its last steps to be shown
-_LARGEST = 20_000_000  # bytes of attachments: with their encoding, what a request may have
+EXIT_TIMED_OUT = 124  # as timeout(1) has it
+_LONG_POLL_SECONDS = 20.0  # seconds that one request waits for the end
+_MAX_GATEWAY_DOWNTIME = 60.0  # seconds that a gateway which went away is waited for
+_RETRY_DELAY = 0.5  # seconds between two attempts to reach it
+_PROGRESS_LAG = 2.0  # seconds that an answer waits for its last steps to be shown
+_MAX_ATTACHMENT_BYTES = (
+    20_000_000  # bytes of attachments: with their encoding, what a request may have
+)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Question:
+class AskRequest:
     text: str
     session: str | None = None
     files: tuple[str, ...] = ()
@@ -46,7 +48,7 @@ class Question:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Answer:
+class AskResult:
     """What became of a question; `view` None: it was not answered in time."""
 
     session_id: str
@@ -59,55 +61,55 @@ class _Deadline:
 
     def __init__(self, timeout: float | None) -> None:
         self._end = None if timeout is None else time.monotonic() + timeout
-        self._away: float | None = None
+        self._down_since: float | None = None
 
-    def left(self, most: float) -> float:
+    def remaining(self, limit: float) -> float:
         if self._end is None:
-            return most
-        return max(0.0, min(most, self._end - time.monotonic()))
+            return limit
+        return max(0.0, min(limit, self._end - time.monotonic()))
 
-    def seen(self) -> None:
-        self._away = None
+    def gateway_reached(self) -> None:
+        self._down_since = None
 
-    def away(self, down: GatewayDown) -> None:
+    def wait_for_gateway(self, down: GatewayDown) -> None:
         """Wait a moment for the gateway to come back; raises what kept it away, in the end."""
         now = time.monotonic()
-        self._away = self._away or now
-        if now - self._away > _AWAY:
+        self._down_since = self._down_since or now
+        if now - self._down_since > _MAX_GATEWAY_DOWNTIME:
             raise down
-        time.sleep(self.left(_AGAIN))
+        time.sleep(self.remaining(_RETRY_DELAY))
 
 
-def ask(api: ApiClient, question: Question) -> Answer:
+def ask(api: ApiClient, request: AskRequest) -> AskResult:
     """Send the question and wait. It is the same question however often it has to be sent."""
-    deadline = _Deadline(question.timeout)
+    deadline = _Deadline(request.timeout)
     message = NewMessage(
-        text=question.text,
-        message_id=question.message_id or message_id(),
+        text=request.text,
+        message_id=request.message_id or new_message_id(),
         mode=BusyMode.QUEUE,  # it wants an answer of its own, and interrupts nobody
-        attachments=_attachments(question.files),
+        attachments=_read_attachments(request.files),
     )
-    session_id = _session(api, question.session)
-    with progress(api, session_id, asked=question.text) as shown:
-        accepted = _say(api, session_id, message, deadline)
-        view = _wait(api, accepted, deadline)
+    session_id = _resolve_session(api, request.session)
+    with show_progress(api, session_id, question=request.text) as shown:
+        accepted = _send_message(api, session_id, message, deadline)
+        view = _wait_for_answer(api, accepted, deadline)
         if shown is not None and view is not None:
             # The answer comes by another line than the steps, which may be a little behind.
-            shown.until(accepted.id, within=_BEHIND)
-    return Answer(session_id=session_id, message_id=message.message_id, view=view)
+            shown.wait_until_ended(accepted.id, timeout=_PROGRESS_LAG)
+    return AskResult(session_id=session_id, message_id=message.message_id, view=view)
 
 
-def print_answer(answer: Answer, *, as_json: bool) -> int:
+def print_answer(result: AskResult, *, as_json: bool) -> int:
     """Print it, and say how the command is to exit."""
-    view = answer.view
+    view = result.view
     if as_json:
-        print_json(_document(answer))
+        print_json(_result_json(result))
     elif view is not None and is_answered(view):
-        click.echo(safe(view.text) if sys.stdout.isatty() else view.text)
+        click.echo(sanitize(view.text) if sys.stdout.isatty() else view.text)
     else:
-        click.echo(f"{click.style('error:', fg='red')} {_failure(answer)}", err=True)
+        click.echo(f"{click.style('error:', fg='red')} {_failure_text(result)}", err=True)
     if view is None:
-        return TIMED_OUT
+        return EXIT_TIMED_OUT
     return exits.OK if is_answered(view) else exits.FAILED
 
 
@@ -118,71 +120,75 @@ def is_answered(view: MessageView) -> bool:
     )
 
 
-def _document(answer: Answer) -> dict[str, object]:
-    view = answer.view
+def _result_json(result: AskResult) -> dict[str, object]:
+    view = result.view
     return {
         "state": "timeout" if view is None else view.state,
         "answer": view.text if view is not None and is_answered(view) else None,
-        "reason": _failure(answer) if view is None else view.reason,
-        "session": answer.session_id,
-        "message_id": answer.message_id,
+        "reason": _failure_text(result) if view is None else view.reason,
+        "session": result.session_id,
+        "message_id": result.message_id,
         "usage": None if view is None else msgspec.to_builtins(view.usage),
     }
 
 
-def _failure(answer: Answer) -> str:
-    view = answer.view
+def _failure_text(result: AskResult) -> str:
+    view = result.view
     if view is not None:
         return view.text or view.reason or f"the question is {view.state}"
     return (
         "No answer in time. The work goes on: `holdfast sessions follow "
-        f"{answer.session_id}` shows it, and asking the same again with --session "
-        f"{answer.session_id} --message-id {answer.message_id} waits for it."
+        f"{result.session_id}` shows it, and asking the same again with --session "
+        f"{result.session_id} --message-id {result.message_id} waits for it."
     )
 
 
-def _session(api: ApiClient, name: str | None) -> str:
+def _resolve_session(api: ApiClient, name: str | None) -> str:
     if name is None:
         return api.open_session(None).id
-    known = existing_session(api, name)
+    known = get_session(api, name)
     return (known or api.open_session(name)).id
 
 
-def _say(api: ApiClient, session_id: str, message: NewMessage, deadline: _Deadline) -> AcceptedView:
+def _send_message(
+    api: ApiClient, session_id: str, message: NewMessage, deadline: _Deadline
+) -> AcceptedView:
     while True:
         try:
-            accepted = api.say(session_id, message)
-            deadline.seen()
+            accepted = api.send_message(session_id, message)
+            deadline.gateway_reached()
             return accepted
         except GatewayDown as down:
-            deadline.away(down)
+            deadline.wait_for_gateway(down)
 
 
-def _wait(api: ApiClient, accepted: AcceptedView, deadline: _Deadline) -> MessageView | None:
-    wanted = WordWanted(api)
-    while (left := deadline.left(_LOOK)) > 0:
+def _wait_for_answer(
+    api: ApiClient, accepted: AcceptedView, deadline: _Deadline
+) -> MessageView | None:
+    wanted = PendingApprovalNotifier(api)
+    while (left := deadline.remaining(_LONG_POLL_SECONDS)) > 0:
         try:
-            view = api.message(accepted.id, wait=left)
-            if view.state in OPEN:
-                wanted.tell(view)
+            view = api.read_message(accepted.id, wait=left)
+            if view.state in OPEN_STATES:
+                wanted.notify(view)
         except GatewayDown as down:
-            deadline.away(down)
+            deadline.wait_for_gateway(down)
             continue
-        deadline.seen()
-        if view.state not in OPEN:
+        deadline.gateway_reached()
+        if view.state not in OPEN_STATES:
             return view
     return None
 
 
-def _attachments(files: tuple[str, ...]) -> list[Attachment]:
+def _read_attachments(files: tuple[str, ...]) -> list[AttachmentUpload]:
     paths = [Path(file) for file in files]
     size = sum(path.stat().st_size for path in paths)
-    if size > _LARGEST:
+    if size > _MAX_ATTACHMENT_BYTES:
         raise HoldfastError(
-            f"The files have {size / 1e6:.0f} MB together; {_LARGEST // 1_000_000} MB is the most."
+            f"The files have {size / 1e6:.0f} MB together; {_MAX_ATTACHMENT_BYTES // 1_000_000} MB is the most."
         )
     return [
-        Attachment(
+        AttachmentUpload(
             name=path.name,
             media_type=mimetypes.guess_type(path.name)[0] or "application/octet-stream",
             data=base64.b64encode(path.read_bytes()).decode(),

@@ -4,16 +4,18 @@ import click
 from click.shell_completion import CompletionItem
 
 from holdfast.cli.common.home import chosen_home, home_option
-from holdfast.cli.common.options import session_named
+from holdfast.cli.common.options import complete_session
 from holdfast.cli.common.output import json_option
 
 _FORMATS = ("jsonl", "csv")
 
 
-def _kind(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    from holdfast.core.people.audit import kinds  # noqa: PLC0415 - only when Tab is pressed
+def _complete_kind(
+    ctx: click.Context, param: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    from holdfast.core.people.audit import audit_kinds  # noqa: PLC0415 - only when Tab is pressed
 
-    return [CompletionItem(each) for each in kinds() if each.startswith(incomplete)]
+    return [CompletionItem(each) for each in audit_kinds() if each.startswith(incomplete)]
 
 
 @click.group("audit", invoke_without_command=True)
@@ -27,7 +29,7 @@ def _kind(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[C
     "--kind",
     default="",
     metavar="KIND",
-    shell_complete=_kind,
+    shell_complete=_complete_kind,
     help="Only these: tool, approval.ended …",
 )
 @click.option("--actor", default="", metavar="WHO", help="Only whose name has this in it.")
@@ -35,7 +37,7 @@ def _kind(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[C
     "--session",
     default="",
     metavar="ID",
-    shell_complete=session_named,
+    shell_complete=complete_session,
     help="Only what belongs to this session.",
 )
 @click.option("--text", default="", metavar="WORDS", help="Only what has this anywhere.")
@@ -67,8 +69,8 @@ def command(
         return
     from holdfast.cli import auditing  # noqa: PLC0415 - not needed for --help
 
-    wanted = auditing.asked(kind=kind, actor=actor, session=session, text=text, since=since)
-    auditing.show(chosen_home(), wanted, lines=lines, follow=follow, as_json=as_json)
+    wanted = auditing.build_query(kind=kind, actor=actor, session=session, text=text, since=since)
+    auditing.print_audit(chosen_home(), wanted, lines=lines, follow=follow, as_json=as_json)
 
 
 @command.command("export")
@@ -86,7 +88,7 @@ def export(as_format: str, output: str | None) -> None:
     """
     from holdfast.cli import audit_export  # noqa: PLC0415 - not needed for --help
 
-    audit_export.export(chosen_home(), as_format=as_format, output=output)
+    audit_export.export_audit(chosen_home(), as_format=as_format, output=output)
 
 
 @command.command("verify")
@@ -99,5 +101,5 @@ def verify(as_json: bool) -> None:
     """
     from holdfast.cli import auditing  # noqa: PLC0415 - not needed for --help
 
-    if not auditing.verify(chosen_home(), as_json=as_json):
+    if not auditing.verify_audit(chosen_home(), as_json=as_json):
         raise SystemExit(1)

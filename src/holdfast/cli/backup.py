@@ -30,7 +30,7 @@ def command() -> None:
 @click.option("--include-secrets", is_flag=True, help="With .env and the folder secrets.")
 @click.option("--keep", type=click.IntRange(1), help="Remove all but the newest so many there.")
 @click.option("--gently", is_flag=True, hidden=True, help="At the lowest priority.")
-def create(
+def create_command(
     as_json: bool,
     to: str | None,
     include_workspaces: bool,
@@ -45,14 +45,14 @@ def create(
     """
     from holdfast.cli import backing_up  # noqa: PLC0415 - not needed for --help
 
-    asked = backing_up.Asked(
+    asked = backing_up.CreateBackupOptions(
         to=to,
         workspaces=include_workspaces,
         secrets=include_secrets,
         keep=keep,
-        due=gently,
+        scheduled=gently,
     )
-    backing_up.create(chosen_home(), asked, gently=gently, as_json=as_json)
+    backing_up.create_backup(chosen_home(), asked, gently=gently, as_json=as_json)
 
 
 @command.command("list")
@@ -61,9 +61,9 @@ def create(
 @click.option("--in", "folder", metavar="DIR", help="Look there.  [default: backup.dir]")
 def list_backups(as_json: bool, folder: str | None) -> None:
     """The backups that are there, the newest first."""
-    from holdfast.cli.backups_shown import print_list  # noqa: PLC0415 - not needed for --help
+    from holdfast.cli.backups_shown import print_backups  # noqa: PLC0415 - not needed for --help
 
-    print_list(chosen_home(), folder=folder, as_json=as_json)
+    print_backups(chosen_home(), folder=folder, as_json=as_json)
 
 
 @command.command("verify", short_help="Unpack backups, check their sums, open them.")
@@ -71,14 +71,14 @@ def list_backups(as_json: bool, folder: str | None) -> None:
 @json_option
 @click.argument("names", metavar="[NAME|FILE]...", nargs=-1)
 @click.option("--all", "every", is_flag=True, help="Every one there is.")
-def verify(as_json: bool, names: tuple[str, ...], every: bool) -> None:
+def verify_command(as_json: bool, names: tuple[str, ...], every: bool) -> None:
     """Unpack backups, hold them against their sums and open their databases.
 
     Without a name, the newest. Exits with 1 if one of them is not good.
     """
-    from holdfast.cli.backups_shown import verify  # noqa: PLC0415 - not needed for --help
+    from holdfast.cli.backups_shown import verify_backups  # noqa: PLC0415 - not needed for --help
 
-    verify(chosen_home(), names, every=every, as_json=as_json)
+    verify_backups(chosen_home(), names, every=every, as_json=as_json)
 
 
 @command.command("prune")
@@ -86,8 +86,8 @@ def verify(as_json: bool, names: tuple[str, ...], every: bool) -> None:
 @json_option
 @click.option("--keep", type=click.IntRange(1), help="How many to keep.  [default: backup.keep]")
 @click.option("--dry-run", is_flag=True, help="Only say what would be removed.")
-def prune(as_json: bool, keep: int | None, dry_run: bool) -> None:
+def prune_command(as_json: bool, keep: int | None, dry_run: bool) -> None:
     """Remove all but the newest backups."""
-    from holdfast.cli.backups_shown import prune  # noqa: PLC0415 - not needed for --help
+    from holdfast.cli.backups_shown import prune_backups  # noqa: PLC0415 - not needed for --help
 
-    prune(chosen_home(), keep=keep, dry_run=dry_run, as_json=as_json)
+    prune_backups(chosen_home(), keep=keep, dry_run=dry_run, as_json=as_json)

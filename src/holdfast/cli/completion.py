@@ -7,7 +7,7 @@ SHELLS = ("bash", "zsh", "fish")
 
 @click.command("completion")
 @click.argument("shell", type=click.Choice(SHELLS))
-def command(shell: str) -> None:
+def completion_command(shell: str) -> None:
     """Print a completion script for your shell.
 
     \b

@@ -3,11 +3,11 @@
 import click
 
 from holdfast.cli.common.home import chosen_home, home_option
-from holdfast.cli.common.options import job_numbered
+from holdfast.cli.common.options import complete_job
 from holdfast.cli.common.output import json_option
 
-_number = click.argument(
-    "number", metavar="N", type=click.IntRange(1, 999_999_999), shell_complete=job_numbered
+_job_argument = click.argument(
+    "number", metavar="N", type=click.IntRange(1, 999_999_999), shell_complete=complete_job
 )
 _MISSED = click.Choice(["skip", "once", "all"])
 _OVERLAP = click.Choice(["skip", "queue", "replace"])
@@ -59,16 +59,16 @@ def command() -> None:
 @click.option("--limit", type=click.FloatRange(0), help="Seconds that a run may take; 0: no limit.")
 def add(as_json: bool, **given: object) -> None:
     """Have TEXT done at WHEN: "every weekday at 9", "in 2 hours", "2026-12-01 09:00", cron."""
-    from holdfast.cli.common.gateway import api_of  # noqa: PLC0415 - not for --help
-    from holdfast.cli.jobs_shown import make  # noqa: PLC0415 - as above
+    from holdfast.cli.common.gateway import api_client_for  # noqa: PLC0415 - not for --help
+    from holdfast.cli.jobs_shown import create_job  # noqa: PLC0415 - as above
 
-    make(api_of(chosen_home()), given, as_json=as_json)
+    create_job(api_client_for(chosen_home()), given, as_json=as_json)
 
 
 @command.command("edit", short_help="Have it be another from now on.")
 @home_option
 @json_option
-@_number
+@_job_argument
 @click.option("--when", help="Other times, as `add` takes them; read in its own zone.")
 @click.option("--text", help="What the agent is to do.")
 @click.option("--name", help='What it is called; "": the beginning of its text.')
@@ -89,10 +89,10 @@ def edit(number: int, as_json: bool, **given: object) -> None:
 
     What is not said stays as it is. What runs of it goes on as it began.
     """
-    from holdfast.cli.common.gateway import api_of  # noqa: PLC0415 - not for --help
-    from holdfast.cli.jobs_shown import rewrite  # noqa: PLC0415 - as above
+    from holdfast.cli.common.gateway import api_client_for  # noqa: PLC0415 - not for --help
+    from holdfast.cli.jobs_shown import edit_job  # noqa: PLC0415 - as above
 
-    rewrite(api_of(chosen_home()), number, given, as_json=as_json)
+    edit_job(api_client_for(chosen_home()), number, given, as_json=as_json)
 
 
 @command.command("list")
@@ -108,7 +108,7 @@ def list_jobs(as_json: bool) -> None:
 @command.command("show")
 @home_option
 @json_option
-@_number
+@_job_argument
 def show(number: int, as_json: bool) -> None:
     """One job, with all that is known of it."""
     from holdfast.cli.jobs_shown import print_job  # noqa: PLC0415 - not for --help
@@ -119,7 +119,7 @@ def show(number: int, as_json: bool) -> None:
 @command.command("history")
 @home_option
 @json_option
-@_number
+@_job_argument
 @click.option("--limit", type=click.IntRange(1, 1000), default=20, show_default=True)
 def history(number: int, limit: int, as_json: bool) -> None:
     """What became of its runs, the newest first."""
@@ -131,54 +131,54 @@ def history(number: int, limit: int, as_json: bool) -> None:
 @command.command("run")
 @home_option
 @json_option
-@_number
+@_job_argument
 def run(number: int, as_json: bool) -> None:
     """Run it now, as if it were due."""
-    from holdfast.cli.common.gateway import api_of  # noqa: PLC0415 - not for --help
-    from holdfast.cli.jobs_shown import begin  # noqa: PLC0415 - as above
+    from holdfast.cli.common.gateway import api_client_for  # noqa: PLC0415 - not for --help
+    from holdfast.cli.jobs_shown import run_job  # noqa: PLC0415 - as above
 
-    begin(api_of(chosen_home()), number, as_json=as_json)
+    run_job(api_client_for(chosen_home()), number, as_json=as_json)
 
 
 @command.command("stop")
 @home_option
-@_number
+@_job_argument
 def stop(number: int) -> None:
     """Stop what runs of it, and drop what waits behind that."""
-    from holdfast.cli.common.gateway import api_of  # noqa: PLC0415 - not for --help
-    from holdfast.cli.jobs_shown import halt  # noqa: PLC0415 - as above
+    from holdfast.cli.common.gateway import api_client_for  # noqa: PLC0415 - not for --help
+    from holdfast.cli.jobs_shown import stop_job  # noqa: PLC0415 - as above
 
-    halt(api_of(chosen_home()), number)
+    stop_job(api_client_for(chosen_home()), number)
 
 
 @command.command("pause")
 @home_option
-@_number
+@_job_argument
 def pause(number: int) -> None:
     """Have it wait until it is resumed."""
-    from holdfast.cli.common.gateway import api_of  # noqa: PLC0415 - not for --help
-    from holdfast.cli.jobs_shown import change  # noqa: PLC0415 - as above
+    from holdfast.cli.common.gateway import api_client_for  # noqa: PLC0415 - not for --help
+    from holdfast.cli.jobs_shown import set_paused  # noqa: PLC0415 - as above
 
-    change(api_of(chosen_home()), number, paused=True)
+    set_paused(api_client_for(chosen_home()), number, paused=True)
 
 
 @command.command("resume")
 @home_option
-@_number
+@_job_argument
 def resume(number: int) -> None:
     """Let it go on; what was due meanwhile is passed over."""
-    from holdfast.cli.common.gateway import api_of  # noqa: PLC0415 - not for --help
-    from holdfast.cli.jobs_shown import change  # noqa: PLC0415 - as above
+    from holdfast.cli.common.gateway import api_client_for  # noqa: PLC0415 - not for --help
+    from holdfast.cli.jobs_shown import set_paused  # noqa: PLC0415 - as above
 
-    change(api_of(chosen_home()), number, paused=False)
+    set_paused(api_client_for(chosen_home()), number, paused=False)
 
 
 @command.command("rm")
 @home_option
-@_number
+@_job_argument
 def remove(number: int) -> None:
     """Remove it with its history; what runs of it goes on to its end."""
-    from holdfast.cli.common.gateway import api_of  # noqa: PLC0415 - not for --help
-    from holdfast.cli.jobs_shown import drop  # noqa: PLC0415 - as above
+    from holdfast.cli.common.gateway import api_client_for  # noqa: PLC0415 - not for --help
+    from holdfast.cli.jobs_shown import delete_job  # noqa: PLC0415 - as above
 
-    drop(api_of(chosen_home()), number)
+    delete_job(api_client_for(chosen_home()), number)

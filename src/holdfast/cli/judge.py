@@ -2,14 +2,18 @@
 
 import click
 
-from holdfast.cli.common.output import json_option, print_facts, print_json
-from holdfast.core.people.judgement import Judgement, Level
+from holdfast.cli.common.output import json_option, print_fields, print_json
+from holdfast.core.people.judgement import CommandRisk, CommandVerdict
 
-_COLOURS = {Level.HARMLESS: "green", Level.DANGEROUS: "yellow", Level.HOPELESS: "red"}
+_COLOURS = {
+    CommandRisk.HARMLESS: "green",
+    CommandRisk.DANGEROUS: "yellow",
+    CommandRisk.FORBIDDEN: "red",
+}
 _MEANINGS = {
-    Level.HARMLESS: "runs without a question",
-    Level.DANGEROUS: "a person is asked first",
-    Level.HOPELESS: "refused",
+    CommandRisk.HARMLESS: "runs without a question",
+    CommandRisk.DANGEROUS: "a person is asked first",
+    CommandRisk.FORBIDDEN: "refused",
 }
 
 
@@ -27,12 +31,12 @@ def command(shell_command: str, as_json: bool) -> None:
 
     judgement = ShellJudge().judge(shell_command)
     if as_json:
-        print_json(_fields(judgement))
+        print_json(_json_fields(judgement))
     else:
-        print_facts(_facts(judgement))
+        print_fields(_display_fields(judgement))
 
 
-def _fields(judgement: Judgement) -> dict[str, str]:
+def _json_fields(judgement: CommandVerdict) -> dict[str, str]:
     return {
         "level": judgement.level.value,
         "rule": judgement.rule,
@@ -41,7 +45,7 @@ def _fields(judgement: Judgement) -> dict[str, str]:
     }
 
 
-def _facts(judgement: Judgement) -> list[tuple[str, str]]:
+def _display_fields(judgement: CommandVerdict) -> list[tuple[str, str]]:
     level = click.style(judgement.level.value, fg=_COLOURS[judgement.level])
     facts = [("level", f"{level}: {_MEANINGS[judgement.level]}")]
     if judgement.rule:

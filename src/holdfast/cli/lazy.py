@@ -8,7 +8,7 @@ import click
 from click.shell_completion import CompletionItem
 
 
-class Lazy(NamedTuple):
+class LazyCommand(NamedTuple):
     """A command to be: the module whose `command` it is, and its line in the help."""
 
     module: str
@@ -16,17 +16,17 @@ class Lazy(NamedTuple):
 
 
 class LazyGroup(click.Group):
-    def __init__(self, *args: Any, lazy: Mapping[str, Lazy], **options: Any) -> None:
+    def __init__(self, *args: Any, lazy: Mapping[str, LazyCommand], **options: Any) -> None:
         super().__init__(*args, **options)
-        self._lazy = lazy
+        self._commands = lazy
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(self._lazy)
+        return list(self._commands)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in self._lazy:
+        if cmd_name not in self._commands:
             return None
-        command = import_module(self._lazy[cmd_name].module).command
+        command = import_module(self._commands[cmd_name].module).command
         assert isinstance(command, click.Command)
         return command
 
@@ -39,7 +39,7 @@ class LazyGroup(click.Group):
         except click.UsageError as error:
             import difflib  # noqa: PLC0415 - for an error alone
 
-            for near in difflib.get_close_matches(args[0], self._lazy, n=1):
+            for near in difflib.get_close_matches(args[0], self._commands, n=1):
                 told = f"{error.message} Did you mean {near!r}?"
                 raise click.UsageError(told, ctx=error.ctx) from None
             raise
@@ -50,10 +50,10 @@ class LazyGroup(click.Group):
             return super().shell_complete(ctx, incomplete)
         return [
             CompletionItem(name, help=lazy.summary)
-            for name, lazy in self._lazy.items()
+            for name, lazy in self._commands.items()
             if name.startswith(incomplete)
         ]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl([(name, lazy.summary) for name, lazy in self._lazy.items()])
+            formatter.write_dl([(name, lazy.summary) for name, lazy in self._commands.items()])

@@ -3,7 +3,7 @@
 import click
 
 from holdfast.cli.common.home import chosen_home, home_option
-from holdfast.cli.common.options import viewer_named
+from holdfast.cli.common.options import complete_viewer
 from holdfast.cli.common.output import json_option, print_json
 
 
@@ -14,11 +14,11 @@ from holdfast.cli.common.output import json_option, print_json
     "--viewer",
     default="",
     metavar="NAME",
-    shell_complete=viewer_named,
+    shell_complete=complete_viewer,
     help="As who has the token NAME, to look.",
 )
 @click.option("--open", "open_it", is_flag=True, help="Open it in a browser, if there is one.")
-def command(as_json: bool, viewer: str, open_it: bool) -> None:
+def link_command(as_json: bool, viewer: str, open_it: bool) -> None:
     """Print a link that opens the page, logged in. It works once.
 
     \b
@@ -35,11 +35,11 @@ def command(as_json: bool, viewer: str, open_it: bool) -> None:
     else:
         click.echo(link)
     # Its own word for a failure, and not click.launch: that one says nothing.
-    if open_it and not _opened(link):
+    if open_it and not _open_browser(link):
         click.echo("No browser was found; open the link yourself.", err=True)
 
 
-def _opened(link: str) -> bool:
+def _open_browser(link: str) -> bool:
     import webbrowser  # noqa: PLC0415 - starts by looking for every browser there is
 
     return webbrowser.open(link)

@@ -11,8 +11,8 @@ from typing import Any, BinaryIO
 
 from holdfast.core.errors import HoldfastError
 
-_LOOK_EVERY = 0.25
-_BLOCK = 1 << 16
+_POLL_SECONDS = 0.25
+_BLOCK_SIZE = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,11 +24,11 @@ class LogLine:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class LogFileFilter:
     levels: tuple[str, ...]
     session: str | None = None
 
-    def holds(self, line: LogLine) -> bool:
+    def matches(self, line: LogLine) -> bool:
         level = line.fields.get("level", self.levels[-1])
         if level not in (*self.levels, "critical"):
             return False
@@ -39,7 +39,7 @@ class Wanted:
         return any(str(name).startswith(session) for name in named if name)
 
 
-class Log:
+class LogFileReader:
     """Owns the open file of a log: `last` is what was written before this was made, `following`
     what is written after, without a line between them or in both."""
 
@@ -48,17 +48,17 @@ class Log:
         self._file = _open(path)
         self._end = self._file.seek(0, os.SEEK_END) if self._file else 0
 
-    def last(self, number: int, wanted: Wanted) -> list[LogLine]:
+    def last_lines(self, number: int, log_filter: LogFileFilter) -> list[LogLine]:
         """The newest lines that are wanted, oldest of them first."""
         found: list[LogLine] = []
-        for line in self._backwards() if number else ():
-            if wanted.holds(line):
+        for line in self._read_backwards() if number else ():
+            if log_filter.matches(line):
                 found.append(line)
             if len(found) == number:
                 break
         return found[::-1]
 
-    def following(self, wanted: Wanted) -> Iterator[LogLine]:
+    def follow(self, log_filter: LogFileFilter) -> Iterator[LogLine]:
         """Without end.
 
         It looks four times a second: the standard library has no way to be told of a write, and
@@ -72,23 +72,23 @@ class Log:
             rotated = self._file is None or _is_rotated(self._path, self._file)
             written = self._file.read() if self._file is not None else b""
             *lines, rest = (rest + written).split(b"\n")
-            yield from filter(wanted.holds, map(_line, filter(None, lines)))
+            yield from filter(log_filter.matches, map(_parse_line, filter(None, lines)))
             if not written:
                 if rotated:
-                    self._file = _reopened(self._path, self._file)
-                time.sleep(_LOOK_EVERY)
+                    self._file = _reopen(self._path, self._file)
+                time.sleep(_POLL_SECONDS)
 
-    def _backwards(self) -> Iterator[LogLine]:
+    def _read_backwards(self) -> Iterator[LogLine]:
         """Every line, the newest first, then those of the files that were rotated away."""
         if self._file is not None:
-            yield from map(_line, filter(None, _lines_backwards(self._file, self._end)))
+            yield from map(_parse_line, filter(None, _lines_backwards(self._file, self._end)))
         for number in count(1):
             older = _open(self._path.with_name(f"{self._path.name}.{number}"))
             if older is None:
                 return
             with older:
                 end = older.seek(0, os.SEEK_END)
-                yield from map(_line, filter(None, _lines_backwards(older, end)))
+                yield from map(_parse_line, filter(None, _lines_backwards(older, end)))
 
 
 def _is_rotated(path: Path, file: BinaryIO) -> bool:
@@ -101,7 +101,7 @@ def _is_rotated(path: Path, file: BinaryIO) -> bool:
     return here.st_ino != there.st_ino or there.st_size < file.tell()
 
 
-def _reopened(path: Path, file: BinaryIO | None) -> BinaryIO | None:
+def _reopen(path: Path, file: BinaryIO | None) -> BinaryIO | None:
     opened = _open(path)
     if file is not None and opened is not None:
         file.close()
@@ -119,17 +119,17 @@ def _open(path: Path) -> BinaryIO | None:
         ) from None
 
 
-def _lines_backwards(file: BinaryIO, place: int) -> Iterator[bytes]:
+def _lines_backwards(file: BinaryIO, position: int) -> Iterator[bytes]:
     rest = b""
-    while place > 0:
-        place, size = max(0, place - _BLOCK), min(_BLOCK, place)
-        file.seek(place)
+    while position > 0:
+        position, size = max(0, position - _BLOCK_SIZE), min(_BLOCK_SIZE, position)
+        file.seek(position)
         rest, *lines = (file.read(size) + rest).split(b"\n")
         yield from reversed(lines)
     yield rest
 
 
-def _line(raw: bytes) -> LogLine:
+def _parse_line(raw: bytes) -> LogLine:
     text = raw.decode("utf-8", "replace")
     try:
         fields = json.loads(text)

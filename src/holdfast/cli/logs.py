@@ -28,22 +28,22 @@ def command(follow: bool, lines: int, level: str, session: str | None, as_json: 
       holdfast logs -n 100 --level warning
       holdfast logs -f --session s_0199a
     """
-    from holdfast.cli.log_file import Log, Wanted  # noqa: PLC0415 - not for --help
-    from holdfast.cli.log_shown import human  # noqa: PLC0415 - as above
+    from holdfast.cli.log_file import LogFileFilter, LogFileReader  # noqa: PLC0415 - not for --help
+    from holdfast.cli.log_shown import format_log_line  # noqa: PLC0415 - as above
     from holdfast.system.paths import Paths  # noqa: PLC0415 - as above
 
     path = Paths(chosen_home()).log_file
-    wanted = Wanted(levels=LEVELS[LEVELS.index(level) :], session=session)
-    log = Log(path)
-    shown = log.last(lines, wanted)
+    wanted = LogFileFilter(levels=LEVELS[LEVELS.index(level) :], session=session)
+    log = LogFileReader(path)
+    shown = log.last_lines(lines, wanted)
     if not shown and not follow:
-        click.echo(_why_nothing(path), err=True)
+        click.echo(_explain_empty(path), err=True)
     with suppress(KeyboardInterrupt):  # the way to end it
-        for line in chain(shown, log.following(wanted) if follow else ()):
-            click.echo(line.text if as_json else human(line))
+        for line in chain(shown, log.follow(wanted) if follow else ()):
+            click.echo(line.text if as_json else format_log_line(line))
 
 
-def _why_nothing(path: Path) -> str:
+def _explain_empty(path: Path) -> str:
     if not path.exists():
         return f"There is no log in {path.parent} yet: no gateway has run in this home."
     return "Nothing in the log is like that."

@@ -53,10 +53,10 @@ def show(as_json: bool, owner: str | None) -> None:
 @click.argument("text")
 def add(owner: str | None, about: str, text: str) -> None:
     """Add a note."""
-    from holdfast.cli.common.gateway import api_of  # noqa: PLC0415 - not needed for --help
-    from holdfast.cli.notes import keep  # noqa: PLC0415 - as above
+    from holdfast.cli.common.gateway import api_client_for  # noqa: PLC0415 - not needed for --help
+    from holdfast.cli.notes import add_note  # noqa: PLC0415 - as above
 
-    keep(api_of(chosen_home()), owner=owner, text=text, about=about)
+    add_note(api_client_for(chosen_home()), owner=owner, text=text, about=about)
 
 
 @command.command("edit", short_help="Change what a note says.")
@@ -66,10 +66,10 @@ def add(owner: str | None, about: str, text: str) -> None:
 @click.argument("text", required=False)
 def edit(owner: str | None, number: int, text: str | None) -> None:
     """Say what note NUMBER is to say: TEXT, or, without it, what your editor is left with."""
-    from holdfast.cli.common.gateway import api_of  # noqa: PLC0415 - not needed for --help
-    from holdfast.cli.notes import change  # noqa: PLC0415 - as above
+    from holdfast.cli.common.gateway import api_client_for  # noqa: PLC0415 - not needed for --help
+    from holdfast.cli.notes import edit_note  # noqa: PLC0415 - as above
 
-    change(api_of(chosen_home()), owner=owner, number=number, text=text)
+    edit_note(api_client_for(chosen_home()), owner=owner, number=number, text=text)
 
 
 @command.command("forget")
@@ -78,10 +78,10 @@ def edit(owner: str | None, number: int, text: str | None) -> None:
 @click.argument("numbers", metavar="NUMBER...", type=click.IntRange(1), nargs=-1, required=True)
 def forget(owner: str | None, numbers: tuple[int, ...]) -> None:
     """Forget notes, by number."""
-    from holdfast.cli.common.gateway import api_of  # noqa: PLC0415 - not needed for --help
-    from holdfast.cli.notes import drop  # noqa: PLC0415 - as above
+    from holdfast.cli.common.gateway import api_client_for  # noqa: PLC0415 - not needed for --help
+    from holdfast.cli.notes import forget_notes  # noqa: PLC0415 - as above
 
-    drop(api_of(chosen_home()), owner=owner, numbers=numbers)
+    forget_notes(api_client_for(chosen_home()), owner=owner, numbers=numbers)
 
 
 @command.command("clear")
@@ -90,7 +90,7 @@ def forget(owner: str | None, numbers: tuple[int, ...]) -> None:
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 def clear(owner: str | None, yes: bool) -> None:
     """Forget all notes of an owner."""
-    from holdfast.cli.common.gateway import api_of  # noqa: PLC0415 - not needed for --help
-    from holdfast.cli.notes import drop_all  # noqa: PLC0415 - as above
+    from holdfast.cli.common.gateway import api_client_for  # noqa: PLC0415 - not needed for --help
+    from holdfast.cli.notes import forget_all_notes  # noqa: PLC0415 - as above
 
-    drop_all(api_of(chosen_home()), owner=owner, yes=yes)
+    forget_all_notes(api_client_for(chosen_home()), owner=owner, yes=yes)

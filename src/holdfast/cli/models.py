@@ -11,9 +11,9 @@ from holdfast.cli.common.output import json_option, print_json, print_table
 from holdfast.system import exits
 
 if TYPE_CHECKING:
-    from holdfast.cli.models_asked import Checked, Listed
+    from holdfast.cli.models_asked import CheckedModel, ListedModel
 
-_SHOWN = 12  # names of a server's models; some have hundreds
+_MAX_MODEL_NAMES = 12  # names of a server's models; some have hundreds
 
 
 @click.group("models")
@@ -38,16 +38,16 @@ def list_models(as_json: bool) -> None:
     """The model that answers, why it is that one, and those that stand in for it."""
     from holdfast.cli import models_asked  # noqa: PLC0415 - imports every codec
 
-    found = asyncio.run(models_asked.listed(chosen_home()))
+    found = asyncio.run(models_asked.describe_models(chosen_home()))
     if as_json:
-        print_json({"models": [each.shown() for each in found]})
+        print_json({"models": [each.as_dict() for each in found]})
         return
     rows = [(each.role, each.provider, each.name, each.api_mode, each.base_url) for each in found]
     print_table(("ROLE", "PROVIDER", "NAME", "MODE", "ADDRESS"), rows)
     for each in found:
         click.echo(f"\n{click.style(each.name, bold=True)}: {each.why}")
         if each.offers != (each.name,):
-            click.echo(f"  {_offered(each)}")
+            click.echo(f"  {_offers_text(each)}")
 
 
 @command.command("check")
@@ -62,39 +62,39 @@ def check_models(as_json: bool, name: str | None) -> None:
     """
     from holdfast.cli import models_asked  # noqa: PLC0415 - imports every codec
 
-    found = asyncio.run(models_asked.checked(chosen_home(), name))
+    found = asyncio.run(models_asked.probe_models(chosen_home(), name))
     if as_json:
-        print_json({"models": [each.shown() for each in found]})
+        print_json({"models": [each.as_dict() for each in found]})
     else:
         headers = ("MODEL", "PROVIDER", "REACHABLE", "STREAMS", "TOOLS", "FIRST TOKEN", "TOKENS/S")
-        print_table(headers, [_row(each) for each in found])
+        print_table(headers, [_check_row(each) for each in found])
         for each in found:
             if each.checkup.problem:
                 click.echo(f"\n{each.name}: {each.checkup.problem}", err=True)
     sys.exit(exits.OK if all(each.checkup.reachable for each in found) else exits.FAILED)
 
 
-def _offered(listed: "Listed") -> str:
-    if listed.problem:
-        return f"its models cannot be listed: {listed.problem}"
-    names = ", ".join(listed.offers[:_SHOWN])
-    more = len(listed.offers) - _SHOWN
+def _offers_text(model: "ListedModel") -> str:
+    if model.problem:
+        return f"its models cannot be listed: {model.problem}"
+    names = ", ".join(model.offers[:_MAX_MODEL_NAMES])
+    more = len(model.offers) - _MAX_MODEL_NAMES
     return f"its server has {names}{f' and {more} more' if more > 0 else ''}"
 
 
-def _row(checked: "Checked") -> tuple[str, ...]:
-    found = checked.checkup
+def _check_row(model: "CheckedModel") -> tuple[str, ...]:
+    found = model.checkup
     first, speed = found.first_token_ms, found.tokens_per_second
     return (
-        checked.name,
-        checked.provider,
-        _answer(found.reachable),
-        _answer(found.streams),
-        _answer(found.tools),
+        model.name,
+        model.provider,
+        _yes_no(found.reachable),
+        _yes_no(found.streams),
+        _yes_no(found.tools),
         "-" if first is None else f"{first:.0f} ms",
         "-" if speed is None else f"{speed:.0f}",
     )
 
 
-def _answer(found: bool | None) -> str:
+def _yes_no(found: bool | None) -> str:
     return "-" if found is None else "yes" if found else "no"

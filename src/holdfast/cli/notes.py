@@ -7,20 +7,20 @@ import click
 import msgspec
 
 from holdfast.cli.common.confirming import confirm
-from holdfast.cli.common.harmless import safe
-from holdfast.cli.common.output import moment, print_json, print_table
+from holdfast.cli.common.harmless import sanitize
+from holdfast.cli.common.output import format_time, print_json, print_table
 from holdfast.core.errors import HoldfastError
-from holdfast.core.people.memory import About
+from holdfast.core.people.memory import NoteTopic
 from holdfast.server.api.api_client import ApiClient
 from holdfast.server.api.views.memory import NewNote, NotebookList, NotebookView, NoteView
-from holdfast.server.local.client import GatewayDown, GatewayUnable
+from holdfast.server.local.client import GatewayDown, GatewayStoreUnavailable
 
-_PAGE = 1000
-OWN = "person:owner"  # who has the gateway's own token, as this command line has
+_PAGE_SIZE = 1000
+OPERATOR_NOTEBOOK = "person:owner"  # who has the gateway's own token, as this command line has
 
 
 def print_notebooks(home: Path, *, owner: str | None, as_json: bool) -> None:
-    notebooks = _all(home)
+    notebooks = _fetch_notebooks(home)
     if owner is not None:
         notebooks = [notebook for notebook in notebooks if notebook.owner == owner]
     if as_json:
@@ -28,46 +28,48 @@ def print_notebooks(home: Path, *, owner: str | None, as_json: bool) -> None:
     elif not notebooks:
         click.echo("Nothing is noted.")
     for notebook in () if as_json else notebooks:
-        _tell(notebook)
+        _print_notebook(notebook)
 
 
-def keep(api: ApiClient, *, owner: str | None, text: str, about: str) -> None:
-    note = NewNote(owner=owner or OWN, text=text, about=About(about))
+def add_note(api: ApiClient, *, owner: str | None, text: str, about: str) -> None:
+    note = NewNote(owner=owner or OPERATOR_NOTEBOOK, text=text, topic=NoteTopic(about))
     notebook = api.post("/memory", note, NotebookView)
-    click.echo(f"Noted. {_room(notebook)}")
+    click.echo(f"Noted. {_usage_text(notebook)}")
 
 
-def change(api: ApiClient, *, owner: str | None, number: int, text: str | None) -> None:
-    notebook = _chosen(api, owner)
-    note = _note(notebook, number)
+def edit_note(api: ApiClient, *, owner: str | None, number: int, text: str | None) -> None:
+    notebook = _find_notebook(api, owner)
+    note = _find_note(notebook, number)
     said = click.edit(note.text) if text is None else text
     if said is None or not said.strip() or said.strip() == note.text:
         click.echo("Nothing was changed.")
         return
-    changed = NewNote(owner=notebook.owner, id=number, text=said.strip(), about=note.about)
-    click.echo(f"Note {number} is changed. {_room(api.post('/memory', changed, NotebookView))}")
+    changed = NewNote(owner=notebook.owner, id=number, text=said.strip(), topic=note.topic)
+    click.echo(
+        f"Note {number} is changed. {_usage_text(api.post('/memory', changed, NotebookView))}"
+    )
 
 
-def drop(api: ApiClient, *, owner: str | None, numbers: tuple[int, ...]) -> None:
-    notebook = _chosen(api, owner)
+def forget_notes(api: ApiClient, *, owner: str | None, numbers: tuple[int, ...]) -> None:
+    notebook = _find_notebook(api, owner)
     for number in numbers:
-        _note(notebook, number)  # all of them are there, or none is forgotten
+        _find_note(notebook, number)  # all of them are there, or none is forgotten
     for number in numbers:
-        api.send("DELETE", f"/memory?{urlencode({'owner': notebook.owner, 'id': number})}")
+        api.request("DELETE", f"/memory?{urlencode({'owner': notebook.owner, 'id': number})}")
         click.echo(f"Note {number} is forgotten.")
 
 
-def drop_all(api: ApiClient, *, owner: str | None, yes: bool) -> None:
-    notebook = _chosen(api, owner)
+def forget_all_notes(api: ApiClient, *, owner: str | None, yes: bool) -> None:
+    notebook = _find_notebook(api, owner)
     if not yes:
         notes = "the only note" if len(notebook.notes) == 1 else f"all {len(notebook.notes)} notes"
         question = f"Forget {notes} of {notebook.owner}?"
         confirm(question)
-    api.send("DELETE", f"/memory?{urlencode({'owner': notebook.owner})}")
+    api.request("DELETE", f"/memory?{urlencode({'owner': notebook.owner})}")
     click.echo(f"All notes of {notebook.owner} are forgotten.")
 
 
-def _note(notebook: NotebookView, number: int) -> NoteView:
+def _find_note(notebook: NotebookView, number: int) -> NoteView:
     for note in notebook.notes:
         if note.id == number:
             return note
@@ -76,7 +78,7 @@ def _note(notebook: NotebookView, number: int) -> NoteView:
     )
 
 
-def _chosen(api: ApiClient, owner: str | None) -> NotebookView:
+def _find_notebook(api: ApiClient, owner: str | None) -> NotebookView:
     """The named one, else the only one; whose notes are changed is never guessed."""
     if owner is not None:
         return api.get("/memory", NotebookList, {"owner": owner}).notebooks[0]
@@ -88,40 +90,40 @@ def _chosen(api: ApiClient, owner: str | None) -> NotebookView:
     raise HoldfastError("Several people have notes: say whose with --owner (`memory show`).")
 
 
-def _all(home: Path) -> list[NotebookView]:
-    from holdfast.cli.common.gateway import api_of  # noqa: PLC0415 - a module beside this one
+def _fetch_notebooks(home: Path) -> list[NotebookView]:
+    from holdfast.cli.common.gateway import api_client_for  # noqa: PLC0415 - a module beside this one
 
     try:
-        return _listed(api_of(home))
-    except GatewayUnable:
+        return _fetch_all_pages(api_client_for(home))
+    except GatewayStoreUnavailable:
         raise
     except GatewayDown:
-        from holdfast.cli.common.stored_notes import stored_notebooks  # noqa: PLC0415 - imports the store
+        from holdfast.cli.common.stored_notes import read_stored_notebooks  # noqa: PLC0415 - imports the store
 
-        return stored_notebooks(home)
+        return read_stored_notebooks(home)
 
 
-def _listed(api: ApiClient) -> list[NotebookView]:
+def _fetch_all_pages(api: ApiClient) -> list[NotebookView]:
     found: list[NotebookView] = []
     more = True
     while more:
-        query = {"limit": _PAGE, "offset": len(found)}
+        query = {"limit": _PAGE_SIZE, "offset": len(found)}
         page = api.get("/memory", NotebookList, query)
         found, more = [*found, *page.notebooks], page.more
     return found
 
 
-def _tell(notebook: NotebookView) -> None:
+def _print_notebook(notebook: NotebookView) -> None:
     off = ", memory is off" if notebook.off else ""
-    title = f"{safe(notebook.owner)} ({_room(notebook)}{off})"
+    title = f"{sanitize(notebook.owner)} ({_usage_text(notebook)}{off})"
     click.echo(click.style(title, bold=True))
     if notebook.notes:
-        print_table(("N", "ABOUT", "CHANGED", "NOTE"), [*map(_row, notebook.notes)])
+        print_table(("N", "ABOUT", "CHANGED", "NOTE"), [*map(_note_row, notebook.notes)])
 
 
-def _row(note: NoteView) -> tuple[str, ...]:
-    return str(note.id), note.about, moment(note.changed_at), safe(note.text)
+def _note_row(note: NoteView) -> tuple[str, ...]:
+    return str(note.id), note.topic, format_time(note.changed_at), sanitize(note.text)
 
 
-def _room(notebook: NotebookView) -> str:
-    return f"{notebook.used} of {notebook.room} characters used"
+def _usage_text(notebook: NotebookView) -> str:
+    return f"{notebook.used} of {notebook.max_chars} characters used"

@@ -67,10 +67,10 @@ def revoke(as_json: bool, who: str) -> None:
     _decide("revoke", {"who": who}, as_json=as_json)
 
 
-def _decide(verb: str, asked: dict[str, str], *, as_json: bool) -> None:
-    from holdfast.cli.pairing_shown import print_decided  # noqa: PLC0415 - not for --help
+def _decide(verb: str, body: dict[str, str], *, as_json: bool) -> None:
+    from holdfast.cli.pairing_shown import print_decision  # noqa: PLC0415 - not for --help
     from holdfast.server.local.client import ControlClient  # noqa: PLC0415 - as above
     from holdfast.system.paths import Paths  # noqa: PLC0415 - as above
 
-    told = ControlClient(Paths(chosen_home())).post(f"/pairing/{verb}", asked)
-    print_decided(told, as_json=as_json)
+    told = ControlClient(Paths(chosen_home())).post(f"/pairing/{verb}", body)
+    print_decision(told, as_json=as_json)

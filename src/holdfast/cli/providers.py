@@ -6,41 +6,43 @@ from holdfast.core.config.settings import KEY_VARIABLES, Provider
 
 
 @dataclass(frozen=True, kw_only=True)
-class Offer:
+class ProviderInfo:
     provider: Provider
     title: str
     key_page: str = ""  # where a key is made; "": none is needed
-    address: str = ""  # what a server of one's own usually has
+    default_base_url: str = ""  # what a server of one's own usually has
 
     @property
-    def variable(self) -> str:
+    def key_variable(self) -> str:
         return KEY_VARIABLES.get(self.provider, "")
 
 
-OFFERS = (
-    Offer(
+PROVIDERS = (
+    ProviderInfo(
         provider=Provider.ANTHROPIC,
         title="Anthropic (Claude)",
         key_page="https://console.anthropic.com/settings/keys",
     ),
-    Offer(
+    ProviderInfo(
         provider=Provider.OPENAI,
         title="OpenAI (GPT)",
         key_page="https://platform.openai.com/api-keys",
     ),
-    Offer(
+    ProviderInfo(
         provider=Provider.OPENROUTER,
         title="OpenRouter (models of many makers, one key)",
         key_page="https://openrouter.ai/settings/keys",
     ),
-    Offer(
+    ProviderInfo(
         provider=Provider.LOCAL,
         title="a server of your own: Ollama, llama.cpp, LM Studio, vLLM",
-        address="http://127.0.0.1:11434/v1",
+        default_base_url="http://127.0.0.1:11434/v1",
     ),
-    Offer(provider=Provider.DEMO, title="none yet: the demo, which needs no key and is no AI"),
+    ProviderInfo(
+        provider=Provider.DEMO, title="none yet: the demo, which needs no key and is no AI"
+    ),
 )
 
 
-def offer_of(provider: str) -> Offer:
-    return next(offer for offer in OFFERS if offer.provider == provider)
+def find_provider(provider: str) -> ProviderInfo:
+    return next(offer for offer in PROVIDERS if offer.provider == provider)

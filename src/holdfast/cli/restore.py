@@ -33,6 +33,6 @@ def command(as_json: bool, name: str | None, salvage: bool, everything: bool, ye
         raise click.UsageError("Name a backup (`latest` is the newest), or say --salvage.")
     home = chosen_home()
     if name is None:
-        restoring.save(home, yes=yes, as_json=as_json)
+        restoring.salvage_database(home, yes=yes, as_json=as_json)
     else:
-        restoring.restore(home, name, everything=everything, yes=yes, as_json=as_json)
+        restoring.restore_backup(home, name, everything=everything, yes=yes, as_json=as_json)

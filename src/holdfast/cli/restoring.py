@@ -6,88 +6,90 @@ from pathlib import Path
 import click
 import msgspec
 
-from holdfast.cli.backup_place import shelf_of, told
-from holdfast.cli.common.bar import bar, share_bar
+from holdfast.cli.backup_place import backup_dir, backup_json
+from holdfast.cli.common.bar import progress_bar, ratio_progress_bar
 from holdfast.cli.common.confirming import confirm
-from holdfast.cli.common.home import as_option
-from holdfast.cli.common.output import duration, moment, print_json
+from holdfast.cli.common.home import home_flag
+from holdfast.cli.common.output import format_duration, format_time, print_json
 from holdfast.config import prepare_home
 from holdfast.core.config.home_files import ENV_FILE
 from holdfast.core.errors import HoldfastError
-from holdfast.core.ops.backup import Manifest
+from holdfast.core.ops.backup import BackupManifest
 from holdfast.store.backup import archive, directory
 from holdfast.store.backup import restore as stored
 from holdfast.store.backup.gathering import DATABASE
-from holdfast.store.backup.restore import Restored
-from holdfast.store.recovery.salvage import Salvaged, salvage
+from holdfast.store.backup.restore import RestoreResult
+from holdfast.store.recovery.salvage import RecoveryResult, recover_database
 from holdfast.system.lock import HomeLock
 from holdfast.system.paths import Paths
 
-PURPOSE = "holdfast restore"
+LOCK_PURPOSE = "holdfast restore"
 
 
-def restore(home: Path, name: str, *, everything: bool, yes: bool, as_json: bool) -> None:
-    backup = directory.find(shelf_of(home), name)
+def restore_backup(home: Path, name: str, *, everything: bool, yes: bool, as_json: bool) -> None:
+    backup = directory.find_backup(backup_dir(home), name)
     manifest = archive.read_manifest(backup)
     prepare_home(home)
-    with HomeLock(home, purpose=PURPOSE):
+    with HomeLock(home, purpose=LOCK_PURPOSE):
         if not yes:
-            _ask(home, backup, manifest)
-        restored = put_back(home, backup, everything=everything)
+            _confirm_restore(home, backup, manifest)
+        restored = restore_under_lock(home, backup, everything=everything)
     if as_json:
         about = msgspec.to_builtins(restored)
-        print_json(about | {"backup": told(backup, manifest)})
+        print_json(about | {"backup": backup_json(backup, manifest)})
         return
-    _tell(home, restored)
+    _print_restored(home, restored)
 
 
-def put_back(home: Path, backup: Path, *, everything: bool = False) -> Restored:
+def restore_under_lock(home: Path, backup: Path, *, everything: bool = False) -> RestoreResult:
     """To be called by the holder of the home's lock."""
     length = archive.read_manifest(backup).database_bytes
-    with bar("Restoring", length) as advance:
-        return stored.restore(home, backup, at=time.time(), everything=everything, tell=advance)
-
-
-def save(home: Path, *, yes: bool, as_json: bool) -> None:
-    database = Paths(home).db
-    if not database.exists():
-        raise HoldfastError(f"There is no {database}; `holdfast backup list` has the backups.")
-    with HomeLock(home, purpose=PURPOSE):
-        if not yes:
-            confirm(f"Read what can be read of {database} into a new file, and set this one aside?")
-        saved, aside = saved_from(home)
-    if as_json:
-        print_json(msgspec.to_builtins(saved) | {"aside": [aside]})
-        return
-    click.echo(f"{saved.told()}.")
-    click.echo(f"What was there is {home / aside}.")
-
-
-def saved_from(home: Path) -> tuple[Salvaged, str]:
-    """To be called by the holder of the home's lock. Reads the damaged file, which is set aside."""
-    database = home / DATABASE
-    with share_bar("Reading") as reached:
-        return stored.replace_database(
-            home, at=time.time(), make=lambda new: salvage(database, new, tell=reached)
+    with progress_bar("Restoring", length) as advance:
+        return stored.restore_backup(
+            home, backup, at=time.time(), overwrite=everything, progress=advance
         )
 
 
-def _ask(home: Path, backup: Path, manifest: Manifest) -> None:
-    age = duration(max(0.0, time.time() - manifest.made_at))
+def salvage_database(home: Path, *, yes: bool, as_json: bool) -> None:
+    database = Paths(home).db
+    if not database.exists():
+        raise HoldfastError(f"There is no {database}; `holdfast backup list` has the backups.")
+    with HomeLock(home, purpose=LOCK_PURPOSE):
+        if not yes:
+            confirm(f"Read what can be read of {database} into a new file, and set this one aside?")
+        saved, aside = salvage_under_lock(home)
+    if as_json:
+        print_json(msgspec.to_builtins(saved) | {"aside": [aside]})
+        return
+    click.echo(f"{saved.summary()}.")
+    click.echo(f"What was there is {home / aside}.")
+
+
+def salvage_under_lock(home: Path) -> tuple[RecoveryResult, str]:
+    """To be called by the holder of the home's lock. Reads the damaged file, which is set aside."""
+    database = home / DATABASE
+    with ratio_progress_bar("Reading") as reached:
+        return stored.replace_database(
+            home, at=time.time(), make=lambda new: recover_database(database, new, progress=reached)
+        )
+
+
+def _confirm_restore(home: Path, backup: Path, manifest: BackupManifest) -> None:
+    age = format_duration(max(0.0, time.time() - manifest.made_at))
     there = Paths(home).db.exists()
     aside = f" What is in {home} now is set aside." if there else ""
     question = (
-        f"Restore {backup.name}, {age} old ({manifest.told()})?{aside} "
+        f"Restore {backup.name}, {age} old ({manifest.describe()})?{aside} "
         "What was said since is not in it."
     )
     confirm(question)
 
 
-def _tell(home: Path, restored: Restored) -> None:
+def _print_restored(home: Path, restored: RestoreResult) -> None:
     manifest = restored.manifest
-    click.echo(f"{home} is as it was at {moment(manifest.made_at)}: {manifest.told()}.")
+    click.echo(f"{home} is as it was at {format_time(manifest.made_at)}: {manifest.describe()}.")
     if manifest.last_active is not None:
-        click.echo(f"The last conversation in it was used at {moment(manifest.last_active)}.")
+        click.echo(f"The last conversation in it was used at {format_time(manifest.last_active)}.")
     for name in restored.aside:
         click.echo(f"Set aside: {home / name}")
     if restored.placed:
@@ -96,4 +98,4 @@ def _tell(home: Path, restored: Restored) -> None:
         click.echo(f"Other files that were there already, and stayed (--all): {restored.left}.")
     if not manifest.secrets and not (home / ENV_FILE).exists():
         click.echo("Keys are not in it: put them into the environment or .env again.")
-    click.echo(f"Start it:  holdfast run{as_option(home)}")
+    click.echo(f"Start it:  holdfast run{home_flag(home)}")

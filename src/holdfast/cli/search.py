@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING
 import click
 
 from holdfast.cli.common.home import chosen_home, home_option
-from holdfast.cli.common.options import session_named
+from holdfast.cli.common.options import complete_session
 from holdfast.cli.common.output import json_option
 
 if TYPE_CHECKING:
-    from holdfast.cli.searching import Asked
+    from holdfast.cli.searching import SearchRequest
 
 
 @click.command("search")
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 @json_option
 @click.argument("words", nargs=-1)
 @click.option("--limit", type=click.IntRange(1, 200), default=20, show_default=True)
-@click.option("--session", help="Only in this one.", shell_complete=session_named)
+@click.option("--session", help="Only in this one.", shell_complete=complete_session)
 @click.option("--platform", default="", help="Only on this platform.")
 @click.option("--days", type=click.FloatRange(0), default=0, help="Only in the last so many days.")
 @click.option("--rebuild", is_flag=True, help="Make the index anew first.")
@@ -48,9 +48,9 @@ def command(
         raise click.UsageError("Say what to look for, or --rebuild.")
     home = chosen_home()
     if rebuild:
-        searching.rebuild(home, as_json=as_json and not words)
+        searching.rebuild_index(home, as_json=as_json and not words)
     if words:
-        asked: Asked = searching.Asked(
+        asked: SearchRequest = searching.SearchRequest(
             words=" ".join(words), limit=limit, session=session, platform=platform, days=days
         )
-        searching.print_found(home, asked, as_json=as_json)
+        searching.print_results(home, asked, as_json=as_json)

@@ -39,7 +39,7 @@ def command(as_json: bool, to: str, text: str | None, **given: object) -> None:
     The running gateway sends it, in order with all else that is said there, and tells the agent of
     that chat what was said. It is durable once this returns: the id that is printed names it.
     """
-    from holdfast.cli.common.gateway import api_of  # noqa: PLC0415 - not for --help
-    from holdfast.cli.message_sent import send  # noqa: PLC0415 - as above
+    from holdfast.cli.common.gateway import api_client_for  # noqa: PLC0415 - not for --help
+    from holdfast.cli.message_sent import send_message  # noqa: PLC0415 - as above
 
-    send(api_of(chosen_home()), to, text, given, as_json=as_json)
+    send_message(api_client_for(chosen_home()), to, text, given, as_json=as_json)

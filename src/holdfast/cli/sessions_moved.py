@@ -20,19 +20,19 @@ from holdfast.server.api.views.session_views import SessionView
 _JSON_LINES = "application/x-ndjson"
 
 
-def export(api: ApiClient, name: str, *, output: str | None) -> None:
+def export_transcript(api: ApiClient, name: str, *, output: str | None) -> None:
     session = find_session(api, name)
-    with destination(output) as file:
-        for piece in api.pieces(f"/sessions/{quote(session.id, safe='')}/export"):
+    with open_output(output) as file:
+        for piece in api.stream_bytes(f"/sessions/{quote(session.id, safe='')}/export"):
             file.write(piece)
     if output is not None:
         click.echo(f"{session.id} is in {output}.", err=True)
 
 
-def take_in(api: ApiClient, lines: bytes, *, as_json: bool) -> None:
+def import_transcript(api: ApiClient, lines: bytes, *, as_json: bool) -> None:
     if not lines.strip():
         raise HoldfastError("There is nothing to import; `holdfast sessions export` writes it.")
-    answer = api.send("POST", "/sessions/import", lines, content_type=_JSON_LINES)
+    answer = api.request("POST", "/sessions/import", lines, content_type=_JSON_LINES)
     session = msgspec.json.decode(answer, type=SessionView)
     if as_json:
         print_json(msgspec.to_builtins(session))
@@ -40,18 +40,18 @@ def take_in(api: ApiClient, lines: bytes, *, as_json: bool) -> None:
         click.echo(f"{session.id}: {session.messages} messages, {session.title!r}")
 
 
-def delete(api: ApiClient, names: tuple[str, ...], *, yes: bool) -> None:
+def delete_by_name(api: ApiClient, names: tuple[str, ...], *, yes: bool) -> None:
     sessions = [find_session(api, name) for name in names]
     for session in sessions:
         if not yes:
             question = f"Delete {session.id} ({session.messages} messages, {session.title!r})?"
             confirm(question)
-        api.send("DELETE", f"/sessions/{quote(session.id, safe='')}")
+        api.request("DELETE", f"/sessions/{quote(session.id, safe='')}")
         click.echo(f"{session.id} is deleted.")
 
 
 @contextmanager
-def destination(output: str | None) -> Iterator[BinaryIO]:
+def open_output(output: str | None) -> Iterator[BinaryIO]:
     """Where an export goes; a file is for its owner alone, and is whole or not there."""
     if output is None:
         yield sys.stdout.buffer

@@ -8,12 +8,12 @@ import click
 from holdfast.cli.common.home import chosen_home, home_option
 from holdfast.cli.common.output import json_option
 
-_PROVIDERS = ("anthropic", "openai", "openrouter", "local", "demo")
+_PROVIDER_NAMES = ("anthropic", "openai", "openrouter", "local", "demo")
 
 
 @click.command("setup")
 @home_option
-@click.option("--provider", type=click.Choice(_PROVIDERS), help="Who runs the model.")
+@click.option("--provider", type=click.Choice(_PROVIDER_NAMES), help="Who runs the model.")
 @click.option("--name", help="The model.  [default: the provider's usual one]")
 @click.option("--base-url", metavar="URL", help="Another address than the provider's own.")
 @click.option(
@@ -23,7 +23,7 @@ _PROVIDERS = ("anthropic", "openai", "openrouter", "local", "demo")
 @click.option(
     "--door",
     metavar="PLATFORM",
-    shell_complete=lambda *_: _doors(),
+    shell_complete=lambda *_: _complete_platform(),
     help="Set up an account of a chat platform instead: telegram, slack, discord, …",
 )
 @click.option("--account", default="default", show_default=True, help="With --door: which one.")
@@ -70,28 +70,32 @@ def command(
         if provider or name:
             raise click.UsageError("--provider and --name are about a model, not about a --door.")
         settings = [*given, *([f"base_url={base_url}"] if base_url else [])]
-        _set_up(door, account, settings, key_from_env, owner, test=not no_test, as_json=as_json)
+        _add_account(
+            door, account, settings, key_from_env, owner, test=not no_test, as_json=as_json
+        )
         return
     if given or owner or account != "default" or as_json:
         raise click.UsageError("--account, --set, --owner and --json are about a --door.")
-    from holdfast.cli.choosing import Given, ask_person, from_options  # noqa: PLC0415 - no --help
-    from holdfast.cli.installing import install  # noqa: PLC0415 - as above
+    from holdfast.cli.choosing import ModelOptions, choose_from_options, choose_interactively  # noqa: PLC0415 - no --help
+    from holdfast.cli.installing import install_model  # noqa: PLC0415 - as above
     from holdfast.config.document import read_document  # noqa: PLC0415 - as above
     from holdfast.core.config.home_files import CONFIG_FILE  # noqa: PLC0415 - as above
 
     home = chosen_home()
     read_document(home / CONFIG_FILE)  # one that is broken is told before anybody is asked
-    wanted = Given(provider=provider, name=name, base_url=base_url, key_from_env=key_from_env)
+    wanted = ModelOptions(
+        provider=provider, name=name, base_url=base_url, key_from_env=key_from_env
+    )
     if provider is not None:
-        install(home, from_options(wanted), test=not no_test, ask=False)
+        install_model(home, choose_from_options(wanted), test=not no_test, ask=False)
     elif sys.stdin.isatty():
-        install(home, ask_person(home, wanted), test=not no_test, ask=True)
+        install_model(home, choose_interactively(home, wanted), test=not no_test, ask=True)
     else:
         raise click.UsageError("Nobody is here to answer: say at least --provider.")
 
 
-def _set_up(
-    door: str,
+def _add_account(
+    platform: str,
     account: str,
     settings: list[str],
     secret_from: str | None,
@@ -100,35 +104,35 @@ def _set_up(
     test: bool,
     as_json: bool,
 ) -> None:
-    from holdfast.cli.platforms.door_opening import open_account  # noqa: PLC0415 - not for --help
-    from holdfast.cli.platforms.door_person import AtTerminal  # noqa: PLC0415 - as above
-    from holdfast.cli.platforms.door_setup import Wish, install, tell  # noqa: PLC0415 - as above
+    from holdfast.cli.platforms.door_opening import connect_account  # noqa: PLC0415 - not for --help
+    from holdfast.cli.platforms.door_person import TerminalPrompter  # noqa: PLC0415 - as above
+    from holdfast.cli.platforms.door_setup import AddAccountOptions, add_account, print_added  # noqa: PLC0415 - as above
 
     home = chosen_home()
-    person = AtTerminal() if sys.stdin.isatty() and not as_json else None
-    wish = Wish(
-        door=door,
+    person = TerminalPrompter() if sys.stdin.isatty() and not as_json else None
+    wish = AddAccountOptions(
+        platform=platform,
         account=account,
-        given=dict(_pair(each) for each in settings),
+        settings=dict(_parse_setting(each) for each in settings),
         secret_from=secret_from,
         owners=owners,
         test=test,
         as_json=as_json,
     )
-    done = install(home, wish, person=person, environ=os.environ)
-    tell(done, as_json=as_json)
+    done = add_account(home, wish, prompter=person, environ=os.environ)
+    print_added(done, as_json=as_json)
     if not as_json:
-        open_account(home, done, person=person)
+        connect_account(home, done, prompter=person)
 
 
-def _pair(given: str) -> tuple[str, str]:
-    key, sign, value = given.partition("=")
+def _parse_setting(text: str) -> tuple[str, str]:
+    key, sign, value = text.partition("=")
     if not (key and sign):
-        raise click.UsageError(f"--set {given}: say KEY=VALUE.")
+        raise click.UsageError(f"--set {text}: say KEY=VALUE.")
     return key, value
 
 
-def _doors() -> list[str]:
-    from holdfast.config.doors import known_doors  # noqa: PLC0415 - only where Tab was pressed
+def _complete_platform() -> list[str]:
+    from holdfast.config.doors import plugin_names  # noqa: PLC0415 - only where Tab was pressed
 
-    return list(known_doors())
+    return list(plugin_names())

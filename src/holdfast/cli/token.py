@@ -5,7 +5,7 @@ from datetime import datetime
 import click
 
 from holdfast.cli.common.home import chosen_home, home_option
-from holdfast.cli.common.options import viewer_named
+from holdfast.cli.common.options import complete_viewer
 from holdfast.cli.common.output import json_option, print_json, print_table
 
 
@@ -54,7 +54,7 @@ def add(as_json: bool, role: str, name: str) -> None:
 
     NAME is what you call it by, to revoke it. The running gateway is asked.
     """
-    made = _ask("/tokens", {"name": name})
+    made = _post("/tokens", {"name": name})
     if as_json:
         print_json(made)
     else:
@@ -76,30 +76,33 @@ def list_tokens(as_json: bool) -> None:
     if not listed["tokens"]:
         click.echo("There is none but the owner's, which `holdfast token` prints.")
         return
-    rows = [(token["name"], token["role"], _since(token["made_at"])) for token in listed["tokens"]]
+    rows = [
+        (token["name"], token["role"], _created_text(token["made_at"]))
+        for token in listed["tokens"]
+    ]
     print_table(("NAME", "ROLE", "SINCE"), rows)
 
 
 @command.command("revoke")
 @home_option
 @json_option
-@click.argument("name", shell_complete=viewer_named)
+@click.argument("name", shell_complete=complete_viewer)
 def revoke(as_json: bool, name: str) -> None:
     """End a token, with every login that came of it, at once."""
-    revoked = _ask("/tokens/revoke", {"name": name})
+    revoked = _post("/tokens/revoke", {"name": name})
     if as_json:
         print_json(revoked)
     else:
         click.echo(f"The token {name} is worth nothing any more.")
 
 
-def _since(made_at: float) -> str:
+def _created_text(made_at: float) -> str:
     return f"{datetime.fromtimestamp(made_at).astimezone():%Y-%m-%d %H:%M}"
 
 
-def _ask(path: str, asked: dict[str, str]) -> dict[str, str]:
+def _post(path: str, body: dict[str, str]) -> dict[str, str]:
     from holdfast.server.local.client import ControlClient  # noqa: PLC0415 - not needed for --help
     from holdfast.system.paths import Paths  # noqa: PLC0415 - as above
 
-    answer: dict[str, str] = ControlClient(Paths(chosen_home())).post(path, asked)
+    answer: dict[str, str] = ControlClient(Paths(chosen_home())).post(path, body)
     return answer

@@ -10,24 +10,24 @@ from holdfast.core.turns.model import Completed, ModelRequest, TextDelta
 from holdfast.models.pool import ModelPool
 from holdfast.models.target import ModelTarget
 
-_ASKED = "Say hello in three words."
+_TEST_PROMPT = "Say hello in three words."
 
 
 @dataclass(frozen=True, kw_only=True)
-class Heard:
+class ModelTrial:
     """What the model said, and how many seconds it took to the first word."""
 
     text: str
-    first_word: float
+    first_token_seconds: float
 
 
-def try_model(target: ModelTarget) -> Heard:
+def try_model(target: ModelTarget) -> ModelTrial:
     """Raises `ModelFailed`, which says what to do."""
-    return asyncio.run(_try(target))
+    return asyncio.run(_try_model(target))
 
 
-async def _try(target: ModelTarget) -> Heard:
-    request = ModelRequest(system="You are brief.", messages=(UserMessage(text=_ASKED),))
+async def _try_model(target: ModelTarget) -> ModelTrial:
+    request = ModelRequest(system="You are brief.", messages=(UserMessage(text=_TEST_PROMPT),))
     began, first, text = time.monotonic(), 0.0, ""
     async with ModelPool() as pool:
         client = pool.lease(target)
@@ -37,4 +37,4 @@ async def _try(target: ModelTarget) -> Heard:
                     first = first or time.monotonic() - began
                 elif isinstance(event, Completed):
                     text = event.message.text
-    return Heard(text=text.strip(), first_word=first)
+    return ModelTrial(text=text.strip(), first_token_seconds=first)

@@ -10,7 +10,7 @@ from holdfast.cli.common.output import json_option, print_json
 
 @click.command("version")
 @json_option
-def command(as_json: bool) -> None:
+def version_command(as_json: bool) -> None:
     """Print the version."""
     if as_json:
         print_json({"holdfast": __version__, "python": platform.python_version()})

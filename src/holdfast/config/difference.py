@@ -3,7 +3,7 @@
 import difflib
 
 
-def difference(before: str, after: str, *, around: int = 1) -> list[str]:
+def diff_lines(before: str, after: str, *, around: int = 1) -> list[str]:
     """Those that go (`-`) and come (`+`), with some around them; none: they are equal."""
     lines = difflib.unified_diff(before.splitlines(), after.splitlines(), lineterm="", n=around)
     return [*lines][2:]

@@ -10,105 +10,111 @@ from typing import Any
 
 import msgspec
 
-from holdfast.config.errors import ConfigError, KeyPath, explain
+from holdfast.config.errors import ConfigError, KeyPath, config_error
 
-LARGEST = 1_000_000  # bytes of a file of the configuration
+MAX_FILE_BYTES = 1_000_000  # bytes of a file of the configuration
 _HEADER = re.compile(r"\s*(\[\[?)\s*([^\[\]]+?)\s*\]\]?\s*(?:#.*)?$")
 _KEY = re.compile(r"""\s*((?:[\w-]+|"[^"]*"|'[^']*')(?:\s*\.\s*(?:[\w-]+|"[^"]*"|'[^']*'))*)\s*=""")
 
 
-class Document(msgspec.Struct, frozen=True, kw_only=True):
+class ConfigDocument(msgspec.Struct, frozen=True, kw_only=True):
     path: Path
     text: str = ""
     tree: dict[str, Any] = msgspec.field(default_factory=dict)
 
     def line_of(self, path: KeyPath) -> int | None:
         """The line on which a key is written, or the nearest thing around it that is."""
-        places = dict(reversed(list(_places(self.text))))
+        places = dict(reversed(list(_key_lines(self.text))))
         for length in range(len(path), 0, -1):
             if path[:length] in places:
                 return places[path[:length]]
         return None
 
 
-def read_document(path: Path) -> Document:
+def read_document(path: Path) -> ConfigDocument:
     """The parsed file; one that is not there says nothing, and every default holds."""
     text = read_text(path)
-    return Document(path=path) if text is None else parse_document(path, text)
+    return ConfigDocument(path=path) if text is None else parse_document(path, text)
 
 
-def parse_document(path: Path, text: str) -> Document:
+def parse_document(path: Path, text: str) -> ConfigDocument:
     """Raises `ConfigError` for whatever is no TOML, or more of it than any configuration is."""
-    if len(text.encode()) > LARGEST:
+    if len(text.encode()) > MAX_FILE_BYTES:
         raise _too_large(path)
     try:
-        return Document(path=path, text=text, tree=tomllib.loads(text))
+        return ConfigDocument(path=path, text=text, tree=tomllib.loads(text))
     except tomllib.TOMLDecodeError as error:
-        raise _no_toml(path, str(error)) from None
+        raise _syntax_error(path, str(error)) from None
     except ValueError:  # which it raises for nothing else
         fix = "write one that a key can hold"
-        raise explain(str(path), "a number in it has thousands of digits", fix=fix) from None
+        raise config_error(str(path), "a number in it has thousands of digits", fix=fix) from None
     except RecursionError:
         fix = "no key holds more than a list of tables"
-        raise explain(str(path), "lists or tables stand in each other to no end", fix=fix) from None
+        raise config_error(
+            str(path), "lists or tables stand in each other to no end", fix=fix
+        ) from None
 
 
 def read_text(path: Path) -> str | None:
     """None: there is no such file. Nothing is waited for, and no more is read than a file of the
     configuration can have: a gateway that runs reads whatever was put there."""
     try:
-        return _content(path).decode("utf-8-sig")
+        return _read_bounded(path).decode("utf-8-sig")
     except FileNotFoundError:
         return None
     except UnicodeDecodeError as error:
         line = error.object.count(b"\n", 0, error.start) + 1
-        raise explain(f"{path}, line {line}", "this is not UTF-8", fix="save it as UTF-8") from None
+        raise config_error(
+            f"{path}, line {line}", "this is not UTF-8", fix="save it as UTF-8"
+        ) from None
     except OSError as error:
-        raise explain(
+        raise config_error(
             str(path), f"it cannot be read: {error.strerror}", fix="mend its owner and mode"
         ) from None
 
 
-def _content(path: Path) -> bytes:
-    with open(path, "rb", opener=_open_at_once) as file:
+def _read_bounded(path: Path) -> bytes:
+    with open(path, "rb", opener=_open_nonblocking) as file:
         if stat.S_ISFIFO(os.fstat(file.fileno()).st_mode):
-            raise explain(
+            raise config_error(
                 str(path), "this is a pipe, which can be read once", fix="put a plain file there"
             )
-        content = file.read(LARGEST + 1)
-    if len(content) > LARGEST:
+        content = file.read(MAX_FILE_BYTES + 1)
+    if len(content) > MAX_FILE_BYTES:
         raise _too_large(path)
     return content
 
 
-def _open_at_once(path: str, flags: int) -> int:
+def _open_nonblocking(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_NONBLOCK)
 
 
 def _too_large(path: Path) -> ConfigError:
-    return explain(str(path), f"it is larger than {LARGEST:,} bytes", fix="keep it smaller")
+    return config_error(
+        str(path), f"it is larger than {MAX_FILE_BYTES:,} bytes", fix="keep it smaller"
+    )
 
 
-def _no_toml(path: Path, message: str) -> ConfigError:
-    place, what = _syntax_place(path, message), re.sub(r" [(]at .*[)]$", "", message)
+def _syntax_error(path: Path, message: str) -> ConfigError:
+    place, what = _syntax_error_location(path, message), re.sub(r" [(]at .*[)]$", "", message)
     names = re.findall(r"'([^']*)'", what)
     table = ".".join(name if re.fullmatch(r"[\w-]+", name) else f'"{name}"' for name in names)
     if what.startswith("Cannot declare") and table:
         twice = f"this is not TOML: [{table}] stands here for the second time"
-        return explain(place, twice, fix=f"put its keys under the first [{table}]")
+        return config_error(place, twice, fix=f"put its keys under the first [{table}]")
     if what.startswith("Cannot overwrite"):
         twice = "this is not TOML: a key stands here for the second time"
-        return explain(place, twice, fix="keep one of the two")
+        return config_error(place, twice, fix="keep one of the two")
     fix = 'write each key as `name = value`, and put texts in "quotes"'
-    return explain(place, f"this is not TOML: {what}", fix=fix)
+    return config_error(place, f"this is not TOML: {what}", fix=fix)
 
 
-def _syntax_place(path: Path, message: str) -> str:
+def _syntax_error_location(path: Path, message: str) -> str:
     line = re.search(r"at line (\d+)", message)
     return f"{path}, line {line[1]}" if line else f"{path}, at its end"
 
 
-def _places(text: str) -> Iterator[tuple[KeyPath, int]]:
+def _key_lines(text: str) -> Iterator[tuple[KeyPath, int]]:
     """Every key and table header with its line; texts over several lines are passed over."""
     table: KeyPath = ()
     counts: dict[KeyPath, int] = {}
@@ -118,22 +124,22 @@ def _places(text: str) -> Iterator[tuple[KeyPath, int]]:
             inside = None if inside in line else inside
             continue
         if header := _HEADER.match(line):
-            table = _split(header[2])
+            table = _split_key(header[2])
             if header[1] == "[[":
                 counts[table] = counts.get(table, -1) + 1
                 table = (*table, counts[table])
             yield table, number
         elif key := _KEY.match(line):
-            yield (*table, *_split(key[1])), number
-        inside = _opens(line)
+            yield (*table, *_split_key(key[1])), number
+        inside = _opened_string(line)
 
 
-def _opens(line: str) -> str | None:
+def _opened_string(line: str) -> str | None:
     for quotes in ('"""', "'''"):
         if line.count(quotes) % 2:
             return quotes
     return None
 
 
-def _split(name: str) -> KeyPath:
+def _split_key(name: str) -> KeyPath:
     return tuple(part.strip().strip("\"'") for part in name.split("."))

@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 
 from holdfast.config.document import read_text
-from holdfast.config.errors import ConfigError, explain
+from holdfast.config.errors import ConfigError, config_error
 
 _ASSIGNMENT = re.compile(r"(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*)")
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", '"': '"', "\\": "\\", "$": "$"}
@@ -32,8 +32,8 @@ def read_dotenv(path: Path) -> DotEnv:
             continue
         match = _ASSIGNMENT.fullmatch(stripped)
         if match is None:
-            raise _malformed(path, number, "this line is not NAME=value")
-        env.values[match[1]] = _value(match[2], path, number)
+            raise _line_error(path, number, "this line is not NAME=value")
+        env.values[match[1]] = _parse_dotenv_value(match[2], path, number)
         env.lines[match[1]] = number
     return env
 
@@ -48,21 +48,21 @@ def mode_warnings(path: Path, what: str) -> list[str]:
     return []
 
 
-def _value(raw: str, path: Path, number: int) -> str:
+def _parse_dotenv_value(raw: str, path: Path, number: int) -> str:
     if raw[:1] not in ("'", '"'):
         return re.split(r"\s+#", raw, maxsplit=1)[0].strip()
     pattern = r"'([^']*)'" if raw[0] == "'" else r'"((?:[^"\\]|\\.)*)"'
     match = re.match(pattern + r"\s*(?:#.*)?$", raw)
     if match is None:
-        raise _malformed(path, number, "its quotes do not end where the value does")
+        raise _line_error(path, number, "its quotes do not end where the value does")
     if raw[0] == "'":
         return match[1]
     return re.sub(r"\\(.)", lambda m: _ESCAPES.get(m[1], m[0]), match[1])
 
 
-def _malformed(path: Path, number: int, problem: str) -> ConfigError:
+def _line_error(path: Path, number: int, problem: str) -> ConfigError:
     # The line itself is not shown: it may hold a secret.
-    return explain(
+    return config_error(
         f"{path}, line {number}",
         problem,
         allowed="NAME=value, NAME='value', NAME=\"value\", export NAME=value, # a comment",

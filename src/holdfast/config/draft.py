@@ -3,14 +3,14 @@
 from collections.abc import Iterator
 from typing import Any
 
-from holdfast.config.document import Document
-from holdfast.config.errors import ConfigError, KeyPath, dotted, explain, shown
+from holdfast.config.document import ConfigDocument
+from holdfast.config.errors import ConfigError, KeyPath, config_error, format_key, format_value
 
 
-class Draft:
+class RawConfig:
     """Owns the raw tree: the file's, with what the environment and the command line put over it."""
 
-    def __init__(self, document: Document) -> None:
+    def __init__(self, document: ConfigDocument) -> None:
         self._document = document
         self._origins: dict[KeyPath, str] = {}
         self.tree: dict[str, Any] = document.tree
@@ -20,7 +20,7 @@ class Draft:
         """Of the file."""
         return self._document.text
 
-    def put(self, path: KeyPath, value: object, *, origin: str) -> None:
+    def set(self, path: KeyPath, value: object, *, origin: str) -> None:
         """Set one key. Where the file has something else than a table above it, nothing is
         done: the check will say so."""
         table: Any = self.tree
@@ -34,9 +34,11 @@ class Draft:
     def origins(self) -> dict[str, str]:
         """Where each key that somebody set was set, by its key path as people write it."""
         name = self._document.path.name
-        return {dotted(path): self._origins.get(path, name) for path in _leaves(self.tree, ())}
+        return {
+            format_key(path): self._origins.get(path, name) for path in _leaf_paths(self.tree, ())
+        }
 
-    def where(self, path: KeyPath) -> str:
+    def location_of(self, path: KeyPath) -> str:
         """The place a person has to look at to mend this key."""
         for length in range(len(path), 0, -1):
             if path[:length] in self._origins:
@@ -44,7 +46,7 @@ class Draft:
         line = self._document.line_of(path)
         return f"{self._document.path}, line {line}" if line else str(self._document.path)
 
-    def refuse(
+    def error(
         self,
         path: KeyPath,
         problem: str,
@@ -54,19 +56,19 @@ class Draft:
         nearest: str | None = None,
         fix: str = "",
     ) -> ConfigError:
-        return explain(
-            self.where(path),
-            f"{dotted(path)} {problem}",
-            found=shown(path, value) if value is not None else "",
+        return config_error(
+            self.location_of(path),
+            f"{format_key(path)} {problem}",
+            found=format_value(path, value) if value is not None else "",
             allowed=allowed,
             nearest=nearest,
             fix=fix,
         )
 
 
-def _leaves(node: dict[str, Any], path: KeyPath) -> Iterator[KeyPath]:
+def _leaf_paths(node: dict[str, Any], path: KeyPath) -> Iterator[KeyPath]:
     for name, value in node.items():
         if isinstance(value, dict):
-            yield from _leaves(value, (*path, name))
+            yield from _leaf_paths(value, (*path, name))
         else:
             yield (*path, name)

@@ -9,28 +9,28 @@ from typing import Any
 import msgspec
 
 from holdfast.config.document import parse_document, read_text
-from holdfast.config.errors import ConfigError, dotted, explain
+from holdfast.config.errors import ConfigError, config_error, format_key
 from holdfast.config.keys import Key, find_key
 from holdfast.config.loading import Config
-from holdfast.config.toml_patch import CannotPatch, patch, written, written_path
-from holdfast.config.views import masked, show
-from holdfast.config.whole_file import mode_of, write_whole
-from holdfast.core.address_passwords import HIDDEN, is_hidden_in
-from holdfast.core.config.effect import Effect, effect_of
+from holdfast.config.toml_patch import UnpatchableToml, format_path, format_value, patch_toml
+from holdfast.config.views import list_keys, mask_value
+from holdfast.config.whole_file import mode_of, write_atomically
+from holdfast.core.address_passwords import PASSWORD_MASK, has_masked_password
+from holdfast.core.config.effect import ChangeEffect, change_effect
 from holdfast.core.config.home_files import CONFIG_FILE
 
-Check = Callable[[str], Config]
+CheckConfig = Callable[[str], Config]
 """Reads a text as the file that a gateway would start with; raises `ConfigError`."""
 
 Names = tuple[str, ...]
 
 
-class ChangedMeanwhile(ConfigError):
+class FileChangedMeanwhile(ConfigError):
     """Somebody else has written the file since it was read, and it is left as it is."""
 
 
-def changed_meanwhile(path: Path) -> ChangedMeanwhile:
-    return ChangedMeanwhile(
+def changed_meanwhile(path: Path) -> FileChangedMeanwhile:
+    return FileChangedMeanwhile(
         f"{path} was changed by somebody else just now, and is left as it is: "
         "look at it, and try again"
     )
@@ -45,18 +45,18 @@ class KeyChange(msgspec.Struct, frozen=True, kw_only=True):
     key: str
     old: Any
     new: Any
-    effect: Effect
+    effect: ChangeEffect
     overridden_by: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Edited:
+class ConfigEdit:
     """What the file is to say, found to be in order, and not yet written."""
 
     path: Path
     before: str
     after: str
-    there: bool  # whether there was a file
+    existed: bool  # whether there was a file
     config: Config
     changes: tuple[KeyChange, ...]
 
@@ -65,21 +65,21 @@ class Edited:
         if (read_text(self.path) or "") != self.before:
             raise changed_meanwhile(self.path)
         if self.after != self.before:
-            write_whole(self.path, self.after, mode=mode_of(self.path))
+            write_atomically(self.path, self.after, mode=mode_of(self.path))
 
-    def put_back(self) -> None:
+    def revert(self) -> None:
         """Unless somebody else has written it since, or this was never written."""
         if self.after == self.before or (read_text(self.path) or "") != self.after:
             return
-        if self.there:
-            write_whole(self.path, self.before, mode=mode_of(self.path))
+        if self.existed:
+            write_atomically(self.path, self.before, mode=mode_of(self.path))
         else:
             self.path.unlink(missing_ok=True)
 
 
-def edited(
-    home: Path, *, values: Mapping[str, Any], unset: Sequence[str] = (), check: Check
-) -> Edited:
+def edit_keys(
+    home: Path, *, values: Mapping[str, Any], unset: Sequence[str] = (), check: CheckConfig
+) -> ConfigEdit:
     """The file with these keys set, by the names that people write, and those taken out. A table
     is set as a whole. Raises `ConfigError` with the place and what to do; nothing is written."""
     path = home / CONFIG_FILE
@@ -88,63 +88,69 @@ def edited(
     wanted: dict[Names, Any] = {find_key(name).path: None for name in unset}
     try:
         for name, value in values.items():
-            wanted.update(_leaves_wanted(find_key(name), value, tree))
-        _refuse_hidden(wanted)
-        after = patch(before or "", wanted)
+            wanted.update(_requested_leaves(find_key(name), value, tree))
+        _refuse_masked(wanted)
+        after = patch_toml(before or "", wanted)
     except RecursionError:
-        raise explain(str(path), "tables within tables to no end are no value of a key") from None
-    except CannotPatch as error:
-        raise _by_hand(path, wanted, str(error)) from None
-    return _edited(path, before, after, check)
+        raise config_error(
+            str(path), "tables within tables to no end are no value of a key"
+        ) from None
+    except UnpatchableToml as error:
+        raise _edit_by_hand_error(path, wanted, str(error)) from None
+    return _checked_edit(path, before, after, check)
 
 
-def replaced(home: Path, text: str, *, check: Check, seen: str | None = None) -> Edited:
+def replace_file(
+    home: Path, text: str, *, check: CheckConfig, expected: str | None = None
+) -> ConfigEdit:
     """The file with another text in the place of its own, as a whole. `seen`: what somebody has
-    looked at who wants that; `ChangedMeanwhile` is raised where the file says something else."""
+    looked at who wants that; `FileChangedMeanwhile` is raised where the file says something else."""
     path = home / CONFIG_FILE
     before = read_text(path)
-    if seen is not None and seen != (before or ""):
+    if expected is not None and expected != (before or ""):
         raise changed_meanwhile(path)
-    return _edited(path, before, text, check)
+    return _checked_edit(path, before, text, check)
 
 
 def file_keys(text: str) -> dict[str, Any]:
     """Every key that a file says something of, by the name people write; none, if it is no TOML."""
-    return {dotted(path): masked(path, value) for path, value in _said(text).items()}
+    return {format_key(path): mask_value(path, value) for path, value in _file_values(text).items()}
 
 
-def _said(text: str) -> dict[Names, Any]:
+def _file_values(text: str) -> dict[Names, Any]:
     try:
-        return dict(_leaves(tomllib.loads(text), ()))
+        return dict(_leaf_items(tomllib.loads(text), ()))
     except (ValueError, RecursionError):  # no TOML, or what goes beyond any that is read
         return {}
 
 
 def changed_keys(before: str, after: str) -> tuple[str, ...]:
     """The keys that two files speak of differently."""
-    old, new = _said(before), _said(after)
-    return tuple(dotted(path) for path in {**old, **new} if old.get(path) != new.get(path))
+    old, new = _file_values(before), _file_values(after)
+    return tuple(format_key(path) for path in {**old, **new} if old.get(path) != new.get(path))
 
 
-def _edited(path: Path, before: str | None, after: str, check: Check) -> Edited:
+def _checked_edit(path: Path, before: str | None, after: str, check: CheckConfig) -> ConfigEdit:
     config = check(after)
-    return Edited(
+    return ConfigEdit(
         path=path,
         before=before or "",
         after=after,
-        there=before is not None,
+        existed=before is not None,
         config=config,
-        changes=tuple(_changes(before or "", after, config, check)),
+        changes=tuple(_key_changes(before or "", after, config, check)),
     )
 
 
-def _changes(before: str, after: str, config: Config, check: Check) -> Iterator[KeyChange]:
+def _key_changes(
+    before: str, after: str, config: Config, check: CheckConfig
+) -> Iterator[KeyChange]:
     old, new = file_keys(before), file_keys(after)
     try:
-        stood = {each.key: each.value for each in show(check(before))}
+        stood = {each.key: each.value for each in list_keys(check(before))}
     except ConfigError:  # what it says now cannot be used: its own words are all there is
         stood = {}
-    stands = {each.key: each.value for each in show(config)}
+    stands = {each.key: each.value for each in list_keys(config)}
     for key in changed_keys(before, after):
         origin = config.origins.get(key, CONFIG_FILE)
         decides = origin == CONFIG_FILE  # else what holds is not the file's to say
@@ -152,54 +158,58 @@ def _changes(before: str, after: str, config: Config, check: Check) -> Iterator[
             key=key,
             old=old.get(key, stood.get(key) if decides else None),
             new=new.get(key, stands.get(key) if decides else None),
-            effect=effect_of(key),
+            effect=change_effect(key),
             overridden_by="" if decides else origin,
         )
 
 
-def _leaves_wanted(key: Key, value: Any, tree: Mapping[str, Any]) -> dict[Names, Any]:
+def _requested_leaves(key: Key, value: Any, tree: Mapping[str, Any]) -> dict[Names, Any]:
     """A table is made of its keys: those that it has now and is not to have are taken out."""
     if value is None:
-        raise explain(key.name, "is given no value", fix="unset it to have its default again")
+        raise config_error(key.name, "is given no value", fix="unset it to have its default again")
     if not key.is_table:
         return {key.path: value}
     if not isinstance(value, Mapping):
-        raise explain(key.name, "is a table, and not a key", fix=f"name a key of it: {key.name}.…")
+        raise config_error(
+            key.name, "is a table, and not a key", fix=f"name a key of it: {key.name}.…"
+        )
     if not value:
-        raise explain(key.name, "is given nothing to hold", fix="say what of it, or unset it")
+        raise config_error(key.name, "is given nothing to hold", fix="say what of it, or unset it")
     standing: Any = tree
     for name in key.path:
         standing = standing.get(name, {}) if isinstance(standing, dict) else {}
-    gone = {(*key.path, *path): None for path, _ in _leaves(standing, ())}
-    return {**gone, **{(*key.path, *path): each for path, each in _leaves(value, ())}}
+    gone = {(*key.path, *path): None for path, _ in _leaf_items(standing, ())}
+    return {**gone, **{(*key.path, *path): each for path, each in _leaf_items(value, ())}}
 
 
-def _refuse_hidden(wanted: Mapping[Names, Any]) -> None:
+def _refuse_masked(requested: Mapping[Names, Any]) -> None:
     """Whoever saves what they were shown is not to lose a password by it."""
-    for path, value in wanted.items():
-        if any(isinstance(each, str) and is_hidden_in(each) for each in _each(value)):
-            raise explain(
-                dotted(path),
+    for path, value in requested.items():
+        if any(isinstance(each, str) and has_masked_password(each) for each in _as_sequence(value)):
+            raise config_error(
+                format_key(path),
                 "is given an address whose password is hidden",
-                fix=f"write the password in the place of {HIDDEN}, or leave the key as it is",
+                fix=f"write the password in the place of {PASSWORD_MASK}, or leave the key as it is",
             )
 
 
-def _each(value: Any) -> Sequence[Any]:
+def _as_sequence(value: Any) -> Sequence[Any]:
     return value if isinstance(value, list | tuple) else (value,)
 
 
-def _leaves(node: Mapping[str, Any], path: Names) -> Iterator[tuple[Names, Any]]:
+def _leaf_items(node: Mapping[str, Any], path: Names) -> Iterator[tuple[Names, Any]]:
     for name, value in node.items():
         if isinstance(value, Mapping):
-            yield from _leaves(value, (*path, name))
+            yield from _leaf_items(value, (*path, name))
         else:
             yield (*path, name), value
 
 
-def _by_hand(path: Path, wanted: Mapping[Names, Any], problem: str) -> ConfigError:
+def _edit_by_hand_error(path: Path, requested: Mapping[Names, Any], problem: str) -> ConfigError:
     lines = [
-        f"{written_path(key)} = {written(value)}" if value is not None else f"no {dotted(key)}"
-        for key, value in wanted.items()
+        f"{format_path(key)} = {format_value(value)}"
+        if value is not None
+        else f"no {format_key(key)}"
+        for key, value in requested.items()
     ]
-    return explain(str(path), problem, fix="write it there yourself: " + "; ".join(lines))
+    return config_error(str(path), problem, fix="write it there yourself: " + "; ".join(lines))

@@ -11,7 +11,7 @@ class ConfigError(HoldfastError):
     """The configuration cannot be used: the place, what was found there, what would do."""
 
 
-def explain(
+def config_error(
     where: str,
     problem: str,
     *,
@@ -29,13 +29,13 @@ def explain(
         lines.append(f"  nearest:  did you mean `{nearest}`?")
     if fix:
         lines.append(f"  fix:      {fix}")
-    from holdfast.core.address_passwords import without_passwords  # noqa: PLC0415 - see `shown`
+    from holdfast.core.address_passwords import mask_passwords  # noqa: PLC0415 - see `shown`
 
     # Here, since a door of somebody else words its own errors, with the value that it was given.
-    return ConfigError(without_passwords("\n".join(lines)))
+    return ConfigError(mask_passwords("\n".join(lines)))
 
 
-def dotted(path: KeyPath) -> str:
+def format_key(path: KeyPath) -> str:
     """A key path as people write it: `model.fallbacks[0].name`."""
     text = ""
     for part in path:
@@ -46,15 +46,15 @@ def dotted(path: KeyPath) -> str:
     return text
 
 
-def is_secret(path: KeyPath) -> bool:
-    from holdfast.core.config.settings import holds_secret  # noqa: PLC0415 - not for who has no value
+def is_secret_path(path: KeyPath) -> bool:
+    from holdfast.core.config.settings import is_secret_key  # noqa: PLC0415 - not for who has no value
 
-    return bool(path) and holds_secret(str(path[-1]))
+    return bool(path) and is_secret_key(str(path[-1]))
 
 
-def shown(path: KeyPath, value: object) -> str:
+def format_value(path: KeyPath, value: object) -> str:
     """A value fit for a message: short, and never one that may be a secret."""
-    if is_secret(path):
+    if is_secret_path(path):
         return "a value that is not shown, for it may be a secret"
     if isinstance(value, dict):
         return "a table"
@@ -64,7 +64,7 @@ def shown(path: KeyPath, value: object) -> str:
     return text if len(text) <= 80 else text[:77] + "…"
 
 
-def nearest(name: str, names: Iterable[str]) -> str | None:
+def closest_match(name: str, names: Iterable[str]) -> str | None:
     import difflib  # noqa: PLC0415 - for an error alone
 
     matches = difflib.get_close_matches(name, list(names), n=1, cutoff=0.5)

@@ -5,7 +5,7 @@ import stat
 from collections.abc import Mapping
 from pathlib import Path
 
-from holdfast.config.errors import ConfigError, explain
+from holdfast.config.errors import ConfigError, config_error
 
 
 def resolve_home(option: str | None = None, environ: Mapping[str, str] | None = None) -> Path:
@@ -16,15 +16,15 @@ def resolve_home(option: str | None = None, environ: Mapping[str, str] | None = 
     try:
         home = Path(chosen).expanduser().absolute()
     except RuntimeError:
-        raise explain(
+        raise config_error(
             f"home directory {chosen}",
             "`~` has no meaning for this user",
             fix="name the directory with --home or HOLDFAST_HOME",
         ) from None
     if _is_file(home):
-        raise _unusable(home, "it is a file, not a directory")
+        raise _home_error(home, "it is a file, not a directory")
     if os.fsencode(home).decode("utf-8", "replace") != str(home):
-        raise _unusable(home, "its name is not UTF-8")
+        raise _home_error(home, "its name is not UTF-8")
     return home
 
 
@@ -38,7 +38,7 @@ def _is_file(home: Path) -> bool:
         return False  # it is not there, or may not be looked at: whoever needs it says so
 
 
-def shared_folder(environ: Mapping[str, str]) -> Path:
+def shared_state_dir(environ: Mapping[str, str]) -> Path:
     """What is common to every gateway of this user, whichever home it has; not created."""
     state = environ.get("XDG_STATE_HOME") or f"{environ.get('HOME') or '~'}/.local/state"
     return Path(state).expanduser().absolute() / "holdfast"
@@ -49,11 +49,11 @@ def prepare_home(home: Path) -> None:
     try:
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
     except FileExistsError:
-        raise _unusable(home, "it is a file, not a directory") from None
+        raise _home_error(home, "it is a file, not a directory") from None
     except OSError as error:
-        raise _unusable(home, f"it cannot be created: {error.strerror}") from error
+        raise _home_error(home, f"it cannot be created: {error.strerror}") from error
     if not os.access(home, os.R_OK | os.W_OK | os.X_OK):
-        raise _unusable(home, "this user may not read and write it")
+        raise _home_error(home, "this user may not read and write it")
 
 
 def home_warnings(home: Path) -> list[str]:
@@ -67,8 +67,8 @@ def home_warnings(home: Path) -> list[str]:
     return []
 
 
-def _unusable(home: Path, why: str) -> ConfigError:
-    return explain(
+def _home_error(home: Path, why: str) -> ConfigError:
+    return config_error(
         f"home directory {home}",
         why,
         fix="choose another with --home or HOLDFAST_HOME, or mend its owner and mode",

@@ -7,13 +7,19 @@ from typing import Any, NamedTuple
 
 from msgspec import inspect
 
-from holdfast.config.doors import DoorUnusable, find_door, known_doors
-from holdfast.config.errors import ConfigError, dotted, explain, is_secret, nearest
-from holdfast.config.platforms import ACCOUNTS, PLATFORMS, shape_of, shape_of_account
-from holdfast.config.schema import Node, describe, fits, plain, shape
-from holdfast.config.variables import value_of
+from holdfast.config.doors import PluginUnusable, find_plugin, plugin_names
+from holdfast.config.errors import (
+    ConfigError,
+    closest_match,
+    config_error,
+    format_key,
+    is_secret_path,
+)
+from holdfast.config.platforms import ACCOUNTS, PLATFORMS, account_schema, plugin_schema
+from holdfast.config.schema import Node, describe, is_valid, settings_schema, unwrap_optional
+from holdfast.config.variables import parse_value
 
-_PART = re.compile(r"""\s*(?:"([^"]*)"|'([^']*)'|([^."'\s][^."']*?))\s*(\.|$)""")
+_NAME_PART = re.compile(r"""\s*(?:"([^"]*)"|'([^']*)'|([^."'\s][^."']*?))\s*(\.|$)""")
 _TABLES = (inspect.StructType, inspect.DictType)
 
 Names = tuple[str, ...]
@@ -27,64 +33,64 @@ class Key(NamedTuple):
 
     @property
     def name(self) -> str:
-        return dotted(self.path)
+        return format_key(self.path)
 
     @property
     def is_table(self) -> bool:
         return isinstance(self.node, _TABLES)
 
 
-def find_key(written: str) -> Key:
+def find_key(name: str) -> Key:
     """The key of that name; a name with dots in it may stand in quotes, and need not. Raises
     `ConfigError`, which says what may have been meant."""
-    names = _split(written)
-    found = next(_within(shape(), names), None) if names else None
+    names = _split_name(name)
+    found = next(_find_in_node(settings_schema(), names), None) if names else None
     if found is None:
-        raise _unknown(written, names)
+        raise _unknown_key_error(name, names)
     return Key(*found)
 
 
 def key_names() -> list[str]:
     """Every key whose name is known beforehand. Each door is imported for it."""
-    return [*section_keys(), *(name for door in known_doors() for name in door_keys(door))]
+    return [*section_keys(), *(name for door in plugin_names() for name in platform_keys(door))]
 
 
 def section_keys() -> list[str]:
     """Those outside of `platforms`."""
-    return list(_names(shape(), ""))
+    return list(_key_names(settings_schema(), ""))
 
 
-def door_keys(name: str) -> list[str]:
+def platform_keys(name: str) -> list[str]:
     """Those of one platform; none where there is no such door, or it cannot be loaded."""
     try:
-        door = find_door(name)
-    except DoorUnusable:
+        door = find_plugin(name)
+    except PluginUnusable:
         return []
-    return [] if door is None else list(_names(shape_of(door), f"{PLATFORMS}.{name}."))
+    return [] if door is None else list(_key_names(plugin_schema(door), f"{PLATFORMS}.{name}."))
 
 
-def word_value(key: Key, word: str) -> Any:
+def parse_word(key: Key, word: str) -> Any:
     """What a word on the command line means for a key: TOML, or else the plain word. Raises
     `ConfigError` where it is nothing that the key could hold."""
-    if not _is_text(word):
-        raise explain(key.name, "is given what is not UTF-8", fix="write it in UTF-8")
+    if not _is_utf8(word):
+        raise config_error(key.name, "is given what is not UTF-8", fix="write it in UTF-8")
     try:
         said = tomllib.loads(f"value = {word}")
-        if said.keys() == {"value"} and fits(key.node, said["value"]):
+        if said.keys() == {"value"} and is_valid(key.node, said["value"]):
             return said["value"]
     except tomllib.TOMLDecodeError:
         pass
     try:
-        plainly = value_of(key.node, word)
-        if fits(key.node, plainly):
+        plainly = parse_value(key.node, word)
+        if is_valid(key.node, plainly):
             return plainly
     except ValueError:
         pass
-    found = "" if is_secret(key.path) else word
-    raise explain(key.name, "cannot hold this", found=found, allowed=describe(key.node))
+    found = "" if is_secret_path(key.path) else word
+    raise config_error(key.name, "cannot hold this", found=found, allowed=describe(key.node))
 
 
-def _is_text(word: str) -> bool:
+def _is_utf8(word: str) -> bool:
     """A shell may hand over any bytes, which stand in the word as what no text has."""
     try:
         word.encode()
@@ -93,9 +99,9 @@ def _is_text(word: str) -> bool:
     return True
 
 
-def _split(written: str) -> Names:
+def _split_name(written: str) -> Names:
     names, at = [], 0
-    while part := _PART.match(written, at):
+    while part := _NAME_PART.match(written, at):
         names.append(next(each for each in part.groups()[:3] if each is not None))
         at = part.end()
         if not part[4]:
@@ -103,58 +109,58 @@ def _split(written: str) -> Names:
     return ()
 
 
-def _within(node: Node, names: Names) -> Iterator[tuple[Names, Node]]:
+def _find_in_node(node: Node, names: Names) -> Iterator[tuple[Names, Node]]:
     """Every way to read these names as a key of that."""
-    node, _ = plain(node)
+    node, _ = unwrap_optional(node)
     if not names:
         yield (), node
     elif isinstance(node, inspect.StructType):
         for field in (each for each in node.fields if each.name == names[0]):
-            for path, found in _in_field(field, names[1:]):
+            for path, found in _find_in_field(field, names[1:]):
                 yield (names[0], *path), found
     elif isinstance(node, inspect.DictType):
         # A name that somebody chose may have dots in it: "gpt-4.1".
         for length in range(1, len(names) + 1):
-            for path, found in _within(node.value_type, names[length:]):
+            for path, found in _find_in_node(node.value_type, names[length:]):
                 yield (".".join(names[:length]), *path), found
 
 
-def _in_field(field: inspect.Field, names: Names) -> Iterator[tuple[Names, Node]]:
-    inner = _in_door(names) if field.name == PLATFORMS else None
-    return _within(field.type, names) if inner is None else inner
+def _find_in_field(field: inspect.Field, names: Names) -> Iterator[tuple[Names, Node]]:
+    inner = _find_in_plugin(names) if field.name == PLATFORMS else None
+    return _find_in_node(field.type, names) if inner is None else inner
 
 
-def _in_door(names: Names) -> Iterator[tuple[Names, Node]] | None:
+def _find_in_plugin(names: Names) -> Iterator[tuple[Names, Node]] | None:
     """Among the keys that a door declares; None: no door is named, or it cannot be loaded."""
     try:
-        door = find_door(names[0]) if names else None
-    except DoorUnusable:
+        door = find_plugin(names[0]) if names else None
+    except PluginUnusable:
         return None
     if door is None:
         return iter(()) if names else None
-    own = shape_of(door)
+    own = plugin_schema(door)
     if names[1:2] == (ACCOUNTS,) and len(names) > 2:
-        rest = _within(shape_of_account(own), names[3:])
+        rest = _find_in_node(account_schema(own), names[3:])
         return ((names[:3] + path, found) for path, found in rest)
-    return (((names[0], *path), found) for path, found in _within(own, names[1:]))
+    return (((names[0], *path), found) for path, found in _find_in_node(own, names[1:]))
 
 
-def _names(node: inspect.StructType, before: str) -> Iterator[str]:
+def _key_names(node: inspect.StructType, before: str) -> Iterator[str]:
     for field in node.fields:
-        kind, _ = plain(field.type)
+        kind, _ = unwrap_optional(field.type)
         if isinstance(kind, inspect.StructType):
-            yield from _names(kind, f"{before}{field.name}.")
+            yield from _key_names(kind, f"{before}{field.name}.")
         elif not isinstance(kind, inspect.DictType):
             yield f"{before}{field.name}"
 
 
-def _unknown(written: str, names: Names) -> ConfigError:
-    in_list = "[" in written
+def _unknown_key_error(name: str, names: Names) -> ConfigError:
+    in_list = "[" in name
     known = key_names()
-    return explain(
-        written or "an empty name",
+    return config_error(
+        name or "an empty name",
         "is not a key Holdfast knows",
-        nearest=None if in_list else nearest(dotted(names), known),
+        nearest=None if in_list else closest_match(format_key(names), known),
         fix="a list is set as a whole: name the list itself"
         if in_list
         else "`holdfast config show` lists the keys",

@@ -11,15 +11,15 @@ import msgspec
 
 from holdfast.config.document import parse_document, read_document, read_text
 from holdfast.config.dotenv import read_dotenv
-from holdfast.config.draft import Draft
-from holdfast.config.errors import explain
+from holdfast.config.draft import RawConfig
+from holdfast.config.errors import config_error
 from holdfast.config.home import home_warnings
 from holdfast.config.platforms import PLATFORMS, check_platforms, convert_platforms
-from holdfast.config.provider import find_provider
+from holdfast.config.provider import detect_provider
 from holdfast.config.rules import check_rules
-from holdfast.config.schema import check
-from holdfast.config.secrets import resolve
-from holdfast.config.trace import Trace, files_of, trace_of
+from holdfast.config.schema import check_settings
+from holdfast.config.secrets import resolve_secrets
+from holdfast.config.trace import ConfigFingerprint, config_files, fingerprint
 from holdfast.config.variables import apply_variables
 from holdfast.core.config.home_files import CONFIG_FILE, ENV_FILE
 from holdfast.core.config.settings import Settings
@@ -46,7 +46,9 @@ class Config:
     environ: Mapping[str, str] = field(default_factory=dict, repr=False)
     overrides: Mapping[str, object] = field(default_factory=dict)  # what the command line said
     text: str = field(default="", repr=False)  # of the file that it was made of
-    trace: Trace = field(default=(), repr=False, compare=False)  # of its files, before any was read
+    fingerprint: ConfigFingerprint = field(
+        default=(), repr=False, compare=False
+    )  # of its files, before any was read
 
     def secret(self, path: str) -> Secret | None:
         """The secret a key refers to; None: the key is empty or its part is not enabled."""
@@ -69,19 +71,19 @@ def load(
     service may have been given what this shell has not.
     """
     environ = os.environ if environ is None else environ
-    trace = trace_of(files_of(home))
+    trace = fingerprint(config_files(home))
     dotenv = read_dotenv(home / ENV_FILE)
     path = home / CONFIG_FILE
-    draft = Draft(read_document(path) if text is None else parse_document(path, text))
+    draft = RawConfig(read_document(path) if text is None else parse_document(path, text))
     apply_variables(draft, dotenv, environ)
     for key, value in (overrides or {}).items():
-        draft.put(tuple(key.split(".")), value, origin="the command line")
+        draft.set(tuple(key.split(".")), value, origin="the command line")
     variables = {**dotenv.values, **environ}
-    check(draft)
-    told = [*check_platforms(draft), *find_provider(draft, variables)]
+    check_settings(draft)
+    told = [*check_platforms(draft), *detect_provider(draft, variables)]
     settings = _convert(draft, home)
     warnings = [*home_warnings(home), *dotenv.warnings, *told, *check_rules(draft, settings)]
-    resolved = resolve(draft, settings, home=home, variables=variables, tolerant=tolerant)
+    resolved = resolve_secrets(draft, settings, home=home, variables=variables, tolerant=tolerant)
     return Config(
         home=home,
         settings=settings,
@@ -94,23 +96,25 @@ def load(
         environ=MappingProxyType(dict(environ)),
         overrides=MappingProxyType(dict(overrides or {})),
         text=draft.text,
-        trace=trace,
+        fingerprint=trace,
     )
 
 
-def load_again(known: Config) -> Config:
+def reload_config(config: Config) -> Config:
     """What the home says now, read as `known` was."""
-    return load(known.home, known.environ, overrides=known.overrides, text=text_now(known))
+    return load(
+        config.home, config.environ, overrides=config.overrides, text=read_current_text(config)
+    )
 
 
-def text_now(known: Config) -> str:
+def read_current_text(config: Config) -> str:
     """What the file says that `known` was made of. Where there was one and is none any more,
     `ConfigError` is raised: a start would take every default, but whoever runs by a file is not to
     drop each account and each rule of it because somebody has moved it away."""
-    path = known.home / CONFIG_FILE
+    path = config.home / CONFIG_FILE
     text = read_text(path)
-    if text is None and known.text:
-        raise explain(
+    if text is None and config.text:
+        raise config_error(
             str(path),
             "it is gone; what it said last stays in force until a restart",
             fix="put it back: `holdfast config rollback` writes one that was in force",
@@ -121,21 +125,21 @@ def text_now(known: Config) -> str:
 def load_settings(home: Path, environ: Mapping[str, str] | None = None) -> Settings:
     """What is set, for those who need no secret: the ones that a service is started with are not
     in every shell."""
-    draft = Draft(read_document(home / CONFIG_FILE))
+    draft = RawConfig(read_document(home / CONFIG_FILE))
     dotenv = read_dotenv(home / ENV_FILE)
     apply_variables(draft, dotenv, os.environ if environ is None else environ)
-    check(draft)
+    check_settings(draft)
     check_platforms(draft)
     return _convert(draft, home)
 
 
-def _convert(draft: Draft, home: Path) -> Settings:
+def _convert(raw: RawConfig, home: Path) -> Settings:
     try:
-        rest = {key: value for key, value in draft.tree.items() if key != PLATFORMS}
+        rest = {key: value for key, value in raw.tree.items() if key != PLATFORMS}
         settings = msgspec.convert(rest, Settings)
     except msgspec.ValidationError as error:
-        raise explain(str(home / CONFIG_FILE), str(error)) from None
-    return msgspec.structs.replace(settings, platforms=convert_platforms(draft))
+        raise config_error(str(home / CONFIG_FILE), str(error)) from None
+    return msgspec.structs.replace(settings, platforms=convert_platforms(raw))
 
 
 def _signature(settings: Settings, secrets: Mapping[str, Secret]) -> str:

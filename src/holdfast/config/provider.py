@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping
 
-from holdfast.config.draft import Draft
+from holdfast.config.draft import RawConfig
 from holdfast.core.config.settings import KEY_VARIABLES, Provider
 
 
-def find_provider(draft: Draft, variables: Mapping[str, str]) -> list[str]:
+def detect_provider(raw: RawConfig, variables: Mapping[str, str]) -> list[str]:
     """Put a provider in place of "auto" where one can be told, and a reference to its key where
     none is written.
 
@@ -14,12 +14,12 @@ def find_provider(draft: Draft, variables: Mapping[str, str]) -> list[str]:
     ask the machine. The draft is changed, so that `config show` says what was found, and where.
     Returns what a person should know of it.
     """
-    model = draft.tree.get("model", {})
+    model = raw.tree.get("model", {})
     wanted, key = model.get("provider", Provider.AUTO), model.get("api_key", "")
     if model.get("base_url"):
         if wanted == Provider.AUTO:
-            origin = draft.where(("model", "base_url"))
-            draft.put(("model", "provider"), Provider.LOCAL.value, origin=origin)
+            origin = raw.location_of(("model", "base_url"))
+            raw.set(("model", "provider"), Provider.LOCAL.value, origin=origin)
         return []
     told: list[str] = []
     for provider, name in KEY_VARIABLES.items():
@@ -36,8 +36,8 @@ def find_provider(draft: Draft, variables: Mapping[str, str]) -> list[str]:
             continue
         origin = f"the variable {name}"
         if wanted == Provider.AUTO:
-            draft.put(("model", "provider"), provider.value, origin=origin)
+            raw.set(("model", "provider"), provider.value, origin=origin)
         if not key:
-            draft.put(("model", "api_key"), f"env:{name}", origin=origin)
+            raw.set(("model", "api_key"), f"env:{name}", origin=origin)
         break
     return told

@@ -5,10 +5,10 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from holdfast.config.doors import is_door
-from holdfast.config.draft import Draft
-from holdfast.config.errors import KeyPath, nearest
-from holdfast.config.platforms import unknown_door
+from holdfast.config.doors import is_plugin
+from holdfast.config.draft import RawConfig
+from holdfast.config.errors import KeyPath, closest_match
+from holdfast.config.platforms import unknown_platform
 from holdfast.core.config.settings import (
     KEY_VARIABLES,
     TOOLSETS,
@@ -22,7 +22,7 @@ from holdfast.core.config.settings import (
 )
 from holdfast.core.people.approval import REQUESTER
 
-MODES: dict[Provider, tuple[ApiMode, ...]] = {
+PROVIDER_API_MODES: dict[Provider, tuple[ApiMode, ...]] = {
     Provider.AUTO: tuple(ApiMode),
     Provider.OPENAI: (ApiMode.CHAT_COMPLETIONS, ApiMode.RESPONSES),
     Provider.ANTHROPIC: (ApiMode.ANTHROPIC_MESSAGES, ApiMode.CHAT_COMPLETIONS),
@@ -34,38 +34,38 @@ _HOST = re.compile(r"[A-Za-z0-9_.-]+|\[?[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*\]?")
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
-def check_rules(draft: Draft, settings: Settings) -> list[str]:
+def check_rules(raw: RawConfig, settings: Settings) -> list[str]:
     """Raise for the first rule that is broken; return what is allowed but unwise."""
-    _check_model(draft, ("model",), settings.model)
+    _check_model(raw, ("model",), settings.model)
     for index, fallback in enumerate(settings.model.fallbacks):
-        _check_model(draft, ("model", "fallbacks", index), fallback)
+        _check_model(raw, ("model", "fallbacks", index), fallback)
     for index, address in enumerate(settings.model.discover):
-        _check_url(draft, ("model", "discover", index), address)
-    _check_url(draft, ("otel", "endpoint"), settings.otel.endpoint)
+        _check_url(raw, ("model", "discover", index), address)
+    _check_url(raw, ("otel", "endpoint"), settings.otel.endpoint)
     for index, toolset in enumerate(settings.agent.toolsets):
-        _check_name(draft, ("agent", "toolsets", index), toolset, TOOLSETS)
+        _check_name(raw, ("agent", "toolsets", index), toolset, TOOLSETS)
     for name, platform in settings.platforms.items():
-        _check_account(draft, ("platforms", name), platform)
+        _check_account(raw, ("platforms", name), platform)
         for account, each in platform.accounts.items():
-            _check_account(draft, ("platforms", name, "accounts", account), each)
+            _check_account(raw, ("platforms", name, "accounts", account), each)
     for index, host in enumerate(settings.gateway.allowed_hosts):
-        _check_host(draft, ("gateway", "allowed_hosts", index), host)
+        _check_host(raw, ("gateway", "allowed_hosts", index), host)
     for index, proxy in enumerate(settings.gateway.trusted_proxy):
-        _check_network(draft, ("gateway", "trusted_proxy", index), proxy)
-    _check_host(draft, ("gateway", "host"), settings.gateway.host)
-    _check_sessions(draft, settings.sessions)
-    _check_zone(draft, ("jobs", "time_zone"), settings.jobs.time_zone)
-    _check_people_and_chats(draft, settings)
+        _check_network(raw, ("gateway", "trusted_proxy", index), proxy)
+    _check_host(raw, ("gateway", "host"), settings.gateway.host)
+    _check_sessions(raw, settings.sessions)
+    _check_zone(raw, ("jobs", "time_zone"), settings.jobs.time_zone)
+    _check_people_and_chats(raw, settings)
     return _warnings(settings)
 
 
-def _check_network(draft: Draft, path: KeyPath, value: str) -> None:
+def _check_network(raw: RawConfig, path: KeyPath, value: str) -> None:
     from ipaddress import ip_network  # noqa: PLC0415 - most have no proxy
 
     try:
         ip_network(value, strict=False)
     except ValueError:
-        raise draft.refuse(
+        raise raw.error(
             path,
             "is neither an address nor a network",
             value=value,
@@ -73,18 +73,18 @@ def _check_network(draft: Draft, path: KeyPath, value: str) -> None:
         ) from None
 
 
-def _check_people_and_chats(draft: Draft, settings: Settings) -> None:
+def _check_people_and_chats(raw: RawConfig, settings: Settings) -> None:
     for index, approver in enumerate(settings.approvals.approvers):
-        _check_approver(draft, ("approvals", "approvers", index), approver)
+        _check_approver(raw, ("approvals", "approvers", index), approver)
     for index, chat in enumerate(settings.send.allow):
-        _check_chat(draft, ("send", "allow", index), chat)
+        _check_chat(raw, ("send", "allow", index), chat)
 
 
-def _check_account(draft: Draft, path: KeyPath, account: PlatformSettings) -> None:
-    _check_home(draft, (*path, "home"), account.home)
+def _check_account(raw: RawConfig, path: KeyPath, account: PlatformSettings) -> None:
+    _check_home(raw, (*path, "home"), account.home)
     for index, pattern in enumerate(account.files):
         if pattern != "*" and not pattern.startswith(".") and "/" not in pattern:
-            raise draft.refuse(
+            raise raw.error(
                 (*path, "files", index),
                 "means no kind of files",
                 value=pattern,
@@ -92,31 +92,31 @@ def _check_account(draft: Draft, path: KeyPath, account: PlatformSettings) -> No
             )
     base_url = msgspec.to_builtins(account).get("base_url")
     if isinstance(base_url, str):  # a door that has such a key means an address by it
-        _check_url(draft, (*path, "base_url"), base_url)
+        _check_url(raw, (*path, "base_url"), base_url)
 
 
-def _check_chat(draft: Draft, path: KeyPath, named: str) -> None:
+def _check_chat(raw: RawConfig, path: KeyPath, named: str) -> None:
     platform, _, chat = named.partition(":")
     if not chat.strip():
-        raise draft.refuse(
+        raise raw.error(
             path,
             "names no chat",
             value=named,
             allowed='"platform:chat", or "platform:*" for every chat of one',
         )
-    if not is_door(platform):
-        raise unknown_door(draft, path, platform)
+    if not is_plugin(platform):
+        raise unknown_platform(raw, path, platform)
 
 
-def _check_sessions(draft: Draft, sessions: SessionSettings) -> None:
+def _check_sessions(raw: RawConfig, sessions: SessionSettings) -> None:
     for index, rule in enumerate(sessions.rules):
-        if rule.platform and not is_door(rule.platform):
+        if rule.platform and not is_plugin(rule.platform):
             path = ("sessions", "rules", index, "platform")
-            raise unknown_door(draft, path, rule.platform)
-    _check_zone(draft, ("sessions", "time_zone"), sessions.time_zone)
+            raise unknown_platform(raw, path, rule.platform)
+    _check_zone(raw, ("sessions", "time_zone"), sessions.time_zone)
 
 
-def _check_zone(draft: Draft, path: KeyPath, name: str) -> None:
+def _check_zone(raw: RawConfig, path: KeyPath, name: str) -> None:
     if not name:
         return
     from zoneinfo import ZoneInfo  # noqa: PLC0415 - 3 ms that most configurations never need
@@ -124,7 +124,7 @@ def _check_zone(draft: Draft, path: KeyPath, name: str) -> None:
     try:
         ZoneInfo(name)
     except (ValueError, LookupError, OSError):  # unknown, not a name at all, or a folder of them
-        raise draft.refuse(
+        raise raw.error(
             path,
             "is no time zone that this machine knows",
             value=name,
@@ -132,11 +132,11 @@ def _check_zone(draft: Draft, path: KeyPath, name: str) -> None:
         ) from None
 
 
-def _check_home(draft: Draft, path: KeyPath, home: str) -> None:
+def _check_home(raw: RawConfig, path: KeyPath, home: str) -> None:
     chat, slash, thread = home.partition("/")
     if not home or (chat.strip() and (thread.strip() or not slash)):
         return
-    raise draft.refuse(
+    raise raw.error(
         path,
         "names no chat that could be told",
         value=home,
@@ -144,11 +144,11 @@ def _check_home(draft: Draft, path: KeyPath, home: str) -> None:
     )
 
 
-def _check_approver(draft: Draft, path: KeyPath, approver: str) -> None:
+def _check_approver(raw: RawConfig, path: KeyPath, approver: str) -> None:
     parts = approver.split(":", 2)
-    if approver == REQUESTER or (len(parts) == 3 and all(parts) and is_door(parts[0])):
+    if approver == REQUESTER or (len(parts) == 3 and all(parts) and is_plugin(parts[0])):
         return
-    raise draft.refuse(
+    raise raw.error(
         path,
         "is nobody who could be asked",
         value=approver,
@@ -166,45 +166,45 @@ def _warnings(settings: Settings) -> list[str]:
     ]
 
 
-def _check_model(draft: Draft, path: KeyPath, model: ModelSettings | FallbackModel) -> None:
-    _check_url(draft, (*path, "base_url"), model.base_url)
-    if model.api_mode is not None and model.api_mode not in MODES[model.provider]:
-        fitting = [f'"{mode}"' for mode in MODES[model.provider]]
-        raise draft.refuse(
+def _check_model(raw: RawConfig, path: KeyPath, model: ModelSettings | FallbackModel) -> None:
+    _check_url(raw, (*path, "base_url"), model.base_url)
+    if model.api_mode is not None and model.api_mode not in PROVIDER_API_MODES[model.provider]:
+        fitting = [f'"{mode}"' for mode in PROVIDER_API_MODES[model.provider]]
+        raise raw.error(
             (*path, "api_mode"),
             f'does not fit provider "{model.provider}"',
             value=str(model.api_mode),
             allowed=" or ".join(fitting) or "no api_mode at all",
         )
     if model.provider is Provider.AUTO and (model.api_key or isinstance(model, FallbackModel)):
-        raise draft.refuse(
+        raise raw.error(
             (*path, "provider"),
             "must name whose model this is",
             allowed=" or ".join(f'"{each}"' for each in Provider if each is not Provider.AUTO),
         )
-    _check_key_given(draft, path, model)
+    _check_key_given(raw, path, model)
 
 
-def _check_key_given(draft: Draft, path: KeyPath, model: ModelSettings | FallbackModel) -> None:
+def _check_key_given(raw: RawConfig, path: KeyPath, model: ModelSettings | FallbackModel) -> None:
     # An address of one's own may be a proxy or a server that asks for no key.
     if model.api_key or model.base_url or model.provider not in KEY_VARIABLES:
         return
     variable = KEY_VARIABLES[model.provider]
-    raise draft.refuse(
+    raise raw.error(
         (*path, "api_key"),
         f'is empty, and provider "{model.provider}" asks for one',
         fix=f'write api_key = "env:{variable}" and set {variable} in the .env file of the home',
     )
 
 
-def _check_url(draft: Draft, path: KeyPath, url: str) -> None:
+def _check_url(raw: RawConfig, path: KeyPath, url: str) -> None:
     if not url:
         return
     problem = _url_problem(url)
     if problem is None:
         return
     safe = re.sub(r"//[^/@]*@", "//…@", url)
-    raise draft.refuse(
+    raise raw.error(
         path,
         f"is not an address that can be called: {problem}",
         value=safe,
@@ -229,9 +229,9 @@ def _url_problem(url: str) -> str | None:
     return "it has a query or fragment" if parts.query or parts.fragment else None
 
 
-def _check_host(draft: Draft, path: KeyPath, host: str) -> None:
+def _check_host(raw: RawConfig, path: KeyPath, host: str) -> None:
     if not _HOST.fullmatch(host):
-        raise draft.refuse(
+        raise raw.error(
             path,
             "is not a host",
             value=host,
@@ -239,12 +239,12 @@ def _check_host(draft: Draft, path: KeyPath, host: str) -> None:
         )
 
 
-def _check_name(draft: Draft, path: KeyPath, name: str, names: tuple[str, ...]) -> None:
+def _check_name(raw: RawConfig, path: KeyPath, name: str, names: tuple[str, ...]) -> None:
     if name not in names:
-        raise draft.refuse(
+        raise raw.error(
             path,
             "is a name Holdfast does not know",
             value=name,
             allowed=", ".join(names),
-            nearest=nearest(name, names),
+            nearest=closest_match(name, names),
         )

@@ -7,33 +7,33 @@ from typing import Any
 
 from msgspec import inspect
 
-from holdfast.config.draft import Draft
-from holdfast.config.errors import KeyPath, nearest
+from holdfast.config.draft import RawConfig
+from holdfast.config.errors import KeyPath, closest_match
 from holdfast.core.config.settings import Settings
 
 Node = inspect.Type
 
 
 @cache
-def shape() -> inspect.StructType:
+def settings_schema() -> inspect.StructType:
     """The same each time: to look through every type takes longer than to read a file by it."""
     node = inspect.type_info(Settings)
     assert isinstance(node, inspect.StructType)
     return node
 
 
-def check(draft: Draft) -> None:
+def check_settings(raw: RawConfig) -> None:
     """Raise for the first key that is unknown, missing, of the wrong type or out of its range. What
     stands under `platforms` is for the doors to say."""
-    check_table(draft, shape(), (), {k: v for k, v in draft.tree.items() if k != "platforms"})
+    check_table(raw, settings_schema(), (), {k: v for k, v in raw.tree.items() if k != "platforms"})
 
 
-def check_table(draft: Draft, node: inspect.StructType, path: KeyPath, value: Any) -> None:
+def check_table(raw: RawConfig, node: inspect.StructType, path: KeyPath, value: Any) -> None:
     """The same for one table of a shape that somebody else declares."""
-    _check(draft, node, path, value)
+    _check_value(raw, node, path, value)
 
 
-def plain(node: Node) -> tuple[Node, bool]:
+def unwrap_optional(node: Node) -> tuple[Node, bool]:
     """What a key holds when it holds something, and whether it may hold nothing."""
     if isinstance(node, inspect.UnionType):
         inner = [kind for kind in node.types if not isinstance(kind, inspect.NoneType)]
@@ -42,7 +42,7 @@ def plain(node: Node) -> tuple[Node, bool]:
 
 
 def describe(node: Node) -> str:
-    node, _ = plain(node)
+    node, _ = unwrap_optional(node)
     match node:
         case inspect.EnumType():
             return " or ".join(f'"{member.value}"' for member in node.cls)
@@ -66,46 +66,46 @@ def _describe_number(node: inspect.IntType | inspect.FloatType) -> str:
     return f"{kind} of at least {node.ge}" if node.ge is not None else kind
 
 
-def _check(draft: Draft, node: Node, path: KeyPath, value: Any) -> None:
-    node, optional = plain(node)
+def _check_value(raw: RawConfig, node: Node, path: KeyPath, value: Any) -> None:
+    node, optional = unwrap_optional(node)
     if value is None and optional:
         return
-    if not fits(node, value):
+    if not is_valid(node, value):
         problem = "has a value that is not allowed" if path else "is not a table"
-        raise draft.refuse(path, problem, value=value, allowed=describe(node))
+        raise raw.error(path, problem, value=value, allowed=describe(node))
     match node:
         case inspect.StructType():
-            _check_table(draft, node, path, value)
+            _check_fields(raw, node, path, value)
         case inspect.DictType():
             for name, item in value.items():
-                _check(draft, node.value_type, (*path, name), item)
+                _check_value(raw, node.value_type, (*path, name), item)
         case inspect.VarTupleType():
             for index, item in enumerate(value):
-                _check(draft, node.item_type, (*path, index), item)
+                _check_value(raw, node.item_type, (*path, index), item)
 
 
-def _check_table(
-    draft: Draft, node: inspect.StructType, path: KeyPath, value: Mapping[str, Any]
+def _check_fields(
+    raw: RawConfig, node: inspect.StructType, path: KeyPath, value: Mapping[str, Any]
 ) -> None:
     fields = {field.name: field for field in node.fields}
     for name, item in value.items():
         if name not in fields:
-            raise draft.refuse(
+            raise raw.error(
                 (*path, name),
                 "is not a key Holdfast knows",
                 value=name,  # and not what it holds: it may be a secret under a wrong name
                 allowed=", ".join(fields),
-                nearest=nearest(name, fields),
+                nearest=closest_match(name, fields),
             )
-        _check(draft, fields[name].type, (*path, name), item)
+        _check_value(raw, fields[name].type, (*path, name), item)
     for name, field in fields.items():
         if field.required and name not in value:
-            raise draft.refuse((*path, name), "is missing", allowed=describe(field.type))
+            raise raw.error((*path, name), "is missing", allowed=describe(field.type))
 
 
-def fits(node: Node, value: Any) -> bool:
+def is_valid(node: Node, value: Any) -> bool:
     """Whether a key may hold that, as far as the value itself goes and not what is in it."""
-    for kind, is_one in _FITS:
+    for kind, is_one in _TYPE_CHECKS:
         if isinstance(node, kind):
             return is_one(node, value)
     return True
@@ -124,7 +124,7 @@ def _in_range(node: Any, value: float) -> bool:
     return (node.ge is None or value >= node.ge) and (node.le is None or value <= node.le)
 
 
-_FITS: tuple[tuple[type, Callable[[Any, Any], bool]], ...] = (
+_TYPE_CHECKS: tuple[tuple[type, Callable[[Any, Any], bool]], ...] = (
     (inspect.StructType, lambda _, value: isinstance(value, dict)),
     (inspect.DictType, lambda _, value: isinstance(value, dict)),
     (inspect.VarTupleType, lambda _, value: isinstance(value, list)),

@@ -9,23 +9,23 @@ import msgspec
 
 from holdfast.config.document import read_text
 from holdfast.config.dotenv import mode_warnings
-from holdfast.config.draft import Draft
-from holdfast.config.errors import ConfigError, KeyPath, dotted, explain
+from holdfast.config.draft import RawConfig
+from holdfast.config.errors import ConfigError, KeyPath, config_error, format_key
 from holdfast.core.config.settings import (
     FallbackModel,
     ModelSettings,
     PlatformSettings,
     Provider,
     Settings,
-    holds_secret,
+    is_secret_key,
 )
 from holdfast.core.secret import Secret
 
-SHORTEST = 8
+MIN_SECRET_LENGTH = 8
 _REFERENCE = re.compile(r"(env):([A-Za-z_][A-Za-z0-9_]*)|(file):(.+)")
 
 
-class Resolved(msgspec.Struct, frozen=True, kw_only=True):
+class ResolvedSecrets(msgspec.Struct, frozen=True, kw_only=True):
     """Every secret of an enabled part, by its key path as people write it; also the password that
     stands in an address of an account, so that it is kept out of logs and replies like the rest."""
 
@@ -33,36 +33,36 @@ class Resolved(msgspec.Struct, frozen=True, kw_only=True):
     warnings: tuple[str, ...]
 
 
-class _Entry(msgspec.Struct, frozen=True, kw_only=True):
+class _SecretReference(msgspec.Struct, frozen=True, kw_only=True):
     path: KeyPath
     reference: str
     enabled: bool
 
 
-def resolve(
-    draft: Draft,
+def resolve_secrets(
+    raw: RawConfig,
     settings: Settings,
     *,
     home: Path,
     variables: Mapping[str, str],
     tolerant: bool = False,
-) -> Resolved:
+) -> ResolvedSecrets:
     """Raise for a literal secret anywhere, and for a missing one of an enabled part; `tolerant`
     only warns of those that are missing."""
     secrets: dict[str, Secret] = {}
     warnings: list[str] = []
-    for entry in _entries(settings):
+    for entry in _secret_references(settings):
         match = _REFERENCE.fullmatch(entry.reference)
         if match is None:
-            raise _literal(draft, entry.path)
+            raise _literal_secret_error(raw, entry.path)
         if not entry.enabled:
             continue
         try:
             if match[1]:
-                value = _from_variable(draft, entry.path, match[2], variables)
+                value = _from_variable(raw, entry.path, match[2], variables)
             else:
                 file = home / Path(match[4]).expanduser()
-                value = _from_file(draft, entry.path, file)
+                value = _from_file(raw, entry.path, file)
                 warnings += mode_warnings(file, "holds a secret")
         except ConfigError as missing:
             if not tolerant:
@@ -70,76 +70,88 @@ def resolve(
             warnings.append(str(missing))
         else:
             warnings += _length_warnings(entry.path, value)
-            secrets[dotted(entry.path)] = Secret(value)
-    secrets |= {dotted(path): Secret(value) for path, value in _in_addresses(settings)}
-    return Resolved(secrets=secrets, warnings=tuple(warnings))
+            secrets[format_key(entry.path)] = Secret(value)
+    secrets |= {format_key(path): Secret(value) for path, value in _url_passwords(settings)}
+    return ResolvedSecrets(secrets=secrets, warnings=tuple(warnings))
 
 
 def _length_warnings(path: KeyPath, value: str) -> list[str]:
-    if len(value) >= SHORTEST:
+    if len(value) >= MIN_SECRET_LENGTH:
         return []
     return [
-        f"{dotted(path)} is shorter than {SHORTEST} characters: too short to be "
+        f"{format_key(path)} is shorter than {MIN_SECRET_LENGTH} characters: too short to be "
         "recognised, and so to be kept out of logs and replies"
     ]
 
 
-def _entries(settings: Settings) -> Iterator[_Entry]:
+def _secret_references(settings: Settings) -> Iterator[_SecretReference]:
     model = settings.model
-    entries = [_Entry(path=("model", "api_key"), reference=model.api_key, enabled=_asks(model))]
+    entries = [
+        _SecretReference(
+            path=("model", "api_key"), reference=model.api_key, enabled=_calls_a_provider(model)
+        )
+    ]
     for index, fallback in enumerate(model.fallbacks):
         path: KeyPath = ("model", "fallbacks", index, "api_key")
-        entries.append(_Entry(path=path, reference=fallback.api_key, enabled=_asks(fallback)))
+        entries.append(
+            _SecretReference(
+                path=path, reference=fallback.api_key, enabled=_calls_a_provider(fallback)
+            )
+        )
     otel = settings.otel
     path = ("otel", "header_secret")
-    entries.append(_Entry(path=path, reference=otel.header_secret, enabled=bool(otel.endpoint)))
+    entries.append(
+        _SecretReference(path=path, reference=otel.header_secret, enabled=bool(otel.endpoint))
+    )
     for name, platform in settings.platforms.items():
-        entries += _of_account(("platforms", name), platform)
+        entries += _account_references(("platforms", name), platform)
         for account, each in platform.accounts.items():
-            entries += _of_account(("platforms", name, "accounts", account), each)
+            entries += _account_references(("platforms", name, "accounts", account), each)
     yield from (entry for entry in entries if entry.reference)
 
 
-def _in_addresses(settings: Settings) -> Iterator[tuple[KeyPath, str]]:
+def _url_passwords(settings: Settings) -> Iterator[tuple[KeyPath, str]]:
     """Only accounts have such: any other address with a password in it is refused."""
     for name, platform in settings.platforms.items():
-        for path, value in _texts(msgspec.to_builtins(platform), ("platforms", name)):
+        for path, value in _string_values(msgspec.to_builtins(platform), ("platforms", name)):
             if "@" in value and "://" in value:
                 from holdfast.core.address_passwords import (  # noqa: PLC0415 - few have any
-                    passwords_in,
+                    find_passwords,
                 )
 
-                yield from ((path, each) for each in passwords_in(value))
+                yield from ((path, each) for each in find_passwords(value))
 
 
-def _texts(node: Any, path: KeyPath) -> Iterator[tuple[KeyPath, str]]:
+def _string_values(node: Any, path: KeyPath) -> Iterator[tuple[KeyPath, str]]:
     inside = node.items() if isinstance(node, dict) else enumerate(node)
     for key, value in inside:
         if isinstance(value, dict | list | tuple):
-            yield from _texts(value, (*path, key))
+            yield from _string_values(value, (*path, key))
         elif isinstance(value, str):
             yield (*path, key), value
 
 
-def _of_account(path: KeyPath, account: PlatformSettings) -> Iterator[_Entry]:
+def _account_references(path: KeyPath, account: PlatformSettings) -> Iterator[_SecretReference]:
     own = msgspec.to_builtins(msgspec.structs.replace(account, accounts={}))
     for key, reference in _secret_keys(own, path):
-        yield _Entry(path=key, reference=reference, enabled=account.enabled)
+        yield _SecretReference(path=key, reference=reference, enabled=account.enabled)
 
 
 def _secret_keys(node: Any, path: KeyPath) -> Iterator[tuple[KeyPath, str]]:
     """A door may have tables and lists of its own, with secrets in them."""
-    return ((key, value) for key, value in _texts(node, path) if holds_secret(str(key[-1])))
+    return (
+        (key, value) for key, value in _string_values(node, path) if is_secret_key(str(key[-1]))
+    )
 
 
-def _asks(model: ModelSettings | FallbackModel) -> bool:
+def _calls_a_provider(model: ModelSettings | FallbackModel) -> bool:
     return model.provider not in (Provider.AUTO, Provider.DEMO)
 
 
-def _from_variable(draft: Draft, path: KeyPath, name: str, variables: Mapping[str, str]) -> str:
+def _from_variable(raw: RawConfig, path: KeyPath, name: str, variables: Mapping[str, str]) -> str:
     value = variables.get(name, "").strip()
     if not value:
-        raise draft.refuse(
+        raise raw.error(
             path,
             f"refers to the environment variable {name}, which is not set",
             fix=f"set {name} in the environment or in the .env file of the home",
@@ -147,14 +159,16 @@ def _from_variable(draft: Draft, path: KeyPath, name: str, variables: Mapping[st
     return value
 
 
-def _from_file(draft: Draft, path: KeyPath, file: Path) -> str:
+def _from_file(raw: RawConfig, path: KeyPath, file: Path) -> str:
     try:
         value = (read_text(file) or "").strip()
     except ConfigError as error:
-        raise explain(draft.where(path), f"{dotted(path)} refers to a file\n{error}") from None
+        raise config_error(
+            raw.location_of(path), f"{format_key(path)} refers to a file\n{error}"
+        ) from None
     if not value:
         problem = "is empty" if file.exists() else "does not exist"
-        raise draft.refuse(
+        raise raw.error(
             path,
             f"refers to the file {file}, which {problem}",
             fix=f"put the secret into {file} and chmod 600 it",
@@ -162,9 +176,9 @@ def _from_file(draft: Draft, path: KeyPath, file: Path) -> str:
     return value
 
 
-def _literal(draft: Draft, path: KeyPath) -> ConfigError:
+def _literal_secret_error(raw: RawConfig, path: KeyPath) -> ConfigError:
     name = "_".join(str(part) for part in path if part != "platforms").upper()
-    return draft.refuse(
+    return raw.error(
         path,
         "is a secret written out, not a reference to one",
         value="",

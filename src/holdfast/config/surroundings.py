@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
 
-def surroundings() -> Mapping[str, str]:
+def process_environment() -> Mapping[str, str]:
     return MappingProxyType(dict(os.environ))
 
 
-def handed_down(names: Iterable[str]) -> dict[str, str]:
+def pop_variables(names: Iterable[str]) -> dict[str, str]:
     """These variables, which are taken out: they were meant for this process, and neither it nor
     a program that it starts is to find them a second time."""
     found = {name: os.environ.pop(name, None) for name in names}

@@ -5,7 +5,7 @@ import tomllib
 from collections.abc import Iterator
 from typing import NamedTuple
 
-Path = tuple[str, ...]
+TomlPath = tuple[str, ...]
 
 _BLANK = re.compile(r"(?:[ \t\r\n]|#[^\n]*)*")
 _PART = re.compile(
@@ -20,49 +20,49 @@ _TOKEN = re.compile(
 _SCALAR = re.compile(r"[^#\n]*")
 
 
-class Header(NamedTuple):
+class TomlHeader(NamedTuple):
     """`[path]`, or `[[path]]`, from the beginning of its line to the beginning of the next."""
 
-    path: Path
+    path: TomlPath
     start: int
     end: int
     array: bool
 
 
-class Entry(NamedTuple):
+class TomlEntry(NamedTuple):
     """`key = value`: its whole path, the table it stands in, its lines, and its value's place."""
 
-    path: Path
-    table: Path
+    path: TomlPath
+    table: TomlPath
     start: int
     end: int
     value: slice
 
 
-def scan(text: str) -> list[Header | Entry]:
+def scan_toml(text: str) -> list[TomlHeader | TomlEntry]:
     """In the order in which they stand there. To be called with what is TOML."""
-    return list(_scan(text))
+    return list(_scan_items(text))
 
 
-def _scan(text: str) -> Iterator[Header | Entry]:
-    table: Path = ()
-    at = _blank(text, 0)
+def _scan_items(text: str) -> Iterator[TomlHeader | TomlEntry]:
+    table: TomlPath = ()
+    at = _skip_blank(text, 0)
     while at < len(text):
         start = text.rfind("\n", 0, at) + 1
         if text[at] == "[":
             array = text[at + 1] == "["
             table, at = read_path(text, at + 1 + array)
             end = _line_end(text, at)
-            yield Header(table, start, end, array)
+            yield TomlHeader(table, start, end, array)
         else:
             path, at = read_path(text, at)
-            value = _value(text, at + 1)
+            value = _value_span(text, at + 1)
             end = _line_end(text, value.stop)
-            yield Entry((*table, *path), table, start, end, value)
-        at = _blank(text, end)
+            yield TomlEntry((*table, *path), table, start, end, value)
+        at = _skip_blank(text, end)
 
 
-def read_path(text: str, at: int) -> tuple[Path, int]:
+def read_path(text: str, at: int) -> tuple[TomlPath, int]:
     """The parts of a dotted key, and what comes after it. Raises `ValueError` for none."""
     parts: list[str] = []
     while part := _PART.match(text, at):
@@ -74,10 +74,10 @@ def read_path(text: str, at: int) -> tuple[Path, int]:
     raise ValueError(f"no key begins with {text[at : at + 20]!r}")
 
 
-def _value(text: str, at: int) -> slice:
+def _value_span(text: str, at: int) -> slice:
     at += len(text[at:]) - len(text[at:].lstrip(" \t"))
     if text[at] in "[{":
-        return slice(at, _closed(text, at))
+        return slice(at, _closing_bracket(text, at))
     if text[at] in "\"'":
         string = _TOKEN.match(text, at)
         assert string is not None, "a string of TOML ends"
@@ -87,7 +87,7 @@ def _value(text: str, at: int) -> slice:
     return slice(at, at + len(scalar[0].rstrip()))
 
 
-def _closed(text: str, at: int) -> int:
+def _closing_bracket(text: str, at: int) -> int:
     """Where the brackets that open there are closed."""
     depth = 0
     for token in _TOKEN.finditer(text, at):
@@ -97,7 +97,7 @@ def _closed(text: str, at: int) -> int:
     raise ValueError("a bracket is not closed")
 
 
-def _blank(text: str, at: int) -> int:
+def _skip_blank(text: str, at: int) -> int:
     blank = _BLANK.match(text, at)
     assert blank is not None, "it matches nothing, too"
     return blank.end()

@@ -5,19 +5,19 @@ from pathlib import Path
 
 from holdfast.core.config.home_files import CONFIG_FILE, ENV_FILE
 
-Trace = tuple[tuple[int, int, int], ...]
+ConfigFingerprint = tuple[tuple[int, int, int], ...]
 
 
-def files_of(home: Path) -> tuple[Path, ...]:
+def config_files(home: Path) -> tuple[Path, ...]:
     return home / CONFIG_FILE, home / ENV_FILE
 
 
-def trace_of(files: Iterable[Path]) -> Trace:
+def fingerprint(files: Iterable[Path]) -> ConfigFingerprint:
     """What is another as soon as one of the files is."""
-    return tuple(_trace(file) for file in files)
+    return tuple(_file_fingerprint(file) for file in files)
 
 
-def _trace(file: Path) -> tuple[int, int, int]:
+def _file_fingerprint(file: Path) -> tuple[int, int, int]:
     try:
         found = file.stat()
     except OSError:

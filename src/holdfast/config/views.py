@@ -5,16 +5,16 @@ from typing import Any
 
 import msgspec
 
-from holdfast.config.doors import usable_doors
-from holdfast.config.errors import KeyPath, dotted, is_secret
+from holdfast.config.doors import usable_plugins
+from holdfast.config.errors import KeyPath, format_key, is_secret_path
 from holdfast.config.loading import Config
-from holdfast.config.variables import variable_for
-from holdfast.core.address_passwords import HIDDEN, without_passwords
-from holdfast.core.config.effect import effect_of
+from holdfast.config.variables import variable_name
+from holdfast.core.address_passwords import PASSWORD_MASK, mask_passwords
+from holdfast.core.config.effect import change_effect
 from holdfast.core.config.settings import Settings
 
 
-class Shown(msgspec.Struct, frozen=True, kw_only=True):
+class EffectiveKey(msgspec.Struct, frozen=True, kw_only=True):
     """One key. A secret's `value` is its reference, never what that refers to; an address is
     without its password."""
 
@@ -24,27 +24,30 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
     variable: str  # the environment variable that overrides it
 
 
-def show(config: Config) -> list[Shown]:
+def list_keys(config: Config) -> list[EffectiveKey]:
     return [
-        Shown(
-            key=dotted(path),
-            value=masked(path, value),
-            origin=config.origins.get(dotted(_overridable(path)), "default"),
-            variable=variable_for(_overridable(path)),
+        EffectiveKey(
+            key=format_key(path),
+            value=mask_value(path, value),
+            origin=config.origins.get(format_key(_variable_path(path)), "default"),
+            variable=variable_name(_variable_path(path)),
         )
-        for path, value in _leaves(_tree(config.settings), ())
+        for path, value in _leaf_values(_settings_tree(config.settings), ())
     ]
 
 
-def values_of(settings: Settings) -> dict[str, Any]:
+def settings_values(settings: Settings) -> dict[str, Any]:
     """The value of every key, by its name."""
-    return {dotted(path): masked(path, value) for path, value in _leaves(_tree(settings), ())}
+    return {
+        format_key(path): mask_value(path, value)
+        for path, value in _leaf_values(_settings_tree(settings), ())
+    }
 
 
-def schema() -> dict[str, Any]:
+def json_schema() -> dict[str, Any]:
     """JSON Schema of holdfast.toml, with what every door that is installed declares. Each key says
     in `x-effect` when a change of it takes effect."""
-    doors = usable_doors()
+    doors = usable_plugins()
     kinds = [Settings, *(door.settings for door in doors)]
     (whole, *tables), parts = msgspec.json.schema_components(kinds, ref_template="#/$defs/{name}")
     for table in tables:
@@ -57,51 +60,51 @@ def schema() -> dict[str, Any]:
         "additionalProperties": False,
     }
     for section, held in parts["Settings"]["properties"].items():
-        _say_effects(parts, section, held)
+        _add_effects(parts, section, held)
     for door, table in zip(doors, tables, strict=True):
-        _say_effects(parts, f"platforms.{door.name}", table)
+        _add_effects(parts, f"platforms.{door.name}", table)
     return {**whole, "$defs": parts}
 
 
-def _say_effects(parts: dict[str, Any], section: str, held: dict[str, Any]) -> None:
+def _add_effects(parts: dict[str, Any], section: str, held: dict[str, Any]) -> None:
     """Of a section that is a table; one that has tables by names has one effect for all."""
     default = held.get("anyOf", [held])[0]
     if "$ref" not in default:
-        held["x-effect"] = effect_of(section).value
+        held["x-effect"] = change_effect(section).value
         return
     keys = parts[default["$ref"].rpartition("/")[2]]["properties"]
     for name, key in keys.items():
-        key["x-effect"] = effect_of(f"{section}.{name}").value
+        key["x-effect"] = change_effect(f"{section}.{name}").value
 
 
-def _tree(settings: Settings) -> dict[str, Any]:
+def _settings_tree(settings: Settings) -> dict[str, Any]:
     tree: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(settings))
     return tree
 
 
-def _leaves(node: dict[str, Any], path: KeyPath) -> Iterator[tuple[KeyPath, Any]]:
+def _leaf_values(node: dict[str, Any], path: KeyPath) -> Iterator[tuple[KeyPath, Any]]:
     for name, value in node.items():
         if isinstance(value, dict):
-            yield from _leaves(value, (*path, name))
+            yield from _leaf_values(value, (*path, name))
         elif isinstance(value, list) and value and isinstance(value[0], dict):
             for index, item in enumerate(value):
-                yield from _leaves(item, (*path, name, index))
+                yield from _leaf_values(item, (*path, name, index))
         else:
             yield (*path, name), value
 
 
-def _overridable(path: KeyPath) -> KeyPath:
+def _variable_path(path: KeyPath) -> KeyPath:
     """A list is overridden as a whole."""
     return next((path[:index] for index, part in enumerate(path) if isinstance(part, int)), path)
 
 
-def masked(path: KeyPath, value: Any) -> Any:
+def mask_value(path: KeyPath, value: Any) -> Any:
     """A value that may be shown: of a secret, its reference and nothing else; of an address, all
     but its password."""
     # Loading has refused every secret that is not a reference; this holds the line should a
     # settings object ever be made in another way.
-    if is_secret(path) and value and not str(value).startswith(("env:", "file:")):
-        return HIDDEN
+    if is_secret_path(path) and value and not str(value).startswith(("env:", "file:")):
+        return PASSWORD_MASK
     if isinstance(value, str):
-        return without_passwords(value)
-    return [masked(path, each) for each in value] if isinstance(value, list) else value
+        return mask_passwords(value)
+    return [mask_value(path, each) for each in value] if isinstance(value, list) else value

@@ -7,11 +7,11 @@ from pathlib import Path
 from holdfast.core.errors import HoldfastError
 
 
-class NotWritten(HoldfastError):
+class FileNotWritten(HoldfastError):
     """A file could not be written, and is as it was."""
 
 
-def write_whole(path: Path, text: str, *, mode: int) -> None:
+def write_atomically(path: Path, text: str, *, mode: int) -> None:
     """Put the text there in one step. A link is kept, and what it points to is written."""
     place = path.resolve()
     try:
@@ -27,7 +27,7 @@ def write_whole(path: Path, text: str, *, mode: int) -> None:
             os.unlink(draft)
             raise
     except OSError as error:
-        raise NotWritten(f"{path} cannot be written: {error.strerror}") from None
+        raise FileNotWritten(f"{path} cannot be written: {error.strerror}") from None
 
 
 def mode_of(path: Path) -> int:

@@ -36,11 +36,11 @@ class CrashPoint(StrEnum):
     AFTER_COMMIT = "after_commit"
 
 
-class Crash(Protocol):
+class CrashHook(Protocol):
     """Told each point as it is passed; the one that ships does nothing."""
 
     def __call__(self, point: CrashPoint) -> None: ...
 
 
-def never(point: CrashPoint) -> None:
+def no_crash(point: CrashPoint) -> None:
     """The crash that does not happen."""

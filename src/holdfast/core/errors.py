@@ -9,7 +9,7 @@ class StoreError(HoldfastError):
     """The store could not do what was asked; nothing of it was written."""
 
 
-class StoreFailing(StoreError):
+class TransientStoreError(StoreError):
     """The disk is full or fails, or another program holds the file: once a person has mended
     that, the same write works, without a restart."""
 
@@ -49,7 +49,7 @@ class Throttled(SendError):
         self.whole_account = whole_account
 
 
-class Refused(SendError):
+class SendRejected(SendError):
     """The platform will never take this message."""
 
 
@@ -71,7 +71,7 @@ class ConnectRefused(ConnectError):
         self.remedy = remedy
 
 
-class AccountHeld(ConnectError):
+class AccountInUse(ConnectError):
     """Somebody else is connected with the same credentials; `holder` says who, where that is
     known, and is shown behind the text. It is tried again: whoever holds it may go."""
 
@@ -80,7 +80,7 @@ class AccountHeld(ConnectError):
         self.holder = holder
 
 
-class LineLost(ConnectError):
+class AccountDisconnected(ConnectError):
     """The line was there, and is gone."""
 
 
@@ -96,9 +96,9 @@ class NotAllowed(HoldfastError):
     """`authorise` said no."""
 
 
-class NotMeant(NotAllowed):
+class NotAddressed(NotAllowed):
     """It was not said to the agent, or must not be answered: acknowledged, and kept nowhere."""
 
 
-class IllegalMove(HoldfastError):
+class InvalidTransition(HoldfastError):
     """A state has no such move; this is a bug in the caller."""

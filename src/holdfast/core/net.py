@@ -5,18 +5,18 @@ import ipaddress
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-Address = ipaddress.IPv4Address | ipaddress.IPv6Address
-Permits = Callable[[Address], bool]
+IpAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
+AddressPolicy = Callable[[IpAddress], bool]
 AddressInfo = tuple[int, int, int, str, tuple[Any, ...]]  # as a resolver gives it
 
-OFF_LIMITS = "is a private address, which is off limits"
+PRIVATE_ADDRESS_REFUSED = "is a private address, which is off limits"
 
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 
 Socket = TypeVar("Socket")
 
 
-def is_public(address: Address) -> bool:
+def is_public(address: IpAddress) -> bool:
     """Neither ours nor our neighbours': an IPv4 address wrapped in an IPv6 one is unwrapped."""
     if isinstance(address, ipaddress.IPv6Address):
         inner = address.ipv4_mapped or address.sixtofour
@@ -31,7 +31,7 @@ def is_public(address: Address) -> bool:
     return address.is_global and not address.is_multicast and not address.is_reserved
 
 
-def literal(host: str) -> Address | None:
+def parse_ip(host: str) -> IpAddress | None:
     """The address that a host spells out; None: it is a name."""
     try:
         return ipaddress.ip_address(host.strip("[]").partition("%")[0])
@@ -43,8 +43,8 @@ class AddressRefused(OSError):
     """An address that may not be reached."""
 
 
-def guard(
-    permits: Permits, make: Callable[[int, int, int], Socket]
+def guarded_socket_factory(
+    is_allowed: AddressPolicy, create_socket: Callable[[int, int, int], Socket]
 ) -> Callable[[AddressInfo], Socket]:
     """A maker of sockets, each for one address that is about to be connected to, or none.
 
@@ -54,9 +54,9 @@ def guard(
 
     def open_socket(info: AddressInfo) -> Socket:
         family, kind, protocol, _, address = info
-        found = literal(str(address[0]))
-        if found is None or not permits(found):
-            raise AddressRefused(errno.EACCES, f"{address[0]} {OFF_LIMITS}")
-        return make(family, kind, protocol)
+        found = parse_ip(str(address[0]))
+        if found is None or not is_allowed(found):
+            raise AddressRefused(errno.EACCES, f"{address[0]} {PRIVATE_ADDRESS_REFUSED}")
+        return create_socket(family, kind, protocol)
 
     return open_socket

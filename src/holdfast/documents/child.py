@@ -9,33 +9,33 @@ from pathlib import Path
 import msgspec
 
 import holdfast
-from holdfast.documents.found import Found
-from holdfast.documents.kinds import Kind
+from holdfast.documents.found import DocumentText
+from holdfast.documents.kinds import DocumentKind
 
 # Without site and environment: it starts in a few milliseconds, and whatever lies in somebody's
 # PYTHONPATH is none of its business.
-_CODE = (
+_WORKER_CODE = (
     "import sys; sys.path.insert(0, sys.argv[1]); "
     "from holdfast.documents.worker.main import main; main()"
 )
-_PACKAGE = str(Path(holdfast.__file__).parent.parent)
+_SOURCE_ROOT = str(Path(holdfast.__file__).parent.parent)
 _FAILED = "it could not be read within the limits that hold for documents"
 
 
-async def read_apart(data: bytes, *, kind: Kind, limit: int) -> Found:
+async def read_in_worker(data: bytes, *, kind: DocumentKind, limit: int) -> DocumentText:
     """Never fails: whatever a document does to its reader is said of the document. Cancelled, the
     program is ended."""
     asked = json.dumps({"kind": kind, "limit": limit}).encode()
     try:
         program = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-I", "-S", "-c", _CODE, _PACKAGE),
+            *(sys.executable, "-I", "-S", "-c", _WORKER_CODE, _SOURCE_ROOT),
             env={},
             stdin=PIPE,
             stdout=PIPE,
             stderr=DEVNULL,
         )
     except OSError as error:
-        return Found(problem=f"the program that reads documents did not start ({error})")
+        return DocumentText(problem=f"the program that reads documents did not start ({error})")
     try:
         out, _ = await program.communicate(asked + b"\n" + data)
     finally:
@@ -43,6 +43,6 @@ async def read_apart(data: bytes, *, kind: Kind, limit: int) -> Found:
             program.kill()
             await asyncio.shield(program.wait())
     try:
-        return msgspec.json.decode(out, type=Found)
+        return msgspec.json.decode(out, type=DocumentText)
     except msgspec.MsgspecError:  # it was killed at one of its limits
-        return Found(problem=_FAILED)
+        return DocumentText(problem=_FAILED)

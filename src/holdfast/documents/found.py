@@ -3,7 +3,7 @@
 import msgspec
 
 
-class Found(msgspec.Struct, frozen=True, kw_only=True):
+class DocumentText(msgspec.Struct, frozen=True, kw_only=True):
     """`more`: there is more of it. `problem`: why it is nothing, or not all."""
 
     text: str = ""

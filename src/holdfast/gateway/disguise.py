@@ -7,42 +7,42 @@ import msgspec
 
 # Marks that vanish when they are read, and signs without width. `sk\_live\_…` and `sk**live**…`
 # show the same letters as the secret, and are not the same text.
-_MARKS = re.compile("[\\\\*_~`\u00ad\u200b-\u200f\u2060-\u2064\ufeff]+")
-_SIGN = re.compile(
+_MARKUP = re.compile("[\\\\*_~`\u00ad\u200b-\u200f\u2060-\u2064\ufeff]+")
+_CHARACTER = re.compile(
     r"&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[a-zA-Z][a-zA-Z0-9]{1,31});|.", re.DOTALL
 )
-_UNFINISHED = re.compile(r"&[#0-9a-zA-Z]{0,32}\Z")
+_OPEN_ENTITY = re.compile(r"&[#0-9a-zA-Z]{0,32}\Z")
 
 
-def is_disguised(text: str) -> bool:
+def may_hide_text(text: str) -> bool:
     """Whether it may be read as another text than it is."""
-    return "&" in text or _MARKS.search(text) is not None
+    return "&" in text or _MARKUP.search(text) is not None
 
 
-def bare(text: str) -> str:
+def visible_text(text: str) -> str:
     """The signs alone."""
-    return _MARKS.sub("", unescape(text) if "&" in text else text)
+    return _MARKUP.sub("", unescape(text) if "&" in text else text)
 
 
-def unfinished(text: str) -> int:
+def open_entity_length(text: str) -> int:
     """How much at its end may be the beginning of an entity, whose sign nobody knows yet."""
-    found = _UNFINISHED.search(text)
+    found = _OPEN_ENTITY.search(text)
     return len(text) - found.start() if found else 0
 
 
-class Bared(msgspec.Struct, frozen=True, kw_only=True):
+class VisibleText(msgspec.Struct, frozen=True, kw_only=True):
     """The signs, and from where to where each of them stood."""
 
-    signs: str
-    places: list[tuple[int, int]]
+    text: str
+    spans: list[tuple[int, int]]
 
 
-def bared(text: str) -> Bared:
+def map_visible_text(text: str) -> VisibleText:
     signs: list[str] = []
     places: list[tuple[int, int]] = []
-    for found in _SIGN.finditer(text):
+    for found in _CHARACTER.finditer(text):
         for sign in unescape(found[0]) if len(found[0]) > 1 else found[0]:
-            if not _MARKS.match(sign):
+            if not _MARKUP.match(sign):
                 signs.append(sign)
                 places.append(found.span())
-    return Bared(signs="".join(signs), places=places)
+    return VisibleText(text="".join(signs), spans=places)

@@ -5,147 +5,151 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 
-from holdfast.agent.auxiliary import Auxiliary
+from holdfast.agent.auxiliary import AuxiliaryClient
 from holdfast.agent.memory.notes import Notes
 from holdfast.core.ids import SessionId
-from holdfast.gateway.accounts.registry import Doors
-from holdfast.gateway.agents.agents import Agents
+from holdfast.gateway.accounts.registry import PlatformRegistry
+from holdfast.gateway.agents.agents import AgentFactory
 from holdfast.gateway.agents.cache import AgentCache
-from holdfast.gateway.agents.memory import Memory
-from holdfast.gateway.children import Children
-from holdfast.gateway.jobs.jobs import Jobs
-from holdfast.gateway.live.counters import Tally
-from holdfast.gateway.live.feeds import Feeds
-from holdfast.gateway.live.subscriptions import Watchers
-from holdfast.gateway.live_settings import InForce
-from holdfast.gateway.notify.chat_addresses import NamedChats
-from holdfast.gateway.notify.proactive import Messenger
-from holdfast.gateway.notify.send_policy import Outreach
-from holdfast.gateway.outbound.delivery import Delivery
+from holdfast.gateway.agents.memory import MemoryManager
+from holdfast.gateway.children import Subagents
+from holdfast.gateway.jobs.jobs import JobService
+from holdfast.gateway.live.counters import Counters
+from holdfast.gateway.live.feeds import SessionFeeds
+from holdfast.gateway.live.subscriptions import MessageSubscriptions
+from holdfast.gateway.live_settings import LiveSettings
+from holdfast.gateway.notify.chat_addresses import ChatAddressBook
+from holdfast.gateway.notify.proactive import ProactiveSender
+from holdfast.gateway.notify.send_policy import SendPolicy
+from holdfast.gateway.outbound.delivery import OutboxWorker
 from holdfast.gateway.outbound.files import OutgoingFiles
-from holdfast.gateway.outbound.post_commit import Announcer
-from holdfast.gateway.outbound.quiet_chats import Quiet
-from holdfast.gateway.outbound.reactions import Signs
-from holdfast.gateway.outbound.replies import Replies
-from holdfast.gateway.outbound.stream_factory import Streaming
-from holdfast.gateway.parts import Parts
+from holdfast.gateway.outbound.post_commit import PostCommitPublisher
+from holdfast.gateway.outbound.quiet_chats import QuietChats
+from holdfast.gateway.outbound.reactions import WaitingReactions
+from holdfast.gateway.outbound.replies import DeliveryFactory
+from holdfast.gateway.outbound.stream_factory import StreamFactory
+from holdfast.gateway.parts import GatewayDependencies
 from holdfast.gateway.redaction import Redaction
-from holdfast.gateway.services import House
-from holdfast.gateway.sessions.titles import Titles
-from holdfast.gateway.traces import Traces
-from holdfast.gateway.turns.busy_notices import Notices
+from holdfast.gateway.services import Services
+from holdfast.gateway.sessions.titles import SessionTitles
+from holdfast.gateway.traces import MessageTracer
+from holdfast.gateway.turns.busy_notices import BusyNotices
 
 
-class Built(msgspec.Struct, frozen=True, kw_only=True):
+class BaseServices(msgspec.Struct, frozen=True, kw_only=True):
     """What the gateway has made before the house is furnished, and keeps."""
 
-    in_force: InForce
-    doors: Doors
+    live_settings: LiveSettings
+    platforms: PlatformRegistry
     redact: Redaction
-    delivery: Delivery
-    outgoing: OutgoingFiles
-    children: Children
-    auxiliary: Auxiliary
+    outbox: OutboxWorker
+    outgoing_files: OutgoingFiles
+    subagents: Subagents
+    auxiliary: AuxiliaryClient
     tasks: asyncio.TaskGroup
     close: Callable[[SessionId], Awaitable[None]]  # the hard end of a session
-    traces: Traces | None
+    tracer: MessageTracer | None
 
 
-def furnish(parts: Parts, built: Built) -> House:
-    watchers, feeds = Watchers(), Feeds()
-    replies = Replies(built.doors, new_id=parts.new_id)
-    cache = _cache(parts)
-    quiet = Quiet(parts.settings)
-    signs = Signs(built.doors, built.delivery, quiet=quiet, clock=parts.clock)
-    announcer = Announcer(watchers, built.delivery, feeds=feeds, signs=signs, redact=built.redact)
-    return House(
-        in_force=built.in_force,
-        store=parts.store,
-        clock=parts.clock,
-        new_id=parts.new_id,
-        crash=parts.crash,
-        redact=built.redact,
-        watchers=watchers,
+def build_services(dependencies: GatewayDependencies, base: BaseServices) -> Services:
+    watchers, feeds = MessageSubscriptions(), SessionFeeds()
+    replies = DeliveryFactory(base.platforms, new_id=dependencies.new_id)
+    cache = _build_agent_cache(dependencies)
+    quiet = QuietChats(dependencies.settings)
+    signs = WaitingReactions(
+        base.platforms, base.outbox, quiet_chats=quiet, clock=dependencies.clock
+    )
+    announcer = PostCommitPublisher(
+        watchers, base.outbox, feeds=feeds, reactions=signs, redact=base.redact
+    )
+    return Services(
+        live_settings=base.live_settings,
+        store=dependencies.store,
+        clock=dependencies.clock,
+        new_id=dependencies.new_id,
+        crash=dependencies.crash,
+        redact=base.redact,
+        subscriptions=watchers,
         feeds=feeds,
-        children=built.children,
-        jobs=Jobs(built.in_force, store=parts.store, clock=parts.clock),
-        doors=built.doors,
-        replies=replies,
-        streaming=Streaming(
-            built.in_force,
-            built.doors,
-            built.delivery,
-            journal=parts.store,
-            clock=parts.clock,
-            new_id=parts.new_id,
-            crash=parts.crash,
-            quiet=quiet,
+        subagents=base.subagents,
+        jobs=JobService(base.live_settings, store=dependencies.store, clock=dependencies.clock),
+        platforms=base.platforms,
+        delivery_factory=replies,
+        stream_factory=StreamFactory(
+            base.live_settings,
+            base.platforms,
+            base.outbox,
+            writes=dependencies.store,
+            clock=dependencies.clock,
+            new_id=dependencies.new_id,
+            crash=dependencies.crash,
+            quiet_chats=quiet,
         ),
-        notices=Notices(
-            built.doors,
+        busy_notices=BusyNotices(
+            base.platforms,
             replies,
-            journal=parts.store,
-            announcer=announcer,
-            clock=parts.clock,
-            quiet=quiet,
+            writes=dependencies.store,
+            publisher=announcer,
+            clock=dependencies.clock,
+            quiet_chats=quiet,
         ),
-        signs=signs,
-        quiet=quiet,
-        announcer=announcer,
-        agents=_agents(parts, built),
+        reactions=signs,
+        quiet_chats=quiet,
+        publisher=announcer,
+        agent_factory=_build_agent_factory(dependencies, base),
         cache=cache,
-        memory=_memory(parts, built.redact),
-        auxiliary=built.auxiliary,
-        titles=Titles(
-            built.auxiliary,
-            journal=parts.store,
+        memory=_build_memory_hooks(dependencies, base.redact),
+        auxiliary=base.auxiliary,
+        titles=SessionTitles(
+            base.auxiliary,
+            writes=dependencies.store,
             feeds=feeds,
-            redact=built.redact,
-            tasks=built.tasks,
+            redact=base.redact,
+            tasks=base.tasks,
         ),
-        bench=parts.runners.bench,
-        judge=parts.judge,
-        tally=Tally(),
-        messenger=Messenger(
-            store=parts.store,
-            clock=parts.clock,
-            doors=built.doors,
+        sandbox=dependencies.runners.sandbox,
+        judge=dependencies.judge,
+        counters=Counters(),
+        proactive_sender=ProactiveSender(
+            store=dependencies.store,
+            clock=dependencies.clock,
+            platforms=base.platforms,
             cache=cache,
             feeds=feeds,
-            announcer=announcer,
-            outgoing=built.outgoing,
-            redact=built.redact,
+            publisher=announcer,
+            outgoing_files=base.outgoing_files,
+            redact=base.redact,
         ),
-        outreach=Outreach(NamedChats(built.doors)),
-        traces=built.traces,
+        send_policy=SendPolicy(ChatAddressBook(base.platforms)),
+        tracer=base.tracer,
     )
 
 
-def traces_of(parts: Parts, *, redact: Redaction) -> Traces | None:
-    if parts.spans is None:
+def build_tracer(dependencies: GatewayDependencies, *, redact: Redaction) -> MessageTracer | None:
+    if dependencies.spans is None:
         return None
-    return Traces(
-        parts.spans,
-        key=parts.trace_key,
-        ratio=parts.settings.otel.sample,
-        model=parts.model,
-        clock=parts.clock,
-        new_id=parts.new_id,
+    return MessageTracer(
+        dependencies.spans,
+        key=dependencies.trace_key,
+        ratio=dependencies.settings.otel.sample,
+        model=dependencies.model,
+        clock=dependencies.clock,
+        new_id=dependencies.new_id,
         redact=redact,
     )
 
 
-def _agents(parts: Parts, built: Built) -> Agents:
-    return Agents(
-        parts.outfit,
-        library=parts.store,
-        clock=parts.clock,
-        close=built.close,
+def _build_agent_factory(dependencies: GatewayDependencies, base: BaseServices) -> AgentFactory:
+    return AgentFactory(
+        dependencies.agent_config,
+        reads=dependencies.store,
+        clock=dependencies.clock,
+        close=base.close,
     )
 
 
-def _cache(parts: Parts) -> AgentCache:
-    wanted = parts.settings.cache
+def _build_agent_cache(dependencies: GatewayDependencies) -> AgentCache:
+    wanted = dependencies.settings.cache
     return AgentCache(
         max_agents=wanted.max_agents,
         max_bytes=wanted.max_mb * 1_000_000,
@@ -153,14 +157,16 @@ def _cache(parts: Parts) -> AgentCache:
     )
 
 
-def _memory(parts: Parts, redact: Redaction) -> Memory:
-    room = parts.settings.memory.max_chars
-    notes = parts.notes or Notes(parts.store, clock=parts.clock, redact=redact, room=room)
-    return Memory(
-        parts.memory_providers,
+def _build_memory_hooks(dependencies: GatewayDependencies, redact: Redaction) -> MemoryManager:
+    room = dependencies.settings.memory.max_chars
+    notes = dependencies.notes or Notes(
+        dependencies.store, clock=dependencies.clock, redact=redact, max_chars=room
+    )
+    return MemoryManager(
+        dependencies.memory_providers,
         notes=notes,
-        store=parts.store,
-        clock=parts.clock,
+        store=dependencies.store,
+        clock=dependencies.clock,
         redact=redact,
-        limits=parts.memory_limits,
+        limits=dependencies.memory_limits,
     )

@@ -3,49 +3,49 @@
 import logging
 from typing import Any
 
-from holdfast.agent.auxiliary import Auxiliary
+from holdfast.agent.auxiliary import AuxiliaryClient
 from holdfast.core.ids import DeliveryId, InboxId, SessionId
 from holdfast.core.ports.protocols import Lifecycle, Platform
-from holdfast.core.turns.subagent import ChildKind
-from holdfast.documents.documents import Documents
+from holdfast.core.turns.subagent import SubagentKind
+from holdfast.documents.documents import DocumentReader
 from holdfast.gateway.accounts.accounts import Accounts
-from holdfast.gateway.accounts.connection import Ground
-from holdfast.gateway.accounts.inner_door import InnerDoor
-from holdfast.gateway.accounts.job_door import JobDoor
-from holdfast.gateway.accounts.paused import Paused
-from holdfast.gateway.accounts.registry import Doors
-from holdfast.gateway.agents.outfit import Outfit
-from holdfast.gateway.approvals.service import Approvals
-from holdfast.gateway.children import Children
+from holdfast.gateway.accounts.connection import AccountDependencies
+from holdfast.gateway.accounts.inner_door import SubagentPlatform
+from holdfast.gateway.accounts.job_door import JobPlatform
+from holdfast.gateway.accounts.paused import PausedAccounts
+from holdfast.gateway.accounts.registry import PlatformRegistry
+from holdfast.gateway.agents.outfit import AgentConfig
+from holdfast.gateway.approvals.service import ApprovalService
+from holdfast.gateway.children import Subagents
 from holdfast.gateway.commands.command import Command
-from holdfast.gateway.commands.dispatcher import CommandDesk
-from holdfast.gateway.furnishing import Built, furnish, traces_of
-from holdfast.gateway.household import Household
-from holdfast.gateway.inbound.authorise import Authority
-from holdfast.gateway.inbound.denials import Denials
-from holdfast.gateway.inbound.groups import Groups
-from holdfast.gateway.inbound.intake import Gatehouse
-from holdfast.gateway.inbound.paired import Paired
-from holdfast.gateway.inbound.pairing import Pairing
-from holdfast.gateway.inbound.receiving import Receiving
-from holdfast.gateway.inbound.reception import Reception
-from holdfast.gateway.inbound.strangers import Strangers
-from holdfast.gateway.inbound.threshold import Threshold
-from holdfast.gateway.jobs.scheduler import ClockAlarm
-from holdfast.gateway.live.snapshot import standing
-from holdfast.gateway.live_settings import InForce
-from holdfast.gateway.notify.home_channels import Homes
-from holdfast.gateway.notify.lifecycle_notices import Telling
-from holdfast.gateway.outbound.delivery import Delivery
+from holdfast.gateway.commands.dispatcher import CommandDispatcher
+from holdfast.gateway.furnishing import BaseServices, build_services, build_tracer
+from holdfast.gateway.household import SupervisedTaskGroup
+from holdfast.gateway.inbound.authorise import AccessPolicy
+from holdfast.gateway.inbound.denials import DeniedAccessAudit
+from holdfast.gateway.inbound.groups import GroupPolicy
+from holdfast.gateway.inbound.intake import GatewayIntake
+from holdfast.gateway.inbound.paired import PairedUsers
+from holdfast.gateway.inbound.pairing import PairingService
+from holdfast.gateway.inbound.receiving import AttachmentIntake
+from holdfast.gateway.inbound.reception import Router
+from holdfast.gateway.inbound.strangers import PairingRequests
+from holdfast.gateway.inbound.threshold import InboundPolicy
+from holdfast.gateway.jobs.scheduler import SleepTimer
+from holdfast.gateway.live.snapshot import gateway_snapshot
+from holdfast.gateway.live_settings import LiveSettings
+from holdfast.gateway.notify.home_channels import HomeChannels
+from holdfast.gateway.notify.lifecycle_notices import LifecycleNotices
+from holdfast.gateway.outbound.delivery import OutboxWorker
 from holdfast.gateway.outbound.files import OutgoingFiles
-from holdfast.gateway.outbound.receipts import Receipts
-from holdfast.gateway.parts import Parts
+from holdfast.gateway.outbound.receipts import DeliveryWaiters
+from holdfast.gateway.parts import GatewayDependencies
 from holdfast.gateway.redaction import Redaction
-from holdfast.gateway.sessions.closing import Closing
+from holdfast.gateway.sessions.closing import SessionTeardown
 from holdfast.gateway.sessions.expiry import Expiry
-from holdfast.gateway.sessions.insisting import Insisting
+from holdfast.gateway.sessions.insisting import ForceStop
 from holdfast.gateway.sessions.resolver import SessionStore
-from holdfast.gateway.settling import settle_children, settle_jobs
+from holdfast.gateway.settling import build_scheduler, connect_subagents
 from holdfast.gateway.turns.lanes import Lanes
 
 log = logging.getLogger(__name__)
@@ -55,195 +55,211 @@ class Gateway:
     """Owns nobody's state: it makes those who do, and introduces them. They do nothing before it
     runs (`running.py`), and nothing after it has stopped."""
 
-    def __init__(self, parts: Parts) -> None:
-        self.parts = parts
-        self._in_force = InForce(parts.settings)
-        self._children = Children(store=parts.store, clock=parts.clock, new_id=parts.new_id)
-        inner: list[Platform] = [InnerDoor(kind, self._children) for kind in ChildKind]
-        inner.append(JobDoor())
-        self._doors = Doors([*parts.platforms, *inner], clock=parts.clock)
-        self._redact = parts.redact or Redaction(parts.secrets)
-        self.household = Household()
-        self._tasks = self.household.tasks
-        self._outgoing = OutgoingFiles(parts.read_file, redact=self._redact, drop=parts.drop_file)
-        self.receipts = Receipts()
-        self._traces = traces_of(parts, redact=self._redact)
-        self.delivery = Delivery(
-            self._doors,
-            journal=parts.store,
-            clock=parts.clock,
-            redact=self._redact,
-            crash=parts.crash,
-            outgoing=self._outgoing,
-            receipts=self.receipts,
-            failed=self._unheard,
-            traces=self._traces,
+    def __init__(self, dependencies: GatewayDependencies) -> None:
+        self.dependencies = dependencies
+        self._live_settings = LiveSettings(dependencies.settings)
+        self._subagents = Subagents(
+            store=dependencies.store, clock=dependencies.clock, new_id=dependencies.new_id
         )
-        self._auxiliary = Auxiliary(parts.settings, lease=parts.lease, model=parts.model.name)
-        self.house = furnish(parts, self._built())
-        self.closing = Closing(self.house.cache)
-        self.closing.add([parts.runners, self.house.memory, self._auxiliary, *parts.holders])
-        self.lanes = Lanes(self.house, tasks=self._tasks)
+        inner: list[Platform] = [SubagentPlatform(kind, self._subagents) for kind in SubagentKind]
+        inner.append(JobPlatform())
+        self._platforms = PlatformRegistry(
+            [*dependencies.platforms, *inner], clock=dependencies.clock
+        )
+        self._redact = dependencies.redact or Redaction(dependencies.secrets)
+        self.task_group = SupervisedTaskGroup()
+        self._tasks = self.task_group.tasks
+        self._outgoing_files = OutgoingFiles(
+            dependencies.read_file, redact=self._redact, delete=dependencies.delete_file
+        )
+        self.delivery_waiters = DeliveryWaiters()
+        self._tracer = build_tracer(dependencies, redact=self._redact)
+        self.outbox = OutboxWorker(
+            self._platforms,
+            writes=dependencies.store,
+            clock=dependencies.clock,
+            redact=self._redact,
+            crash=dependencies.crash,
+            outgoing_files=self._outgoing_files,
+            delivery_waiters=self.delivery_waiters,
+            on_failed=self._on_delivery_failed,
+            tracer=self._tracer,
+        )
+        self._auxiliary = AuxiliaryClient(
+            dependencies.settings, lease=dependencies.lease, model=dependencies.model.name
+        )
+        self.services = build_services(dependencies, self._base_services())
+        self.teardown = SessionTeardown(self.services.cache)
+        self.teardown.add(
+            [dependencies.runners, self.services.memory, self._auxiliary, *dependencies.holders]
+        )
+        self.lanes = Lanes(self.services, tasks=self._tasks)
         self.sessions = SessionStore(
-            self.house,
+            self.services,
             self.lanes,
-            processes=parts.runners.processes,
-            close=self.closing.close,
+            processes=dependencies.runners.processes,
+            close=self.teardown.close,
             tasks=self._tasks,
         )
         self.expiry = Expiry(
-            self.house,
+            self.services,
             self.lanes,
-            self.closing,
+            self.teardown,
             policies=lambda: self.sessions.policies,
-            processes=parts.runners.processes,
+            processes=dependencies.runners.processes,
         )
-        self.lanes.on_silence = self.expiry.stirred
-        self.insisting = Insisting(self.house, self.lanes, suspend=self.sessions.suspend)
-        self.paired = Paired(parts.store)
-        self.pairing = Pairing(self.house, self.paired)
-        self.authority = authority = Authority(parts.settings, paired=self.paired)
-        self.approvals = Approvals(self.house, self.lanes, authority=authority)
-        self.homes = Homes(self._in_force, self._doors, library=parts.store)
-        self.house.outreach.settle_in(authority, self.homes)
-        self.telling = Telling(self.house, self.lanes, self.homes)
-        self.desk = CommandDesk(self.house, self.lanes, authority=authority, tasks=self._tasks)
-        self.reception = Reception(
-            self.desk,
+        self.lanes.on_lane_closed = self.expiry.on_session_idle
+        self.force_stop = ForceStop(self.services, self.lanes, suspend=self.sessions.suspend)
+        self.paired_users = PairedUsers(dependencies.store)
+        self.pairing = PairingService(self.services, self.paired_users)
+        self.access = authority = AccessPolicy(dependencies.settings, paired=self.paired_users)
+        self.approvals = ApprovalService(self.services, self.lanes, access=authority)
+        self.home_channels = HomeChannels(
+            self._live_settings, self._platforms, reads=dependencies.store
+        )
+        self.services.send_policy.set_access(authority, self.home_channels)
+        self.lifecycle_notices = LifecycleNotices(self.services, self.lanes, self.home_channels)
+        self.dispatcher = CommandDispatcher(
+            self.services, self.lanes, access=authority, tasks=self._tasks
+        )
+        self.router = Router(
+            self.dispatcher,
             self.sessions,
             approvals=self.approvals,
-            children=self._children,
-            watchers=self.house.watchers,
+            subagents=self._subagents,
+            subscriptions=self.services.subscriptions,
         )
-        groups = Groups(parts.settings)
-        self.denials = Denials(parts.store, clock=parts.clock)
-        threshold = Threshold(
+        groups = GroupPolicy(dependencies.settings)
+        self.denied_access = DeniedAccessAudit(dependencies.store, clock=dependencies.clock)
+        threshold = InboundPolicy(
             authority,
             groups,
-            Strangers(self.house, self.paired, denials=self.denials),
-            clock=parts.clock,
+            PairingRequests(self.services, self.paired_users, denied_access=self.denied_access),
+            clock=dependencies.clock,
         )
-        self.documents = Documents()
-        self.intake = Gatehouse(
-            self.house,
-            threshold=threshold,
-            receiving=Receiving(
+        self.document_reader = DocumentReader()
+        self.intake = GatewayIntake(
+            self.services,
+            policy=threshold,
+            attachments=AttachmentIntake(
                 self.sessions,
-                in_force=self._in_force,
-                documents=self.documents,
-                put=parts.put_file,
-                redact=self.house.redact,
+                live_settings=self._live_settings,
+                document_reader=self.document_reader,
+                store_file=dependencies.store_file,
+                redact=self.services.redact,
             ),
-            admit=self.reception.admit,
+            admit=self.router.route,
         )
-        self.accounts = self._accounts_of(parts)
-        self._doors.on_lost = self.accounts.lost
-        self._settle_in(parts)
-        self._in_force.tell(
-            authority.follow,
-            groups.follow,
-            self.house.quiet.follow,
-            self.house.cache.follow,
-            self.house.memory.follow,
-            self.sessions.follow,
-            self.expiry.follow,
+        self.accounts = self._build_accounts(dependencies)
+        self._platforms.on_lost = self.accounts.connection_lost
+        self._connect_services(dependencies)
+        self._live_settings.subscribe(
+            authority.apply_settings,
+            groups.apply_settings,
+            self.services.quiet_chats.apply_settings,
+            self.services.cache.apply_settings,
+            self.services.memory.apply_settings,
+            self.sessions.apply_settings,
+            self.expiry.apply_settings,
         )
-        self.desk.made_by(lambda: self._commands(parts.lifecycle))
+        self.dispatcher.set_factory(lambda: self._build_commands(dependencies.lifecycle))
 
-    def _commands(self, lifecycle: Lifecycle | None) -> list[Command]:
-        from holdfast.gateway.commands.registry import every_command  # noqa: PLC0415 - see the desk
+    def _build_commands(self, lifecycle: Lifecycle | None) -> list[Command]:
+        from holdfast.gateway.commands.registry import build_commands  # noqa: PLC0415 - see the desk
 
-        return every_command(
-            self.house,
+        return build_commands(
+            self.services,
             self.lanes,
-            desk=self.desk,
+            dispatcher=self.dispatcher,
             sessions=self.sessions,
             approvals=self.approvals,
-            authority=self.authority,
-            close=self.closing.close,
-            insisting=self.insisting,
-            homes=self.homes,
-            telling=self.telling,
+            access=self.access,
+            close=self.teardown.close,
+            force_stop=self.force_stop,
+            home_channels=self.home_channels,
+            lifecycle_notices=self.lifecycle_notices,
             pairing=self.pairing,
             lifecycle=lifecycle,
         )
 
-    def _accounts_of(self, parts: Parts) -> Accounts:
-        ground = Ground(
+    def _build_accounts(self, dependencies: GatewayDependencies) -> Accounts:
+        ground = AccountDependencies(
             intake=self.intake,
-            doors=self._doors,
-            claims=parts.claims,
-            clock=parts.clock,
-            random=parts.random,
-            patience=parts.patience,
+            platforms=self._platforms,
+            credential_locks=dependencies.credential_locks,
+            clock=dependencies.clock,
+            random=dependencies.random,
+            backoff_settings=dependencies.backoff_settings,
             tasks=self._tasks,
-            opened=self.delivery.connected,
-            gone=self.delivery.gone,
-            redact=self.house.redact,
-            stirred=self.house.feeds.stirred,
+            on_connected=self.outbox.account_connected,
+            on_disconnected=self.outbox.account_disconnected,
+            redact=self.services.redact,
+            on_change=self.services.feeds.gateway_changed,
         )
-        return Accounts(ground, Paused(parts.store, clock=parts.clock))
+        return Accounts(ground, PausedAccounts(dependencies.store, clock=dependencies.clock))
 
-    def _settle_in(self, parts: Parts) -> None:
-        settle_children(
-            self._children,
-            self.house,
+    def _connect_services(self, dependencies: GatewayDependencies) -> None:
+        connect_subagents(
+            self._subagents,
+            self.services,
             self.lanes,
             intake=self.intake,
             sessions=self.sessions,
-            closing=self.closing,
+            teardown=self.teardown,
             tasks=self._tasks,
         )
-        self.runs, self.scheduler = settle_jobs(
-            self.house,
+        self.job_executor, self.scheduler = build_scheduler(
+            self.services,
             self.lanes,
             intake=self.intake,
             sessions=self.sessions,
-            closing=self.closing,
-            homes=self.homes,
-            authority=self.authority,
-            alarm=parts.alarm or ClockAlarm(parts.clock),
+            teardown=self.teardown,
+            home_channels=self.home_channels,
+            access=self.access,
+            alarm=dependencies.alarm or SleepTimer(dependencies.clock),
             tasks=self._tasks,
         )
 
-    def _built(self) -> Built:
-        return Built(
-            in_force=self._in_force,
-            doors=self._doors,
+    def _base_services(self) -> BaseServices:
+        return BaseServices(
+            live_settings=self._live_settings,
+            platforms=self._platforms,
             redact=self._redact,
-            delivery=self.delivery,
-            outgoing=self._outgoing,
-            children=self._children,
+            outbox=self.outbox,
+            outgoing_files=self._outgoing_files,
+            subagents=self._subagents,
             auxiliary=self._auxiliary,
             tasks=self._tasks,
             close=self._close_session,
-            traces=self._traces,
+            tracer=self._tracer,
         )
 
-    def adopt(self, outfit: Outfit) -> None:
+    def apply_config(self, agent_config: AgentConfig) -> None:
         """Put another configuration into force, in one step: a turn that runs keeps what it began
         with, and the next one of every chat has this. What was a secret before stays one."""
-        self._redact.learn(outfit.secrets)
-        self.house.agents.follow(outfit)
-        self._auxiliary.follow(outfit.settings, lease=outfit.lease, model=outfit.model.name)
-        if self._traces is not None:
-            self._traces.model = outfit.model
-        self._in_force.put(outfit.settings)
-        self.house.feeds.stirred()
+        self._redact.add_secrets(agent_config.secrets)
+        self.services.agent_factory.apply_config(agent_config)
+        self._auxiliary.update_settings(
+            agent_config.settings, lease=agent_config.lease, model=agent_config.model.name
+        )
+        if self._tracer is not None:
+            self._tracer.model = agent_config.model
+        self._live_settings.apply(agent_config.settings)
+        self.services.feeds.gateway_changed()
 
     async def _close_session(self, session_id: SessionId) -> None:
-        await self.closing.close(session_id)
+        await self.teardown.close(session_id)
 
-    def _unheard(self, delivery_id: DeliveryId) -> None:
-        self._tasks.create_task(self.approvals.undeliverable(delivery_id), name="undeliverable")
+    def _on_delivery_failed(self, delivery_id: DeliveryId) -> None:
+        self._tasks.create_task(self.approvals.end_undeliverable(delivery_id), name="undeliverable")
 
     def snapshot(self) -> dict[str, Any]:
         """What is true now, from memory alone: cheap enough to be asked often."""
         return {
-            **standing(self.house, self.lanes, self.delivery),
-            "homes": tuple(self.homes.all()),
+            **gateway_snapshot(self.services, self.lanes, self.outbox),
+            "homes": tuple(self.home_channels.all()),
         }
 
-    def owned(self) -> frozenset[InboxId]:
+    def open_message_ids(self) -> frozenset[InboxId]:
         """The messages that are worked on here; an end is known here after its commit."""
-        return self.house.watchers.ids
+        return self.services.subscriptions.ids

@@ -5,7 +5,7 @@ from collections.abc import Coroutine
 from typing import Any
 
 
-class Household:
+class SupervisedTaskGroup:
     """Owns the group that every task of the house is in, and the task that holds the group.
 
     A group cancels the task that entered it when one of its own fails. Were that the task of
@@ -15,42 +15,42 @@ class Household:
 
     def __init__(self) -> None:
         self.tasks = asyncio.TaskGroup()
-        self.broken = asyncio.Event()  # a task that was never to fail has failed
+        self.failed = asyncio.Event()  # a task that was never to fail has failed
         self.failure: Exception | None = None
         self._entered = asyncio.Event()
-        self._leaving = asyncio.Event()
-        self._holding: asyncio.Task[None] | None = None
-        self._staying: list[asyncio.Task[None]] = []
+        self._closing = asyncio.Event()
+        self._holder_task: asyncio.Task[None] | None = None
+        self._service_tasks: list[asyncio.Task[None]] = []
 
-    def stay(self, work: Coroutine[Any, Any, None], *, name: str) -> None:
+    def run_until_closed(self, work: Coroutine[Any, Any, None], *, name: str) -> None:
         """A task that is there as long as the house is: it ends when the household is closed."""
-        self._staying.append(self.tasks.create_task(work, name=name))
+        self._service_tasks.append(self.tasks.create_task(work, name=name))
 
     async def open(self) -> None:
-        self._holding = asyncio.create_task(self._hold(), name="household")
+        self._holder_task = asyncio.create_task(self._hold_group(), name="household")
         await self._entered.wait()
 
     async def close(self) -> None:
         """Returns when every task has ended; cancelled, it cancels them. Skipped where it was
         never opened."""
-        self._leaving.set()
-        if self._holding is None:
+        self._closing.set()
+        if self._holder_task is None:
             return
-        for task in self._staying:
+        for task in self._service_tasks:
             task.cancel()
         try:
-            await asyncio.shield(self._holding)
+            await asyncio.shield(self._holder_task)
         except asyncio.CancelledError:
-            self._holding.cancel()
+            self._holder_task.cancel()
             raise
 
-    async def _hold(self) -> None:
+    async def _hold_group(self) -> None:
         try:
             async with self.tasks:
                 self._entered.set()
-                await self._leaving.wait()
+                await self._closing.wait()
         except ExceptionGroup as failures:
             found = failures.exceptions[0]
             assert isinstance(found, Exception), "a group of these holds nothing else"
             self.failure = found
-            self.broken.set()
+            self.failed.set()

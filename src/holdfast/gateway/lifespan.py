@@ -4,14 +4,14 @@ import asyncio
 from typing import Any, Self
 
 from holdfast.core.errors import HoldfastError
-from holdfast.core.turns.stop import AskedBy, StopKind, StopOrder
+from holdfast.core.turns.stop import StopKind, StopOrder, StopRequester
 from holdfast.gateway.gateway import Gateway
 from holdfast.gateway.lifecycle.phases import Phase, run_phases
 from holdfast.gateway.lifecycle.recovery import Recovery
-from holdfast.gateway.lifecycle.stop import Stop
+from holdfast.gateway.lifecycle.stop import GatewayStop
 
 
-class Broken(HoldfastError):
+class GatewayCrashed(HoldfastError):
     """A bug of ours: the gateway has stopped, phase by phase, rather than go on without a part."""
 
     def __init__(self, error: Exception) -> None:
@@ -21,7 +21,7 @@ class Broken(HoldfastError):
         )
 
 
-class Running:
+class RunningGateway:
     """Owns the start and the stop of a gateway: entered, it has recovered and takes messages;
     left, it has stopped phase by phase, and all that is owed is in the store."""
 
@@ -29,16 +29,20 @@ class Running:
         self.gateway = gateway
         self._starting: asyncio.Task[None] | None = None
         self._stopping: asyncio.Task[None] | None = None
-        self._stop: Stop | None = None  # the one that is under way, or over
+        self._stop: GatewayStop | None = None  # the one that is under way, or over
         self.stopped = asyncio.Event()  # set when the last of its phases has run
         self.resumed = 0  # turns of earlier processes that this one goes on with
-        self._watcher: asyncio.Task[None] | None = None  # of the household, on behalf of `with`
-        self._told: asyncio.Task[Any] | None = None  # was cancelled by it
+        self._failure_watcher: asyncio.Task[None] | None = (
+            None  # of the household, on behalf of `with`
+        )
+        self._cancelled_task: asyncio.Task[Any] | None = None  # was cancelled by it
 
     async def __aenter__(self) -> Self:
         inside = asyncio.current_task()
         assert inside is not None, "this is awaited by a task"
-        self._watcher = asyncio.create_task(self._watch_over(inside), name="watch the household")
+        self._failure_watcher = asyncio.create_task(
+            self._cancel_on_failure(inside), name="watch the household"
+        )
         try:
             await self.start()
         except BaseException:
@@ -48,30 +52,30 @@ class Running:
         return self
 
     async def __aexit__(self, *exc: object) -> None:
-        if self._watcher is not None:
-            self._watcher.cancel()
+        if self._failure_watcher is not None:
+            self._failure_watcher.cancel()
         await self.stop()
-        if self._told is not None:
-            self._told.uncancel()  # it hears `Broken` instead
-        if (failure := self.gateway.household.failure) is not None:
-            raise Broken(failure) from failure
+        if self._cancelled_task is not None:
+            self._cancelled_task.uncancel()  # it hears `Broken` instead
+        if (failure := self.gateway.task_group.failure) is not None:
+            raise GatewayCrashed(failure) from failure
 
-    async def _watch_over(self, inside: asyncio.Task[Any]) -> None:
+    async def _cancel_on_failure(self, task: asyncio.Task[Any]) -> None:
         """Whoever is inside is told by being cancelled, as by a task group."""
-        await self.broken.wait()
-        inside.cancel()
-        self._told = inside
+        await self.failed.wait()
+        task.cancel()
+        self._cancelled_task = task
 
     @property
-    def broken(self) -> asyncio.Event:
+    def failed(self) -> asyncio.Event:
         """Set when a task that was never to fail has failed: the gateway is to be stopped."""
-        return self.gateway.household.broken
+        return self.gateway.task_group.failed
 
     @property
     def failure(self) -> HoldfastError | None:
         """What to tell of it, once it has stopped."""
-        failure = self.gateway.household.failure
-        return None if failure is None else Broken(failure)
+        failure = self.gateway.task_group.failure
+        return None if failure is None else GatewayCrashed(failure)
 
     async def start(self) -> None:
         """Returns when it has recovered and takes messages; that it runs is said by who has more
@@ -80,36 +84,36 @@ class Running:
         self._starting = asyncio.create_task(self._start(), name="start")
         await self._starting
 
-    async def _give_up_start(self) -> None:
+    async def _cancel_start(self) -> None:
         """Nothing more is begun when this returns."""
         if self._starting is not None and not self._starting.done():
             self._starting.cancel()
             await asyncio.wait({self._starting})
 
     async def _start(self) -> None:
-        gateway, parts, house = self.gateway, self.gateway.parts, self.gateway.house
-        await gateway.household.open()
+        gateway, parts, house = self.gateway, self.gateway.dependencies, self.gateway.services
+        await gateway.task_group.open()
         recovery = Recovery(
             house,
             gateway.lanes,
-            delivery=gateway.delivery,
+            outbox=gateway.outbox,
             runners=parts.runners,
-            admit=gateway.reception.admit_late,
+            admit=gateway.router.route_recovered,
             suspend_recent=gateway.sessions.suspend_recently_active,
         )
         await house.memory.start()
         parts.progress("recovering")
-        await gateway.homes.load()
-        await house.quiet.load(parts.store)
-        await gateway.paired.load()
+        await gateway.home_channels.load()
+        await house.quiet_chats.load(parts.store)
+        await gateway.paired_users.load()
         self.resumed = await recovery.run()
-        await house.children.recovered()
-        await gateway.runs.recovered()
+        await house.subagents.follow_recovered()
+        await gateway.job_executor.follow_recovered()
         gateway.intake.open()
         parts.progress("connecting")
         await gateway.accounts.open()
-        gateway.household.stay(gateway.expiry.run(), name="expiry")
-        gateway.household.stay(gateway.scheduler.run(), name="scheduler")
+        gateway.task_group.run_until_closed(gateway.expiry.run(), name="expiry")
+        gateway.task_group.run_until_closed(gateway.scheduler.run(), name="scheduler")
 
     async def stop(
         self, order: StopOrder | None = None, *, hurried: asyncio.Event | None = None
@@ -117,9 +121,9 @@ class Running:
         """Run the phases, once: whoever calls again waits for the same stop. Without an order it
         is as if a signal had come that nobody planned."""
         if self._stopping is None:
-            parts = self.gateway.parts
+            parts = self.gateway.dependencies
             order = order or StopOrder(
-                kind=StopKind.SIGNAL, by=AskedBy.SIGNAL, at=parts.clock.now()
+                kind=StopKind.SIGNAL, by=StopRequester.SIGNAL, at=parts.clock.now()
             )
             phases = self.phases(order, hurried=hurried or asyncio.Event())
             running = run_phases(phases, progress=parts.progress)
@@ -131,11 +135,11 @@ class Running:
 
         `hurried`: nothing more is waited for, from the instant in which it is set.
         """
-        self._stop = Stop(
+        self._stop = GatewayStop(
             order,
             self.gateway,
             hurried=hurried,
-            give_up_start=self._give_up_start,
+            cancel_start=self._cancel_start,
             stopped=self.stopped,
         )
         return self._stop.phases()
@@ -143,9 +147,9 @@ class Running:
     @property
     def parked(self) -> int:
         """Turns that a stop has left at a step boundary."""
-        return self._stop.draining.parked if self._stop else 0
+        return self._stop.drainer.parked if self._stop else 0
 
     @property
     def interrupted(self) -> int:
         """Turns that a stop has cut."""
-        return self._stop.draining.interrupted if self._stop else 0
+        return self._stop.drainer.interrupted if self._stop else 0

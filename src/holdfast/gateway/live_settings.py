@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 from holdfast.core.config.settings import Settings
 
-Follower = Callable[[Settings], None]
+SettingsSubscriber = Callable[[Settings], None]
 
 
-class InForce:
+class LiveSettings:
     """Owns which settings hold. To put others into force is one step of the event loop, without
     an await: whoever looks has the old ones or the new ones, and never some of each.
 
@@ -16,14 +16,14 @@ class InForce:
     """
 
     def __init__(self, settings: Settings) -> None:
-        self.settings = settings
-        self._followers: list[Follower] = []
+        self.current = settings
+        self._subscribers: list[SettingsSubscriber] = []
 
-    def tell(self, *followers: Follower) -> None:
+    def subscribe(self, *subscribers: SettingsSubscriber) -> None:
         """To be told of the next ones, in this order."""
-        self._followers += followers
+        self._subscribers += subscribers
 
-    def put(self, settings: Settings) -> None:
-        self.settings = settings
-        for follower in self._followers:
+    def apply(self, settings: Settings) -> None:
+        self.current = settings
+        for follower in self._subscribers:
             follower(settings)

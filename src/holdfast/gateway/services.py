@@ -4,77 +4,77 @@ from typing import Protocol
 
 import msgspec
 
-from holdfast.agent.auxiliary import Auxiliary
+from holdfast.agent.auxiliary import AuxiliaryClient
 from holdfast.core.config.settings import Settings
-from holdfast.core.crash_points import Crash
+from holdfast.core.crash_points import CrashHook
 from holdfast.core.ids import SessionId
 from holdfast.core.messages.inbox import BusyMode
 from holdfast.core.messages.source import Source
-from holdfast.core.people.judgement import Judge
-from holdfast.core.ports.protocols import Clock, NewId, Store
-from holdfast.core.ports.sandbox import Bench
-from holdfast.gateway.accounts.registry import Doors
-from holdfast.gateway.agents.agents import Agents
+from holdfast.core.people.judgement import CommandJudge
+from holdfast.core.ports.protocols import Clock, IdFactory, Store
+from holdfast.core.ports.sandbox import Sandbox
+from holdfast.gateway.accounts.registry import PlatformRegistry
+from holdfast.gateway.agents.agents import AgentFactory
 from holdfast.gateway.agents.cache import AgentCache
-from holdfast.gateway.agents.memory import Memory
-from holdfast.gateway.children import Children
-from holdfast.gateway.jobs.jobs import Jobs
-from holdfast.gateway.live.counters import Tally
-from holdfast.gateway.live.feeds import Feeds
-from holdfast.gateway.live.subscriptions import Watchers
-from holdfast.gateway.live_settings import InForce
-from holdfast.gateway.notify.proactive import Messenger
-from holdfast.gateway.notify.send_policy import Outreach
-from holdfast.gateway.outbound.post_commit import Announcer
-from holdfast.gateway.outbound.quiet_chats import Quiet
-from holdfast.gateway.outbound.reactions import Signs
-from holdfast.gateway.outbound.replies import Replies
-from holdfast.gateway.outbound.stream_factory import Streaming
+from holdfast.gateway.agents.memory import MemoryManager
+from holdfast.gateway.children import Subagents
+from holdfast.gateway.jobs.jobs import JobService
+from holdfast.gateway.live.counters import Counters
+from holdfast.gateway.live.feeds import SessionFeeds
+from holdfast.gateway.live.subscriptions import MessageSubscriptions
+from holdfast.gateway.live_settings import LiveSettings
+from holdfast.gateway.notify.proactive import ProactiveSender
+from holdfast.gateway.notify.send_policy import SendPolicy
+from holdfast.gateway.outbound.post_commit import PostCommitPublisher
+from holdfast.gateway.outbound.quiet_chats import QuietChats
+from holdfast.gateway.outbound.reactions import WaitingReactions
+from holdfast.gateway.outbound.replies import DeliveryFactory
+from holdfast.gateway.outbound.stream_factory import StreamFactory
 from holdfast.gateway.redaction import Redaction
-from holdfast.gateway.sessions.titles import Titles
-from holdfast.gateway.traces import Traces
-from holdfast.gateway.turns.busy_notices import Notices
+from holdfast.gateway.sessions.titles import SessionTitles
+from holdfast.gateway.traces import MessageTracer
+from holdfast.gateway.turns.busy_notices import BusyNotices
 
 
-class Benches(Protocol):
-    def __call__(self, session_id: SessionId, *, shell: str = "") -> Bench: ...
+class SandboxFactory(Protocol):
+    def __call__(self, session_id: SessionId, *, shell: str = "") -> Sandbox: ...
 
 
-class House(msgspec.Struct, frozen=True, kw_only=True):
-    in_force: InForce
+class Services(msgspec.Struct, frozen=True, kw_only=True):
+    live_settings: LiveSettings
     store: Store
     clock: Clock
-    new_id: NewId
-    crash: Crash
+    new_id: IdFactory
+    crash: CrashHook
     redact: Redaction
-    watchers: Watchers
-    feeds: Feeds
-    children: Children
-    jobs: Jobs
-    doors: Doors
-    replies: Replies
-    streaming: Streaming
-    notices: Notices
-    signs: Signs
-    quiet: Quiet
-    announcer: Announcer
-    agents: Agents
+    subscriptions: MessageSubscriptions
+    feeds: SessionFeeds
+    subagents: Subagents
+    jobs: JobService
+    platforms: PlatformRegistry
+    delivery_factory: DeliveryFactory
+    stream_factory: StreamFactory
+    busy_notices: BusyNotices
+    reactions: WaitingReactions
+    quiet_chats: QuietChats
+    publisher: PostCommitPublisher
+    agent_factory: AgentFactory
     cache: AgentCache
-    memory: Memory
-    auxiliary: Auxiliary
-    titles: Titles
-    bench: Benches
-    judge: Judge
-    tally: Tally
-    messenger: Messenger
-    outreach: Outreach
-    traces: Traces | None = None  # None: nobody wants any
+    memory: MemoryManager
+    auxiliary: AuxiliaryClient
+    titles: SessionTitles
+    sandbox: SandboxFactory
+    judge: CommandJudge
+    counters: Counters
+    proactive_sender: ProactiveSender
+    send_policy: SendPolicy
+    tracer: MessageTracer | None = None  # None: nobody wants any
 
     @property
     def settings(self) -> Settings:
         """Those that hold at this instant: whoever needs some of them that fit together takes
         them once."""
-        return self.in_force.settings
+        return self.live_settings.current
 
     def busy_mode(self, source: Source) -> BusyMode:
         """What a message from there does to a running turn, where it does not say so itself."""

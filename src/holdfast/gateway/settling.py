@@ -4,88 +4,92 @@ import asyncio
 from functools import partial
 
 from holdfast.core.ids import SessionId, TurnId
-from holdfast.core.ports.protocols import Alarm
-from holdfast.gateway.children import Children, Ways
-from holdfast.gateway.inbound.authorise import Action, Authority, principal_of
-from holdfast.gateway.inbound.intake import Gatehouse
-from holdfast.gateway.jobs.destinations import Destinations
-from holdfast.gateway.jobs.executor import Runs, RunWays
-from holdfast.gateway.jobs.jobs import JobWays
+from holdfast.core.ports.protocols import WallClockTimer
+from holdfast.gateway.children import SubagentCallbacks, Subagents
+from holdfast.gateway.inbound.authorise import AccessPolicy, Action, principal_of
+from holdfast.gateway.inbound.intake import GatewayIntake
+from holdfast.gateway.jobs.destinations import JobDestinations
+from holdfast.gateway.jobs.executor import JobExecutor, RunCallbacks
+from holdfast.gateway.jobs.jobs import JobCallbacks
 from holdfast.gateway.jobs.scheduler import Scheduler
-from holdfast.gateway.notify.home_channels import Homes
-from holdfast.gateway.services import House
+from holdfast.gateway.notify.home_channels import HomeChannels
+from holdfast.gateway.services import Services
 from holdfast.gateway.sessions import leaving
-from holdfast.gateway.sessions.closing import Closing
+from holdfast.gateway.sessions.closing import SessionTeardown
 from holdfast.gateway.sessions.resolver import SessionStore
 from holdfast.gateway.turns.lanes import Lanes
 
 
-def settle_children(
-    children: Children,
-    house: House,
+def connect_subagents(
+    subagents: Subagents,
+    services: Services,
     lanes: Lanes,
     *,
-    intake: Gatehouse,
+    intake: GatewayIntake,
     sessions: SessionStore,
-    closing: Closing,
+    teardown: SessionTeardown,
     tasks: asyncio.TaskGroup,
 ) -> None:
     def turn_of(session_id: SessionId) -> TurnId | None:
         lane = lanes.get(session_id)
-        return lane.turn.turn_id if lane is not None and lane.turn is not None else None
+        return (
+            lane.running_turn.turn_id
+            if lane is not None and lane.running_turn is not None
+            else None
+        )
 
-    children.settle_in(
-        Ways(
-            keep=intake.keep,
-            kept=intake.kept,
-            watchers=house.watchers,
-            watch=intake.watch,
-            stop=partial(leaving.stop, house, lanes),
-            close=closing.close,
-            key=sessions.key,
-            turn_of=turn_of,
+    subagents.set_callbacks(
+        SubagentCallbacks(
+            accept=intake.accept_authorised,
+            on_accepted=intake.on_accepted,
+            subscriptions=services.subscriptions,
+            watch_message=intake.watch,
+            stop_session=partial(leaving.stop_session, services, lanes),
+            close_session=teardown.close,
+            session_key=sessions.session_key,
+            running_turn_of=turn_of,
             tasks=tasks,
         )
     )
-    closing.add([children])
+    teardown.add([subagents])
 
 
-def settle_jobs(
-    house: House,
+def build_scheduler(
+    services: Services,
     lanes: Lanes,
     *,
-    intake: Gatehouse,
+    intake: GatewayIntake,
     sessions: SessionStore,
-    closing: Closing,
-    homes: Homes,
-    authority: Authority,
-    alarm: Alarm,
+    teardown: SessionTeardown,
+    home_channels: HomeChannels,
+    access: AccessPolicy,
+    alarm: WallClockTimer,
     tasks: asyncio.TaskGroup,
-) -> tuple[Runs, Scheduler]:
-    destinations = Destinations(house.doors, homes)
-    ways = RunWays(
-        keep=intake.keep,
-        close=closing.close,
-        key=sessions.key,
+) -> tuple[JobExecutor, Scheduler]:
+    destinations = JobDestinations(services.platforms, home_channels)
+    ways = RunCallbacks(
+        accept=intake.accept_authorised,
+        close_session=teardown.close,
+        session_key=sessions.session_key,
         destinations=destinations,
         tasks=tasks,
     )
-    runs = Runs(house, lanes, ways, ended=lambda: scheduler.stirred())
+    runs = JobExecutor(services, lanes, ways, on_ended=lambda: scheduler.wake())
     scheduler = Scheduler(
-        house,
+        services,
         runs,
         alarm=alarm,
-        may_talk=lambda source: authority.may(principal_of(source), Action.TALK, source),
+        may_talk=lambda source: access.allows(principal_of(source), Action.TALK, source),
     )
-    house.jobs.settle_in(
-        JobWays(
+    services.jobs.set_callbacks(
+        JobCallbacks(
             destinations=destinations,
-            operates=authority.operates,
-            at_work=lambda: runs.busy,
+            is_operator=access.is_operator,
+            running_jobs=lambda: runs.running_jobs,
             stop=runs.stop,
-            stirred=scheduler.stirred,
+            on_changed=scheduler.wake,
             next_due=lambda: scheduler.next_due,
-            leave=scheduler.close,
+            stop_scheduling=scheduler.close,
         )
     )
     return runs, scheduler

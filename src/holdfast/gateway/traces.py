@@ -6,23 +6,23 @@ from holdfast.core.ids import DeliveryId, InboxId
 from holdfast.core.messages.inbox import InboxRow
 from holdfast.core.messages.outbox import DeliveryState
 from holdfast.core.ops.tracing import (
-    Span,
+    AttributeValue,
+    SpanContext,
+    SpanExporter,
     SpanKind,
-    SpanPlace,
-    Spans,
-    Value,
+    TraceSpan,
     is_sampled,
-    root_of,
-    span_id,
+    root_span_context,
+    span_id_of,
 )
 from holdfast.core.people.approval import Approval
-from holdfast.core.ports.protocols import Clock, NewId
+from holdfast.core.ports.protocols import Clock, IdFactory
 from holdfast.core.turns.model import ModelChoice
-from holdfast.gateway.outbound.parcel import Parcel
+from holdfast.gateway.outbound.parcel import QueuedDelivery
 from holdfast.gateway.redaction import Redaction
 
 
-class Traces:
+class MessageTracer:
     """Owns since when each delivery is tried; a span is made when what it tells of is over.
 
     The first span of a trace is the acceptance, and all others are below it: whoever reads the
@@ -31,13 +31,13 @@ class Traces:
 
     def __init__(
         self,
-        spans: Spans,
+        spans: SpanExporter,
         *,
         key: str,
         ratio: float,
         model: ModelChoice,
         clock: Clock,
-        new_id: NewId,
+        new_id: IdFactory,
         redact: Redaction,
     ) -> None:
         self.model = model
@@ -49,23 +49,23 @@ class Traces:
         self._new_id = new_id
         self._tried_since: dict[DeliveryId, float] = {}
 
-    def root(self, inbox_id: InboxId) -> SpanPlace:
-        return root_of(inbox_id, key=self._key)
+    def root_span(self, inbox_id: InboxId) -> SpanContext:
+        return root_span_context(inbox_id, key=self._key)
 
-    def below(self, inbox_id: InboxId) -> SpanPlace:
+    def child_span(self, inbox_id: InboxId) -> SpanContext:
         """The place of a span to be, in the trace of that message."""
-        return SpanPlace(self.root(inbox_id).trace, span_id(self._new_id("span")))
+        return SpanContext(self.root_span(inbox_id).trace_id, span_id_of(self._new_id("span")))
 
-    def tell(self, span: Span) -> None:
-        if is_sampled(span.place.trace, ratio=self._ratio):
-            self._spans.take(span)
+    def record(self, span: TraceSpan) -> None:
+        if is_sampled(span.context.trace_id, ratio=self._ratio):
+            self._spans.export(span)
 
-    def accepted(self, row: InboxRow) -> None:
+    def record_accepted(self, row: InboxRow) -> None:
         """Its row is durable."""
         source = row.inbound.source
-        self.tell(
-            Span(
-                place=self.root(row.id),
+        self.record(
+            TraceSpan(
+                context=self.root_span(row.id),
                 parent=None,
                 name=f"accept {source.platform}",
                 kind=SpanKind.CONSUMER,
@@ -79,22 +79,22 @@ class Traces:
             )
         )
 
-    def waited(self, rows: Sequence[InboxRow], *, until: float) -> None:
+    def record_wait(self, rows: Sequence[InboxRow], *, until: float) -> None:
         """These messages have come to their turn."""
         for row in rows:
-            self._below(row.id, "wait", began_at=row.accepted_at, ended_at=until)
+            self._record_child(row.id, "wait", began_at=row.accepted_at, ended_at=until)
 
-    def waited_for_people(self, inbox_id: InboxId, approvals: Sequence[Approval]) -> None:
+    def record_approval_waits(self, inbox_id: InboxId, approvals: Sequence[Approval]) -> None:
         """A turn goes on, since these have ended."""
         now = self.clock.now()
         for approval in approvals:
-            attributes: dict[str, Value] = {
+            attributes: dict[str, AttributeValue] = {
                 "holdfast.approval.id": approval.id,
                 "holdfast.approval.state": approval.state.value,
                 "gen_ai.tool.name": approval.tool,
                 "gen_ai.tool.call.id": approval.call_id,
             }
-            self._below(
+            self._record_child(
                 inbox_id,
                 "wait for approval",
                 began_at=approval.asked_at,
@@ -102,37 +102,37 @@ class Traces:
                 attributes=attributes,
             )
 
-    def owed(self, parcel: Parcel) -> None:
-        self._tried_since[parcel.id] = self.clock.now()
+    def delivery_queued(self, delivery: QueuedDelivery) -> None:
+        self._tried_since[delivery.id] = self.clock.now()
 
-    def settled(self, parcel: Parcel, state: DeliveryState) -> None:
+    def record_attempt(self, delivery: QueuedDelivery, state: DeliveryState) -> None:
         """An attempt is over, and this is known of it."""
         now = self.clock.now()
-        since = self._tried_since.get(parcel.id, now)
-        self._tried_since[parcel.id] = now
-        if parcel.inbox_id is None:
+        since = self._tried_since.get(delivery.id, now)
+        self._tried_since[delivery.id] = now
+        if delivery.inbox_id is None:
             return
-        self._below(
-            parcel.inbox_id,
-            f"deliver {parcel.address.platform}",
+        self._record_child(
+            delivery.inbox_id,
+            f"deliver {delivery.address.platform}",
             kind=SpanKind.PRODUCER,
             began_at=since,
             ended_at=now,
             attributes={
-                "holdfast.delivery.id": parcel.id,
+                "holdfast.delivery.id": delivery.id,
                 "holdfast.delivery.state": state.value,
-                "holdfast.delivery.doubtful": parcel.doubtful,
-                "holdfast.platform": parcel.address.platform,
-                "holdfast.account": parcel.address.account,
+                "holdfast.delivery.doubtful": delivery.outcome_unknown,
+                "holdfast.platform": delivery.address.platform,
+                "holdfast.account": delivery.address.account,
             },
             error="" if state is DeliveryState.SENT else state.value,
         )
 
-    def over(self, delivery_id: DeliveryId) -> None:
+    def delivery_done(self, delivery_id: DeliveryId) -> None:
         """It is tried no more."""
         self._tried_since.pop(delivery_id, None)
 
-    def _below(
+    def _record_child(
         self,
         inbox_id: InboxId,
         name: str,
@@ -140,14 +140,14 @@ class Traces:
         began_at: float,
         ended_at: float,
         kind: SpanKind = SpanKind.INTERNAL,
-        attributes: Mapping[str, Value] | None = None,
+        attributes: Mapping[str, AttributeValue] | None = None,
         error: str = "",
     ) -> None:
-        place = self.below(inbox_id)
-        self.tell(
-            Span(
-                place=place,
-                parent=self.root(inbox_id).span,
+        place = self.child_span(inbox_id)
+        self.record(
+            TraceSpan(
+                context=place,
+                parent=self.root_span(inbox_id).span_id,
                 name=name,
                 kind=kind,
                 began_at=began_at,

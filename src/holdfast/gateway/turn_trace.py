@@ -4,22 +4,22 @@ of it."""
 from collections.abc import Mapping, Sequence
 
 from holdfast.core.ids import CallId, SessionId, TurnId
-from holdfast.core.messages.events import Event, ToolBegan, ToolEnded
+from holdfast.core.messages.events import ToolEnded, ToolStarted, TurnEvent
 from holdfast.core.messages.inbox import InboxRow
-from holdfast.core.messages.message import Outcome, StopReason
-from holdfast.core.ops.tracing import Span, SpanKind, Value
+from holdfast.core.messages.message import StopReason, ToolOutcome
+from holdfast.core.ops.tracing import AttributeValue, SpanKind, TraceSpan
 from holdfast.core.turns.model import Completed
 from holdfast.core.turns.turn import EndTurn, TurnState, Usage
-from holdfast.gateway.traces import Traces
+from holdfast.gateway.traces import MessageTracer
 
-_FAILED = frozenset({Outcome.ERROR, Outcome.UNKNOWN})
-_REASONS = {  # in the words of the conventions
+_FAILED = frozenset({ToolOutcome.ERROR, ToolOutcome.UNKNOWN})
+_FINISH_REASONS = {  # in the words of the conventions
     StopReason.END: "stop",
     StopReason.TOOL_CALLS: "tool_call",
     StopReason.LENGTH: "length",
     StopReason.FILTERED: "content_filter",
 }
-_LONGEST_NAME = 100
+_MAX_NAME = 100
 
 
 class TurnTrace:
@@ -31,116 +31,119 @@ class TurnTrace:
 
     def __init__(
         self,
-        traces: Traces,
+        tracer: MessageTracer,
         rows: Sequence[InboxRow],
         *,
         session_id: SessionId,
         turn_id: TurnId,
         resumed: bool,
     ) -> None:
-        self._traces = traces
+        self._tracer = tracer
         self._rows = rows
-        self._place = traces.below(rows[-1].id)
-        self._began_at = traces.clock.now()
+        self._span_place = tracer.child_span(rows[-1].id)
+        self._began_at = tracer.clock.now()
         self._session_id = session_id
         self._turn_id = turn_id
         self._resumed = resumed
-        self._asked_at: float | None = None
+        self._model_called_at: float | None = None
         self._tools: dict[CallId, tuple[str, float]] = {}
-        self._over = False
+        self._closed = False
 
-    def asking(self) -> None:
+    def model_call_started(self) -> None:
         """The model is asked; a call that has not come back by then has failed."""
-        self._give_up_asking("failed")
-        self._asked_at = self._traces.clock.now()
+        self._fail_model_call("failed")
+        self._model_called_at = self._tracer.clock.now()
 
-    def heard(self, completed: Completed) -> None:
+    def model_call_completed(self, completed: Completed) -> None:
         message = completed.message
         reason = StopReason.TOOL_CALLS if message.calls else message.stop
         attributes = {
-            **self._of_model(message.model),
-            **_usage(completed.usage),
-            "gen_ai.response.model": message.model or self._traces.model.name,
-            "gen_ai.response.finish_reasons": (_REASONS[reason],),
+            **self._model_attributes(message.model),
+            **_usage_attributes(completed.usage),
+            "gen_ai.response.model": message.model or self._tracer.model.name,
+            "gen_ai.response.finish_reasons": (_FINISH_REASONS[reason],),
         }
         self._model_call(attributes)
 
-    def saw(self, event: Event) -> None:
-        if isinstance(event, ToolBegan):
+    def on_event(self, event: TurnEvent) -> None:
+        if isinstance(event, ToolStarted):
             # A model may call what is not there by any name it likes.
-            name = self._traces.redact(event.name)[:_LONGEST_NAME]
-            self._tools[event.call_id] = name, self._traces.clock.now()
+            name = self._tracer.redact(event.name)[:_MAX_NAME]
+            self._tools[event.call_id] = name, self._tracer.clock.now()
         elif isinstance(event, ToolEnded):
-            self._tool(event.call_id, event.outcome.value, failed=event.outcome in _FAILED)
+            self._tool_call(event.call_id, event.outcome.value, failed=event.outcome in _FAILED)
 
-    def ended(self, end: EndTurn) -> None:
+    def turn_ended(self, end: EndTurn) -> None:
         """That is durable."""
         failed = end.state is TurnState.FAILED
         self._close(
-            end.state.value, ended_at=end.at, error=end.state.value if failed else "", of=end.usage
+            end.state.value,
+            ended_at=end.at,
+            error=end.state.value if failed else "",
+            usage=end.usage,
         )
 
-    def left(self, how: str) -> None:
+    def turn_left(self, state: str) -> None:
         """This process runs no more of it."""
-        self._close(how, ended_at=self._traces.clock.now())
+        self._close(state, ended_at=self._tracer.clock.now())
 
     def _close(
-        self, state: str, *, ended_at: float, error: str = "", of: Usage | None = None
+        self, state: str, *, ended_at: float, error: str = "", usage: Usage | None = None
     ) -> None:
-        if self._over:
+        if self._closed:
             return
-        self._over = True
-        self._give_up_asking(state)
+        self._closed = True
+        self._fail_model_call(state)
         for call_id in list(self._tools):
-            self._tool(call_id, state, failed=True)
+            self._tool_call(call_id, state, failed=True)
         first, *merged = reversed(self._rows)
-        self._traces.tell(
-            Span(
-                place=self._place,
-                parent=self._traces.root(first.id).span,
+        self._tracer.record(
+            TraceSpan(
+                context=self._span_place,
+                parent=self._tracer.root_span(first.id).span_id,
                 name="invoke_agent holdfast",
                 began_at=self._began_at,
                 ended_at=ended_at,
                 attributes={
                     "gen_ai.operation.name": "invoke_agent",
                     "gen_ai.agent.name": "holdfast",
-                    "gen_ai.provider.name": self._traces.model.provider,
+                    "gen_ai.provider.name": self._tracer.model.provider,
                     "gen_ai.conversation.id": self._session_id,
                     "holdfast.turn.id": self._turn_id,
                     "holdfast.turn.state": state,
                     "holdfast.turn.resumed": self._resumed,
-                    **(_usage(of) if of is not None else {}),
+                    **(_usage_attributes(usage) if usage is not None else {}),
                 },
-                links=tuple(self._traces.root(row.id) for row in merged),
+                links=tuple(self._tracer.root_span(row.id) for row in merged),
                 error=error,
             )
         )
 
-    def _give_up_asking(self, why: str) -> None:
-        if self._asked_at is not None:
-            self._model_call(self._of_model(""), error=why)
+    def _fail_model_call(self, why: str) -> None:
+        if self._model_called_at is not None:
+            self._model_call(self._model_attributes(""), error=why)
 
-    def _model_call(self, attributes: Mapping[str, Value], *, error: str = "") -> None:
-        now = self._traces.clock.now()
-        began_at, self._asked_at = self._asked_at, None
+    def _model_call(self, attributes: Mapping[str, AttributeValue], *, error: str = "") -> None:
+        now = self._tracer.clock.now()
+        began_at, self._model_called_at = self._model_called_at, None
         name = f"chat {attributes['gen_ai.request.model']}"
         began_at = now if began_at is None else began_at
-        self._inside(name, attributes, kind=SpanKind.CLIENT, began_at=began_at, error=error)
+        self._record_span(name, attributes, kind=SpanKind.CLIENT, began_at=began_at, error=error)
 
-    def _of_model(self, name: str) -> dict[str, Value]:
+    def _model_attributes(self, name: str) -> dict[str, AttributeValue]:
         return {
             "gen_ai.operation.name": "chat",
-            "gen_ai.provider.name": self._traces.model.provider,
-            "gen_ai.request.model": name or self._traces.model.name,
+            "gen_ai.provider.name": self._tracer.model.provider,
+            "gen_ai.request.model": name or self._tracer.model.name,
             "gen_ai.conversation.id": self._session_id,
         }
 
-    def _tool(self, call_id: CallId, outcome: str, *, failed: bool) -> None:
+    def _tool_call(self, call_id: CallId, outcome: str, *, failed: bool) -> None:
         begun = self._tools.pop(call_id, None)
         if begun is None:
             return  # it was refused, and never ran
         name, began_at = begun
-        attributes: dict[str, Value] = {
+        attributes: dict[str, AttributeValue] = {
             "gen_ai.operation.name": "execute_tool",
             "gen_ai.tool.name": name,
             "gen_ai.tool.call.id": call_id,
@@ -148,32 +151,32 @@ class TurnTrace:
             "holdfast.tool.outcome": outcome,
         }
         error = outcome if failed else ""
-        self._inside(f"execute_tool {name}", attributes, began_at=began_at, error=error)
+        self._record_span(f"execute_tool {name}", attributes, began_at=began_at, error=error)
 
-    def _inside(
+    def _record_span(
         self,
         name: str,
-        attributes: Mapping[str, Value],
+        attributes: Mapping[str, AttributeValue],
         *,
         began_at: float,
         error: str,
         kind: SpanKind = SpanKind.INTERNAL,
     ) -> None:
-        self._traces.tell(
-            Span(
-                place=self._traces.below(self._rows[-1].id),
-                parent=self._place.span,
+        self._tracer.record(
+            TraceSpan(
+                context=self._tracer.child_span(self._rows[-1].id),
+                parent=self._span_place.span_id,
                 name=name,
                 kind=kind,
                 began_at=began_at,
-                ended_at=self._traces.clock.now(),
+                ended_at=self._tracer.clock.now(),
                 attributes=attributes,
                 error=error,
             )
         )
 
 
-def _usage(usage: Usage) -> dict[str, Value]:
+def _usage_attributes(usage: Usage) -> dict[str, AttributeValue]:
     return {
         "gen_ai.usage.input_tokens": usage.input_tokens,
         "gen_ai.usage.output_tokens": usage.output_tokens,

@@ -6,7 +6,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-async def unbroken(future: asyncio.Future[T]) -> T:
+async def wait_uncancelled(future: asyncio.Future[T]) -> T:
     """What the future gives. To cancel this ends the wait, and nothing of what is waited for.
 
     `asyncio.shield` promises the same, by way of a callback more, which every message would pay

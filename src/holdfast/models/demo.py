@@ -8,12 +8,12 @@ from holdfast.core.messages.message import AssistantMessage, StopReason, ToolCal
 from holdfast.core.turns.model import Completed, ModelEvent, ModelRequest, TextDelta
 from holdfast.core.turns.turn import Usage
 from holdfast.models import errors
-from holdfast.models.demo_plays import Line, next_line
+from holdfast.models.demo_plays import DemoReply, next_reply
 from holdfast.models.patience import Sleep
 from holdfast.models.target import ModelTarget
 
-_PER_WORD = 0.01
-_AT_MOST = 0.8  # seconds that the streaming of one reply may take
+_SECONDS_PER_WORD = 0.01
+_MAX_STREAM_SECONDS = 0.8  # seconds that the streaming of one reply may take
 
 
 class DemoModel:
@@ -28,23 +28,23 @@ class DemoModel:
         self.name = target.name
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
-        line = next_line(request)
+        line = next_reply(request)
         words = line.text.split(" ")
-        pause = min(_PER_WORD, _AT_MOST / len(words))
+        pause = min(_SECONDS_PER_WORD, _MAX_STREAM_SECONDS / len(words))
         for place, word in enumerate(words):
             if self._released:
-                raise errors.ended(self._target)
+                raise errors.released_error(self._target)
             yield TextDelta(word if place == 0 else f" {word}")
             await self._sleep(pause)
         if self._released:
-            raise errors.ended(self._target)
+            raise errors.released_error(self._target)
         yield Completed(_message(line, request, self.name), _usage(line, request))
 
     def release(self) -> None:
         self._released = True
 
 
-def _message(line: Line, request: ModelRequest, model: str) -> AssistantMessage:
+def _message(reply: DemoReply, request: ModelRequest, model: str) -> AssistantMessage:
     calls = tuple(
         ToolCall(
             # From the place in the conversation: unique there, and the same after a restart.
@@ -52,13 +52,13 @@ def _message(line: Line, request: ModelRequest, model: str) -> AssistantMessage:
             name=call.tool,
             arguments=call.arguments,
         )
-        for place, call in enumerate(line.calls)
+        for place, call in enumerate(reply.calls)
     )
     stop = StopReason.TOOL_CALLS if calls else StopReason.END
-    return AssistantMessage(text=line.text, calls=calls, model=model, stop=stop)
+    return AssistantMessage(text=reply.text, calls=calls, model=model, stop=stop)
 
 
-def _usage(line: Line, request: ModelRequest) -> Usage:
+def _usage(reply: DemoReply, request: ModelRequest) -> Usage:
     """Four characters a token: there is no tokeniser, and the page should show a number."""
     read = len(request.system) + sum(len(m.text) for m in request.messages)
-    return Usage(input_tokens=read // 4, output_tokens=len(line.text) // 4)
+    return Usage(input_tokens=read // 4, output_tokens=len(reply.text) // 4)

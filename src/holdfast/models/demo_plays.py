@@ -6,44 +6,44 @@ from typing import Any
 
 import msgspec
 
-from holdfast.core.messages.message import Outcome, ToolMessage, UserMessage
+from holdfast.core.messages.message import ToolMessage, ToolOutcome, UserMessage
 from holdfast.core.turns.model import ModelRequest
 
 
-class Call(msgspec.Struct, frozen=True):
+class DemoCall(msgspec.Struct, frozen=True):
     tool: str
     arguments: str
 
 
-class Line(msgspec.Struct, frozen=True):
+class DemoReply(msgspec.Struct, frozen=True):
     """What is said in one step, and the tools asked for with it."""
 
     text: str
-    calls: tuple[Call, ...] = ()
+    calls: tuple[DemoCall, ...] = ()
 
 
-class Scene(msgspec.Struct, frozen=True):
+class DemoContext(msgspec.Struct, frozen=True):
     """Where a play stands: what the user asked for, and the results since."""
 
-    asked: str
+    user_text: str
     results: tuple[ToolMessage, ...]
     tools: frozenset[str]
 
 
-Play = Callable[[Scene], Line]
+DemoScenario = Callable[[DemoContext], DemoReply]
 
 
-def next_line(request: ModelRequest) -> Line:
+def next_reply(request: ModelRequest) -> DemoReply:
     """The next line of the play that the last user message chose."""
-    scene = _scene(request)
-    for pattern, needs, play in _PLAYS:
-        if re.search(pattern, scene.asked, re.IGNORECASE | re.DOTALL):
+    scene = _read_context(request)
+    for pattern, needs, play in _SCENARIOS:
+        if re.search(pattern, scene.user_text, re.IGNORECASE | re.DOTALL):
             missing = sorted(needs - scene.tools)
-            return _without(missing) if missing else play(scene)
-    return Line(_HELP)
+            return _missing_tools_reply(missing) if missing else play(scene)
+    return DemoReply(_HELP)
 
 
-def _scene(request: ModelRequest) -> Scene:
+def _read_context(request: ModelRequest) -> DemoContext:
     """Everything since the last thing a user said; a note in between changes nothing."""
     results: list[ToolMessage] = []
     asked = ""
@@ -54,67 +54,67 @@ def _scene(request: ModelRequest) -> Scene:
             asked = message.text.strip()
             break
     tools = frozenset(schema.name for schema in request.tools)
-    return Scene(asked, tuple(reversed(results)), tools)
+    return DemoContext(asked, tuple(reversed(results)), tools)
 
 
-def _call(tool: str, **arguments: Any) -> Call:
-    return Call(tool, msgspec.json.encode(arguments).decode())
+def _call(tool: str, **arguments: Any) -> DemoCall:
+    return DemoCall(tool, msgspec.json.encode(arguments).decode())
 
 
-def _without(missing: Sequence[str]) -> Line:
+def _missing_tools_reply(missing: Sequence[str]) -> DemoReply:
     names = ", ".join(f"`{name}`" for name in missing)
-    return Line(
+    return DemoReply(
         f"I am the demo model, and that part needs the tool {names}, which this session does "
         "not have. See `toolsets` under [agent] in holdfast.toml."
     )
 
 
-def _run(scene: Scene) -> Line:
-    if scene.results:
-        return Line(f"This is what came back:\n\n{_block(scene.results[-1].text)}")
-    command = re.sub(r"^\s*(please\s+)?run[\s:]+", "", scene.asked, flags=re.IGNORECASE)
+def _run(context: DemoContext) -> DemoReply:
+    if context.results:
+        return DemoReply(f"This is what came back:\n\n{_block(context.results[-1].text)}")
+    command = re.sub(r"^\s*(please\s+)?run[\s:]+", "", context.user_text, flags=re.IGNORECASE)
     command = command.strip().strip("`")
-    return Line(f"I run `{command}` in the terminal.", (_call("terminal", command=command),))
+    return DemoReply(f"I run `{command}` in the terminal.", (_call("terminal", command=command),))
 
 
-def _edit(scene: Scene) -> Line:
+def _edit(context: DemoContext) -> DemoReply:
     first = "Notes\n\n- kelp grips the rock\n"
-    steps: tuple[Callable[[], Line], ...] = (
-        lambda: Line(
+    steps: tuple[Callable[[], DemoReply], ...] = (
+        lambda: DemoReply(
             "First I write a file, notes.txt.",
             (_call("write", path="notes.txt", content=first),),
         ),
-        lambda: Line(
+        lambda: DemoReply(
             "Now I change one line of it.",
             (_call("edit", path="notes.txt", old="kelp grips", new="a holdfast grips"),),
         ),
-        lambda: Line("And I read it back.", (_call("read", path="notes.txt"),)),
-        lambda: Line(f"notes.txt now reads:\n\n{_block(scene.results[-1].text)}"),
+        lambda: DemoReply("And I read it back.", (_call("read", path="notes.txt"),)),
+        lambda: DemoReply(f"notes.txt now reads:\n\n{_block(context.results[-1].text)}"),
     )
-    return steps[min(len(scene.results), 3)]()
+    return steps[min(len(context.results), 3)]()
 
 
 _TICKING = "for i in $(seq 1 600); do echo tick $i; sleep 1; done"
 
 
-def _background(scene: Scene) -> Line:
-    if not scene.results:
-        return Line(
+def _background(context: DemoContext) -> DemoReply:
+    if not context.results:
+        return DemoReply(
             "I start a process in the background that ticks once a second.",
             (_call("process", action="start", command=_TICKING),),
         )
-    started = scene.results[0].text
-    if len(scene.results) == 1:
-        return Line("It runs; I look at it.", (_look(started),))
-    return Line(
+    started = context.results[0].text
+    if len(context.results) == 1:
+        return DemoReply("It runs; I look at it.", (_wait_for_output(started),))
+    return DemoReply(
         "The process runs on after this reply, and across a crash of the gateway:"
         f"\n\n{_block(started)}\n\n"
-        f"What it has said so far:\n\n{_block(scene.results[-1].text)}\n\n"
+        f"What it has said so far:\n\n{_block(context.results[-1].text)}\n\n"
         "`/stop` does not end it; `/new` does."
     )
 
 
-def _look(started: str) -> Call:
+def _wait_for_output(started: str) -> DemoCall:
     found = re.search(r"(\S+) (?:running|ended)\b", started)
     if found is None:
         return _call("process", action="list")
@@ -125,19 +125,19 @@ def _look(started: str) -> Call:
 _STEPS = 8
 
 
-def _long(scene: Scene) -> Line:
-    done = sum(result.outcome is Outcome.OK for result in scene.results)
+def _long(context: DemoContext) -> DemoReply:
+    done = sum(result.outcome is ToolOutcome.OK for result in context.results)
     if done >= _STEPS:
-        said = "\n".join(result.text.strip() for result in scene.results)
-        return Line(f"All {_STEPS} steps are done:\n\n{_block(said)}")
-    last = scene.results[-1] if scene.results else None
-    if last is not None and last.outcome is Outcome.ERROR:
-        return Line(f"Step {done + 1} failed, and I stop here:\n\n{_block(last.text)}")
-    unsure = last is not None and last.outcome is not Outcome.OK
+        said = "\n".join(result.text.strip() for result in context.results)
+        return DemoReply(f"All {_STEPS} steps are done:\n\n{_block(said)}")
+    last = context.results[-1] if context.results else None
+    if last is not None and last.outcome is ToolOutcome.ERROR:
+        return DemoReply(f"Step {done + 1} failed, and I stop here:\n\n{_block(last.text)}")
+    unsure = last is not None and last.outcome is not ToolOutcome.OK
     return _step(done + 1, unsure=unsure)
 
 
-def _step(step: int, *, unsure: bool) -> Line:
+def _step(step: int, *, unsure: bool) -> DemoReply:
     """One step of the long job. Its log is how one sees, after a kill, that none ran twice."""
     said = f"step {step} of {_STEPS}"
     append = "tee" if step == 1 else "tee -a"
@@ -148,7 +148,7 @@ def _step(step: int, *, unsure: bool) -> Line:
         command = f"grep -x '{said}' steps.log || {{ {command}; }}"
     elif step == 1:
         text = f"This takes {_STEPS} steps; pull the plug whenever you like. {text}"
-    return Line(text, (_call("terminal", command=command),))
+    return DemoReply(text, (_call("terminal", command=command),))
 
 
 def _block(text: str) -> str:
@@ -178,7 +178,7 @@ api_key = "env:OPENAI_API_KEY"   # a reference, never the key itself
 Or set ANTHROPIC_API_KEY, OPENAI_API_KEY or OPENROUTER_API_KEY in the environment, or start a \
 model server such as Ollama on this machine: it is found at the next start."""
 
-_PLAYS: Sequence[tuple[str, frozenset[str], Play]] = (
+_SCENARIOS: Sequence[tuple[str, frozenset[str], DemoScenario]] = (
     (r"^\s*(please\s+)?run[\s:]+\S", frozenset({"terminal"}), _run),
     (r"\bedit\b.*\bfile\b", frozenset({"read", "write", "edit"}), _edit),
     (r"\bbackground\b.*\bprocess\b", frozenset({"process"}), _background),

@@ -6,12 +6,12 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-PATIENCE = 0.3  # seconds for all of them together: a start waits for this
-_MOST = 1024 * 1024
-_NO_TALKERS = ("embed", "rerank", "whisper", "tts")  # models that a server lists beside others
+DISCOVERY_TIMEOUT = 0.3  # seconds for all of them together: a start waits for this
+_MAX_BYTES = 1024 * 1024
+_NON_CHAT_MODELS = ("embed", "rerank", "whisper", "tts")  # models that a server lists beside others
 
 
-class Server(msgspec.Struct, frozen=True, kw_only=True):
+class ModelServer(msgspec.Struct, frozen=True, kw_only=True):
     """A server that answers in OpenAI's words, and the models it has, the first of them first."""
 
     base_url: str
@@ -26,12 +26,14 @@ class _Listing(msgspec.Struct):
     data: list[_Model]
 
 
-async def find_server(addresses: Iterable[str], *, within: float = PATIENCE) -> Server | None:
+async def find_server(
+    addresses: Iterable[str], *, timeout: float = DISCOVERY_TIMEOUT
+) -> ModelServer | None:
     """The first of these addresses, in their order, at which a model can be had."""
-    asked = [asyncio.create_task(_ask(address)) for address in addresses]
+    asked = [asyncio.create_task(_probe(address)) for address in addresses]
     if not asked:
         return None
-    done, late = await asyncio.wait(asked, timeout=within)
+    done, late = await asyncio.wait(asked, timeout=timeout)
     for task in late:
         task.cancel()
     if late:
@@ -39,7 +41,7 @@ async def find_server(addresses: Iterable[str], *, within: float = PATIENCE) -> 
     return next((server for task in asked if task in done and (server := task.result())), None)
 
 
-def model_names(body: bytes) -> tuple[str, ...] | None:
+def parse_model_names(body: bytes) -> tuple[str, ...] | None:
     """The names in a listing of models; None: it is none."""
     try:
         return tuple(model.id for model in msgspec.json.decode(body, type=_Listing).data)
@@ -47,20 +49,20 @@ def model_names(body: bytes) -> tuple[str, ...] | None:
         return None
 
 
-async def _ask(base_url: str) -> Server | None:
+async def _probe(base_url: str) -> ModelServer | None:
     try:
-        answer = await _get(base_url)
+        answer = await _fetch_models(base_url)
     except (OSError, ValueError, asyncio.IncompleteReadError):
         return None
     head, _, body = answer.partition(b"\r\n\r\n")
     if b" 200 " not in head.partition(b"\r\n")[0]:
         return None
-    listed = model_names(body) or ()
-    talkers = tuple(id for id in listed if not any(word in id.lower() for word in _NO_TALKERS))
-    return Server(base_url=base_url.rstrip("/"), models=talkers) if talkers else None
+    listed = parse_model_names(body) or ()
+    talkers = tuple(id for id in listed if not any(word in id.lower() for word in _NON_CHAT_MODELS))
+    return ModelServer(base_url=base_url.rstrip("/"), models=talkers) if talkers else None
 
 
-async def _get(base_url: str) -> bytes:
+async def _fetch_models(base_url: str) -> bytes:
     # By hand: a client library would cost the start more than the asking does. HTTP/1.0, so
     # that the answer comes in one piece and the connection ends with it.
     parts = urlsplit(base_url.rstrip("/") + "/models")
@@ -71,7 +73,7 @@ async def _get(base_url: str) -> bytes:
     try:
         writer.write(f"GET {parts.path} HTTP/1.0\r\nHost: {parts.netloc}\r\n\r\n".encode())
         answer = b""
-        while len(answer) < _MOST and (chunk := await reader.read(65536)):
+        while len(answer) < _MAX_BYTES and (chunk := await reader.read(65536)):
             answer += chunk
         return answer
     finally:

@@ -10,16 +10,16 @@ from holdfast.core.messages.message import AssistantMessage, Message
 from holdfast.core.ports.protocols import ModelClient
 from holdfast.core.turns.model import (
     Completed,
-    Fault,
-    FellBack,
+    FallbackUsed,
     ModelEvent,
     ModelFailed,
+    ModelFault,
     ModelRequest,
 )
 
 log = logging.getLogger(__name__)
 
-Lease = Callable[[], ModelClient]
+LeaseClient = Callable[[], ModelClient]
 
 
 class FallbackClient:
@@ -30,17 +30,17 @@ class FallbackClient:
     holds the lease gives it back after that turn, and the next begins with the first (A5).
     """
 
-    __slots__ = ("_at", "_clients", "_leases", "_released", "name")
+    __slots__ = ("_current", "_clients", "_fallbacks", "_released", "name")
 
-    def __init__(self, first: ModelClient, *, others: Sequence[Lease]) -> None:
+    def __init__(self, first: ModelClient, *, fallbacks: Sequence[LeaseClient]) -> None:
         self.name = first.name
         self._clients = [first]
-        self._leases = others
-        self._at = 0
+        self._fallbacks = fallbacks
+        self._current = 0
         self._released = False
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
-        """The events of the first model that does not fail, a `FellBack` before each next one.
+        """The events of the first model that does not fail, a `FallbackUsed` before each next one.
 
         Raises `ModelFailed` of the last, and of the present one where the call was let go or the
         conversation is too long: a shorter one mends that, and another model seldom does.
@@ -54,8 +54,8 @@ class FallbackClient:
             except ModelFailed as failed:
                 if self._is_final(failed):
                     raise
-                self._at += 1
-                fallen = FellBack(str(failed), self._client().name)
+                self._current += 1
+                fallen = FallbackUsed(str(failed), self._client().name)
             log.warning(
                 "%s %s takes over.", fallen.why, fallen.model, extra={"action": "model_fell_back"}
             )
@@ -67,37 +67,37 @@ class FallbackClient:
             client.release()
 
     def _is_final(self, failed: ModelFailed) -> bool:
-        too_long = failed.fault is Fault.CONTEXT_TOO_LONG
-        return self._released or too_long or self._at == len(self._leases)
+        too_long = failed.fault is ModelFault.CONTEXT_TOO_LONG
+        return self._released or too_long or self._current == len(self._fallbacks)
 
     async def _events(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         """What the present one says. Thoughts are signed by who had them, and are told apart by
         the model's name: a stand-in of the first one's name (another account, another address)
         neither gets the first one's nor leaves any that would be taken for those."""
         client = self._client()
-        namesake = self._at > 0 and client.name == self.name
+        namesake = self._current > 0 and client.name == self.name
         if namesake:
-            messages = tuple(_without_thoughts(request.messages))
+            messages = tuple(_unsigned_messages(request.messages))
             request = msgspec.structs.replace(request, messages=messages)
         async with aclosing(client.stream(request)) as events:
             async for event in events:
                 if namesake and isinstance(event, Completed):
-                    yield Completed(_unsigned(event.message), event.usage)
+                    yield Completed(_unsigned_message(event.message), event.usage)
                 else:
                     yield event
 
     def _client(self) -> ModelClient:
         """A stand-in is leased when it is first needed: most never are."""
-        while self._at >= len(self._clients):
-            self._clients.append(self._leases[len(self._clients) - 1]())
-        return self._clients[self._at]
+        while self._current >= len(self._clients):
+            self._clients.append(self._fallbacks[len(self._clients) - 1]())
+        return self._clients[self._current]
 
 
-def _without_thoughts(messages: Iterable[Message]) -> Iterator[Message]:
+def _unsigned_messages(messages: Iterable[Message]) -> Iterator[Message]:
     for message in messages:
-        yield _unsigned(message) if isinstance(message, AssistantMessage) else message
+        yield _unsigned_message(message) if isinstance(message, AssistantMessage) else message
 
 
-def _unsigned(message: AssistantMessage) -> AssistantMessage:
+def _unsigned_message(message: AssistantMessage) -> AssistantMessage:
     thoughts = tuple(msgspec.structs.replace(part, opaque=None) for part in message.reasoning)
     return msgspec.structs.replace(message, reasoning=thoughts)

@@ -16,10 +16,10 @@ from holdfast.core.turns.model import (
     ToolSchema,
 )
 
-_ENOUGH = 400  # tokens: one that thinks first must still get to say something
-_HELLO = UserMessage(text="Count from one to ten in words, on one line.")
-_USE_IT = UserMessage(text="Call the tool `report` with the word `ready`. Do nothing else.")
-_REPORT = ToolSchema(
+_MAX_TOKENS = 400  # tokens: one that thinks first must still get to say something
+_TEXT_PROMPT = UserMessage(text="Count from one to ten in words, on one line.")
+_TOOL_PROMPT = UserMessage(text="Call the tool `report` with the word `ready`. Do nothing else.")
+_REPORT_TOOL = ToolSchema(
     name="report",
     description="Reports a word.",
     parameters={
@@ -30,7 +30,7 @@ _REPORT = ToolSchema(
 )
 
 
-class Checkup(msgspec.Struct, frozen=True, kw_only=True):
+class ModelCheckResult(msgspec.Struct, frozen=True, kw_only=True):
     """What was found out; None: it was not got to."""
 
     reachable: bool
@@ -41,12 +41,12 @@ class Checkup(msgspec.Struct, frozen=True, kw_only=True):
     problem: str = ""
 
 
-async def check_up(client: ModelClient, *, now: Callable[[], float]) -> Checkup:
+async def check_model(client: ModelClient, *, now: Callable[[], float]) -> ModelCheckResult:
     """Two short calls: one to be timed, one that asks for a tool. `now` is a monotonic clock."""
     try:
-        timed = await _timed(client, now)
+        timed = await _measure(client, now)
     except ModelFailed as failed:
-        return Checkup(reachable=False, problem=str(failed))
+        return ModelCheckResult(reachable=False, problem=str(failed))
     try:
         tools = await _uses_tools(client)
     except ModelFailed as failed:
@@ -54,9 +54,12 @@ async def check_up(client: ModelClient, *, now: Callable[[], float]) -> Checkup:
     return msgspec.structs.replace(timed, tools=tools)
 
 
-async def _timed(client: ModelClient, now: Callable[[], float]) -> Checkup:
+async def _measure(client: ModelClient, now: Callable[[], float]) -> ModelCheckResult:
     request = ModelRequest(
-        system="Be brief.", messages=(_HELLO,), reasoning="minimal", max_output_tokens=_ENOUGH
+        system="Be brief.",
+        messages=(_TEXT_PROMPT,),
+        reasoning="minimal",
+        max_output_tokens=_MAX_TOKENS,
     )
     began = now()
     first = ended = None
@@ -70,7 +73,7 @@ async def _timed(client: ModelClient, now: Callable[[], float]) -> Checkup:
                 ended = now()
                 tokens = event.usage.output_tokens
     speed = tokens / (ended - first) if first and ended and ended > first else None
-    return Checkup(
+    return ModelCheckResult(
         reachable=True,
         streams=pieces > 1,
         first_token_ms=(first - began) * 1000 if first else None,
@@ -81,14 +84,14 @@ async def _timed(client: ModelClient, now: Callable[[], float]) -> Checkup:
 async def _uses_tools(client: ModelClient) -> bool:
     request = ModelRequest(
         system="Use the tools you are given.",
-        messages=(_USE_IT,),
-        tools=(_REPORT,),
+        messages=(_TOOL_PROMPT,),
+        tools=(_REPORT_TOOL,),
         reasoning="minimal",
-        max_output_tokens=_ENOUGH,
+        max_output_tokens=_MAX_TOKENS,
     )
     calls = []
     async with aclosing(client.stream(request)) as events:
         async for event in events:
             if isinstance(event, Completed):
                 calls = [call.name for call in event.message.calls]
-    return _REPORT.name in calls
+    return _REPORT_TOOL.name in calls

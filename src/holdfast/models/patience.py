@@ -13,7 +13,7 @@ Sleep = Callable[[float], Awaitable[None]]
 _NEVER = float("inf")
 
 
-class Patience:
+class CallDeadline:
     """Owns the waiting of one call.
 
     A limit covers what is awaited through `wait` since something was last `heard`, in as many
@@ -24,12 +24,12 @@ class Patience:
 
     __slots__ = (
         "_armed",
-        "_close",
+        "_close_response",
         "_deadline",
-        "_ended",
+        "_cancelled",
         "_expired",
         "_loop",
-        "_silent",
+        "_idle_seconds",
         "_sleep",
         "_target",
         "_task",
@@ -41,39 +41,39 @@ class Patience:
         self._target = target
         self._sleep = sleep
         self._loop = asyncio.get_running_loop()
-        self._deadline = self._loop.time() + (target.limits.whole or _NEVER)
+        self._deadline = self._loop.time() + (target.limits.total or _NEVER)
         self._task: asyncio.Task[object] | None = None  # that waits at present
         self._timer: asyncio.TimerHandle | None = None
         self._armed = _NEVER
         self._until = _NEVER
-        self._silent = 0.0  # seconds waited since something was heard
+        self._idle_seconds = 0.0  # seconds waited since something was heard
         self._expired = False
-        self._ended = False
-        self._close: Callable[[], None] | None = None
+        self._cancelled = False
+        self._close_response: Callable[[], None] | None = None
 
     @property
     def remaining(self) -> float:
-        return 0.0 if self._ended else self._deadline - self._loop.time()
+        return 0.0 if self._cancelled else self._deadline - self._loop.time()
 
     @property
-    def ended(self) -> bool:
-        return self._ended
+    def cancelled(self) -> bool:
+        return self._cancelled
 
-    def heard(self) -> None:
+    def mark_progress(self) -> None:
         """What was waited for came: the next limit begins anew."""
-        self._silent = 0.0
+        self._idle_seconds = 0.0
 
-    def end(self) -> None:
+    def cancel(self) -> None:
         """The wait in progress, or else the next one, raises `ModelFailed`. Idempotent."""
-        self._ended = True
+        self._cancelled = True
         if self._task is not None:
             self._expire()
-        elif self._close is not None:
-            self._close()
+        elif self._close_response is not None:
+            self._close_response()
 
-    def hold(self, close: Callable[[], None] | None) -> None:
+    def close_on_cancel(self, close: Callable[[], None] | None) -> None:
         """What `end` closes at once if nothing is being waited for just then."""
-        self._close = close
+        self._close_response = close
 
     def finish(self) -> None:
         """The call is over: nothing of it stays behind in the event loop."""
@@ -86,19 +86,19 @@ class Patience:
         )
 
     async def wait(
-        self, begin: Callable[[], Awaitable[T]], limit: float, *, stage: str, setting: str
+        self, start: Callable[[], Awaitable[T]], limit: float, *, stage: str, setting: str
     ) -> T:
         """Await what it begins; raises `ModelFailed` once there were `limit` seconds of silence
         (0: as many as the whole call may take)."""
-        if self._ended:
-            raise errors.ended(self._target)
+        if self._cancelled:
+            raise errors.released_error(self._target)
         began = self._loop.time()
-        until = began + limit - self._silent if limit else _NEVER
+        until = began + limit - self._idle_seconds if limit else _NEVER
         self._until = until if until < self._deadline else self._deadline
         whole = self._deadline < until
         if self._until <= began:
             # What is there already is taken without a pause in which a timer could ring.
-            raise self._failure(stage, setting, limit, whole=whole)
+            raise self._failure(stage, setting, limit, is_total=whole)
         # A timer a token would cost more than the token: the one that is set stays, and looks
         # when it fires whether the deadline has moved on meanwhile.
         if self._until < self._armed:
@@ -107,15 +107,15 @@ class Patience:
         assert task is not None
         cancelling = task.cancelling()
         try:
-            return await begin()
+            return await start()
         except asyncio.CancelledError:
-            if not self._withdrawn(task) or task.cancelling() > cancelling:
+            if not self._withdraw_cancel(task) or task.cancelling() > cancelling:
                 raise  # somebody else cancels this task, too: theirs goes first
-            raise self._failure(stage, setting, limit, whole=whole) from None
+            raise self._failure(stage, setting, limit, is_total=whole) from None
         finally:
-            self._withdrawn(task)
+            self._withdraw_cancel(task)
             self._task = None
-            self._silent += self._loop.time() - began
+            self._idle_seconds += self._loop.time() - began
 
     def _arm(self) -> None:
         if self._timer is not None:
@@ -123,9 +123,9 @@ class Patience:
         self._armed = self._until
         self._timer = None
         if self._until != _NEVER:
-            self._timer = self._loop.call_at(self._until, self._ring)
+            self._timer = self._loop.call_at(self._until, self._on_timer)
 
-    def _ring(self) -> None:
+    def _on_timer(self) -> None:
         self._timer, self._armed = None, _NEVER
         if self._task is None:
             return
@@ -139,7 +139,7 @@ class Patience:
             self._expired = True
             self._task.cancel()
 
-    def _withdrawn(self, task: "asyncio.Task[object]") -> bool:
+    def _withdraw_cancel(self, task: "asyncio.Task[object]") -> bool:
         """Whether there was a cancellation of ours, which there is no more."""
         if not self._expired:
             return False
@@ -147,10 +147,10 @@ class Patience:
         task.uncancel()
         return True
 
-    def _failure(self, stage: str, setting: str, limit: float, *, whole: bool) -> ModelFailed:
-        if self._ended:
-            return errors.ended(self._target)
-        if whole:
-            allowed = self._target.limits.whole
-            return errors.timed_out(self._target, "was not done", "whole_timeout", allowed)
-        return errors.timed_out(self._target, stage, setting, limit)
+    def _failure(self, stage: str, setting: str, limit: float, *, is_total: bool) -> ModelFailed:
+        if self._cancelled:
+            return errors.released_error(self._target)
+        if is_total:
+            allowed = self._target.limits.total
+            return errors.timeout_error(self._target, "was not done", "whole_timeout", allowed)
+        return errors.timeout_error(self._target, stage, setting, limit)

@@ -17,14 +17,14 @@ from holdfast.core.turns.model import ModelEvent, ModelRequest
 from holdfast.models import errors
 from holdfast.models.codecs.codec import CODECS, Codec
 from holdfast.models.demo import DemoModel
-from holdfast.models.local.child import LocalChild
-from holdfast.models.local.files import for_embedded, model_file
-from holdfast.models.patience import Patience, Sleep
-from holdfast.models.retry import Backoff, with_retries
+from holdfast.models.local.child import LocalServer
+from holdfast.models.local.files import find_model_file, strip_tools
+from holdfast.models.patience import CallDeadline, Sleep
+from holdfast.models.retry import RetryPolicy, with_retries
 from holdfast.models.target import ModelTarget
 
 if TYPE_CHECKING:
-    from holdfast.models.transport import Transport
+    from holdfast.models.transport import HttpTransport
 
 
 class ModelPool:
@@ -45,10 +45,10 @@ class ModelPool:
         self._jitter = jitter
         self._now = now
         self._codecs: dict[ApiMode, Codec] = {}
-        self._running: set[Patience] = set()
-        self._children: dict[str, LocalChild] = {}
-        self._transport: Transport | None = None
-        self._opening = asyncio.Lock()
+        self._running: set[CallDeadline] = set()
+        self._local_servers: dict[str, LocalServer] = {}
+        self._transport: HttpTransport | None = None
+        self._open_lock = asyncio.Lock()
         self._closed = False
 
     async def __aenter__(self) -> "ModelPool":
@@ -63,36 +63,38 @@ class ModelPool:
         """Ends every running call, then the connections."""
         self._closed = True
         for patience in tuple(self._running):
-            patience.end()
-        async with self._opening:
+            patience.cancel()
+        async with self._open_lock:
             if self._transport is not None:
                 await self._transport.close()
-        for child in self._children.values():
+        for child in self._local_servers.values():
             await child.close()
 
     def lease(self, target: ModelTarget) -> ModelClient:
         """A client for this target: no connection, no session, a few hundred bytes.
 
-        Raises `BadTarget` where the small model of our own is wanted and is not installed.
+        Raises `InvalidTarget` where the small model of our own is wanted and is not installed.
         """
         if target.provider is Provider.DEMO:
             return DemoModel(target, sleep=self._sleep)
-        child = self._local_child(target) if target.embedded else None
-        return Lease(self, target, codec=self._codec(target.api_mode), child=child)
+        child = self._local_server(target) if target.embedded else None
+        return PooledClient(self, target, codec=self._codec(target.api_mode), local_server=child)
 
-    async def call(self, lease: "Lease", request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+    async def call(
+        self, lease: "PooledClient", request: ModelRequest
+    ) -> AsyncGenerator[ModelEvent, None]:
         """One call of a lease, with its retries; what `Lease.stream` gives out."""
         target = lease.target
         if self._closed or lease.released:
-            raise errors.ended(target)
-        patience = Patience(target, sleep=self._sleep)
+            raise errors.released_error(target)
+        patience = CallDeadline(target, sleep=self._sleep)
         self._running.add(patience)
         lease.running.add(patience)
         try:
-            attempt = partial(self._attempt, request, lease=lease, patience=patience)
-            backoff = Backoff(retries=target.retries)
+            attempt = partial(self._attempt, request, lease=lease, deadline=patience)
+            backoff = RetryPolicy(retries=target.retries)
             async with aclosing(
-                with_retries(attempt, backoff=backoff, waiting=patience, jitter=self._jitter)
+                with_retries(attempt, policy=backoff, waiter=patience, jitter=self._jitter)
             ) as events:
                 async for event in events:
                     yield event
@@ -101,33 +103,33 @@ class ModelPool:
             self._running.discard(patience)
             lease.running.discard(patience)
 
-    async def models(self, target: ModelTarget) -> tuple[str, ...]:
+    async def list_models(self, target: ModelTarget) -> tuple[str, ...]:
         """The names of the models that the target's server lists. Raises `ModelFailed`."""
         if target.provider is Provider.DEMO or target.embedded:
             return (target.name,)
-        patience = Patience(target, sleep=self._sleep)
+        patience = CallDeadline(target, sleep=self._sleep)
         self._running.add(patience)
         try:
-            transport = self._transport or await self._opened()
+            transport = self._transport or await self._open_transport()
             codec = self._codec(target.api_mode)
-            return await transport.models(codec=codec, target=target, patience=patience)
+            return await transport.list_models(codec=codec, target=target, deadline=patience)
         finally:
             patience.finish()
             self._running.discard(patience)
 
     async def _attempt(
-        self, request: ModelRequest, *, lease: "Lease", patience: Patience
+        self, request: ModelRequest, *, lease: "PooledClient", deadline: CallDeadline
     ) -> AsyncGenerator[ModelEvent, None]:
-        transport, target = self._transport or await self._opened(), lease.target
-        if lease.child is not None:
+        transport, target = self._transport or await self._open_transport(), lease.target
+        if lease.local_server is not None:
             # Anew for each attempt: one that died and was started again listens elsewhere.
-            address = await patience.wait(
-                lease.child.base_url, 0, stage="did not start", setting="whole_timeout"
+            address = await deadline.wait(
+                lease.local_server.base_url, 0, stage="did not start", setting="whole_timeout"
             )
             target = msgspec.structs.replace(target, base_url=address)
-            request = for_embedded(request, target)
+            request = strip_tools(request, target)
         async with aclosing(
-            transport.attempt(request, codec=lease.codec, target=target, patience=patience)
+            transport.attempt(request, codec=lease.codec, target=target, deadline=deadline)
         ) as events:
             async for event in events:
                 yield event
@@ -137,32 +139,37 @@ class ModelPool:
             self._codecs[mode] = CODECS[mode]()
         return self._codecs[mode]
 
-    def _local_child(self, target: ModelTarget) -> LocalChild:
-        if target.name not in self._children:
-            self._children[target.name] = LocalChild(model_file(target.name))
-        return self._children[target.name]
+    def _local_server(self, target: ModelTarget) -> LocalServer:
+        if target.name not in self._local_servers:
+            self._local_servers[target.name] = LocalServer(find_model_file(target.name))
+        return self._local_servers[target.name]
 
-    async def _opened(self) -> "Transport":
-        async with self._opening:
+    async def _open_transport(self) -> "HttpTransport":
+        async with self._open_lock:
             if self._transport is None:
                 make = await asyncio.to_thread(_transport_class)
                 self._transport = make(now=self._now)
             return self._transport
 
 
-class Lease:
+class PooledClient:
     """A client of the pool, held by one agent. Owns the calls it makes."""
 
-    __slots__ = ("_pool", "child", "codec", "name", "released", "running", "target")
+    __slots__ = ("_pool", "local_server", "codec", "name", "released", "running", "target")
 
     def __init__(
-        self, pool: ModelPool, target: ModelTarget, *, codec: Codec, child: LocalChild | None
+        self,
+        pool: ModelPool,
+        target: ModelTarget,
+        *,
+        codec: Codec,
+        local_server: LocalServer | None,
     ) -> None:
         self._pool = pool
         self.target = target
         self.codec = codec
-        self.child = child  # whom to start first; None: somebody else runs the server
-        self.running: set[Patience] = set()
+        self.local_server = local_server  # whom to start first; None: somebody else runs the server
+        self.running: set[CallDeadline] = set()
         self.released = False
         self.name = target.name
 
@@ -173,10 +180,10 @@ class Lease:
         """Ends the calls that run; each raises `ModelFailed`. Idempotent."""
         self.released = True
         for patience in tuple(self.running):
-            patience.end()
+            patience.cancel()
 
 
-def _transport_class() -> "type[Transport]":
-    from holdfast.models.transport import Transport  # noqa: PLC0415 - aiohttp, for real calls only
+def _transport_class() -> "type[HttpTransport]":
+    from holdfast.models.transport import HttpTransport  # noqa: PLC0415 - aiohttp, for real calls only
 
-    return Transport
+    return HttpTransport

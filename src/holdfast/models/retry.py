@@ -6,33 +6,33 @@ from typing import Protocol
 
 import msgspec
 
-from holdfast.core.turns.model import RETRYABLE, ModelEvent, ModelFailed, Retrying
+from holdfast.core.turns.model import RETRYABLE_FAULTS, ModelEvent, ModelFailed, Retrying
 
 Attempt = Callable[[], AsyncGenerator[ModelEvent, None]]
 
 
-class Backoff(msgspec.Struct, frozen=True, kw_only=True):
+class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
     """Full jitter: anything between nothing and a ceiling that doubles, so that a thousand
     sessions that failed together do not come back together."""
 
     retries: int = 4
-    first: float = 0.5
-    ceiling: float = 30.0
-    longest_wait: float = 60.0  # a provider that asks for more is not waited for
+    first_delay: float = 0.5
+    max_delay: float = 30.0
+    max_retry_after: float = 60.0  # a provider that asks for more is not waited for
 
     def delay(self, failed: ModelFailed, attempt: int, *, jitter: float) -> float | None:
         """Seconds until the next attempt, after `attempt` failed ones; None: there is none."""
-        if failed.fault not in RETRYABLE or attempt > self.retries:
+        if failed.fault not in RETRYABLE_FAULTS or attempt > self.retries:
             return None
-        spread: float = jitter * min(self.ceiling, self.first * 2 ** (attempt - 1))
+        spread: float = jitter * min(self.max_delay, self.first_delay * 2 ** (attempt - 1))
         if failed.retry_after is None:
             return spread
-        if failed.retry_after > self.longest_wait:
+        if failed.retry_after > self.max_retry_after:
             return None
-        return failed.retry_after + jitter * self.first
+        return failed.retry_after + jitter * self.first_delay
 
 
-class Waiting(Protocol):
+class RetryWaiter(Protocol):
     """How a retry waits: bounded by the time limit of the whole call."""
 
     @property
@@ -41,7 +41,7 @@ class Waiting(Protocol):
 
 
 async def with_retries(
-    attempt: Attempt, *, backoff: Backoff, waiting: Waiting, jitter: Callable[[], float]
+    attempt: Attempt, *, policy: RetryPolicy, waiter: RetryWaiter, jitter: Callable[[], float]
 ) -> AsyncGenerator[ModelEvent, None]:
     """The events of the first attempt that succeeds, a `Retrying` before each new one.
 
@@ -57,9 +57,9 @@ async def with_retries(
             return
         except ModelFailed as failed:
             failures += 1
-            delay = backoff.delay(failed, failures, jitter=jitter())
-            if delay is None or delay >= waiting.remaining:
+            delay = policy.delay(failed, failures, jitter=jitter())
+            if delay is None or delay >= waiter.remaining:
                 raise
             retrying = Retrying(str(failed), failures, delay)
         yield retrying
-        await waiting.pause(delay)
+        await waiter.pause(delay)

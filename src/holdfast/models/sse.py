@@ -8,7 +8,7 @@ class EventTooLong(Exception):
     """More came than any event of a sane server has, and still no end of it."""
 
 
-class SseSplitter:
+class SseParser:
     """Owns the bytes of an event whose end has not come yet.
 
     Works on bytes, so that a character cut in two by a chunk boundary is whole again before
@@ -25,7 +25,7 @@ class SseSplitter:
         """The payloads that this chunk completed."""
         data = self._rest + chunk if self._rest else chunk
         if b"\r" in data:
-            data = _newlines(data)
+            data = _normalise_newlines(data)
         blocks = data.split(b"\n\n")
         self._rest = blocks.pop()
         if len(self._rest) > _MAX_EVENT:
@@ -50,7 +50,7 @@ class SseSplitter:
         return payloads
 
 
-def _newlines(data: bytes) -> bytes:
+def _normalise_newlines(data: bytes) -> bytes:
     # A carriage return at the very end may be half of a CRLF: it waits for its other half.
     held = data.endswith(b"\r")
     body = data[:-1] if held else data
@@ -67,10 +67,10 @@ def _payload(block: bytes) -> bytes | None:
         rest = block[block.index(b"\n") + 1 :]
         if rest.startswith(b"data: "):
             return rest[6:]
-    return _joined(block)
+    return _join_data(block)
 
 
-def _joined(block: bytes) -> bytes | None:
+def _join_data(block: bytes) -> bytes | None:
     lines = [
         line[5:].removeprefix(b" ")
         for line in block.removeprefix(_BOM).split(b"\n")

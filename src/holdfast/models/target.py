@@ -12,17 +12,17 @@ from holdfast.core.errors import ModelError
 from holdfast.core.secret import Secret
 
 
-class BadTarget(ModelError):
+class InvalidTarget(ModelError):
     """The settings name no model that can be called; the text names the key to change."""
 
 
-class Limits(msgspec.Struct, frozen=True, kw_only=True):
+class CallLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds; 0 means no limit. `whole` spans a call with all its retries."""
 
     connect: float = 10
     first_token: float = 120
     between_tokens: float = 60
-    whole: float = 900
+    total: float = 900
 
 
 class EffortField(StrEnum):
@@ -40,7 +40,7 @@ class ModelTarget(msgspec.Struct, frozen=True, kw_only=True):
     base_url: str = ""
     api_key: Secret | None = None
     key_reference: str = ""  # where the key was read from, for error texts; never the key
-    limits: Limits = Limits()
+    limits: CallLimits = CallLimits()
     retries: int = 4
 
     @property
@@ -56,26 +56,26 @@ class ModelTarget(msgspec.Struct, frozen=True, kw_only=True):
         """The small model of our own, which has no address before it was started."""
         return self.provider is Provider.LOCAL and not self.base_url
 
-    def effort(self, wanted: str | None) -> str | None:
+    def effort(self, requested: str | None) -> str | None:
         """How hard to think, in a word this target knows; None: nothing is said about it."""
-        if wanted is None or wanted == "none":
+        if requested is None or requested == "none":
             return None
-        if wanted == "minimal" and self.provider is Provider.OPENAI:
+        if requested == "minimal" and self.provider is Provider.OPENAI:
             # Only the first of the family knows the word; the others refuse it.
-            return wanted if _KNOWS_MINIMAL.fullmatch(self.name) else "low"
-        return wanted
+            return requested if _KNOWS_MINIMAL.fullmatch(self.name) else "low"
+        return requested
 
 
 _OPENAI_REASONERS = ("gpt-5", "o1", "o3", "o4", "codex")
 _KNOWS_MINIMAL = re.compile(r"gpt-5(-mini|-nano)?(-\d{4}-\d\d-\d\d)?")
-EMBEDDED = "SmolLM2-135M-Instruct"
-_PATHS = ("/chat/completions", "/responses", "/messages")
+EMBEDDED_MODEL = "SmolLM2-135M-Instruct"
+_API_PATHS = ("/chat/completions", "/responses", "/messages")
 _BASE_URLS: Mapping[Provider, str] = {
     Provider.OPENAI: "https://api.openai.com/v1",
     Provider.OPENROUTER: "https://openrouter.ai/api/v1",
     Provider.ANTHROPIC: "https://api.anthropic.com/v1",
 }
-_NAMES: Mapping[Provider, str] = {
+_DEFAULT_NAMES: Mapping[Provider, str] = {
     Provider.OPENAI: "gpt-5.1",
     Provider.OPENROUTER: "openrouter/auto",
     Provider.ANTHROPIC: "claude-sonnet-4-5",
@@ -84,39 +84,39 @@ _NAMES: Mapping[Provider, str] = {
 }
 
 
-def target_of(settings: ModelSettings, *, api_key: Secret | None) -> ModelTarget:
+def make_target(settings: ModelSettings, *, api_key: Secret | None) -> ModelTarget:
     """The target that `[model]` describes, with the provider's defaults filled in. The provider
     is chosen by now: "auto" has no target.
 
-    `api_key` is what `settings.api_key` refers to. Raises `BadTarget` for settings with which
+    `api_key` is what `settings.api_key` refers to. Raises `InvalidTarget` for settings with which
     no call could succeed.
     """
     provider = settings.provider
     return ModelTarget(
         provider=provider,
-        name=name_of(settings),
-        api_mode=settings.api_mode or _own_mode(settings),
+        name=model_name(settings),
+        api_mode=settings.api_mode or _default_mode(settings),
         base_url=_base_url(settings),
-        api_key=_usable_key(settings, api_key),
+        api_key=_checked_key(settings, api_key),
         key_reference=settings.api_key,
-        limits=Limits(
+        limits=CallLimits(
             connect=settings.connect_timeout,
             first_token=settings.first_token_timeout,
             between_tokens=settings.between_tokens_timeout,
-            whole=settings.whole_timeout,
+            total=settings.whole_timeout,
         ),
         retries=settings.retries,
     )
 
 
-def name_of(settings: ModelSettings) -> str:
+def model_name(settings: ModelSettings) -> str:
     """The model's name, or the one its provider is asked for where none is written."""
     if settings.provider is Provider.LOCAL and not settings.base_url:
-        return settings.name or EMBEDDED
-    return settings.name or _NAMES[settings.provider]
+        return settings.name or EMBEDDED_MODEL
+    return settings.name or _DEFAULT_NAMES[settings.provider]
 
 
-def _own_mode(settings: ModelSettings) -> ApiMode:
+def _default_mode(settings: ModelSettings) -> ApiMode:
     """The mode in which a provider says most: OpenAI returns what its models thought only in
     responses. At an address of one's own, chat completions are what nearly every server has."""
     if settings.provider is Provider.ANTHROPIC:
@@ -128,12 +128,12 @@ def _own_mode(settings: ModelSettings) -> ApiMode:
 
 def _base_url(settings: ModelSettings) -> str:
     given = settings.base_url.strip().rstrip("/")
-    for path in _PATHS:
+    for path in _API_PATHS:
         given = given.removesuffix(path)
     if settings.provider is Provider.DEMO or (settings.provider is Provider.LOCAL and not given):
         return given
     if given and not _is_address(given):
-        raise BadTarget(
+        raise InvalidTarget(
             f"model.base_url: {given!r} is no web address; it must look like https://host/v1."
         )
     return given or _BASE_URLS[settings.provider]
@@ -147,17 +147,17 @@ def _is_address(text: str) -> bool:
         return False
 
 
-def _usable_key(settings: ModelSettings, api_key: Secret | None) -> Secret | None:
+def _checked_key(settings: ModelSettings, api_key: Secret | None) -> Secret | None:
     if api_key is None or not api_key.reveal().strip():
         if settings.provider in _BASE_URLS and not settings.base_url:
-            raise BadTarget(
+            raise InvalidTarget(
                 f'model.api_key: provider "{settings.provider}" needs a key; set it to a '
                 f'reference such as api_key = "env:{settings.provider.upper()}_API_KEY".'
             )
         return None
     key = api_key.reveal().strip()
     if not (key.isascii() and key.isprintable()) or " " in key:
-        raise BadTarget(
+        raise InvalidTarget(
             f"model.api_key: what {settings.api_key or 'it'} refers to has characters that no "
             "key has (spaces, line breaks or letters beyond ASCII); check what was pasted there."
         )

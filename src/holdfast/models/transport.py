@@ -15,33 +15,33 @@ from holdfast import __version__
 from holdfast.core.turns.model import ModelEvent, ModelFailed, ModelRequest
 from holdfast.models import errors
 from holdfast.models.codecs.codec import Codec
-from holdfast.models.discovery import model_names
-from holdfast.models.patience import Patience
-from holdfast.models.reading import SILENT, Reading, unstreamed, whole
+from holdfast.models.discovery import parse_model_names
+from holdfast.models.patience import CallDeadline
+from holdfast.models.reading import NO_RESPONSE, ModelResponseStream, read_body, read_unstreamed
 from holdfast.models.target import ModelTarget
 
-_ADDRESSES_KEPT = 256
+_MAX_ENDPOINTS = 256
 
 
-class Address:
+class ModelEndpoint:
     """Where and how the calls of one target are made; built once, so that a call need not."""
 
-    __slots__ = ("headers", "models", "timeout", "url")
+    __slots__ = ("headers", "models_url", "timeout", "url")
 
     def __init__(self, target: ModelTarget, codec: Codec) -> None:
         self.url = URL(target.base_url + codec.path)
-        self.models = URL(target.base_url + "/models")
+        self.models_url = URL(target.base_url + "/models")
         # Compressed streams are held back by proxies until a block is full.
         self.headers = {**codec.headers(target), "Accept-Encoding": "identity"}
         self.timeout = aiohttp.ClientTimeout(total=None, connect=target.limits.connect or None)
 
 
-class Transport:
+class HttpTransport:
     """Owns the session and its connections."""
 
     def __init__(self, *, now: Callable[[], float]) -> None:
         self._now = now
-        self._addresses: dict[ModelTarget, Address] = {}
+        self._endpoints: dict[ModelTarget, ModelEndpoint] = {}
         connector = aiohttp.TCPConnector(limit=0, ttl_dns_cache=300, keepalive_timeout=30)
         self._session = aiohttp.ClientSession(
             connector=connector,
@@ -58,63 +58,63 @@ class Transport:
         *,
         codec: Codec,
         target: ModelTarget,
-        patience: Patience,
+        deadline: CallDeadline,
     ) -> AsyncGenerator[ModelEvent, None]:
         """One attempt at a call: deltas and `Completed`, or `ModelFailed`."""
         body = codec.encode(request, target)
-        address = self._address(target, codec)
-        patience.heard()
-        response = await self._send(address, target, patience, body=body)
-        patience.hold(response.close)
+        address = self._endpoint(target, codec)
+        deadline.mark_progress()
+        response = await self._send(address, target, deadline, body=body)
+        deadline.close_on_cancel(response.close)
         try:
             if response.status != 200:
-                raise await self._refused(response, target, patience)
+                raise await self._response_error(response, target, deadline)
             decoder = codec.decoder(request, target)
             if "event-stream" not in response.content_type:
-                events = await unstreamed(response, decoder, target, patience)
+                events = await read_unstreamed(response, decoder, target, deadline)
                 for event in events:
                     yield event
                 return
-            reading = Reading(response, decoder, target, patience)
-            while not reading.over:
+            reading = ModelResponseStream(response, decoder, target, deadline)
+            while not reading.done:
                 for event in await reading.next_events():
                     yield event
             yield decoder.complete(ended=reading.ended)
         finally:
-            patience.hold(None)
+            deadline.close_on_cancel(None)
             # Gives a connection back whose body was read to the end, and closes any other.
             response.release()
 
-    async def models(
-        self, *, codec: Codec, target: ModelTarget, patience: Patience
+    async def list_models(
+        self, *, codec: Codec, target: ModelTarget, deadline: CallDeadline
     ) -> tuple[str, ...]:
         """The names of the models at this target; raises `ModelFailed`."""
-        address = self._address(target, codec)
-        response = await self._send(address, target, patience)
+        address = self._endpoint(target, codec)
+        response = await self._send(address, target, deadline)
         try:
             if response.status != 200:
-                raise await self._refused(response, target, patience)
-            body = await whole(response, target, patience)
+                raise await self._response_error(response, target, deadline)
+            body = await read_body(response, target, deadline)
         finally:
             response.release()
-        names = model_names(body)
+        names = parse_model_names(body)
         if names is None:
-            raise errors.no_stream(target, response.content_type, body)
+            raise errors.not_a_stream_error(target, response.content_type, body)
         return names
 
-    def _address(self, target: ModelTarget, codec: Codec) -> Address:
-        known = self._addresses.get(target)
+    def _endpoint(self, target: ModelTarget, codec: Codec) -> ModelEndpoint:
+        known = self._endpoints.get(target)
         if known is None:
-            if len(self._addresses) >= _ADDRESSES_KEPT:
-                self._addresses.clear()
-            known = self._addresses[target] = Address(target, codec)
+            if len(self._endpoints) >= _MAX_ENDPOINTS:
+                self._endpoints.clear()
+            known = self._endpoints[target] = ModelEndpoint(target, codec)
         return known
 
     async def _send(
         self,
-        address: Address,
+        endpoint: ModelEndpoint,
         target: ModelTarget,
-        patience: Patience,
+        deadline: CallDeadline,
         *,
         body: bytes | None = None,
     ) -> aiohttp.ClientResponse:
@@ -122,38 +122,38 @@ class Transport:
         send = partial(
             self._session.request,
             "GET" if listing else "POST",
-            address.models if listing else address.url,
+            endpoint.models_url if listing else endpoint.url,
             data=body,
-            headers={**address.headers, "Accept": "*/*"} if listing else address.headers,
-            timeout=address.timeout,
+            headers={**endpoint.headers, "Accept": "*/*"} if listing else endpoint.headers,
+            timeout=endpoint.timeout,
             allow_redirects=False,  # a key goes to the address it was given for, and no other
         )
         try:
-            return await patience.wait(
-                send, target.limits.first_token, stage=SILENT, setting="first_token_timeout"
+            return await deadline.wait(
+                send, target.limits.first_token, stage=NO_RESPONSE, setting="first_token_timeout"
             )
         except aiohttp.ConnectionTimeoutError:
             limit = target.limits.connect
-            raise errors.timed_out(
+            raise errors.timeout_error(
                 target, "could not be reached", "connect_timeout", limit
             ) from None
         except (aiohttp.ClientError, OSError) as error:
             # Some of them carry the request with its headers: not into anybody's log.
-            raise errors.network(target, _told(error)) from None
+            raise errors.network_error(target, _describe_error(error)) from None
 
-    async def _refused(
-        self, response: aiohttp.ClientResponse, target: ModelTarget, patience: Patience
+    async def _response_error(
+        self, response: aiohttp.ClientResponse, target: ModelTarget, deadline: CallDeadline
     ) -> ModelFailed:
         try:
-            body = await whole(response, target, patience)
+            body = await read_body(response, target, deadline)
         except ModelFailed:
             body = b""
-        return errors.from_status(
+        return errors.http_error(
             target, response.status, body=body, headers=response.headers, now=self._now
         )
 
 
-def _told(error: BaseException) -> str:
+def _describe_error(error: BaseException) -> str:
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
         return f"its certificate is not trusted ({error.certificate_error})"
     if isinstance(error, aiohttp.ClientConnectorDNSError):

@@ -9,15 +9,15 @@ from holdfast.core.config.settings import FallbackModel, ModelSettings, Provider
 from holdfast.core.ports.protocols import ModelClient
 from holdfast.core.secret import Secret
 from holdfast.models.fallback import FallbackClient
-from holdfast.models.local.files import model_file
+from holdfast.models.local.files import find_model_file
 from holdfast.models.pool import ModelPool
-from holdfast.models.target import ModelTarget, target_of
+from holdfast.models.target import ModelTarget, make_target
 
 
-class Voices:
+class ModelLeases:
     """Knows the targets that `[model]` describes; owns nothing but them.
 
-    Making it raises `BadTarget` for the first model that could not be called: at the start,
+    Making it raises `InvalidTarget` for the first model that could not be called: at the start,
     when somebody looks, and not when it is needed.
     """
 
@@ -25,7 +25,7 @@ class Voices:
         self, settings: ModelSettings, pool: ModelPool, *, secrets: Mapping[str, Secret]
     ) -> None:
         self._pool = pool
-        self.targets = tuple(targets_of(settings, secrets=secrets))
+        self.targets = tuple(model_targets(settings, secrets=secrets))
 
     def lease(self, override: str | None = None) -> ModelClient:
         """The model, or another of the same provider by its name. Its stand-ins stand by."""
@@ -35,23 +35,23 @@ class Voices:
         if not others:
             return client
         return FallbackClient(
-            client, others=[partial(self._pool.lease, target) for target in others]
+            client, fallbacks=[partial(self._pool.lease, target) for target in others]
         )
 
 
-def targets_of(settings: ModelSettings, *, secrets: Mapping[str, Secret]) -> list[ModelTarget]:
-    """The model first, then those that stand in for it, in order. Raises `BadTarget`."""
-    targets = [target_of(settings, api_key=secrets.get("model.api_key"))]
+def model_targets(settings: ModelSettings, *, secrets: Mapping[str, Secret]) -> list[ModelTarget]:
+    """The model first, then those that stand in for it, in order. Raises `InvalidTarget`."""
+    targets = [make_target(settings, api_key=secrets.get("model.api_key"))]
     for index, fallback in enumerate(settings.fallbacks):
         key = secrets.get(f"model.fallbacks[{index}].api_key")
-        targets.append(target_of(_as_model(fallback, settings), api_key=key))
+        targets.append(make_target(_fallback_settings(fallback, settings), api_key=key))
     for target in targets:
         if target.embedded:
-            model_file(target.name)
+            find_model_file(target.name)
     return targets
 
 
-def _as_model(fallback: FallbackModel, settings: ModelSettings) -> ModelSettings:
+def _fallback_settings(fallback: FallbackModel, settings: ModelSettings) -> ModelSettings:
     """A stand-in has the patience of the model it stands in for."""
     return msgspec.structs.replace(
         settings,

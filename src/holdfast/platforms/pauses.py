@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
-_FIRST, _LONGEST = 0.2, 5.0
+_FIRST_DELAY, _LONGEST_DELAY = 0.2, 5.0
 
 
-def growing(first: float = _FIRST, longest: float = _LONGEST) -> Iterator[float]:
+def backoff_delays(first: float = _FIRST_DELAY, longest: float = _LONGEST_DELAY) -> Iterator[float]:
     """Seconds that double up to `longest`, without end."""
     pause = first
     while True:

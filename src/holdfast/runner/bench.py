@@ -9,23 +9,23 @@ import msgspec
 from holdfast.core.errors import RunnerError
 from holdfast.core.ids import CallId
 from holdfast.core.ports.sandbox import (
-    BenchRefused,
     CommandResult,
-    FileEdited,
-    FilesFound,
+    FileEditResult,
+    FileSearchResult,
     FileText,
-    FileWritten,
+    FileWriteResult,
     ProcessInfo,
     ProcessOutput,
+    SandboxRefused,
 )
-from holdfast.runner.link import Link, LinkLost
-from holdfast.runner.paths import Place
+from holdfast.runner.link import RunnerConnection, RunnerConnectionLost
+from holdfast.runner.paths import SessionPaths
 
 T = TypeVar("T")
-LOST = CommandResult(exit_code=None, output="", lost=True)
+LOST_RESULT = CommandResult(exit_code=None, output="", lost=True)
 
 
-def _as(kind: type[T], answer: Any) -> T:
+def _convert(kind: type[T], answer: Any) -> T:
     """The runner's words as ours. What runs beside it may have written nonsense to its spool."""
     try:
         return msgspec.convert(answer, kind)
@@ -33,7 +33,7 @@ def _as(kind: type[T], answer: Any) -> T:
         raise RunnerError(f"the runner's record is not one it wrote: {error}") from None
 
 
-class SessionBench:
+class SessionSandbox:
     """Cheap: owns nothing but the way to its session's runner.
 
     `open_link` starts a runner if there is none, `find_link` only finds one. `shell` names the
@@ -43,12 +43,16 @@ class SessionBench:
     def __init__(
         self,
         *,
-        place: Place,
+        paths: SessionPaths,
         shell: str = "",
-        open_link: Callable[[], Awaitable[Link]],
-        find_link: Callable[[], Awaitable[Link | None]],
+        open_connection: Callable[[], Awaitable[RunnerConnection]],
+        find_connection: Callable[[], Awaitable[RunnerConnection | None]],
     ) -> None:
-        self._place, self._open_link, self._find_link = place, open_link, find_link
+        self._paths, self._open_connection, self._find_connection = (
+            paths,
+            open_connection,
+            find_connection,
+        )
         self._shell: dict[str, Any] = {"shell": shell} if shell else {}
 
     async def run(
@@ -61,105 +65,114 @@ class SessionBench:
     ) -> CommandResult:
         details = {"call": call_id, "command": command, "limit": limit, **self._shell}
         try:
-            return await self._run(details, on_output)
-        except LinkLost:
+            return await self._run_command(details, on_output)
+        except RunnerConnectionLost:
             # It may have ended, being idle, in the very moment we asked. Only what it never
             # heard of may be asked again.
-            if self._place.call_record(call_id) is not None:
-                return self._from_spool(call_id) or LOST
-        return await self._run(details, on_output)
+            if self._paths.call_record(call_id) is not None:
+                return self._recorded_result(call_id) or LOST_RESULT
+        return await self._run_command(details, on_output)
 
     async def attach(
         self, call_id: CallId, *, on_output: Callable[[str], None] | None = None
     ) -> CommandResult | None:
-        link = await self._find_link()
+        link = await self._find_connection()
         if link is not None:
             try:
-                return await self._command("attach", {"call": call_id}, link, on_output)
-            except LinkLost:
+                return await self._request_command("attach", {"call": call_id}, link, on_output)
+            except RunnerConnectionLost:
                 pass
-        return self._from_spool(call_id)
+        return self._recorded_result(call_id)
 
     async def start_process(self, call_id: CallId, command: str) -> ProcessInfo:
-        return await self._ask(ProcessInfo, "start", call=call_id, command=command)
+        return await self._request(ProcessInfo, "start", call=call_id, command=command)
 
     async def started_process(self, call_id: CallId) -> ProcessInfo | None:
-        if self._place.call_record(call_id) is None:
+        if self._paths.call_record(call_id) is None:
             return None
-        link = await self._open_link()
-        answer = await link.ask("started", call=call_id)
-        return None if answer is None else _as(ProcessInfo, answer)
+        link = await self._open_connection()
+        answer = await link.request("started", call=call_id)
+        return None if answer is None else _convert(ProcessInfo, answer)
 
     async def list_processes(self) -> tuple[ProcessInfo, ...]:
-        return await self._ask(tuple[ProcessInfo, ...], "list")
+        return await self._request(tuple[ProcessInfo, ...], "list")
 
     async def poll_process(self, process_id: str) -> ProcessOutput:
-        return await self._ask(ProcessOutput, "poll", process=process_id)
+        return await self._request(ProcessOutput, "poll", process=process_id)
 
     async def read_process_log(
         self, process_id: str, *, offset: int | None = None, limit: int = 16384
     ) -> ProcessOutput:
-        return await self._ask(ProcessOutput, "log", process=process_id, offset=offset, limit=limit)
+        return await self._request(
+            ProcessOutput, "log", process=process_id, offset=offset, limit=limit
+        )
 
     async def wait_for_process(self, process_id: str, *, limit: float) -> ProcessOutput:
-        return await self._ask(ProcessOutput, "wait", process=process_id, limit=limit)
+        return await self._request(ProcessOutput, "wait", process=process_id, limit=limit)
 
     async def feed_process(self, process_id: str, text: str, *, eof: bool = False) -> ProcessInfo:
-        return await self._ask(ProcessInfo, "feed", process=process_id, text=text, eof=eof)
+        return await self._request(ProcessInfo, "feed", process=process_id, text=text, eof=eof)
 
     async def kill_process(self, process_id: str) -> ProcessInfo:
-        return await self._ask(ProcessInfo, "kill", process=process_id)
+        return await self._request(ProcessInfo, "kill", process=process_id)
 
     async def read_file(self, path: str, *, offset: int = 1, limit: int = 2000) -> FileText:
-        return await self._ask(FileText, "read", path=path, offset=offset, limit=limit)
+        return await self._request(FileText, "read", path=path, offset=offset, limit=limit)
 
-    async def write_file(self, call_id: CallId, path: str, text: str) -> FileWritten:
-        return await self._ask(FileWritten, "write", call=call_id, path=path, text=text)
+    async def write_file(self, call_id: CallId, path: str, text: str) -> FileWriteResult:
+        return await self._request(FileWriteResult, "write", call=call_id, path=path, text=text)
 
     async def edit_file(
         self, call_id: CallId, path: str, *, old: str, new: str, everywhere: bool = False
-    ) -> FileEdited:
+    ) -> FileEditResult:
         details = {"path": path, "old": old, "new": new, "all": everywhere}
-        return await self._ask(FileEdited, "edit", call=call_id, **details)
+        return await self._request(FileEditResult, "edit", call=call_id, **details)
 
-    async def recorded_edit(self, call_id: CallId) -> FileEdited | None:
-        record = self._place.call_record(call_id)
+    async def recorded_edit(self, call_id: CallId) -> FileEditResult | None:
+        record = self._paths.call_record(call_id)
         result = None if record is None else record.get("result")
         if not isinstance(result, dict):
             return None
         if "refused" in result:
-            raise BenchRefused(str(result["refused"]))
-        return _as(FileEdited, result)
+            raise SandboxRefused(str(result["refused"]))
+        return _convert(FileEditResult, result)
 
-    async def search_files(self, pattern: str, *, path: str = ".", glob: str = "") -> FilesFound:
-        return await self._ask(FilesFound, "search", pattern=pattern, path=path, glob=glob)
+    async def search_files(
+        self, pattern: str, *, path: str = ".", glob: str = ""
+    ) -> FileSearchResult:
+        return await self._request(
+            FileSearchResult, "search", pattern=pattern, path=path, glob=glob
+        )
 
-    async def _ask(self, kind: type[T], operation: str, **details: Any) -> T:
-        link = await self._open_link()
-        return _as(kind, await link.ask(operation, **self._shell, **details))
+    async def _request(self, kind: type[T], operation: str, **details: Any) -> T:
+        link = await self._open_connection()
+        return _convert(kind, await link.request(operation, **self._shell, **details))
 
-    async def _run(
+    async def _run_command(
         self, details: dict[str, Any], on_output: Callable[[str], None] | None
     ) -> CommandResult:
-        return await self._command("run", details, await self._open_link(), on_output) or LOST
+        return (
+            await self._request_command("run", details, await self._open_connection(), on_output)
+            or LOST_RESULT
+        )
 
-    async def _command(
+    async def _request_command(
         self,
         operation: str,
         details: dict[str, Any],
-        link: Link,
+        connection: RunnerConnection,
         on_output: Callable[[str], None] | None,
     ) -> CommandResult | None:
         try:
-            answer = await link.ask(operation, on_output=on_output, **details)
+            answer = await connection.request(operation, on_output=on_output, **details)
         except asyncio.CancelledError:
-            link.tell("cancel", call=details["call"])
+            connection.notify("cancel", call=details["call"])
             raise
-        return None if answer is None else _as(CommandResult, answer)
+        return None if answer is None else _convert(CommandResult, answer)
 
-    def _from_spool(self, call_id: CallId) -> CommandResult | None:
-        record = self._place.call_record(call_id)
+    def _recorded_result(self, call_id: CallId) -> CommandResult | None:
+        record = self._paths.call_record(call_id)
         if record is None:
             return None
         result = record.get("result")
-        return LOST if result is None else _as(CommandResult, result)
+        return LOST_RESULT if result is None else _convert(CommandResult, result)

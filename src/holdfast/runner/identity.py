@@ -9,20 +9,20 @@ import struct
 
 from holdfast.runner.program import tree
 
-_PEER = struct.Struct("3i")
+_PEER_CREDENTIALS = struct.Struct("3i")
 
 
 def peer_pid(sock: socket.socket) -> int:
     """The process that listens at the other end, as the kernel knows it."""
-    data = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size)
-    return int(_PEER.unpack(data)[0])
+    data = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER_CREDENTIALS.size)
+    return int(_PEER_CREDENTIALS.unpack(data)[0])
 
 
-def start_time(pid: int) -> int | None:
+def process_start_time(pid: int) -> int | None:
     return tree.start_time(pid)
 
 
-async def kill(pid: int, *, started: int, sandboxed: bool) -> bool:
+async def kill_runner(pid: int, *, started: int, sandboxed: bool) -> bool:
     """Kill that very process with all it ever started, and wait until they are gone.
 
     False: it had ended before. In a sandbox its process is pid 1, whose end is the end of
@@ -37,22 +37,22 @@ async def kill(pid: int, *, started: int, sandboxed: bool) -> bool:
         if tree.start_time(pid) != started:
             return False
         if not sandboxed:
-            await asyncio.to_thread(_kill_below, fd, pid)
+            await asyncio.to_thread(_kill_descendants, fd, pid)
         with contextlib.suppress(ProcessLookupError):
             signal.pidfd_send_signal(fd, signal.SIGKILL)
-        await _readable(fd)
+        await _wait_readable(fd)
         return True
     finally:
         os.close(fd)
 
 
-def _kill_below(fd: int, pid: int) -> None:
+def _kill_descendants(fd: int, pid: int) -> None:
     with contextlib.suppress(ProcessLookupError):
         signal.pidfd_send_signal(fd, signal.SIGSTOP)
     tree.kill_descendants(pid)
 
 
-async def _readable(fd: int) -> None:
+async def _wait_readable(fd: int) -> None:
     loop = asyncio.get_running_loop()
     ready = asyncio.Event()
     loop.add_reader(fd, ready.set)

@@ -6,13 +6,13 @@ import shutil
 import subprocess
 from pathlib import Path
 
-SOURCE = Path(__file__).parent / "program"
+PROGRAM_SOURCE = Path(__file__).parent / "program"
 
 
-def copy_program(runs: Path, python: str) -> Path:
+def install_program(runs: Path, python: str) -> Path:
     """A compiled copy of the program, so that starting costs no compiling, wherever the
     package lies and whatever its permissions are."""
-    sources = sorted(SOURCE.glob("*.py"))
+    sources = sorted(PROGRAM_SOURCE.glob("*.py"))
     digest = hashlib.sha256(python.encode())
     for source in sources:
         digest.update(source.read_bytes())

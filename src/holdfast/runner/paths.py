@@ -14,87 +14,87 @@ import msgspec
 from holdfast.core.errors import RunnerError
 from holdfast.core.ids import CallId, SessionId
 from holdfast.runner.program.spool import (
-    Record,
-    file_name,
+    SpoolRecord,
+    hashed_name,
     open_folder,
     read_processes,
     read_record,
 )
 
-LONGEST_SOCKET_PATH = 100  # the kernel takes 107 bytes
+MAX_SOCKET_PATH = 100  # the kernel takes 107 bytes
 _SAFE_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
 
 
-class Label(msgspec.Struct, frozen=True, kw_only=True):
+class RunnerLabel(msgspec.Struct, frozen=True, kw_only=True):
     """Whose folder this is; written before the runner starts, out of the sandbox's sight."""
 
     session_id: SessionId
     sandboxed: bool
 
 
-class Place(msgspec.Struct, frozen=True):
+class SessionPaths(msgspec.Struct, frozen=True):
     """The paths of one session."""
 
     home: Path
     session_id: SessionId
 
     @property
-    def run(self) -> Path:
+    def run_folder(self) -> Path:
         digest = hashlib.sha256(self.session_id.encode()).hexdigest()
         return self.home / "runs" / digest[:20]
 
     @property
     def socket(self) -> Path:
-        return self.run / "sock"
+        return self.run_folder / "sock"
 
     @property
     def label(self) -> Path:
-        return self.run / "label.json"
+        return self.run_folder / "label.json"
 
     @property
     def log(self) -> Path:
-        return self.run / "log"
+        return self.run_folder / "log"
 
     @property
     def spool(self) -> Path:
-        return self.run / "spool"
+        return self.run_folder / "spool"
 
     @property
     def workspace(self) -> Path:
-        name = self.session_id if _SAFE_NAME.fullmatch(self.session_id) else self.run.name
+        name = self.session_id if _SAFE_NAME.fullmatch(self.session_id) else self.run_folder.name
         return self.home / "workspaces" / name
 
-    def make(self, *, owner: int | None) -> None:
+    def create(self, *, owner: int | None) -> None:
         """Create what is missing; spool and workspace belong to `owner` afterwards."""
-        for folder in (self.run.parent, self.run, self.workspace.parent):
+        for folder in (self.run_folder.parent, self.run_folder, self.workspace.parent):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         for folder in (self.spool, self.workspace):
             folder.mkdir(mode=0o700, exist_ok=True)
             if owner is not None and folder.lstat().st_uid != owner:
-                _give(folder, owner)
+                _chown_tree(folder, owner)
 
-    def read_label(self) -> Label:
-        return msgspec.json.decode(self.label.read_bytes(), type=Label)
+    def read_label(self) -> RunnerLabel:
+        return msgspec.json.decode(self.label.read_bytes(), type=RunnerLabel)
 
     def remove(self) -> None:
         """All but the workspace."""
-        shutil.rmtree(self.run, ignore_errors=True)
+        shutil.rmtree(self.run_folder, ignore_errors=True)
 
-    def call_record(self, call_id: CallId) -> Record | None:
+    def call_record(self, call_id: CallId) -> SpoolRecord | None:
         """What the spool holds of a call. Its files may be forged: nothing is followed."""
         with _spool_folder(self.spool, "calls") as folder:
-            return None if folder is None else read_record(f"{file_name(call_id)}.json", folder)
+            return None if folder is None else read_record(f"{hashed_name(call_id)}.json", folder)
 
-    def process_records(self) -> list[Record]:
+    def process_records(self) -> list[SpoolRecord]:
         with _spool_folder(self.spool, "processes") as folder:
             return [] if folder is None else read_processes(folder)
 
 
-def labelled(home: Path) -> Iterator[Label]:
+def labelled_runners(home: Path) -> Iterator[RunnerLabel]:
     """Every session that has a folder under `runs`."""
     for path in sorted((home / "runs").glob("*/label.json")):
         with contextlib.suppress(OSError, msgspec.DecodeError):
-            yield msgspec.json.decode(path.read_bytes(), type=Label)
+            yield msgspec.json.decode(path.read_bytes(), type=RunnerLabel)
 
 
 @contextlib.contextmanager
@@ -112,7 +112,7 @@ def _spool_folder(spool: Path, name: str) -> Iterator[int | None]:
         yield inner
 
 
-def _give(folder: Path, owner: int) -> None:
+def _chown_tree(folder: Path, owner: int) -> None:
     os.chown(folder, owner, owner, follow_symlinks=False)
     for _, folders, files, at in os.fwalk(folder):
         for name in (*folders, *files):
@@ -122,7 +122,7 @@ def _give(folder: Path, owner: int) -> None:
 @contextlib.contextmanager
 def socket_address(path: Path) -> Iterator[str]:
     """An address for `path` that fits into the kernel's 107 bytes, however long the path."""
-    if len(os.fsencode(path)) <= LONGEST_SOCKET_PATH:
+    if len(os.fsencode(path)) <= MAX_SOCKET_PATH:
         yield str(path)
         return
     folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -132,7 +132,7 @@ def socket_address(path: Path) -> Iterator[str]:
         os.close(folder)
 
 
-def bind(path: Path) -> socket.socket:
+def bind_socket(path: Path) -> socket.socket:
     """A bound socket that does not listen yet; what a dead runner left there goes away."""
     path.unlink(missing_ok=True)
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -145,17 +145,17 @@ def bind(path: Path) -> socket.socket:
     return sock
 
 
-def dial(place: Place) -> socket.socket | None:
+def connect_socket(paths: SessionPaths) -> socket.socket | None:
     """A connection to whoever listens there; None: nobody does. It never waits."""
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     sock.setblocking(False)
     try:
-        with socket_address(place.socket) as address:
+        with socket_address(paths.socket) as address:
             sock.connect(address)
     except (FileNotFoundError, ConnectionRefusedError):
         sock.close()
         return None
     except BlockingIOError:
         sock.close()
-        raise RunnerError(f"the runner of session {place.session_id} takes no connection") from None
+        raise RunnerError(f"the runner of session {paths.session_id} takes no connection") from None
     return sock

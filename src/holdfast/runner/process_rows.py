@@ -10,7 +10,7 @@ from holdfast.core.ids import SessionId
 from holdfast.core.sessions.session import ProcessRow
 
 
-def process_rows(session_id: SessionId, records: Sequence[dict[str, Any]]) -> list[ProcessRow]:
+def to_process_rows(session_id: SessionId, records: Sequence[dict[str, Any]]) -> list[ProcessRow]:
     """A record that a command wrote over is left out."""
     rows = []
     for record in records:
@@ -19,7 +19,7 @@ def process_rows(session_id: SessionId, records: Sequence[dict[str, Any]]) -> li
     return rows
 
 
-def ended_with_runner(row: ProcessRow, now: float) -> ProcessRow:
+def mark_lost(row: ProcessRow, now: float) -> ProcessRow:
     """What ran when its runner died has ended, and nobody knows how."""
     if row.ended_at is not None:
         return row

@@ -12,13 +12,13 @@ import msgspec
 from holdfast.core.config.settings import NetworkPolicy, RunnerSettings, SandboxMode
 from holdfast.core.errors import RunnerError
 from holdfast.core.ids import SessionId
-from holdfast.runner.installed import copy_program
-from holdfast.runner.paths import Place
+from holdfast.runner.installed import install_program
+from holdfast.runner.paths import SessionPaths
 
 WORKSPACE = "/workspace"
 SPOOL = "/run/holdfast"
 PROGRAM = "/opt/holdfast"
-HOW_TO_GET_IT = "install bubblewrap (Debian, Ubuntu: apt install bubblewrap)"
+BUBBLEWRAP_HINT = "install bubblewrap (Debian, Ubuntu: apt install bubblewrap)"
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 PROBE_TIMEOUT = 20
 SHARED_MEMORY = 64 << 20
@@ -31,7 +31,7 @@ FIRST_GUEST_USER, GUEST_USERS = 20_000, 40_000
 
 # Not the whole of /etc: it holds keys, tokens and the names of things outside.
 # fmt: off
-ETC = (
+ETC_FILES = (
     "resolv.conf", "hosts", "host.conf", "nsswitch.conf", "gai.conf", "services", "protocols",
     "localtime", "timezone", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "alternatives",
     "ca-certificates", "ca-certificates.conf", "ssl/certs", "ssl/openssl.cnf", "pki/tls/certs",
@@ -41,7 +41,7 @@ ETC = (
 # fmt: on
 
 
-class Plan(msgspec.Struct, frozen=True, kw_only=True):
+class ConfinementPlan(msgspec.Struct, frozen=True, kw_only=True):
     """How runners are started here, found out once by trying."""
 
     bwrap: str | None  # None: without a sandbox
@@ -61,42 +61,44 @@ def make_plan(
     runs: Path,
     bwrap: str = "bwrap",
     system_python: str = "/usr/bin/python3",
-) -> Plan:
+) -> ConfinementPlan:
     """Blocks for some tens of milliseconds: it runs the interpreter and bubblewrap."""
     plan = _python_plan(system_python)
-    program = copy_program(runs, plan.python)
+    program = install_program(runs, plan.python)
     plan = msgspec.structs.replace(plan, program=program)
     if settings.sandbox == SandboxMode.OFF:
         return msgspec.structs.replace(plan, why_unsandboxed='sandbox = "off"')
     found = shutil.which(bwrap, path=SYSTEM_PATH)
-    why = _why_not(plan, settings, found)
+    why = _bwrap_error(plan, settings, found)
     if not why:
         return msgspec.structs.replace(plan, bwrap=found)
     if settings.sandbox == SandboxMode.REQUIRED:
         raise RunnerError(
-            f'no sandbox for commands: {why}. Do: {HOW_TO_GET_IT}, or set sandbox = "off"'
+            f'no sandbox for commands: {why}. Do: {BUBBLEWRAP_HINT}, or set sandbox = "off"'
             " in [runner] to run them with the gateway's own rights."
         )
     return msgspec.structs.replace(plan, why_unsandboxed=why)
 
 
-def _python_plan(system: str) -> Plan:
+def _python_plan(system: str) -> ConfinementPlan:
     check = "import sys; sys.exit(sys.version_info < (3, 9))"
-    if Path(system).exists() and not _fails([system, "-I", "-S", "-c", check]):
-        return Plan(bwrap=None, python=system, prefix=None)
+    if Path(system).exists() and not _run_error([system, "-I", "-S", "-c", check]):
+        return ConfinementPlan(bwrap=None, python=system, prefix=None)
     python = Path(sys.base_prefix) / "bin" / f"python{sys.version_info[0]}.{sys.version_info[1]}"
     inside = Path("/usr") in python.parents
-    return Plan(bwrap=None, python=str(python), prefix=None if inside else sys.base_prefix)
+    return ConfinementPlan(
+        bwrap=None, python=str(python), prefix=None if inside else sys.base_prefix
+    )
 
 
-def _why_not(plan: Plan, settings: RunnerSettings, bwrap: str | None) -> str:
+def _bwrap_error(plan: ConfinementPlan, settings: RunnerSettings, bwrap: str | None) -> str:
     if bwrap is None:
         return "bubblewrap is not installed"
     trial = msgspec.structs.replace(plan, bwrap=bwrap)
-    return _fails([*wall(trial, settings), plan.python, "-I", "-S", "-c", "pass"])
+    return _run_error([*bwrap_arguments(trial, settings), plan.python, "-I", "-S", "-c", "pass"])
 
 
-def _fails(argv: list[str]) -> str:
+def _run_error(argv: list[str]) -> str:
     """Why a program does not run to a good end; "": it does."""
     try:
         ended = subprocess.run(
@@ -108,7 +110,7 @@ def _fails(argv: list[str]) -> str:
     return (said or f"{argv[0]} ended with {ended.returncode}") if ended.returncode else ""
 
 
-def user_for(session_id: SessionId, uid_map: str) -> int:
+def session_uid(session_id: SessionId, uid_map: str) -> int:
     """A user of its own for each session, so that its process limit counts it alone."""
     number = int.from_bytes(hashlib.sha256(session_id.encode()).digest()[:8], "big")
     extents = [tuple(map(int, line.split())) for line in uid_map.splitlines()]
@@ -121,7 +123,7 @@ def user_for(session_id: SessionId, uid_map: str) -> int:
     )
 
 
-def wall(plan: Plan, settings: RunnerSettings) -> list[str]:
+def bwrap_arguments(plan: ConfinementPlan, settings: RunnerSettings) -> list[str]:
     """bubblewrap with everything that is the same for all sessions."""
     argv = [str(plan.bwrap), "--unshare-pid", "--unshare-ipc", "--unshare-uts"]
     argv += ["--unshare-cgroup-try", "--hostname", "holdfast", "--as-pid-1"]
@@ -133,14 +135,14 @@ def wall(plan: Plan, settings: RunnerSettings) -> list[str]:
         argv += ["--cap-drop", "ALL"]
         for name in ("CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP"):
             argv += ["--cap-add", name]  # to become nobody in particular, and then gone
-    argv += _system(plan)
+    argv += _system_arguments(plan)
     tmp = min(512, max(16, settings.memory_mb // 4)) * MB
     argv += ["--proc", "/proc", "--dev", "/dev", "--perms", "1777", "--size", str(tmp)]
     argv += ["--tmpfs", "/tmp", "--symlink", "/tmp", "/var/tmp"]
     return [*argv, "--perms", "1777", "--size", str(SHARED_MEMORY), "--tmpfs", "/dev/shm"]
 
 
-def _system(plan: Plan) -> list[str]:
+def _system_arguments(plan: ConfinementPlan) -> list[str]:
     argv = ["--ro-bind", "/usr", "/usr"]
     # Made by the way, a parent would be open to root alone.
     parents = reversed(Path(plan.prefix).parents[:-1]) if plan.prefix else ()
@@ -160,19 +162,21 @@ def _system(plan: Plan) -> list[str]:
             argv += ["--symlink", os.readlink(name), name]
         else:
             argv += ["--ro-bind-try", name, name]
-    for name in ETC:
+    for name in ETC_FILES:
         argv += ["--ro-bind-try", f"/etc/{name}", f"/etc/{name}"]
     if plan.prefix:
         argv += ["--ro-bind", plan.prefix, plan.prefix]
     return argv
 
 
-def enclosure(plan: Plan, settings: RunnerSettings, place: Place) -> list[str]:
+def session_bwrap_arguments(
+    plan: ConfinementPlan, settings: RunnerSettings, paths: SessionPaths
+) -> list[str]:
     """bubblewrap around one session; what follows is executed inside it."""
-    argv = wall(plan, settings)
+    argv = bwrap_arguments(plan, settings)
     for name in ("passwd", "group"):
-        argv += ["--ro-bind", str(place.run / name), f"/etc/{name}"]
-    argv += ["--bind", str(place.workspace), WORKSPACE, "--bind", str(place.spool), SPOOL]
+        argv += ["--ro-bind", str(paths.run_folder / name), f"/etc/{name}"]
+    argv += ["--bind", str(paths.workspace), WORKSPACE, "--bind", str(paths.spool), SPOOL]
     argv += ["--ro-bind", str(plan.program), PROGRAM]
     # The root and /dev are memory of the host: nobody inside may fill them.
     return [*argv, "--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/", "--"]

@@ -16,30 +16,30 @@ import msgspec
 
 from holdfast.core.errors import HoldfastError
 from holdfast.core.ids import SessionId
-from holdfast.runner.paths import Place
+from holdfast.runner.paths import SessionPaths
 from holdfast.runner.program.spool import open_folder
 
 UPLOADS = "uploads"
-_MOST_LISTED = 2000
-_DEEPEST = 32
-_LONGEST_NAME = 120
-_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_MAX_LISTED = 2000
+_MAX_DEPTH = 32
+_MAX_NAME = 120
+_READ_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_CREATE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class NoSuchFile(HoldfastError):
     """Nothing is there that may be read: nothing at all, a link, or a thing that is no file."""
 
 
-class CannotPut(HoldfastError):
+class CannotSaveFile(HoldfastError):
     """A file could not be put into the workspace."""
 
 
-class CannotRemove(HoldfastError):
+class CannotRemoveWorkspace(HoldfastError):
     """The workspace, or something in it, is there still."""
 
 
-class Entry(msgspec.Struct, frozen=True, kw_only=True):
+class WorkspaceFile(msgspec.Struct, frozen=True, kw_only=True):
     path: str
     size: int
     modified_at: float
@@ -50,45 +50,45 @@ class Workspace:
 
     def __init__(self, home: Path, session_id: SessionId) -> None:
         self._home = home
-        self._folder = Place(home.absolute(), session_id).workspace
+        self._folder = SessionPaths(home.absolute(), session_id).workspace
 
-    def look(self, path: str) -> list[Entry] | int:
+    def list_or_open(self, path: str) -> list[WorkspaceFile] | int:
         """The plain files below a folder, or a descriptor of the file that has this path."""
         parts = _parts(path)
         with self._open(parts[:-1]) as folder:
             if not parts:
-                return sorted(_listed(folder, ""), key=lambda entry: entry.path)
-            if self._names_ours(parts[-1], folder):
+                return sorted(_list_files(folder, ""), key=lambda entry: entry.path)
+            if self._is_home_file(parts[-1], folder):
                 raise NoSuchFile(f"{path!r} is a second name of a file of the home")
             fd = _open_entry(parts[-1], folder, path)
             if stat.S_ISREG(os.fstat(fd).st_mode):
                 return fd
             try:
-                found = _listed(fd, f"{'/'.join(parts)}/")
+                found = _list_files(fd, f"{'/'.join(parts)}/")
                 return sorted(found, key=lambda entry: entry.path)
             finally:
                 os.close(fd)
 
-    def put(self, name: str, data: bytes) -> str:
+    def save_upload(self, name: str, data: bytes) -> str:
         """Keep data as a new file under uploads/; its path. The same data under the same name
         is the same file, so that a message that is sent again says the same."""
         try:
             self._folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._folder.mkdir(mode=0o700, exist_ok=True)
-            with self._open(()) as folder, _made(UPLOADS, folder) as uploads:
-                return f"{UPLOADS}/{self._put(safe_name(name), data, uploads)}"
+            with self._open(()) as folder, _ensure_folder(UPLOADS, folder) as uploads:
+                return f"{UPLOADS}/{self._save_unique(safe_name(name), data, uploads)}"
         except (OSError, NoSuchFile) as error:
-            raise CannotPut(f"{name!r} cannot be put into the workspace: {error}") from None
+            raise CannotSaveFile(f"{name!r} cannot be put into the workspace: {error}") from None
 
     def remove(self) -> None:
         """Raises where something of it stays: whoever asked believes that it is gone."""
         shutil.rmtree(self._folder, ignore_errors=True)
         if self._folder.exists():
-            raise CannotRemove(
+            raise CannotRemoveWorkspace(
                 f"{self._folder} could not be removed whole. Remove it yourself, then delete again"
             )
 
-    def _names_ours(self, name: str, folder: int) -> bool:
+    def _is_home_file(self, name: str, folder: int) -> bool:
         """Whether a command without a sandbox has given a file of the home a second name here. To
         open and close the database under any name would drop the locks that its owner has on it,
         and its keys are nobody's to read."""
@@ -104,7 +104,7 @@ class Workspace:
                     return True
         return False
 
-    def _put(self, name: str, data: bytes, folder: int) -> str:
+    def _save_unique(self, name: str, data: bytes, folder: int) -> str:
         stem, dot, ending = name.rpartition(".")
         for number in range(1, 1000):
             tried = (
@@ -113,16 +113,16 @@ class Workspace:
                 else f"{stem or ending}-{number}{dot if stem else ''}" + (ending if stem else "")
             )
             try:
-                fd = os.open(tried, _CREATE, 0o644, dir_fd=folder)
+                fd = os.open(tried, _CREATE_FLAGS, 0o644, dir_fd=folder)
             except FileExistsError:
-                if not self._names_ours(tried, folder) and _holds(tried, data, folder):
+                if not self._is_home_file(tried, folder) and _has_content(tried, data, folder):
                     return tried
                 continue
             with open(fd, "wb") as file:
                 file.write(data)
-            _give(tried, folder)
+            _give_to_owner(tried, folder)
             return tried
-        raise CannotPut(f"uploads/ has a thousand files called {name!r}")
+        raise CannotSaveFile(f"uploads/ has a thousand files called {name!r}")
 
     @contextlib.contextmanager
     def _open(self, parts: tuple[str, ...]) -> Iterator[int]:
@@ -143,7 +143,7 @@ def safe_name(name: str) -> str:
     last = name.replace("\\", "/").rpartition("/")[2]
     kept = "".join(c if c.isalnum() or c in "._- ()" else "_" for c in last).strip(" .")
     stem, dot, ending = kept.rpartition(".")
-    if len(kept.encode()) > _LONGEST_NAME:
+    if len(kept.encode()) > _MAX_NAME:
         kept = f"{(stem or kept)[:24]}{dot}{ending[:8]}"
     return kept or "file"
 
@@ -157,7 +157,7 @@ def _parts(path: str) -> tuple[str, ...]:
 
 def _open_entry(name: str, folder: int, path: str) -> int:
     try:
-        fd = os.open(name, _READ, dir_fd=folder)
+        fd = os.open(name, _READ_FLAGS, dir_fd=folder)
     except OSError:
         raise NoSuchFile(f"the workspace has no file {path!r}") from None
     mode = os.fstat(fd).st_mode
@@ -167,27 +167,29 @@ def _open_entry(name: str, folder: int, path: str) -> int:
     raise NoSuchFile(f"{path!r} is neither a file nor a folder")
 
 
-def _listed(folder: int, prefix: str) -> list[Entry]:
-    found: list[Entry] = []
+def _list_files(folder: int, prefix: str) -> list[WorkspaceFile]:
+    found: list[WorkspaceFile] = []
     for top, folders, files, at in os.fwalk(".", dir_fd=folder, follow_symlinks=False):
         within = "" if top == "." else f"{top[2:]}/"
-        if within.count("/") >= _DEEPEST:
+        if within.count("/") >= _MAX_DEPTH:
             folders.clear()
         for name in files:
             status = os.stat(name, dir_fd=at, follow_symlinks=False)
             if stat.S_ISREG(status.st_mode):
                 path = os.fsencode(f"{prefix}{within}{name}").decode("utf-8", "replace")
-                found.append(Entry(path=path, size=status.st_size, modified_at=status.st_mtime))
-        if len(found) >= _MOST_LISTED:
-            return found[:_MOST_LISTED]
+                found.append(
+                    WorkspaceFile(path=path, size=status.st_size, modified_at=status.st_mtime)
+                )
+        if len(found) >= _MAX_LISTED:
+            return found[:_MAX_LISTED]
     return found
 
 
 @contextlib.contextmanager
-def _made(name: str, folder: int) -> Iterator[int]:
+def _ensure_folder(name: str, folder: int) -> Iterator[int]:
     with contextlib.suppress(FileExistsError):
         os.mkdir(name, 0o755, dir_fd=folder)
-        _give(name, folder)
+        _give_to_owner(name, folder)
     opened = open_folder(name, folder)
     try:
         yield opened
@@ -195,9 +197,9 @@ def _made(name: str, folder: int) -> Iterator[int]:
         os.close(opened)
 
 
-def _holds(name: str, data: bytes, folder: int) -> bool:
+def _has_content(name: str, data: bytes, folder: int) -> bool:
     try:
-        fd = os.open(name, _READ, dir_fd=folder)
+        fd = os.open(name, _READ_FLAGS, dir_fd=folder)
     except OSError:
         return False
     with open(fd, "rb") as file:
@@ -206,7 +208,7 @@ def _holds(name: str, data: bytes, folder: int) -> bool:
         return same_size and file.read() == data
 
 
-def _give(name: str, folder: int) -> None:
+def _give_to_owner(name: str, folder: int) -> None:
     """To whoever owns the workspace: the session's commands, where those have a user of their
     own. (A workspace that has no such owner yet is given to them whole when they first run.)"""
     owner = os.fstat(folder)

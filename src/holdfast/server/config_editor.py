@@ -6,24 +6,24 @@ from pathlib import Path
 from typing import Protocol
 
 from holdfast.config import Config, ConfigError, load
-from holdfast.config.editor import Edited, edited, replaced
-from holdfast.config.loading import text_now
-from holdfast.core.config.configuration import ConfigurationFacts, Reloaded, Reloading
-from holdfast.core.config.kept_configuration import ConfigurationSource, KeptConfiguration
+from holdfast.config.editor import ConfigEdit, edit_keys, replace_file
+from holdfast.config.loading import read_current_text
+from holdfast.core.config.configuration import ConfigStatus, ReloadResult, SupportsReload
+from holdfast.core.config.kept_configuration import ConfigSource, ConfigVersion
 from holdfast.core.config.settings import Settings
 from holdfast.core.errors import HoldfastError
 from holdfast.server.api.views.configuration_views import (
     ConfigChange,
-    ConfigChanged,
-    ConfigurationList,
-    ConfigurationView,
+    ConfigChangeResult,
+    ConfigVersionDetail,
+    ConfigVersionList,
     ConfigView,
-    ReadAt,
-    RollbackAsked,
-    compared,
+    ExpectedVersion,
+    RollbackParams,
     config_view,
-    line_of,
     revision_of,
+    version_detail,
+    version_view,
 )
 
 
@@ -31,141 +31,151 @@ class StaleRead(HoldfastError):
     """The configuration is not any more what somebody has looked at."""
 
 
-class NoSuchNumber(HoldfastError):
+class NoSuchConfigVersion(HoldfastError):
     """No configuration of that number was ever in force."""
 
 
-class Kept(Protocol):
+class ConfigHistory(Protocol):
     """Those that were in force."""
 
     async def configurations(
         self, *, before: int | None = None, limit: int
-    ) -> list[KeptConfiguration]: ...
-    async def configuration(self, number: int) -> KeptConfiguration | None: ...
+    ) -> list[ConfigVersion]: ...
+    async def configuration(self, number: int) -> ConfigVersion | None: ...
 
 
-class Swapping(Reloading, Protocol):
+class LoadedConfigReloader(SupportsReload, Protocol):
     """Who swaps configurations: `config` is the last good one that was read."""
 
     @property
     def config(self) -> Config: ...
 
 
-class Configuring:
+class ConfigEditor:
     """Owns the turn of whoever changes the file: nobody writes it while another does."""
 
-    def __init__(self, swapping: Swapping, *, kept: Kept, settings: Callable[[], Settings]) -> None:
+    def __init__(
+        self,
+        reloader: LoadedConfigReloader,
+        *,
+        history: ConfigHistory,
+        settings: Callable[[], Settings],
+    ) -> None:
         """`settings`: those in force."""
-        self._swapping = swapping
-        self._kept = kept
+        self._reloader = reloader
+        self._history = history
         self._settings = settings
-        self._turn = asyncio.Lock()
+        self._lock = asyncio.Lock()
 
     async def view(self) -> ConfigView:
-        return await asyncio.to_thread(self._view, self._settings(), self._swapping.facts)
+        return await asyncio.to_thread(self._view, self._settings(), self._reloader.status)
 
-    async def change(self, asked: ConfigChange, *, by: str) -> ConfigChanged:
+    async def change(self, params: ConfigChange, *, by: str) -> ConfigChangeResult:
         """Raises `ConfigError`, with place and remedy, or `StaleRead`: then nothing is changed."""
 
-        def edit() -> Edited:
-            text_now(self._swapping.config)  # or a few keys would be all that the file says
-            values, unset = asked.set, asked.unset
-            return edited(self._home, values=values, unset=unset, check=self._check)
+        def edit() -> ConfigEdit:
+            read_current_text(
+                self._reloader.config
+            )  # or a few keys would be all that the file says
+            values, unset = params.set, params.unset
+            return edit_keys(self._home, values=values, unset=unset, check=self._check)
 
-        return await self._apply(edit, asked, by=by, source=ConfigurationSource.SET)
+        return await self._apply(edit, params, by=by, source=ConfigSource.SET)
 
-    async def reload(self, *, by: str) -> Reloaded:
+    async def reload(self, *, by: str) -> ReloadResult:
         """What stands in the file is put into force. Raises `ConfigError`."""
-        return await self._swapping.reload(by=by, source=ConfigurationSource.RELOAD)
+        return await self._reloader.reload(by=by, source=ConfigSource.RELOAD)
 
-    async def roll_back(self, asked: RollbackAsked, *, by: str) -> ConfigChanged:
+    async def roll_back(self, params: RollbackParams, *, by: str) -> ConfigChangeResult:
         """That text becomes the file's, if it is in order by the rules of today."""
-        kept = await self._one(asked.to)
+        kept = await self._stored_version(params.to)
 
-        def replace() -> Edited:
-            return replaced(self._home, kept.text, check=self._check)
+        def replace() -> ConfigEdit:
+            return replace_file(self._home, kept.text, check=self._check)
 
-        return await self._apply(replace, asked, by=by, source=ConfigurationSource.ROLLBACK)
+        return await self._apply(replace, params, by=by, source=ConfigSource.ROLLBACK)
 
-    async def history(self, *, before: int | None, limit: int) -> ConfigurationList:
-        found = await self._kept.configurations(before=before, limit=limit + 1)
-        lines = [line_of(each, in_force=self._number) for each in found[:limit]]
-        return ConfigurationList(configurations=lines, more=len(found) > limit)
+    async def history(self, *, before: int | None, limit: int) -> ConfigVersionList:
+        found = await self._history.configurations(before=before, limit=limit + 1)
+        lines = [version_view(each, active=self._number) for each in found[:limit]]
+        return ConfigVersionList(versions=lines, more=len(found) > limit)
 
-    async def one(self, number: int, *, against: int | None) -> ConfigurationView:
+    async def version(self, number: int, *, against: int | None) -> ConfigVersionDetail:
         """Held against another; None: against the one before it."""
-        kept = await self._one(number)
+        kept = await self._stored_version(number)
         if against is not None:
-            other: KeptConfiguration | None = await self._one(against)
+            other: ConfigVersion | None = await self._stored_version(against)
         else:
-            other = next(iter(await self._kept.configurations(before=number, limit=1)), None)
-        return await asyncio.to_thread(compared, kept, other, in_force=self._number)
+            other = next(iter(await self._history.configurations(before=number, limit=1)), None)
+        return await asyncio.to_thread(version_detail, kept, other, active=self._number)
 
-    async def _one(self, number: int) -> KeptConfiguration:
-        kept = await self._kept.configuration(number)
+    async def _stored_version(self, number: int) -> ConfigVersion:
+        kept = await self._history.configuration(number)
         if kept is None:
-            raise NoSuchNumber(
+            raise NoSuchConfigVersion(
                 f"there is no configuration {number}; `holdfast config history` has all."
             )
         return kept
 
     async def _apply(
         self,
-        edit: Callable[[], Edited],
-        read_at: ReadAt,
+        edit: Callable[[], ConfigEdit],
+        expected: ExpectedVersion,
         *,
         by: str,
-        source: ConfigurationSource,
-    ) -> ConfigChanged:
-        async with self._turn:
-            done = await asyncio.to_thread(self._edited, edit, read_at)
+        source: ConfigSource,
+    ) -> ConfigChangeResult:
+        async with self._lock:
+            done = await asyncio.to_thread(self._checked_edit, edit, expected)
             try:
-                reloaded = await self._swapping.reload(by=by, source=source, first=done.write)
+                reloaded = await self._reloader.reload(by=by, source=source, before_read=done.write)
             except HoldfastError:
                 # It was in order a moment ago. Whatever has come in between, also that it cannot
                 # be kept: what is in force and what stands in the file do not part by our doing.
-                await asyncio.to_thread(done.put_back)
+                await asyncio.to_thread(done.revert)
                 raise
-        return _changed(done, reloaded)
+        return _change_result(done, reloaded)
 
-    def _edited(self, edit: Callable[[], Edited], read_at: ReadAt) -> Edited:
+    def _checked_edit(
+        self, edit: Callable[[], ConfigEdit], expected: ExpectedVersion
+    ) -> ConfigEdit:
         """In a thread: it reads and checks."""
         done = edit()
         revision = revision_of(done.before)
-        if read_at.number not in (None, self._number) or read_at.revision not in (None, revision):
+        if expected.number not in (None, self._number) or expected.revision not in (None, revision):
             raise StaleRead(
                 "the configuration was changed since you looked at it, and nothing was done: "
                 "look at it again, and then change it."
             )
         return done
 
-    def _view(self, settings: Settings, facts: ConfigurationFacts) -> ConfigView:
-        config, text, problem = self._swapping.config, "", ""
+    def _view(self, settings: Settings, status: ConfigStatus) -> ConfigView:
+        config, text, problem = self._reloader.config, "", ""
         try:
-            text = text_now(config)
+            text = read_current_text(config)
             config = self._check(text)
         except ConfigError as error:
             problem = str(error)
-        return config_view(config, text, settings=settings, facts=facts, problem=problem)
+        return config_view(config, text, settings=settings, status=status, problem=problem)
 
     def _check(self, text: str) -> Config:
-        known = self._swapping.config
+        known = self._reloader.config
         return load(known.home, known.environ, overrides=known.overrides, text=text)
 
     @property
     def _number(self) -> int:
-        return self._swapping.facts.number
+        return self._reloader.status.number
 
     @property
     def _home(self) -> Path:
-        return self._swapping.config.home
+        return self._reloader.config.home
 
 
-def _changed(done: Edited, reloaded: Reloaded) -> ConfigChanged:
-    return ConfigChanged(
+def _change_result(done: ConfigEdit, reloaded: ReloadResult) -> ConfigChangeResult:
+    return ConfigChangeResult(
         number=reloaded.number,
         changes=list(done.changes),
         accounts=list(reloaded.accounts),
-        waits=list(reloaded.waits),
+        pending_restart=list(reloaded.pending_restart),
         warnings=list(reloaded.warnings),
     )

@@ -3,15 +3,15 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from holdfast.core.ops.histogram import BOUNDS, Durations
+from holdfast.core.ops.histogram import BUCKET_BOUNDS, HistogramSnapshot
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 Labels = Mapping[str, str]
 
 
-def single(name: str, text: str, value: float) -> Iterator[str]:
-    yield from _head(name, text)
+def single_sample(name: str, text: str, value: float) -> Iterator[str]:
+    yield from _header(name, text)
     yield f"{name} {value}"
 
 
@@ -21,31 +21,33 @@ def family(name: str, text: str, label: str, values: Mapping[Any, float]) -> Ite
 
 
 def samples(name: str, text: str, values: Iterable[tuple[Labels, float]]) -> Iterator[str]:
-    yield from _head(name, text)
+    yield from _header(name, text)
     for labels, value in values:
-        yield f"{name}{_labels(labels)} {value}"
+        yield f"{name}{_label_text(labels)} {value}"
 
 
-def histogram(name: str, text: str, durations: Durations) -> Iterator[str]:
-    yield from _head(name, text, kind="histogram")
-    for bound, count in zip(BOUNDS, durations.within, strict=True):
+def histogram(name: str, text: str, durations: HistogramSnapshot) -> Iterator[str]:
+    yield from _header(name, text, kind="histogram")
+    for bound, count in zip(BUCKET_BOUNDS, durations.cumulative_counts, strict=True):
         yield f'{name}_bucket{{le="{bound}"}} {count}'
     yield f'{name}_bucket{{le="+Inf"}} {durations.count}'
     yield f"{name}_sum {durations.total}"
     yield f"{name}_count {durations.count}"
 
 
-def _head(name: str, text: str, *, kind: str = "") -> Iterator[str]:
+def _header(name: str, text: str, *, kind: str = "") -> Iterator[str]:
     """A counter is known by its name, as everybody who writes queries expects."""
     yield f"# HELP {name} {text}"
     yield f"# TYPE {name} {kind or ('counter' if name.endswith('_total') else 'gauge')}"
 
 
-def _labels(labels: Labels) -> str:
-    return "{" + ",".join(f'{name}="{_escaped(value)}"' for name, value in labels.items()) + "}"
+def _label_text(labels: Labels) -> str:
+    return (
+        "{" + ",".join(f'{name}="{_escape_label(value)}"' for name, value in labels.items()) + "}"
+    )
 
 
-def _escaped(value: str) -> str:
+def _escape_label(value: str) -> str:
     """What a vendor or a person called something may hold anything: one bad label, and all the
     figures of the page would be refused."""
     text = value.encode("utf-8", "replace").decode()

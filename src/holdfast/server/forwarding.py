@@ -8,38 +8,49 @@ from aiohttp import web
 
 log = logging.getLogger(__name__)
 
-FOR, PROTO, HOST = "X-Forwarded-For", "X-Forwarded-Proto", "X-Forwarded-Host"
+FORWARDED_FOR, FORWARDED_PROTO, FORWARDED_HOST = (
+    "X-Forwarded-For",
+    "X-Forwarded-Proto",
+    "X-Forwarded-Host",
+)
 _SCHEMES = ("http", "https")
 
 Address = IPv4Address | IPv6Address
 
 
-class Forwarding:
+class TrustedProxies:
     """Owns which proxies are believed (`gateway.trusted_proxy`), and whether others were told of.
 
-    `Forwarded` (RFC 7239) is read from nobody: a proxy that writes the one kind of header hands
+    `ForwardedMessage` (RFC 7239) is read from nobody: a proxy that writes the one kind of header hands
     the other through as its client sent it, and only one kind can be believed.
     """
 
     def __init__(self, trusted: Iterable[str]) -> None:
         self._trusted = tuple(ip_network(each, strict=False) for each in trusted)
-        self._told = False
+        self._warned = False
 
-    def outer(self, request: web.Request) -> web.Request:
+    def client_request(self, request: web.Request) -> web.Request:
         """The request as the first machine that is not one of ours made it."""
         given = request.headers
-        if FOR not in given and PROTO not in given and HOST not in given:
+        if (
+            FORWARDED_FOR not in given
+            and FORWARDED_PROTO not in given
+            and FORWARDED_HOST not in given
+        ):
             return request
-        if not self._trusts(_address(request.remote)):
-            self._tell(request.remote)
+        if not self._trusts(_parse_address(request.remote)):
+            self._warn_once(request.remote)
             return request
-        remote, hops = self._client(_listed(request, FOR))
-        schemes, hosts = _listed(request, PROTO), _listed(request, HOST)
-        scheme = _at(schemes, hops).lower()
+        remote, hops = self._client(_header_values(request, FORWARDED_FOR))
+        schemes, hosts = (
+            _header_values(request, FORWARDED_PROTO),
+            _header_values(request, FORWARDED_HOST),
+        )
+        scheme = _value_at_hop(schemes, hops).lower()
         return request.clone(
             remote=remote or request.remote or "",
             scheme=scheme if scheme in _SCHEMES else request.scheme,
-            host=_at(hosts, hops) or request.host,
+            host=_value_at_hop(hosts, hops) or request.host,
         )
 
     def _client(self, hops: Sequence[str]) -> tuple[str, int]:
@@ -47,7 +58,7 @@ class Forwarding:
         how many were passed. What stands left of it, that client could have written itself."""
         last = ""
         for passed, named in enumerate(reversed(hops)):
-            address = _address(named)
+            address = _parse_address(named)
             if address is None:
                 return last, max(passed - 1, 0)
             last = str(address)
@@ -58,10 +69,10 @@ class Forwarding:
     def _trusts(self, address: Address | None) -> bool:
         return address is not None and any(address in network for network in self._trusted)
 
-    def _tell(self, remote: str | None) -> None:
-        if self._told:
+    def _warn_once(self, remote: str | None) -> None:
+        if self._warned:
             return
-        self._told = True
+        self._warned = True
         log.warning(
             "Headers of a proxy (X-Forwarded-…) came from %s and are not believed; if that is a "
             "proxy of yours, name it in gateway.trusted_proxy. This is said once.",
@@ -70,19 +81,19 @@ class Forwarding:
         )
 
 
-def _listed(request: web.Request, name: str) -> list[str]:
+def _header_values(request: web.Request, name: str) -> list[str]:
     values = ",".join(request.headers.getall(name, ()))
     return [value.strip() for value in values.split(",") if value.strip()]
 
 
-def _at(values: Sequence[str], hops: int) -> str:
+def _value_at_hop(values: Sequence[str], hops: int) -> str:
     """What the proxy said that heard the client. Some write only one for all of them."""
     if not values:
         return ""
     return values[-1 - hops] if hops < len(values) else values[0]
 
 
-def _address(text: str | None) -> Address | None:
+def _parse_address(text: str | None) -> Address | None:
     """With or without a port; an IPv4 address that came over IPv6 is the same address."""
     bare = (text or "").strip()
     if bare.startswith("["):

@@ -2,7 +2,7 @@
 
 from aiohttp import web
 
-_POLICY = "; ".join(
+_CONTENT_SECURITY_POLICY = "; ".join(
     (
         "default-src 'self'",
         "img-src 'self' data: blob:",
@@ -12,8 +12,8 @@ _POLICY = "; ".join(
         "frame-ancestors 'none'",
     )
 )
-_HEADERS = {
-    "Content-Security-Policy": _POLICY,
+_SECURITY_HEADERS = {
+    "Content-Security-Policy": _CONTENT_SECURITY_POLICY,
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
     "Referrer-Policy": "no-referrer",
@@ -22,7 +22,7 @@ _HEADERS = {
 }
 
 
-async def secure(request: web.Request, response: web.StreamResponse) -> None:
+async def add_security_headers(request: web.Request, response: web.StreamResponse) -> None:
     """Runs as each response is about to be sent, streams included; a stricter one stays."""
-    for name, value in _HEADERS.items():
+    for name, value in _SECURITY_HEADERS.items():
         response.headers.setdefault(name, value)

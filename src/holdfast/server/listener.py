@@ -9,21 +9,21 @@ from aiohttp import hdrs, web
 
 from holdfast.core.config.settings import GatewaySettings, Settings
 from holdfast.core.errors import StoreError
-from holdfast.platforms.api.bearer import borne
-from holdfast.server.auth.login import Login
-from holdfast.server.auth.rate_limit import retry_after
+from holdfast.platforms.api.bearer import bearer_token
+from holdfast.server.auth.login import BrowserLogin
+from holdfast.server.auth.rate_limit import retry_after_header
 from holdfast.server.exposition import CONTENT_TYPE
-from holdfast.server.forwarding import Forwarding
-from holdfast.server.headers import secure
+from holdfast.server.forwarding import TrustedProxies
+from holdfast.server.headers import add_security_headers
 from holdfast.server.metrics import Metrics
-from holdfast.server.places import listening
-from holdfast.system.sockets import place
+from holdfast.server.places import open_listening_sockets
+from holdfast.system.sockets import bound_address
 
-_LARGEST_BODY = 32 * 1024 * 1024
+_MAX_BODY = 32 * 1024 * 1024
 _BACKLOG = 1024
-_READS = frozenset({hdrs.METH_GET, hdrs.METH_HEAD, hdrs.METH_OPTIONS})
-_TOKENS_ARE_OURS = ("/api/v1/", "/v1/", "/metrics", "/login")  # elsewhere they are a door's
-_RESTARTING = {
+_SAFE_METHODS = frozenset({hdrs.METH_GET, hdrs.METH_HEAD, hdrs.METH_OPTIONS})
+_TOKEN_PATHS = ("/api/v1/", "/v1/", "/metrics", "/login")  # elsewhere they are a door's
+_RESTARTING_ERROR = {
     "error": {
         "message": "the gateway is restarting, and nothing of this was done; send it again.",
         "type": "server_error",
@@ -32,7 +32,7 @@ _RESTARTING = {
     }
 }
 
-_TOO_MANY = {
+_RATE_LIMIT_ERROR = {
     "error": {
         "message": "too many wrong tokens came from here; none is looked at before Retry-After.",
         "type": "rate_limit_error",
@@ -58,7 +58,7 @@ class HttpListener:
         *,
         routes: Iterable[web.RouteDef],
         metrics: Metrics,
-        login: Login,
+        login: BrowserLogin,
         ready: Callable[[], bool],
         port_chosen: bool,
         inherited: Sequence[socket.socket] = (),
@@ -70,132 +70,136 @@ class HttpListener:
         self._port_chosen = port_chosen
         self._inherited = tuple(inherited)
         self._routes = list(routes)
-        self._open = AsyncExitStack()
-        self._copies = ExitStack()  # of the sockets, for the server
+        self._exit_stack = AsyncExitStack()
+        self._duplicates = ExitStack()  # of the sockets, for the server
         self._sites: list[web.SockSite] = []
-        self._leaving = False
+        self._handing_over = False
         self._runner: web.AppRunner
         self.sockets: tuple[socket.socket, ...] = ()
         self.address = ""
-        self._believe(settings)
+        self._apply(settings)
 
-    def follow(self, settings: Settings) -> None:
+    def apply_settings(self, settings: Settings) -> None:
         """Under which names it answers, and which proxies are believed, from now on."""
-        self._believe(settings.gateway)
+        self._apply(settings.gateway)
 
-    def _believe(self, settings: GatewaySettings) -> None:
-        self._forwarding = Forwarding(settings.trusted_proxy)
+    def _apply(self, settings: GatewaySettings) -> None:
+        self._proxies = TrustedProxies(settings.trusted_proxy)
         names = ("localhost", "127.0.0.1", "::1", settings.host, *settings.allowed_hosts)
         self._hosts = {name.strip("[]").lower() for name in names}
 
     async def __aenter__(self) -> Self:
-        application = web.Application(middlewares=[self._check], client_max_size=_LARGEST_BODY)
-        application.on_response_prepare.append(secure)
-        application.on_response_prepare.append(self._say_goodbye)
+        application = web.Application(middlewares=[self._guard], client_max_size=_MAX_BODY)
+        application.on_response_prepare.append(add_security_headers)
+        application.on_response_prepare.append(self._close_during_handover)
         application.add_routes(self._routes)
         application.add_routes(
-            [web.get("/healthz", self._health), web.get("/metrics", self._measures)]
+            [web.get("/healthz", self._serve_health), web.get("/metrics", self._serve_metrics)]
         )
         self.sockets = tuple(
-            await listening(
+            await open_listening_sockets(
                 self._settings, inherited=self._inherited, port_chosen=self._port_chosen
             )
         )
         for sock in self.sockets:
-            self._open.callback(sock.close)
+            self._exit_stack.callback(sock.close)
         # Whoever waits for a turn is told to come back; none of them may hold up a stop.
         self._runner = web.AppRunner(application, access_log=None, shutdown_timeout=1.0)
-        self._open.enter_context(self._copies)  # closed behind the server, which has them
-        self._open.push_async_callback(self._runner.cleanup)
+        self._exit_stack.enter_context(self._duplicates)  # closed behind the server, which has them
+        self._exit_stack.push_async_callback(self._runner.cleanup)
         host = f"[{self._settings.host}]" if ":" in self._settings.host else self._settings.host
-        self.address = f"http://{host}:{place(self.sockets[0])[1]}"
+        self.address = f"http://{host}:{bound_address(self.sockets[0])[1]}"
         try:
             await self._runner.setup()
             if not set(self.sockets) & set(self._inherited):
-                await self.accept()
+                await self.start_accepting()
         except BaseException:
-            await self._open.aclose()
+            await self._exit_stack.aclose()
             raise
         return self
 
     async def __aexit__(self, *exc: object) -> None:
-        await self._open.aclose()
+        await self._exit_stack.aclose()
 
-    async def accept(self) -> None:
+    async def start_accepting(self) -> None:
         """Take what has queued up, and all that comes. A second call does nothing."""
-        if self._sites or self._leaving:
+        if self._sites or self._handing_over:
             return
         for sock in self.sockets:
             # A copy, which the server closes with itself: ours is for a successor.
             copy = sock.dup()
-            self._copies.callback(copy.close)  # a start that is cancelled here would lose it
+            self._duplicates.callback(copy.close)  # a start that is cancelled here would lose it
             site = web.SockSite(self._runner, copy, backlog=_BACKLOG)
             self._sites.append(site)
             await site.start()
 
-    async def leave(self) -> None:
+    async def stop_accepting(self) -> None:
         """A successor will listen here: accept nobody any more, and keep the sockets open.
 
         Who connects from now on waits in the kernel's queue. Who is connected already can read
         on; what would change something is sent away, to that queue: 503, and the connection is
         closed. Nothing of such a request was done.
         """
-        self._leaving = True
+        self._handing_over = True
         sites, self._sites = self._sites, []
         for site in sites:
             await site.stop()
 
-    async def _say_goodbye(self, request: web.Request, response: web.StreamResponse) -> None:
-        if self._leaving:
+    async def _close_during_handover(
+        self, request: web.Request, response: web.StreamResponse
+    ) -> None:
+        if self._handing_over:
             response.force_close()
             response.headers[hdrs.CONNECTION] = "close"
 
     @web.middleware
-    async def _check(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+    async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         # A page of elsewhere can make a browser call us under its own name (DNS rebinding).
         # Browsers always say a name; a probe that says none is no page, and may ask.
         host = request.headers.get("Host")
-        if host is not None and not self._answers_to(_name(host), request):
+        if host is not None and not self._is_our_host(_host_name(host), request):
             return _misdirected(host)
         # Behind a proxy its own name for us must be ours, and the one that it was asked for too.
-        outer = self._forwarding.outer(request)
-        if outer is not request and not self._answers_to(_name(outer.host), request):
+        outer = self._proxies.client_request(request)
+        if outer is not request and not self._is_our_host(_host_name(outer.host), request):
             return _misdirected(outer.host)
-        if self._leaving and request.method not in _READS:
-            return web.json_response(_RESTARTING, status=503, headers={hdrs.RETRY_AFTER: "1"})
-        token = borne(outer)
-        held = self._held_up(outer, token) if token else 0.0
+        if self._handing_over and request.method not in _SAFE_METHODS:
+            return web.json_response(_RESTARTING_ERROR, status=503, headers={hdrs.RETRY_AFTER: "1"})
+        token = bearer_token(outer)
+        held = self._blocked_for(outer, token) if token else 0.0
         if held:
-            return web.json_response(_TOO_MANY, status=429, headers=retry_after(held))
+            return web.json_response(
+                _RATE_LIMIT_ERROR, status=429, headers=retry_after_header(held)
+            )
         return await handler(outer)
 
-    def _held_up(self, request: web.Request, token: str) -> float:
+    def _blocked_for(self, request: web.Request, token: str) -> float:
         """For how many seconds whoever brings this token is not answered; 0: they are.
 
         A token can be a word that somebody chose: who guesses is not even told of a right one
         until they have waited. Nothing is awaited between the question and the count, so guesses
         that come all at once are counted like others; and the count goes by the token, for an
         answer can be good for another reason, or bad."""
-        if not request.path.startswith(_TOKENS_ARE_OURS):
+        if not request.path.startswith(_TOKEN_PATHS):
             return 0.0
-        patience, address = self._login.patience, request.remote
-        if held := patience.held(address):
+        patience, address = self._login.token_limiter, request.remote
+        if held := patience.blocked_for(address):
             return held
-        if self._login.bearer(request) is None:
-            patience.wrong(address, token)
+        if self._login.token_principal(request) is None:
+            patience.record_failure(address, token)
         else:
-            patience.right(address)
+            patience.record_success(address)
         return 0.0
 
-    def _answers_to(self, name: str, request: web.Request) -> bool:
-        return name in self._hosts or (name != "" and name == _address_reached(request))
+    def _is_our_host(self, name: str, request: web.Request) -> bool:
+        return name in self._hosts or (name != "" and name == _local_address(request))
 
-    async def _health(self, request: web.Request) -> web.Response:
+    async def _serve_health(self, request: web.Request) -> web.Response:
         ready = self._ready()
         return web.json_response({"ready": ready}, status=200 if ready else 503)
 
-    async def _measures(self, request: web.Request) -> web.Response:
-        if self._login.bearer(request) is None:
+    async def _serve_metrics(self, request: web.Request) -> web.Response:
+        if self._login.token_principal(request) is None:
             text = "metrics need the gateway's token (`holdfast token` prints it) or a viewer's\n"
             return web.Response(status=401, text=text, headers={"WWW-Authenticate": "Bearer"})
         try:
@@ -210,14 +214,14 @@ def _misdirected(host: str) -> web.Response:
     return web.Response(status=421, text=text)
 
 
-def _name(host: str) -> str:
+def _host_name(host: str) -> str:
     """The name without its port; an IPv6 address has colons of its own."""
     if host.startswith("["):
         return host[1:].partition("]")[0].lower()
     return host.partition(":")[0].lower()
 
 
-def _address_reached(request: web.Request) -> str:
+def _local_address(request: web.Request) -> str:
     """The address of ours that the request came to: no name has to be looked up to say it."""
     reached = request.transport and request.transport.get_extra_info("sockname")
     return str(reached[0]) if reached else ""

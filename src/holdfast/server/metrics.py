@@ -4,13 +4,13 @@ import asyncio
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from typing import Any
 
-from holdfast.core.ops.facts import Document, Snapshot
-from holdfast.core.ops.totals import Totals
+from holdfast.core.ops.facts import GatewaySnapshot, StatusReport
+from holdfast.core.ops.totals import ProcessTotals
 from holdfast.core.ops.workload import Workload
-from holdfast.core.ports.library import Library
-from holdfast.core.turns.pricing import Prices, price_of
+from holdfast.core.ports.library import StoreReader
+from holdfast.core.turns.pricing import Prices, find_price
 from holdfast.core.turns.turn import Usage
-from holdfast.server.exposition import family, histogram, samples, single
+from holdfast.server.exposition import family, histogram, samples, single_sample
 
 
 class Metrics:
@@ -19,32 +19,32 @@ class Metrics:
 
     def __init__(
         self,
-        library: Library,
+        reads: StoreReader,
         *,
-        fresh: Callable[[], Coroutine[Any, Any, Snapshot]],
-        document: Callable[[Snapshot], Document],
-        totals: Callable[[], Totals],
+        fresh_snapshot: Callable[[], Coroutine[Any, Any, GatewaySnapshot]],
+        status_report: Callable[[GatewaySnapshot], StatusReport],
+        totals: Callable[[], ProcessTotals],
         prices: Callable[[], Prices],
     ) -> None:
         """`document` reads the disk, and is asked in a thread."""
-        self._library = library
-        self._fresh = fresh
-        self._document = document
+        self._reads = reads
+        self._fresh_snapshot = fresh_snapshot
+        self._status_report = status_report
         self._totals = totals
         self._prices = prices  # those that hold when it is asked
 
     async def render(self) -> str:
-        deliveries = await self._library.outbox_ledger()
-        workload = await self._library.workload()
-        document = await asyncio.to_thread(self._document, await self._fresh())
+        deliveries = await self._reads.outbox_counts()
+        workload = await self._reads.workload()
+        document = await asyncio.to_thread(self._status_report, await self._fresh_snapshot())
         snapshot, totals = document.snapshot, self._totals()
         lines = [
             *_messages(snapshot),
             *_turns(totals),
-            *_used(totals.used, self._prices()),
+            *_usage(totals.usage_by_model, self._prices()),
             *family("holdfast_deliveries", "Deliveries by state.", "state", deliveries),
-            *_present(snapshot),
-            *_beside(workload, snapshot),
+            *_live(snapshot),
+            *_background_work(workload, snapshot),
             *_platforms(snapshot, now=document.started_at + document.uptime),
             *_store(snapshot),
             *_process(document),
@@ -52,34 +52,34 @@ class Metrics:
         return "\n".join(lines) + "\n"
 
 
-def _messages(snapshot: Snapshot) -> Iterator[str]:
-    ledger = dict(snapshot.ledger)
+def _messages(snapshot: GatewaySnapshot) -> Iterator[str]:
+    ledger = dict(snapshot.inbox_counts)
     accepted = ledger.pop("accepted", 0)
-    yield from single("holdfast_messages_accepted_total", "Messages taken.", accepted)
+    yield from single_sample("holdfast_messages_accepted_total", "Messages taken.", accepted)
     yield from family("holdfast_messages", "Accepted messages by state.", "state", ledger)
 
 
-def _turns(totals: Totals) -> Iterator[str]:
-    yield from family("holdfast_turns_total", "Turns that ended.", "state", totals.ends)
+def _turns(totals: ProcessTotals) -> Iterator[str]:
+    yield from family("holdfast_turns_total", "Turns that ended.", "state", totals.turns_by_state)
     text = "From the beginning of a turn to its first word."
-    yield from histogram("holdfast_turn_first_word_seconds", text, totals.first)
+    yield from histogram("holdfast_turn_first_word_seconds", text, totals.first_token)
     text = "From the beginning of a turn to its answer."
-    yield from histogram("holdfast_turn_seconds", text, totals.whole)
+    yield from histogram("holdfast_turn_seconds", text, totals.duration)
 
 
-def _used(used: Mapping[str, Usage], prices: Prices) -> Iterator[str]:
+def _usage(usage_by_model: Mapping[str, Usage], prices: Prices) -> Iterator[str]:
     tokens = (
         ({"model": model, "kind": kind}, count)
-        for model, usage in used.items()
-        for kind, count in _kinds(usage).items()
+        for model, usage in usage_by_model.items()
+        for kind, count in _token_kinds(usage).items()
     )
     yield from samples("holdfast_tokens_total", "Tokens by model and kind.", tokens)
-    priced = ((model, usage, price_of(model, prices)) for model, usage in used.items())
-    spent = {model: price.of(usage) for model, usage, price in priced if price is not None}
+    priced = ((model, usage, find_price(model, prices)) for model, usage in usage_by_model.items())
+    spent = {model: price.cost_of(usage) for model, usage, price in priced if price is not None}
     yield from family("holdfast_cost_total", "Money, where prices are set.", "model", spent)
 
 
-def _kinds(usage: Usage) -> Mapping[str, int]:
+def _token_kinds(usage: Usage) -> Mapping[str, int]:
     """The cached are among the input, the reasoning among the output."""
     return {
         "input": usage.input_tokens,
@@ -89,66 +89,70 @@ def _kinds(usage: Usage) -> Mapping[str, int]:
     }
 
 
-def _beside(workload: Workload, now: Snapshot) -> Iterator[str]:
+def _background_work(workload: Workload, now: GatewaySnapshot) -> Iterator[str]:
     text = "Approvals that wait for a person."
-    yield from single("holdfast_approvals_waiting", text, workload.approvals)
-    yield from single("holdfast_processes", "Background processes.", workload.processes)
+    yield from single_sample("holdfast_approvals_waiting", text, workload.approvals)
+    yield from single_sample("holdfast_processes", "Background processes.", workload.processes)
     jobs = {"active": workload.jobs - workload.paused_jobs, "paused": workload.paused_jobs}
     yield from family("holdfast_jobs", "Jobs by state.", "state", jobs)
     runs = {"waiting": workload.waiting_runs, "running": now.runs}
     yield from family("holdfast_job_runs", "Runs of jobs that have not ended.", "state", runs)
-    yield from family("holdfast_children", "Child agents at work.", "kind", now.children)
+    yield from family("holdfast_children", "Child agents at work.", "kind", now.subagents)
 
 
-def _present(now: Snapshot) -> Iterator[str]:
+def _live(now: GatewaySnapshot) -> Iterator[str]:
     agents = now.agents
     yield from family("holdfast_lanes", "Live sessions by state.", "state", now.turns)
-    yield from single("holdfast_in_flight", "Messages that have not ended.", now.in_flight)
-    yield from single("holdfast_queued", "Messages that no turn has taken.", now.queued)
-    yield from single("holdfast_unowned", "Messages that nobody works on.", now.unowned)
-    yield from single("holdfast_outbox", "Deliveries that are owed.", now.outbox)
-    yield from single("holdfast_agents_cached", "Agents in the cache.", agents.cached)
-    yield from single("holdfast_agents_mid_turn", "Of those, mid-turn.", agents.mid_turn)
-    yield from single("holdfast_agents_bytes", "Bytes of cached buffers.", agents.bytes)
-    yield from single("holdfast_cache_hits_total", "Turns with an agent.", agents.hits)
-    yield from single("holdfast_cache_misses_total", "Agents built.", agents.misses)
-    yield from single("holdfast_runners", "Runners that live.", now.runners)
+    yield from single_sample("holdfast_in_flight", "Messages that have not ended.", now.in_flight)
+    yield from single_sample("holdfast_queued", "Messages that no turn has taken.", now.queued)
+    yield from single_sample("holdfast_unowned", "Messages that nobody works on.", now.orphaned)
+    yield from single_sample("holdfast_outbox", "Deliveries that are owed.", now.outbox)
+    yield from single_sample("holdfast_agents_cached", "Agents in the cache.", agents.cached)
+    yield from single_sample("holdfast_agents_mid_turn", "Of those, mid-turn.", agents.mid_turn)
+    yield from single_sample("holdfast_agents_bytes", "Bytes of cached buffers.", agents.bytes)
+    yield from single_sample("holdfast_cache_hits_total", "Turns with an agent.", agents.hits)
+    yield from single_sample("holdfast_cache_misses_total", "Agents built.", agents.misses)
+    yield from single_sample("holdfast_runners", "Runners that live.", now.runners)
 
 
-def _platforms(snapshot: Snapshot, *, now: float) -> Iterator[str]:
+def _platforms(snapshot: GatewaySnapshot, *, now: float) -> Iterator[str]:
     named = {f"{each.name}:{each.account}": each for each in snapshot.platforms}
     connected = {name: int(each.connected(now)) for name, each in named.items()}
     text = "1 for each account that is proven to be connected, else 0."
     yield from family("holdfast_platform_connected", text, "platform", connected)
-    proven = {name: each.proven_at for name, each in named.items() if each.proven_at is not None}
+    proven = {name: each.last_ok_at for name, each in named.items() if each.last_ok_at is not None}
     text = "When each platform last answered, in seconds since the epoch."
     yield from family("holdfast_platform_proven_seconds", text, "platform", proven)
 
 
-def _store(now: Snapshot) -> Iterator[str]:
+def _store(now: GatewaySnapshot) -> Iterator[str]:
     store = now.store
-    yield from single("holdfast_store_commits_total", "Commits.", store.commits)
-    yield from single("holdfast_store_failures_total", "Failed writes.", store.failures)
-    yield from single("holdfast_store_commit_seconds", "The last commit.", store.commit_seconds)
+    yield from single_sample("holdfast_store_commits_total", "Commits.", store.commits)
+    yield from single_sample("holdfast_store_failures_total", "Failed writes.", store.failures)
+    yield from single_sample(
+        "holdfast_store_commit_seconds", "The last commit.", store.commit_seconds
+    )
 
 
-def _process(document: Document) -> Iterator[str]:
-    machine, loop = document.machine, document.loop
+def _process(report: StatusReport) -> Iterator[str]:
+    machine, loop = report.machine, report.loop
     lag, worst = (0.0, 0.0) if loop is None else (loop.lag, loop.worst_minute)
     yield from samples(
-        "holdfast_build_info", "1, with the version.", [({"version": document.version}, 1)]
+        "holdfast_build_info", "1, with the version.", [({"version": report.version}, 1)]
     )
-    yield from single("holdfast_loop_lag_seconds", "Lateness of the loop's tick.", lag)
+    yield from single_sample("holdfast_loop_lag_seconds", "Lateness of the loop's tick.", lag)
     text = "The worst of that within the last minute."
-    yield from single("holdfast_loop_lag_worst_seconds", text, worst)
-    yield from single("holdfast_uptime_seconds", "Since the start.", document.uptime)
-    yield from single("holdfast_database_bytes", "The database.", machine.database)
-    yield from single("holdfast_database_log_bytes", "Its log.", machine.database_log)
+    yield from single_sample("holdfast_loop_lag_worst_seconds", text, worst)
+    yield from single_sample("holdfast_uptime_seconds", "Since the start.", report.uptime)
+    yield from single_sample("holdfast_database_bytes", "The database.", machine.database)
+    yield from single_sample("holdfast_database_log_bytes", "Its log.", machine.wal)
     if machine.disk_free is not None:
-        yield from single("holdfast_disk_free_bytes", "Left for the home.", machine.disk_free)
+        yield from single_sample(
+            "holdfast_disk_free_bytes", "Left for the home.", machine.disk_free
+        )
     if machine.memory is not None:
-        yield from single("holdfast_memory_bytes", "Resident memory.", machine.memory)
+        yield from single_sample("holdfast_memory_bytes", "Resident memory.", machine.memory)
     if machine.files is not None:
-        yield from single("holdfast_open_files", "Open files.", machine.files)
-    problems = dict.fromkeys((problem.code for problem in document.problems), 1)
+        yield from single_sample("holdfast_open_files", "Open files.", machine.files)
+    problems = dict.fromkeys((problem.code for problem in report.problems), 1)
     yield from family("holdfast_problem", "What is wrong.", "code", problems)

@@ -12,15 +12,15 @@ from holdfast.system import sockets
 
 log = logging.getLogger(__name__)
 
-_NEIGHBOURS = 10  # ports tried besides one that nobody chose
-_TAKEN = (errno.EADDRINUSE, errno.EACCES)
+_PORTS_TRIED = 10  # ports tried besides one that nobody chose
+_IN_USE_ERRNOS = (errno.EADDRINUSE, errno.EACCES)
 
 
-class PortTaken(HoldfastError):
+class PortInUse(HoldfastError):
     """Another program listens where the gateway should."""
 
 
-async def listening(
+async def open_listening_sockets(
     settings: GatewaySettings, *, inherited: Sequence[socket.socket] = (), port_chosen: bool
 ) -> list[socket.socket]:
     """The sockets to listen on. Those of `inherited` that do not listen where the settings say
@@ -31,13 +31,13 @@ async def listening(
     """
     addresses = await _addresses(settings.host)
     ports = _ports(settings.port, chosen=port_chosen)
-    ours, others = sockets.choose(inherited, wanted=addresses, ports=ports)
-    _let_go(others, kept=[sockets.place(sock) for sock in ours])
-    return ours or _bound(settings, addresses, ports)
+    ours, others = sockets.pick_inherited(inherited, addresses=addresses, ports=ports)
+    _close_unused(others, used=[sockets.bound_address(sock) for sock in ours])
+    return ours or _bind(settings, addresses, ports)
 
 
 def _ports(port: int, *, chosen: bool) -> Sequence[int]:
-    return (port,) if chosen or port == 0 else range(port, port + _NEIGHBOURS)
+    return (port,) if chosen or port == 0 else range(port, port + _PORTS_TRIED)
 
 
 async def _addresses(host: str) -> list[str]:
@@ -46,19 +46,19 @@ async def _addresses(host: str) -> list[str]:
             host, None, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )
     except OSError as error:
-        raise PortTaken(f"gateway.host: cannot listen on {host} ({error.strerror}).") from None
+        raise PortInUse(f"gateway.host: cannot listen on {host} ({error.strerror}).") from None
     return list(dict.fromkeys(str(address[0]) for *_, address in found))
 
 
-def _bound(
+def _bind(
     settings: GatewaySettings, addresses: Sequence[str], ports: Sequence[int]
 ) -> list[socket.socket]:
     for port in ports:
         try:
-            made = sockets.bind(addresses, port)
+            made = sockets.bind_listeners(addresses, port)
         except OSError as error:
-            if error.errno not in _TAKEN:
-                raise PortTaken(
+            if error.errno not in _IN_USE_ERRNOS:
+                raise PortInUse(
                     f"gateway.host: cannot listen on {settings.host} ({error.strerror})."
                 ) from None
             continue
@@ -67,25 +67,25 @@ def _bound(
                 "Port %d is in use by another program; listening on %d instead.",
                 settings.port,
                 port,
-                extra={"action": "port_taken"},
+                extra={"action": "port_in_use"},
             )
         return made
-    raise PortTaken(
+    raise PortInUse(
         f"gateway.port: {settings.host}:{settings.port} is in use by another "
         "program, or not allowed. Choose another port in holdfast.toml or with --port "
         "(0: any free one)."
     )
 
 
-def _let_go(others: Sequence[socket.socket], *, kept: Sequence[tuple[str, int]]) -> None:
+def _close_unused(others: Sequence[socket.socket], *, used: Sequence[tuple[str, int]]) -> None:
     for sock in others:
-        address, port = sockets.place(sock)
-        if (address, port) not in kept:
+        address, port = sockets.bound_address(sock)
+        if (address, port) not in used:
             log.warning(
                 "A listening socket at %s port %d was left to this gateway, which is to listen "
                 "elsewhere (gateway.host, gateway.port); it is closed.",
                 address,
                 port,
-                extra={"action": "socket_not_wanted"},
+                extra={"action": "inherited_socket_closed"},
             )
         sock.close()

@@ -17,7 +17,7 @@ from holdfast.core.config.settings import OtelSettings
 from holdfast.core.ops import tracing
 from holdfast.core.secret import Secret
 
-_PATIENCE = 3.0  # seconds for what is still queued when the gateway goes
+_CLOSE_TIMEOUT = 3.0  # seconds for what is still queued when the gateway goes
 _SAMPLED = TraceFlags(TraceFlags.SAMPLED)
 _KINDS = {
     tracing.SpanKind.CONSUMER: SpanKind.CONSUMER,
@@ -27,33 +27,35 @@ _KINDS = {
 }
 
 
-def otlp(settings: OtelSettings, *, secret: Secret | None) -> SpanExporter:
+def otlp_exporter(settings: OtelSettings, *, secret: Secret | None) -> SpanExporter:
     """Speaks to the endpoint of the settings."""
     headers = {settings.header: secret.reveal()} if secret is not None else {}
-    return OTLPSpanExporter(endpoint=settings.endpoint, headers=headers, timeout=_PATIENCE)
+    return OTLPSpanExporter(endpoint=settings.endpoint, headers=headers, timeout=_CLOSE_TIMEOUT)
 
 
-class Sender:
+class OtlpSpanSender:
     """Owns the queue and its thread. What the queue has no room for is dropped, by the SDK."""
 
     def __init__(
-        self, exporter: SpanExporter, *, service: str, patience: float = _PATIENCE
+        self, exporter: SpanExporter, *, service: str, close_timeout: float = _CLOSE_TIMEOUT
     ) -> None:
         self._exporter = exporter
-        self._patience = patience
+        self._close_timeout = close_timeout
         self._resource = Resource({"service.name": service, "service.version": __version__})
         self._scope = InstrumentationScope("holdfast", __version__)
         self._processor = BatchSpanProcessor(exporter)
 
-    def take(self, span: tracing.Span) -> None:
-        parent = None if span.parent is None else tracing.SpanPlace(span.place.trace, span.parent)
+    def export(self, span: tracing.TraceSpan) -> None:
+        parent = (
+            None if span.parent is None else tracing.SpanContext(span.context.trace_id, span.parent)
+        )
         attributes = dict(span.attributes)
         if span.error:
             attributes["error.type"] = span.error
         self._processor.on_end(
             ReadableSpan(
                 name=span.name,
-                context=_context(span.place),
+                context=_context(span.context),
                 parent=None if parent is None else _context(parent),
                 resource=self._resource,
                 attributes=attributes,
@@ -71,14 +73,16 @@ class Sender:
         collector that does not answer, and a stop has other things to do."""
         closing = Thread(target=self._processor.shutdown, name="last spans", daemon=True)
         closing.start()
-        closing.join(self._patience)
+        closing.join(self._close_timeout)
         if closing.is_alive():
             self._exporter.shutdown()  # which wakes it where it rests between two tries
-            closing.join(self._patience)
+            closing.join(self._close_timeout)
 
 
-def _context(place: tracing.SpanPlace) -> SpanContext:
-    return SpanContext(place.trace, place.span, is_remote=False, trace_flags=_SAMPLED)
+def _context(span_context: tracing.SpanContext) -> SpanContext:
+    return SpanContext(
+        span_context.trace_id, span_context.span_id, is_remote=False, trace_flags=_SAMPLED
+    )
 
 
 def _nanoseconds(seconds: float) -> int:

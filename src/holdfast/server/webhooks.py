@@ -10,7 +10,7 @@ from holdfast.core.ports.protocols import HttpPlatform, Platform
 PREFIX = "/hooks/"
 
 
-class Hooks:
+class WebhookRoutes:
     """Knows the doors, and asks them for each post: accounts come and go while the listener
     stands. Each of their routes checks its own credentials.
 
@@ -18,41 +18,50 @@ class Hooks:
     is made: a door that comes later can be posted to only where one like it was then.
     """
 
-    def __init__(self, doors: Iterable[Platform], *, but: Platform) -> None:
+    def __init__(self, platforms: Iterable[Platform], *, excluded: Platform) -> None:
         """`but`: who has its routes mounted by itself."""
-        self._doors = doors
-        self._but = but
+        self._platforms = platforms
+        self._excluded = excluded
 
     def routes(self) -> list[web.RouteDef]:
-        apart = [each for each in self._every() if not _plain(each)]
+        apart = [each for each in self._all_routes() if not _is_plain_hook(each)]
         return [
-            *(web.route(each.method, each.path, partial(self._apart, each)) for each in apart),
-            web.route("*", f"{PREFIX}{{rest:.*}}", self._posted),
+            *(
+                web.route(each.method, each.path, partial(self._serve_mounted, each))
+                for each in apart
+            ),
+            web.route("*", f"{PREFIX}{{rest:.*}}", self._serve_hook),
         ]
 
-    async def _posted(self, request: web.Request) -> web.StreamResponse:
-        here = [each for each in self._every() if _plain(each) and each.path == request.path]
+    async def _serve_hook(self, request: web.Request) -> web.StreamResponse:
+        here = [
+            each
+            for each in self._all_routes()
+            if _is_plain_hook(each) and each.path == request.path
+        ]
         return await self._serve(here, request)
 
-    async def _apart(self, mounted: web.RouteDef, request: web.Request) -> web.StreamResponse:
-        here = [each for each in self._every() if each.path == mounted.path]
+    async def _serve_mounted(
+        self, mounted: web.RouteDef, request: web.Request
+    ) -> web.StreamResponse:
+        here = [each for each in self._all_routes() if each.path == mounted.path]
         return await self._serve(here, request)
 
     async def _serve(
-        self, here: Sequence[web.RouteDef], request: web.Request
+        self, candidates: Sequence[web.RouteDef], request: web.Request
     ) -> web.StreamResponse:
-        if not here:
+        if not candidates:
             raise web.HTTPNotFound
-        for each in here:
+        for each in candidates:
             if each.method in (request.method, "*"):
                 return await each.handler(request)
-        raise web.HTTPMethodNotAllowed(request.method, [each.method for each in here])
+        raise web.HTTPMethodNotAllowed(request.method, [each.method for each in candidates])
 
-    def _every(self) -> Iterator[web.RouteDef]:
-        for door in self._doors:
-            if door is not self._but and isinstance(door, HttpPlatform):
+    def _all_routes(self) -> Iterator[web.RouteDef]:
+        for door in self._platforms:
+            if door is not self._excluded and isinstance(door, HttpPlatform):
                 yield from door.routes()
 
 
-def _plain(route: web.RouteDef) -> bool:
+def _is_plain_hook(route: web.RouteDef) -> bool:
     return route.path.startswith(PREFIX) and "{" not in route.path

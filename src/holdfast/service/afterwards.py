@@ -6,15 +6,19 @@ from collections.abc import Awaitable, Callable, Mapping
 from holdfast.core.config.settings import SupervisorChoice
 from holdfast.core.errors import HoldfastError
 from holdfast.core.turns.stop import StopKind
-from holdfast.service.supervisors.supervisor import ask_systemd, own_cgroup, unit
+from holdfast.service.supervisors.supervisor import (
+    current_unit,
+    read_own_cgroup,
+    request_systemd_restart,
+)
 from holdfast.system import exits
 
 log = logging.getLogger(__name__)
 
-AGAIN = exits.GATEWAY_SERVICE_RESTART_EXIT_CODE
+RESTART_EXIT = exits.GATEWAY_SERVICE_RESTART_EXIT_CODE
 
 
-async def arrange(
+async def request_successor(
     kind: StopKind,
     *,
     supervisor: SupervisorChoice,
@@ -25,18 +29,18 @@ async def arrange(
     if kind is not StopKind.RESTART:
         return exits.OK
     if supervisor not in (SupervisorChoice.SYSTEMD, SupervisorChoice.NONE):
-        return AGAIN
+        return RESTART_EXIT
     try:
         if supervisor is SupervisorChoice.SYSTEMD:
-            await ask_systemd(unit(environ, cgroup=own_cgroup()), environ)
+            await request_systemd_restart(current_unit(environ, cgroup=read_own_cgroup()), environ)
         else:
             await start()
     except HoldfastError as error:
         log.error(
             "A successor could not be arranged for: %s. Ending with %d, which asks for it.",
             error,
-            AGAIN,
-            extra={"action": "successor_not_arranged"},
+            RESTART_EXIT,
+            extra={"action": "successor_request_failed"},
         )
-        return AGAIN
+        return RESTART_EXIT
     return exits.OK

@@ -8,64 +8,66 @@ from holdfast.config import Config
 from holdfast.core.config.settings import ModelSettings, Settings
 from holdfast.core.ports.protocols import Platform
 from holdfast.core.secret import Secret
-from holdfast.gateway.agents.outfit import Outfit
-from holdfast.models.choice import Chosen, choose
+from holdfast.gateway.agents.outfit import AgentConfig
+from holdfast.models.choice import SelectedModel, select_model
 from holdfast.models.pool import ModelPool
-from holdfast.models.voices import Voices
-from holdfast.service.toolsets import Workshop
+from holdfast.models.voices import ModelLeases
+from holdfast.service.toolsets import ToolsetBuilder
 
-_SPARE = "model.fallbacks["
+_FALLBACK_PREFIX = "model.fallbacks["
 
 
-class Outfitting:
+class AgentConfigBuilder:
     """Owns which model is in force: where nothing changed that it was chosen by, it is not chosen
     again, or a server that happens to be away would hand every chat to another model."""
 
     def __init__(
         self,
         pool: ModelPool,
-        workshop: Workshop,
+        toolsets: ToolsetBuilder,
         *,
         token: Secret,
-        model: Chosen,
-        by: ModelSettings,
+        model: SelectedModel,
+        model_settings: ModelSettings,
     ) -> None:
         self._pool = pool
-        self._workshop = workshop
+        self._toolsets = toolsets
         self._token = token
         self._model = model
-        self._chosen_by = by
+        self._model_settings = model_settings
 
-    async def model_of(self, config: Config) -> Chosen:
-        if config.settings.model == self._chosen_by:
+    async def model_for(self, config: Config) -> SelectedModel:
+        if config.settings.model == self._model_settings:
             return self._model
-        return await chosen(config)
+        return await select_configured_model(config)
 
-    def keep(self, outfit: Outfit, *, by: ModelSettings) -> None:
+    def activate(self, config: AgentConfig, *, model_settings: ModelSettings) -> None:
         """This one is in force now; what was chosen for another that came to nothing is not."""
-        self._model = Chosen(settings=outfit.settings.model, choice=outfit.model)
-        self._chosen_by = by
+        self._model = SelectedModel(settings=config.settings.model, choice=config.model)
+        self._model_settings = model_settings
 
-    def outfit(
+    def build(
         self,
         config: Config,
         *,
         settings: Settings,
-        model: Chosen,
+        model: SelectedModel,
         platforms: Iterable[Platform],
-    ) -> Outfit:
-        """`settings` are those of the configuration that can be in force now. Raises `BadTarget`
+    ) -> AgentConfig:
+        """`settings` are those of the configuration that can be in force now. Raises `InvalidTarget`
         for a model that could not be called."""
         doors = list(platforms)
         settings = msgspec.structs.replace(settings, model=model.settings)
-        voices = Voices(model.settings, self._pool, secrets=config.secrets)
-        return Outfit(
+        voices = ModelLeases(model.settings, self._pool, secrets=config.secrets)
+        return AgentConfig(
             settings=settings,
             lease=voices.lease,
             model=model.choice,
             api_key=config.secret("model.api_key"),
-            spare_keys=[each for key, each in config.secrets.items() if key.startswith(_SPARE)],
-            toolbox=self._workshop.toolbox_for(
+            fallback_keys=[
+                each for key, each in config.secrets.items() if key.startswith(_FALLBACK_PREFIX)
+            ],
+            toolbox=self._toolsets.build_toolbox(
                 settings,
                 sends=any(not each.capabilities.fetchable for each in doors),
                 sends_files=any(each.capabilities.attachments_out for each in doors),
@@ -74,7 +76,7 @@ class Outfitting:
         )
 
 
-async def chosen(config: Config) -> Chosen:
+async def select_configured_model(config: Config) -> SelectedModel:
     """The model that answers, chosen where the settings leave that open."""
     origin = config.origins.get("model.provider", "")
-    return await choose(config.settings.model, origin=origin)
+    return await select_model(config.settings.model, origin=origin)

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.core.errors import HoldfastError
-from holdfast.system.program import this_program
+from holdfast.system.program import holdfast_command
 
 # What a program needs to find itself and its files; nothing that may be a secret.
-_HANDED_DOWN = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "PYTHONPATH", "PYTHONHOME")
+_INHERITED_VARIABLES = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "PYTHONPATH", "PYTHONHOME")
 
 
-class BackupProgram:
+class BackupCommand:
     """Makes a backup by `holdfast backup create`, at the lowest priority.
 
     In this process packing would take turns with the event loop, and would leave its memory here.
@@ -21,11 +21,11 @@ class BackupProgram:
 
     def __init__(self, home: Path, *, folder: Path, keep: int, environ: Mapping[str, str]) -> None:
         self._arguments = (
-            *this_program(),
+            *holdfast_command(),
             *("backup", "create", "--home", str(home), "--to", f"{folder}/"),
             *("--keep", str(keep), "--gently", "--json"),
         )
-        self._environ = {name: environ[name] for name in _HANDED_DOWN if name in environ}
+        self._environ = {name: environ[name] for name in _INHERITED_VARIABLES if name in environ}
 
     async def make(self) -> dict[str, Any]:
         """What it tells of the new backup; raises `HoldfastError` with why there is none.

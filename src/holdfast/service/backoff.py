@@ -1,25 +1,29 @@
 """Growing waits between starts that fail: 1, 2, 4 … 60 seconds, and from the beginning again
 once a gateway has been well for a while."""
 
-FIRST = 1.0
-MOST = 60.0
-WELL_AFTER = 300.0
+FIRST_WAIT = 1.0
+MAX_WAIT = 60.0
+HEALTHY_AFTER = 300.0
 
 
-class Backoff:
+class RestartBackoff:
     """Owns the next wait."""
 
     def __init__(
-        self, *, first: float = FIRST, most: float = MOST, well_after: float = WELL_AFTER
+        self,
+        *,
+        first_wait: float = FIRST_WAIT,
+        max_wait: float = MAX_WAIT,
+        healthy_after: float = HEALTHY_AFTER,
     ) -> None:
-        self._first = first
-        self._most = most
-        self._well_after = well_after
-        self._next = first
+        self._first_wait = first_wait
+        self._max_wait = max_wait
+        self._healthy_after = healthy_after
+        self._next_wait = first_wait
 
-    def after(self, lived: float) -> float:
+    def next_wait(self, uptime: float) -> float:
         """How long to wait before the next start, when the last one lived so many seconds."""
-        if lived >= self._well_after:
-            self._next = self._first
-        wait, self._next = self._next, min(self._next * 2, self._most)
+        if uptime >= self._healthy_after:
+            self._next_wait = self._first_wait
+        wait, self._next_wait = self._next_wait, min(self._next_wait * 2, self._max_wait)
         return wait

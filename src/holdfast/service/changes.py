@@ -5,41 +5,45 @@ from collections.abc import Iterator
 import msgspec
 
 from holdfast.config import Config
-from holdfast.core.config.differences import differing
-from holdfast.core.config.effect import Effect, effect_of
-from holdfast.service.account_changes import AccountChanges, account_changes
+from holdfast.core.config.differences import diff_settings
+from holdfast.core.config.effect import ChangeEffect, change_effect
+from holdfast.service.account_changes import AccountChanges, compare_accounts
 
 
-class Changes(msgspec.Struct, frozen=True, kw_only=True):
+class ConfigChanges(msgspec.Struct, frozen=True, kw_only=True):
     """Keys are as people write them."""
 
     keys: tuple[str, ...]  # that are not as they were in the last good one
-    waits: tuple[str, ...]  # that are not as this process began with them, and cannot be swapped
+    pending_restart: tuple[
+        str, ...
+    ]  # that are not as this process began with them, and cannot be swapped
     accounts: AccountChanges
 
 
-def changes(old: Config, new: Config, *, began_with: Config) -> Changes:
-    since_the_start = _keys(began_with, new)
-    return Changes(
-        keys=tuple(_keys(old, new)),
-        waits=tuple(key for key in since_the_start if effect_of(key) is Effect.RESTART),
-        accounts=account_changes(old, new),
+def compare_configs(old: Config, new: Config, *, start_config: Config) -> ConfigChanges:
+    since_the_start = _changed_keys(start_config, new)
+    return ConfigChanges(
+        keys=tuple(_changed_keys(old, new)),
+        pending_restart=tuple(
+            key for key in since_the_start if change_effect(key) is ChangeEffect.RESTART
+        ),
+        accounts=compare_accounts(old, new),
     )
 
 
-def _keys(old: Config, new: Config) -> Iterator[str]:
+def _changed_keys(old: Config, new: Config) -> Iterator[str]:
     """Also those that refer to the same secret as before, which is another by now."""
-    found = differing(old.settings, new.settings)
+    found = diff_settings(old.settings, new.settings)
     yield from found
     for key in {**old.secrets, **new.secrets}:
-        if not _covered(key, found) and _value(old, key) != _value(new, key):
+        if not _is_covered(key, found) and _secret_value(old, key) != _secret_value(new, key):
             yield key
 
 
-def _covered(key: str, found: tuple[str, ...]) -> bool:
+def _is_covered(key: str, found: tuple[str, ...]) -> bool:
     return any(key == each or key.startswith((f"{each}.", f"{each}[")) for each in found)
 
 
-def _value(config: Config, key: str) -> str | None:
+def _secret_value(config: Config, key: str) -> str | None:
     secret = config.secret(key)
     return None if secret is None else secret.reveal()

@@ -11,19 +11,19 @@ from holdfast.core.ports.protocols import Intake
 _REMEDY = "Mend, update or remove the package that brings this door, then restart the gateway."
 
 
-class ClosedDoor:
+class UnusablePlatform:
     """Stands where the account would: it is parked at once, and what is owed there waits."""
 
-    def __init__(self, name: str, account: str, why: str) -> None:
+    def __init__(self, name: str, account: str, reason: str) -> None:
         self.name = name
         self.account = account
         self.capabilities = Capabilities()
-        self._why = why
+        self._reason = reason
 
     @asynccontextmanager
     async def connect(self, intake: Intake) -> AsyncIterator[None]:
-        raise ConnectRefused(self._why, remedy=_REMEDY)
+        raise ConnectRefused(self._reason, remedy=_REMEDY)
         yield
 
     async def send(self, outbound: Outbound) -> Receipt:
-        raise NotConnected(self._why)
+        raise NotConnected(self._reason)

@@ -7,86 +7,92 @@ from typing import Any
 import msgspec
 
 from holdfast.config import Config
-from holdfast.config.doors import DoorUnusable, UnreadSettings, find_door
+from holdfast.config.doors import PluginUnusable, UnknownPluginSettings, find_plugin
 from holdfast.core.config.settings import DEFAULT_ACCOUNT, PlatformSettings
-from holdfast.core.ports.door import BUILT_IN, Opening
-from holdfast.core.ports.protocols import Clock, NewId, Platform
+from holdfast.core.ports.door import BUILT_IN_PLUGINS, PluginContext
+from holdfast.core.ports.protocols import Clock, IdFactory, Platform
 from holdfast.core.secret import Secret
-from holdfast.service.closed_door import ClosedDoor
-from holdfast.system.credential_locks import Identity
+from holdfast.service.closed_door import UnusablePlatform
+from holdfast.system.credential_locks import CredentialIdentity
 from holdfast.system.paths import Paths
 
 log = logging.getLogger(__name__)
 
 
-def open_doors(config: Config, *, clock: Clock, new_id: NewId) -> Iterator[Platform]:
+def open_platforms(config: Config, *, clock: Clock, new_id: IdFactory) -> Iterator[Platform]:
     """Nothing is connected by this, and no account that is not enabled costs anything. A door that
     cannot be opened has an account that says so."""
     for name, account, settings in enabled_accounts(config):
-        platform = open_door(config, name, account, settings=settings, clock=clock, new_id=new_id)
+        platform = open_platform(
+            config, name, account, settings=settings, clock=clock, new_id=new_id
+        )
         if platform is not None:
             yield platform
 
 
-def open_door(
+def open_platform(
     config: Config,
     name: str,
     account: str,
     *,
     settings: PlatformSettings,
     clock: Clock,
-    new_id: NewId,
+    new_id: IdFactory,
 ) -> Platform | None:
     """The platform of one account; None: the process makes this one itself."""
-    opening = Opening(
+    opening = PluginContext(
         account=account,
         settings=settings,
-        secrets=secrets_of(config, name, account),
+        secrets=account_secrets(config, name, account),
         folder=Paths(config.home).platforms / name / account,
         clock=clock,
         new_id=new_id,
     )
-    return _opened(name, opening)
+    return _open(name, opening)
 
 
-def _opened(name: str, opening: Opening[Any]) -> Platform | None:
+def _open(name: str, context: PluginContext[Any]) -> Platform | None:
     """None: the process makes this one itself."""
     try:
-        door = find_door(name)
+        door = find_plugin(name)
         if door is None or door.open is None:
-            return None if name in BUILT_IN else _closed(name, opening, "it says no way to open it")
-        platform = door.open(opening)
-        if (platform.name, platform.account) != (name, opening.account):
+            return (
+                None
+                if name in BUILT_IN_PLUGINS
+                else _unusable(name, context, "it says no way to open it")
+            )
+        platform = door.open(context)
+        if (platform.name, platform.account) != (name, context.account):
             told = f"it opens {platform.name}:{platform.account} in the place of its account"
-            return _closed(name, opening, told)
+            return _unusable(name, context, told)
         return platform
     except Exception as error:  # a door may be anybody's, and may fail in any way
-        what = f"{name}:{opening.account}"
-        log.exception("%s is not opened.", what, extra={"action": "door_closed"})
-        why = str(error) if isinstance(error, DoorUnusable) else repr(error)
-        return _closed(name, opening, why)
+        what = f"{name}:{context.account}"
+        log.exception("%s is not opened.", what, extra={"action": "platform_unusable"})
+        why = str(error) if isinstance(error, PluginUnusable) else repr(error)
+        return _unusable(name, context, why)
 
 
-def _closed(name: str, opening: Opening[Any], why: str) -> Platform:
-    return ClosedDoor(name, opening.account, f"this door cannot be opened: {why}")
+def _unusable(name: str, context: PluginContext[Any], reason: str) -> Platform:
+    return UnusablePlatform(name, context.account, f"this door cannot be opened: {reason}")
 
 
-def identities(config: Config) -> dict[tuple[str, str], Identity]:
+def credential_identities(config: Config) -> dict[tuple[str, str], CredentialIdentity]:
     """What says of an account which of its vendor's it is; those that may be shared are not
     here."""
     found = {}
     for name, account, settings in enabled_accounts(config):
-        door = None if isinstance(settings, UnreadSettings) else find_door(name)
+        door = None if isinstance(settings, UnknownPluginSettings) else find_plugin(name)
         keys = door.identity if door is not None and door.open is not None else ()
-        values = {**msgspec.to_builtins(settings), **_revealed(config, name, account)}
+        values = {**msgspec.to_builtins(settings), **_reveal_secrets(config, name, account)}
         identity = [str(values.get(key, "")) for key in keys]
         if any(identity):
             found[name, account] = (name, *identity)
     return found
 
 
-def _revealed(config: Config, name: str, account: str) -> dict[str, str]:
-    secrets = secrets_of(config, name, account)
+def _reveal_secrets(config: Config, name: str, account: str) -> dict[str, str]:
+    secrets = account_secrets(config, name, account)
     return {key: secret.reveal() for key, secret in secrets.items()}
 
 
@@ -97,7 +103,7 @@ def enabled_accounts(config: Config) -> Iterator[tuple[str, str, PlatformSetting
                 yield name, account, settings
 
 
-def secrets_of(config: Config, name: str, account: str) -> Mapping[str, Secret]:
+def account_secrets(config: Config, name: str, account: str) -> Mapping[str, Secret]:
     """The secrets of one account, by the path of their key in its own table."""
     further = f"platforms.{name}.accounts."
     own = f"platforms.{name}." if account == DEFAULT_ACCOUNT else f"{further}{account}."

@@ -15,7 +15,7 @@ def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     return factory
 
 
-def allow_many_connections() -> None:
+def raise_open_file_limit() -> None:
     """As many open files as the system lets us have: each turn that waits for its model holds
     one connection to it and one to whoever asked."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 _THRESHOLDS = (20_000, 20, 100)  # new objects; younger collections before an older one
 
 
-def uncollected_from_here() -> None:
+def disable_gc() -> None:
     """To be called by a process that is about to import a gateway and to be one.
 
     Nearly all that a start makes is kept, and to look through it again and again as it grows is
@@ -22,7 +22,7 @@ def uncollected_from_here() -> None:
 
 
 @contextmanager
-def rarely_collected() -> Iterator[Callable[[], None]]:
+def tuned_gc() -> Iterator[Callable[[], None]]:
     """No collection until the function that is yielded is called, once all has been started:
     what was made by then stays, and is not looked through any more. Leaving restores it all."""
     before, enabled = gc.get_threshold(), gc.isenabled()

@@ -8,7 +8,7 @@ import msgspec
 from holdfast.system.lock import HomeLock
 
 
-class Ground(msgspec.Struct, frozen=True, kw_only=True):
+class LaunchOptions(msgspec.Struct, frozen=True, kw_only=True):
     lock: HomeLock  # taken already, or to be taken
     sockets: Sequence[socket.socket] = ()  # that listen, and are its own from now on
     unattended: bool = False  # nobody reads its output: it logs to its file alone

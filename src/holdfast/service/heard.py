@@ -7,41 +7,43 @@ from types import FrameType
 from typing import Any, Self
 
 
-class HeardSignals:
+class SignalQueue:
     """Owns what these signals do while its context is open, and restores what it found."""
 
-    def __init__(self, heard: Sequence[signal.Signals]) -> None:
-        self._heard = heard
-        self._before: dict[signal.Signals, Any] = {}
-        self._reads, self._writes = socket.socketpair()
-        self._wakes = -1
+    def __init__(self, signals: Sequence[signal.Signals]) -> None:
+        self._signals = signals
+        self._previous_handlers: dict[signal.Signals, Any] = {}
+        self._read_end, self._write_end = socket.socketpair()
+        self._previous_wakeup_fd = -1
 
     def __enter__(self) -> Self:
-        for end in (self._reads, self._writes):
+        for end in (self._read_end, self._write_end):
             end.setblocking(False)
-        self._wakes = signal.set_wakeup_fd(self._writes.fileno(), warn_on_full_buffer=False)
-        for each in self._heard:
-            self._before[each] = signal.signal(each, _noted)
+        self._previous_wakeup_fd = signal.set_wakeup_fd(
+            self._write_end.fileno(), warn_on_full_buffer=False
+        )
+        for each in self._signals:
+            self._previous_handlers[each] = signal.signal(each, _noop_handler)
         return self
 
     def __exit__(self, *exc: object) -> None:
-        for each, handler in self._before.items():
+        for each, handler in self._previous_handlers.items():
             signal.signal(each, handler)
-        signal.set_wakeup_fd(self._wakes)
-        self._reads.close()
-        self._writes.close()
+        signal.set_wakeup_fd(self._previous_wakeup_fd)
+        self._read_end.close()
+        self._write_end.close()
 
     def fileno(self) -> int:
         """Readable when one has come."""
-        return self._reads.fileno()
+        return self._read_end.fileno()
 
-    def taken(self) -> list[int]:
+    def read(self) -> list[int]:
         """Those that have come since the last look, in order."""
         try:
-            return list(self._reads.recv(4096))
+            return list(self._read_end.recv(4096))
         except BlockingIOError:
             return []
 
 
-def _noted(number: int, frame: FrameType | None) -> None:
+def _noop_handler(number: int, frame: FrameType | None) -> None:
     """Python writes its number for us to read; a handler must be there for it to do so."""

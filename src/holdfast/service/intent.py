@@ -14,7 +14,7 @@ from holdfast.core.errors import HoldfastError
 from holdfast.core.turns.stop import StopKind, StopOrder
 
 
-class Recorded(StrEnum):
+class IntentState(StrEnum):
     STARTING = "starting"
     RUNNING = "running"
     DRAINING = "draining"  # on its way out, and nobody planned that
@@ -22,14 +22,14 @@ class Recorded(StrEnum):
 
 
 class Intent(msgspec.Struct, frozen=True, kw_only=True):
-    state: Recorded
+    state: IntentState
     at: float
     restart: str | None = None  # the id of a restart whose successor has not been ready yet
 
     @property
-    def starts(self) -> bool:
+    def should_start(self) -> bool:
         """Whether a boot starts a gateway here: not after somebody stopped it."""
-        return self.state is not Recorded.STOPPED or self.restart is not None
+        return self.state is not IntentState.STOPPED or self.restart is not None
 
 
 class IntentFile:
@@ -46,44 +46,44 @@ class IntentFile:
         except (OSError, msgspec.MsgspecError):
             return None
 
-    def starting(self) -> None:
-        self._write(Recorded.STARTING)
+    def record_starting(self) -> None:
+        self._write(IntentState.STARTING)
 
-    def running(self) -> None:
-        self._write(Recorded.RUNNING)
+    def record_running(self) -> None:
+        self._write(IntentState.RUNNING)
 
-    def leaving(self, order: StopOrder, restart: str) -> None:
+    def record_stopping(self, order: StopOrder, restart: str) -> None:
         """Before anything is waited for: whatever becomes of the stop, the next boot knows."""
         if order.kind.restarts:
-            self._write(Recorded.STOPPED, restart=restart)
+            self._write(IntentState.STOPPED, restart=restart)
         else:
             stays = order.kind is StopKind.STOP
-            self._write(Recorded.STOPPED if stays else Recorded.DRAINING)
+            self._write(IntentState.STOPPED if stays else IntentState.DRAINING)
 
-    def left(self, order: StopOrder) -> None:
+    def record_stopped(self, order: StopOrder) -> None:
         """It has stopped. Where nobody had planned that, it is meant to run."""
         if order.kind in (StopKind.SIGNAL, StopKind.CRASH):
-            self._write(Recorded.RUNNING)
+            self._write(IntentState.RUNNING)
 
-    def _write(self, state: Recorded, *, restart: str | None = None) -> None:
+    def _write(self, state: IntentState, *, restart: str | None = None) -> None:
         content = msgspec.json.encode(Intent(state=state, at=self._now(), restart=restart))
         draft = self._path.with_name(self._path.name + ".new")
         try:
-            with open(draft, "wb", opener=_private) as file:
+            with open(draft, "wb", opener=_open_private) as file:
                 file.write(content + b"\n")
                 file.flush()
                 os.fsync(file.fileno())
             draft.replace(self._path)
-            _settle(self._path.parent)
+            _fsync_dir(self._path.parent)
         except OSError as error:
             raise HoldfastError(f"{self._path} cannot be written: {error.strerror}") from None
 
 
-def _private(path: str, flags: int) -> int:
+def _open_private(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_CLOEXEC, 0o600)
 
 
-def _settle(directory: Path) -> None:
+def _fsync_dir(directory: Path) -> None:
     """The new name is as durable as the content."""
     fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:

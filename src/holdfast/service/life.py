@@ -9,44 +9,46 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.config import Config
-from holdfast.core.config.kept_configuration import ConfigurationSource
+from holdfast.core.config.kept_configuration import ConfigSource
 from holdfast.core.config.settings import GatewaySettings, SupervisorChoice
 from holdfast.core.errors import RestartRefused
-from holdfast.core.turns.stop import AskedBy, StopKind, StopOrder
-from holdfast.gateway.lifecycle.departure import Departure
+from holdfast.core.turns.stop import StopKind, StopOrder, StopRequester
+from holdfast.gateway.lifecycle.departure import StopRequest
 from holdfast.gateway.lifecycle.phases import run_phases
-from holdfast.gateway.lifecycle.process_history import Lives
-from holdfast.gateway.lifecycle.restarting import Restarting
-from holdfast.gateway.lifespan import Running
-from holdfast.server.auth.login import Login
-from holdfast.server.auth.viewers import Viewers
-from holdfast.server.local.departing import Doorway
-from holdfast.server.local.progress import Progress
-from holdfast.server.status.gateway_status import Facts
+from holdfast.gateway.lifecycle.process_history import ProcessHistory
+from holdfast.gateway.lifecycle.restarting import RestartController
+from holdfast.gateway.lifespan import RunningGateway
+from holdfast.server.auth.login import BrowserLogin
+from holdfast.server.auth.viewers import ViewerTokens
+from holdfast.server.local.departing import LifecycleHandlers
+from holdfast.server.local.progress import LifecycleProgress
+from holdfast.server.status.gateway_status import GatewayStatus
 from holdfast.server.status.heartbeat import Heartbeat
-from holdfast.service.crashing import crash_at
-from holdfast.service.footing import Begun, Footing
-from holdfast.service.garbage import rarely_collected
-from holdfast.service.heritage import Heritage
-from holdfast.service.stalling import stall_at
-from holdfast.service.start import Start
-from holdfast.service.stop import Stop
-from holdfast.service.supervisors.notify import Feeding, Notifier, feeding_time
-from holdfast.service.window import Window
-from holdfast.service.wiring import Wiring
+from holdfast.service.crashing import parse_crash_point
+from holdfast.service.footing import ProcessContext, StartedParts
+from holdfast.service.garbage import tuned_gc
+from holdfast.service.heritage import Handover
+from holdfast.service.stalling import parse_stall
+from holdfast.service.start import ProcessStart
+from holdfast.service.stop import ProcessStop
+from holdfast.service.supervisors.notify import SdNotifier, WatchdogKeepalive, keepalive_interval
+from holdfast.service.window import ServerWiring
+from holdfast.service.wiring import GatewayWiring
 from holdfast.system import exits
 from holdfast.system.clock import SystemClock
-from holdfast.system.ids import Ids
+from holdfast.system.ids import IdGenerator
 from holdfast.system.paths import Paths
 
 log = logging.getLogger(__name__)
 
-_CLEAN_UP = 25.0  # seconds that all phases but the drain and the parking may take together (C1)
-_GRACE = 3.0  # on top; a supervisor gives more than that
-_TAIL = 5.0  # seconds from the last phase to the end of the interpreter
-_FAILED = "It cannot go on: what was begun is ended in order."
+_CLEANUP_SECONDS = (
+    25.0  # seconds that all phases but the drain and the parking may take together (C1)
+)
+_GRACE_SECONDS = 3.0  # on top; a supervisor gives more than that
+_EXIT_SECONDS = 5.0  # seconds from the last phase to the end of the interpreter
+_FAILURE_TEXT = "It cannot go on: what was begun is ended in order."
 
-_KINDS = {
+_STOP_KINDS = {
     signal.SIGTERM: StopKind.SIGNAL,  # nobody's plan: the next boot starts it again
     signal.SIGINT: StopKind.STOP,
     signal.SIGUSR1: StopKind.RESTART,
@@ -54,57 +56,62 @@ _KINDS = {
 }
 
 
-class Life:
+class GatewayProcess:
     """Owns this life of the gateway, from its first part to its last; knows nothing of messages.
 
-    Whoever wants it to go gives an order to its one `Departure`; a part that fails does, too.
+    Whoever wants it to go gives an order to its one `StopRequest`; a part that fails does, too.
     """
 
-    def __init__(self, config: Config, *, footing: Footing) -> None:
+    def __init__(self, config: Config, *, context: ProcessContext) -> None:
         self._config = config
-        self._footing = footing
+        self._context = context
         self._clock = SystemClock()
-        self._new_id = Ids(clock=self._clock)
-        self._begun = Begun()
-        self._departure = Departure()
-        self._notifier = Notifier(config.environ)
-        self._heritage = Heritage(config, notifier=self._notifier)
-        self._stall = stall_at(config.stall_at)
-        self._lifecycle = Restarting(
-            self._departure, check=self._check, quiet=self._quiet, news=self._stir
+        self._new_id = IdGenerator(clock=self._clock)
+        self._started = StartedParts()
+        self._stop_request = StopRequest()
+        self._notifier = SdNotifier(config.environ)
+        self._handover = Handover(config, notifier=self._notifier)
+        self._stall = parse_stall(config.stall_at)
+        self._lifecycle = RestartController(
+            self._stop_request,
+            check=self._check_successor,
+            wait_until_idle=self._wait_until_idle,
+            on_change=self._notify_changed,
         )
-        self._facts = Facts(clock=self._clock, order=lambda: self._departure.order)
-        self._progress = Progress()
+        self._gateway_status = GatewayStatus(
+            clock=self._clock, stop_order=lambda: self._stop_request.order
+        )
+        self._progress = LifecycleProgress()
         self._failure: BaseException | None = None  # what ended it, where nobody asked
-        self._beside: set[asyncio.Task[None]] = set()
+        self._background_tasks: set[asyncio.Task[None]] = set()
 
-    async def live(self) -> int:
+    async def run(self) -> int:
         """From the first part to the last; returns the exit code, or raises what ended it."""
         loop = asyncio.get_running_loop()
-        every = feeding_time(self._config.environ, pid=os.getpid())
+        every = keepalive_interval(self._config.environ, pid=os.getpid())
         with (
-            rarely_collected() as started,
+            tuned_gc() as started,
             Heartbeat(loop, clock=self._clock) as heartbeat,
-            Feeding(loop, self._notifier, every=every),
+            WatchdogKeepalive(loop, self._notifier, interval=every),
         ):
-            self._footing.signals.listen(loop, self._signalled)
-            self._footing.status.watch(heartbeat)
-            self._footing.status.ask(loop, self._facts.soon)
-            self._facts.add(self._own_facts)
-            lives = Lives(clock=self._clock, new_id=self._new_id)
-            starting = asyncio.create_task(self._begin(lives, started), name="start")
-            starting.add_done_callback(self._begun_or_failed)
-            order = await self._departure.asked()
-            return await self._end(order, lives=lives, starting=starting)
+            self._context.signals.listen(loop, self._on_signal)
+            self._context.status_thread.watch_heartbeat(heartbeat)
+            self._context.status_thread.attach_loop(loop, self._gateway_status.quick_snapshot)
+            self._gateway_status.add_sources(self._process_status)
+            lives = ProcessHistory(clock=self._clock, new_id=self._new_id)
+            starting = asyncio.create_task(self._start(lives, started), name="start")
+            starting.add_done_callback(self._on_start_done)
+            order = await self._stop_request.wait()
+            return await self._stop(order, history=lives, start_task=starting)
 
-    async def _begin(self, lives: Lives, started: Callable[[], None]) -> None:
-        start = Start(
-            wiring=self._wiring(),
-            window=self._window(),
-            footing=self._footing,
-            begun=self._begun,
-            lives=lives,
-            doorway=Doorway(
+    async def _start(self, history: ProcessHistory, on_started: Callable[[], None]) -> None:
+        start = ProcessStart(
+            wiring=self._make_gateway_wiring(),
+            server_wiring=self._make_server_wiring(),
+            context=self._context,
+            started=self._started,
+            history=history,
+            lifecycle_handlers=LifecycleHandlers(
                 self._lifecycle,
                 hand_over=self._hand_over,
                 progress=self._progress,
@@ -112,49 +119,49 @@ class Life:
             ),
             notifier=self._notifier,
             stall=self._stall,
-            watch=self._watch,
+            on_running=self._watch_for_failure,
         )
         await start.run()
-        if self._begun.listener is not None:
-            self._heritage.deposit(self._begun.listener.sockets)
-        started()
+        if self._started.listener is not None:
+            self._handover.store_sockets(self._started.listener.sockets)
+        on_started()
 
-    def _begun_or_failed(self, starting: asyncio.Task[None]) -> None:
-        if not starting.cancelled() and (error := starting.exception()) is not None:
+    def _on_start_done(self, start_task: asyncio.Task[None]) -> None:
+        if not start_task.cancelled() and (error := start_task.exception()) is not None:
             self._failure = error
-            self._give_up()
+            self._stop_after_failure()
 
-    def _watch(self, running: Running) -> None:
+    def _watch_for_failure(self, running: RunningGateway) -> None:
         async def until_broken() -> None:
-            await running.broken.wait()
+            await running.failed.wait()
             self._failure = running.failure
-            self._give_up()
+            self._stop_after_failure()
 
-        self._aside(until_broken())
+        self._run_in_background(until_broken())
 
-    def _give_up(self) -> None:
+    def _stop_after_failure(self) -> None:
         """Nobody asked for it, and there is nothing to go on with."""
-        order = StopOrder(kind=StopKind.CRASH, by=AskedBy.NOBODY, at=self._clock.now())
+        order = StopOrder(kind=StopKind.CRASH, by=StopRequester.NOBODY, at=self._clock.now())
         self._lifecycle.stop(order)
 
-    def _signalled(self, which: signal.Signals) -> None:
+    def _on_signal(self, which: signal.Signals) -> None:
         """The first asks; one that comes after it hurries."""
-        if which is signal.SIGHUP and not self._footing.signals.hung_up:
-            self._aside(self._reload())
+        if which is signal.SIGHUP and not self._context.signals.hung_up:
+            self._run_in_background(self._reload())
             return
-        order = StopOrder(kind=_KINDS[which], by=AskedBy.SIGNAL, at=self._clock.now())
+        order = StopOrder(kind=_STOP_KINDS[which], by=StopRequester.SIGNAL, at=self._clock.now())
         if order.kind is StopKind.RESTART:
-            self._aside(self._restart(order))
+            self._run_in_background(self._restart(order))
         else:
             self._lifecycle.stop(order)
 
     async def _reload(self) -> None:
-        reloader = self._begun.reloader
-        if reloader is None or not self._begun.ready:
+        reloader = self._started.reloader
+        if reloader is None or not self._started.ready:
             return  # what it starts with was read a moment ago, and is looked at again when ready
-        if self._departure.order is not None:
+        if self._stop_request.order is not None:
             return  # who comes next reads the file
-        await reloader.take_over(by="SIGHUP", source=ConfigurationSource.RELOAD)
+        await reloader.reload_and_log(by="SIGHUP", source=ConfigSource.RELOAD)
 
     async def _restart(self, order: StopOrder) -> None:
         try:
@@ -164,112 +171,121 @@ class Life:
 
     async def _hand_over(self, to: Path, order: StopOrder) -> str:
         """Give a waiting successor what it needs and go, or say who keeps this gateway."""
-        if self._heritage.supervisor is not SupervisorChoice.NONE:
-            return self._heritage.supervisor
-        listener = self._begun.listener
-        if self._departure.order is not None or listener is None:
+        if self._handover.supervisor is not SupervisorChoice.NONE:
+            return self._handover.supervisor
+        listener = self._started.listener
+        if self._stop_request.order is not None or listener is None:
             raise RestartRefused("the gateway is on its way out already.")
-        await self._heritage.give(to, listener.sockets, address=listener.address)
-        if self._departure.order is None:  # one that was given meanwhile is not to be hurried
+        await self._handover.send_sockets(to, listener.sockets, address=listener.address)
+        if self._stop_request.order is None:  # one that was given meanwhile is not to be hurried
             self._lifecycle.stop(order)
         return ""
 
-    async def _check(self, soon: bool) -> None:
-        listener = self._begun.listener
+    async def _check_successor(self, soon: bool) -> None:
+        listener = self._started.listener
         if soon and listener is not None:
-            await self._heritage.prepare(listener.sockets)
+            await self._handover.prepare(listener.sockets)
         else:
-            await self._heritage.check()
+            await self._handover.check_successor()
 
-    async def _quiet(self) -> None:
-        if self._begun.running is not None:
-            await self._begun.running.gateway.lanes.quiet()
+    async def _wait_until_idle(self) -> None:
+        if self._started.running is not None:
+            await self._started.running.gateway.lanes.wait_until_idle()
 
-    def _aside(self, work: Coroutine[Any, Any, None]) -> None:
+    def _run_in_background(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
-        self._beside.add(task)
-        task.add_done_callback(self._beside.discard)
+        self._background_tasks.add(task)
+        task.add_done_callback(self._background_tasks.discard)
 
-    async def _end(self, order: StopOrder, *, lives: Lives, starting: asyncio.Task[None]) -> int:
-        loop, windows = asyncio.get_running_loop(), self._windows
-        allowed = windows.restart_drain_timeout + windows.park_timeout + _CLEAN_UP + _GRACE
-        self._footing.watchdog.arm(loop, self._stall.patience or allowed)
-        why = f"Asked to go: {order.kind}, by {order.by}." if self._failure is None else _FAILED
+    async def _stop(
+        self, order: StopOrder, *, history: ProcessHistory, start_task: asyncio.Task[None]
+    ) -> int:
+        loop, windows = asyncio.get_running_loop(), self._gateway_settings
+        allowed = (
+            windows.restart_drain_timeout + windows.park_timeout + _CLEANUP_SECONDS + _GRACE_SECONDS
+        )
+        self._context.watchdog.arm(loop, self._stall.watchdog_timeout or allowed)
+        why = (
+            f"Asked to go: {order.kind}, by {order.by}." if self._failure is None else _FAILURE_TEXT
+        )
         log.info(why, extra={"action": "stopping"})
-        self._notifier.tell("STOPPING=1")
-        stop = Stop(
+        self._notifier.notify("STOPPING=1")
+        stop = ProcessStop(
             order=order,
-            hurried=self._departure.hurried,
-            footing=self._footing,
-            begun=self._begun,
-            lives=lives,
-            heritage=self._heritage,
-            starting=starting,
+            hurried=self._stop_request.hurried,
+            context=self._context,
+            started=self._started,
+            history=history,
+            handover=self._handover,
+            start_task=start_task,
             failed=self._failure is not None,
         )
         await run_phases(
-            stop.phases(), progress=self._enter, inside=self._stall.inside, took=stop.took
+            stop.phases(),
+            progress=self._enter_phase,
+            inside=self._stall.inside,
+            took=stop.phase_seconds,
         )
-        for task in self._beside:
+        for task in self._background_tasks:
             task.cancel()
-        code = stop.code if self._failure is None else exits.FAILED
+        code = stop.exit_code if self._failure is None else exits.FAILED
         # What is left is the interpreter's; a thread that hangs must not hold it up for ever.
-        self._footing.watchdog.arm(loop, _TAIL, code=code)
+        self._context.watchdog.arm(loop, _EXIT_SECONDS, code=code)
         if self._failure is not None:
             raise self._failure
         return code
 
     @property
-    def _windows(self) -> GatewaySettings:
-        running = self._begun.running
-        settings = self._config.settings if running is None else running.gateway.house.settings
+    def _gateway_settings(self) -> GatewaySettings:
+        running = self._started.running
+        settings = self._config.settings if running is None else running.gateway.services.settings
         return settings.gateway
 
-    def _enter(self, phase: str) -> None:
-        self._facts.enter(phase)
-        self._footing.status.publish(self._facts.now())
+    def _enter_phase(self, phase: str) -> None:
+        self._gateway_status.enter_phase(phase)
+        self._context.status_thread.publish(self._gateway_status.snapshot())
         self._progress.publish(phase)
-        order = self._departure.order
+        order = self._stop_request.order
         self._notifier.status(phase if order is None else f"leaving ({order.kind}): {phase}")
-        self._stir()
-        self._stall.passed(phase)
+        self._notify_changed()
+        self._stall.enter(phase)
 
-    def _stir(self) -> None:
+    def _notify_changed(self) -> None:
         """Whoever looks at the page sees how far it has come."""
-        if self._begun.running is not None:
-            self._begun.running.gateway.house.feeds.stirred()
+        if self._started.running is not None:
+            self._started.running.gateway.services.feeds.gateway_changed()
 
-    def _own_facts(self) -> dict[str, Any]:
+    def _process_status(self) -> dict[str, Any]:
         return {
-            "pending": self._lifecycle.waiting,
-            "supervisor": self._heritage.supervisor.value,
+            "pending": self._lifecycle.pending_restart,
+            "supervisor": self._handover.supervisor.value,
         }
 
-    def _login(self) -> Login:
-        viewers = Viewers.read(Paths(self._config.home).viewers, clock=self._clock)
-        return Login(self._footing.token, viewers=viewers, clock=self._clock)
+    def _make_login(self) -> BrowserLogin:
+        viewers = ViewerTokens.load(Paths(self._config.home).viewers, clock=self._clock)
+        return BrowserLogin(self._context.token, viewers=viewers, clock=self._clock)
 
-    def _wiring(self) -> Wiring:
-        return Wiring(
+    def _make_gateway_wiring(self) -> GatewayWiring:
+        return GatewayWiring(
             config=self._config,
-            token=self._footing.token,
+            token=self._context.token,
             clock=self._clock,
             new_id=self._new_id,
-            crash=crash_at(self._config.crash_at),
+            crash=parse_crash_point(self._config.crash_at),
             lifecycle=self._lifecycle,
-            progress=self._enter,
-            redact=self._footing.redact,
-            spans=self._footing.spans,
+            progress=self._enter_phase,
+            redact=self._context.redact,
+            spans=self._context.spans,
         )
 
-    def _window(self) -> Window:
-        return Window(
+    def _make_server_wiring(self) -> ServerWiring:
+        return ServerWiring(
             config=self._config,
             clock=self._clock,
             new_id=self._new_id,
-            facts=self._facts,
-            status=self._footing.status,
+            gateway_status=self._gateway_status,
+            status_thread=self._context.status_thread,
             lifecycle=self._lifecycle,
-            login=self._login(),
-            log=self._footing.log,
+            login=self._make_login(),
+            recent_log=self._context.recent_log,
         )

@@ -4,10 +4,10 @@ import sys
 from importlib import import_module
 
 _LIBRARY = "aiohttp"
-_RESOLVER = "aiodns"
+_DNS_LIBRARY = "aiodns"
 
 
-def import_aiohttp() -> None:
+def import_aiohttp_without_aiodns() -> None:
     """Import aiohttp as if there were no aiodns; where aiohttp is imported already, nothing.
 
     aiohttp takes aiodns in place of the system's own lookup wherever it finds it, and slixmpp
@@ -16,12 +16,12 @@ def import_aiohttp() -> None:
     be imported by every start besides, for a twentieth of its time.
     slixmpp itself, which needs records that the system's lookup does not have, finds it as ever.
     """
-    if _LIBRARY in sys.modules or _RESOLVER in sys.modules:
+    if _LIBRARY in sys.modules or _DNS_LIBRARY in sys.modules:
         import_module(_LIBRARY)
         return
     # None is how the import system is told that there is no such module.
-    sys.modules[_RESOLVER] = None  # type: ignore[assignment]
+    sys.modules[_DNS_LIBRARY] = None  # type: ignore[assignment]
     try:
         import_module(_LIBRARY)
     finally:
-        del sys.modules[_RESOLVER]
+        del sys.modules[_DNS_LIBRARY]

@@ -10,40 +10,40 @@ from typing import TYPE_CHECKING, Protocol
 import msgspec
 
 from holdfast.config import Config, ConfigError
-from holdfast.config.loading import load_again
-from holdfast.core.config.configuration import ConfigurationFacts, Reloaded
+from holdfast.config.loading import reload_config
+from holdfast.core.config.configuration import ConfigStatus, ReloadResult
 from holdfast.core.config.kept_configuration import (
-    ConfigurationSource,
-    KeptConfiguration,
-    NewConfiguration,
+    ConfigSource,
+    ConfigVersion,
+    NewConfigVersion,
 )
 from holdfast.core.errors import HoldfastError, StoreError
-from holdfast.core.ports.door import BUILT_IN
-from holdfast.core.ports.protocols import Clock, NewId, Platform
-from holdfast.core.turns.subagent import HOUSE
-from holdfast.gateway.agents.outfit import Outfit
+from holdfast.core.ports.door import BUILT_IN_PLUGINS
+from holdfast.core.ports.protocols import Clock, IdFactory, Platform
+from holdfast.core.turns.subagent import INTERNAL_PLATFORM
+from holdfast.gateway.agents.outfit import AgentConfig
 from holdfast.gateway.gateway import Gateway
-from holdfast.models.target import BadTarget
-from holdfast.service.agent_config import Outfitting
-from holdfast.service.doors import identities, open_door
-from holdfast.system.credential_locks import AccountClaims
+from holdfast.models.target import InvalidTarget
+from holdfast.service.agent_config import AgentConfigBuilder
+from holdfast.service.doors import credential_identities, open_platform
+from holdfast.system.credential_locks import FileCredentialLocks
 
 if TYPE_CHECKING:
-    from holdfast.service.changes import Changes
+    from holdfast.service.changes import ConfigChanges
 
 log = logging.getLogger(__name__)
 
-_Account = tuple[str, str]
-_BEFORE = "the file, changed before this start"
+_AccountKey = tuple[str, str]
+_CHANGED_BEFORE_START = "the file, changed before this start"
 
 
-class Keeping(Protocol):
+class ConfigVersionStore(Protocol):
     """What is used of the store here."""
 
-    def keep_configuration(self, new: NewConfiguration) -> Awaitable[int]: ...
+    def save_configuration(self, new: NewConfigVersion) -> Awaitable[int]: ...
     async def configurations(
         self, *, before: int | None = None, limit: int
-    ) -> list[KeptConfiguration]: ...
+    ) -> list[ConfigVersion]: ...
 
 
 class Reloader:
@@ -57,153 +57,164 @@ class Reloader:
         config: Config,
         *,
         gateway: Gateway,
-        outfitting: Outfitting,
-        keeping: Keeping,
-        claims: AccountClaims,
+        agent_configs: AgentConfigBuilder,
+        versions: ConfigVersionStore,
+        credential_locks: FileCredentialLocks,
         clock: Clock,
-        new_id: NewId,
+        new_id: IdFactory,
     ) -> None:
         self.config = config
-        self._began_with = config
+        self._start_config = config
         self._gateway = gateway
-        self._outfitting = outfitting
-        self._keeping = keeping
-        self._claims = claims
+        self._agent_configs = agent_configs
+        self._versions = versions
+        self._credential_locks = credential_locks
         self._clock = clock
         self._new_id = new_id
-        self._turn = asyncio.Lock()
-        self.facts = ConfigurationFacts(since=clock.now())
+        self._reload_lock = asyncio.Lock()
+        self.status = ConfigStatus(since=clock.now())
 
-    async def keep_beginning(self) -> None:
+    async def record_start_config(self) -> None:
         """What this process began with gets its number; to be called once, when it is ready."""
         try:
-            async with self._turn:
-                await self._keep_beginning()
+            async with self._reload_lock:
+                await self._record_start_config()
         except StoreError as error:  # the next change keeps it, before its own
-            log.warning("The configuration is not kept: %s", error, extra={"action": "config_kept"})
+            log.warning(
+                "The configuration is not kept: %s", error, extra={"action": "config_not_saved"}
+            )
 
     async def reload(
-        self, *, by: str, source: ConfigurationSource, first: Callable[[], None] | None = None
-    ) -> Reloaded:
+        self, *, by: str, source: ConfigSource, before_read: Callable[[], None] | None = None
+    ) -> ReloadResult:
         """As `core.configuration.Reloading` promises it."""
-        async with self._turn:
-            await self._keep_beginning()
-            if first is not None:
-                await asyncio.to_thread(first)
+        async with self._reload_lock:
+            await self._record_start_config()
+            if before_read is not None:
+                await asyncio.to_thread(before_read)
             try:
-                new = await asyncio.to_thread(load_again, self.config)
-                return await self._take(new, by=by, source=source)
+                new = await asyncio.to_thread(reload_config, self.config)
+                return await self._apply(new, by=by, source=source)
             except ConfigError as error:
-                if first is None:  # else whoever wrote it puts it back, and is told
-                    self._refused(str(error))
+                if before_read is None:  # else whoever wrote it puts it back, and is told
+                    self._report_problem(str(error))
                 raise
 
-    async def take_over(self, *, by: str, source: ConfigurationSource) -> None:
+    async def reload_and_log(self, *, by: str, source: ConfigSource) -> None:
         """The same for who has nobody to tell: what is wrong is in the log, and in `facts`."""
         try:
             await self.reload(by=by, source=source)
         except ConfigError:
             pass  # told already, and until it is right
         except HoldfastError as error:
-            about = {"action": "config_unread"}
+            about = {"action": "config_reload_failed"}
             log.error("The configuration could not be read again: %s", error, extra=about)
 
-    async def _keep_beginning(self) -> None:
+    async def _record_start_config(self) -> None:
         """Whoever comes first does it, so that a change right after the start does not hide it."""
-        if self.facts.number:
+        if self.status.number:
             return
-        began, start = self._began_with, ConfigurationSource.START
-        by, changed = await self._brought(began.text)
-        number = await self._keep(began, by=by, source=start, changed=changed)
-        self._tell(msgspec.structs.replace(self.facts, number=number))
+        began, start = self._start_config, ConfigSource.START
+        by, changed = await self._start_changes(began.text)
+        number = await self._record(began, by=by, source=start, changed=changed)
+        self._set_status(msgspec.structs.replace(self.status, number=number))
 
-    async def _brought(self, text: str) -> tuple[str, tuple[str, ...]]:
+    async def _start_changes(self, text: str) -> tuple[str, tuple[str, ...]]:
         """By what this process has another configuration than the last one, and the keys that the
         file speaks of otherwise. Who wrote them is not known: nobody was there to see it."""
-        last = await self._keeping.configurations(limit=1)
+        last = await self._versions.configurations(limit=1)
         if not last or last[0].text == text:
             return "start", ()
         from holdfast.config.editor import changed_keys  # noqa: PLC0415 - few starts need it
 
-        return _BEFORE, changed_keys(last[0].text, text)
+        return _CHANGED_BEFORE_START, changed_keys(last[0].text, text)
 
-    async def _take(self, new: Config, *, by: str, source: ConfigurationSource) -> Reloaded:
-        from holdfast.service.changes import changes  # noqa: PLC0415 - no start needs it
+    async def _apply(self, new: Config, *, by: str, source: ConfigSource) -> ReloadResult:
+        from holdfast.service.changes import compare_configs  # noqa: PLC0415 - no start needs it
 
-        found = changes(self.config, new, began_with=self._began_with)
-        opened = await self._opened(new, found.accounts.put)
-        outfit = await self._outfit(new, opened, gone=found.accounts.gone)
-        number = await self._keep(new, by=by, source=source, changed=found.keys)
+        found = compare_configs(self.config, new, start_config=self._start_config)
+        opened = await self._open_platforms(new, found.accounts.opened)
+        outfit = await self._build_agent_config(new, opened, removed=found.accounts.removed)
+        number = await self._record(new, by=by, source=source, changed=found.keys)
         if found.keys:
-            self._put_into_force(new, outfit, opened, gone=found.accounts.gone)
-        if self.facts.problem:
-            log.info("The configuration is in order again.", extra={"action": "config_mended"})
-        since = self._clock.now() if found.keys else self.facts.since
+            self._activate(new, outfit, opened, removed=found.accounts.removed)
+        if self.status.problem:
+            log.info("The configuration is in order again.", extra={"action": "config_valid_again"})
+        since = self._clock.now() if found.keys else self.status.since
         self.config = new
-        self._tell(ConfigurationFacts(number=number, since=since, waits=found.waits))
-        _log(number, found, new.warnings, by=by)
-        return Reloaded(
+        self._set_status(
+            ConfigStatus(number=number, since=since, pending_restart=found.pending_restart)
+        )
+        _log_changes(number, found, new.warnings, by=by)
+        return ReloadResult(
             number=number,
             changed=found.keys,
             accounts=found.accounts.names,
-            waits=found.waits,
+            pending_restart=found.pending_restart,
             warnings=new.warnings,
         )
 
-    async def _opened(self, new: Config, wanted: Iterable[_Account]) -> list[Platform]:
+    async def _open_platforms(self, new: Config, accounts: Iterable[_AccountKey]) -> list[Platform]:
         """Nothing is connected by this. What a door logs on its way names no secret of it."""
-        self._gateway.house.redact.learn(new.secrets.values())
+        self._gateway.services.redact.add_secrets(new.secrets.values())
         opened = []
-        for name, account in wanted:
-            await asyncio.to_thread(_imported, name)
+        for name, account in accounts:
+            await asyncio.to_thread(_import_platform, name)
             settings = new.settings.account(name, account)
             assert settings is not None, "an account that is set up anew is configured"
-            platform = open_door(
+            platform = open_platform(
                 new, name, account, settings=settings, clock=self._clock, new_id=self._new_id
             )
             if platform is not None:
                 opened.append(platform)
         return opened
 
-    async def _outfit(
-        self, new: Config, opened: Sequence[Platform], *, gone: Sequence[_Account]
-    ) -> Outfit:
-        from holdfast.core.config.differences import held_back  # noqa: PLC0415 - no start needs it
+    async def _build_agent_config(
+        self, new: Config, new_platforms: Sequence[Platform], *, removed: Sequence[_AccountKey]
+    ) -> AgentConfig:
+        from holdfast.core.config.differences import with_restart_keys_from  # noqa: PLC0415 - no start needs it
 
-        outside = (door for door in self._gateway.house.doors if door.name != HOUSE)
-        doors = {(door.name, door.account): door for door in (*outside, *opened)}
+        outside = (
+            door for door in self._gateway.services.platforms if door.name != INTERNAL_PLATFORM
+        )
+        doors = {(door.name, door.account): door for door in (*outside, *new_platforms)}
         try:
-            return self._outfitting.outfit(
+            return self._agent_configs.build(
                 new,
-                settings=held_back(new.settings, self._began_with.settings),
-                model=await self._outfitting.model_of(new),
-                platforms=[door for key, door in doors.items() if key not in gone],
+                settings=with_restart_keys_from(new.settings, self._start_config.settings),
+                model=await self._agent_configs.model_for(new),
+                platforms=[door for key, door in doors.items() if key not in removed],
             )
-        except BadTarget as error:
+        except InvalidTarget as error:
             raise ConfigError(str(error)) from None
 
-    def _put_into_force(
-        self, new: Config, outfit: Outfit, opened: Sequence[Platform], *, gone: Sequence[_Account]
+    def _activate(
+        self,
+        new: Config,
+        agent_config: AgentConfig,
+        new_platforms: Sequence[Platform],
+        *,
+        removed: Sequence[_AccountKey],
     ) -> None:
         """Without an await: nobody sees half of it."""
-        self._claims.know(identities(new))
-        self._outfitting.keep(outfit, by=new.settings.model)
-        self._gateway.adopt(outfit)
-        for platform in opened:
-            self._gateway.accounts.put(platform)
-        for name, account in gone:
+        self._credential_locks.set_identities(credential_identities(new))
+        self._agent_configs.activate(agent_config, model_settings=new.settings.model)
+        self._gateway.apply_config(agent_config)
+        for platform in new_platforms:
+            self._gateway.accounts.add_or_replace(platform)
+        for name, account in removed:
             self._gateway.accounts.remove(name, account)
 
-    async def _keep(
+    async def _record(
         self,
         config: Config,
         *,
         by: str,
-        source: ConfigurationSource,
+        source: ConfigSource,
         changed: tuple[str, ...] = (),
     ) -> int:
-        return await self._keeping.keep_configuration(
-            NewConfiguration(
+        return await self._versions.save_configuration(
+            NewConfigVersion(
                 at=self._clock.now(),
                 by=by,
                 source=source,
@@ -213,41 +224,43 @@ class Reloader:
             )
         )
 
-    def _refused(self, problem: str) -> None:
-        if problem != self.facts.problem:  # it is told once, however often the file is looked at
+    def _report_problem(self, problem: str) -> None:
+        if problem != self.status.problem:  # it is told once, however often the file is looked at
             log.error(
                 "The configuration cannot be used as it stands, so the last good one stays in "
                 "force. %s",
                 problem,
-                extra={"action": "config_refused"},
+                extra={"action": "config_invalid"},
             )
-        self._tell(msgspec.structs.replace(self.facts, problem=problem))
+        self._set_status(msgspec.structs.replace(self.status, problem=problem))
 
-    def _tell(self, facts: ConfigurationFacts) -> None:
-        if facts != self.facts:
-            self.facts = facts
-            self._gateway.house.feeds.stirred()
+    def _set_status(self, status: ConfigStatus) -> None:
+        if status != self.status:
+            self.status = status
+            self._gateway.services.feeds.gateway_changed()
 
 
-def _imported(name: str) -> None:
+def _import_platform(name: str) -> None:
     """In a thread, since some libraries take half a second; what is missing is told by the door."""
-    module, _, _ = BUILT_IN.get(name, "").partition(":")
+    module, _, _ = BUILT_IN_PLUGINS.get(name, "").partition(":")
     with suppress(ImportError, ValueError):
         import_module(f"{module.rpartition('.')[0]}.platform")
 
 
-def _log(number: int, found: "Changes", warnings: Sequence[str], *, by: str) -> None:
-    if not found.keys:
+def _log_changes(
+    number: int, changes: "ConfigChanges", warnings: Sequence[str], *, by: str
+) -> None:
+    if not changes.keys:
         return
     log.info(
         "Configuration %d is in force, by %s; changed: %s.",
         number,
         by,
-        ", ".join(found.keys),
-        extra={"action": "config_in_force"},
+        ", ".join(changes.keys),
+        extra={"action": "config_reloaded"},
     )
-    if found.waits:
-        waits = ", ".join(found.waits)
-        log.warning("Waits for a restart: %s.", waits, extra={"action": "config_waits"})
+    if changes.pending_restart:
+        waits = ", ".join(changes.pending_restart)
+        log.warning("Waits for a restart: %s.", waits, extra={"action": "config_pending_restart"})
     for warning in warnings:
         log.warning("%s", warning, extra={"action": "config_warning"})

@@ -13,65 +13,65 @@ import sys
 import time
 from dataclasses import dataclass
 
-from holdfast.service.backoff import Backoff
-from holdfast.service.offspring import Nest
+from holdfast.service.backoff import RestartBackoff
+from holdfast.service.offspring import GatewayLauncher
 from holdfast.system import exits
 
 # With these a start is over for good: it was told to stop, the home has another gateway, or a
 # person has to mend the configuration.
-_FOR_GOOD = frozenset({exits.OK, exits.HOME_IN_USE, exits.CONFIG_EXIT})
-_PATIENCE = 5.0  # a wait longer than this is none that somebody should spend in a queue
-_LAST_WORDS = 2000
-_BEYOND_SOCKETS = 64
-_ENDS_WITHIN = 60.0  # far longer than a predecessor has, whose watchdog ends it
+_FINAL_EXIT_CODES = frozenset({exits.OK, exits.HOME_IN_USE, exits.CONFIG_EXIT})
+_MAX_QUEUE_WAIT = 5.0  # a wait longer than this is none that somebody should spend in a queue
+_MAX_OUTPUT_CHARS = 2000
+_MIN_CHANNEL_FD = 64
+_PREDECESSOR_TIMEOUT = 60.0  # far longer than a predecessor has, whose watchdog ends it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StarterOrder:
+class RespawnOrder:
     """What the starter is told."""
 
-    run: str  # the folder of the home's sockets
-    logs: str  # the folder of its logs
+    run_dir: str  # the folder of the home's sockets
+    log_dir: str  # the folder of its logs
     argv: tuple[str, ...]  # what starts a gateway
     sockets: tuple[int, ...] = ()  # descriptors that it inherits, of listening sockets
     first_wait: float
-    longest_wait: float
-    follows: int = 0  # the process whose end is waited for; 0: none
-    line: int = 0  # a descriptor that makes its first attempt an understudy; 0: it is none
+    max_wait: float
+    after_pid: int = 0  # the process whose end is waited for; 0: none
+    channel: int = 0  # a descriptor that makes its first attempt an understudy; 0: it is none
 
-    def words(self) -> list[str]:
+    def to_arguments(self) -> list[str]:
         """As arguments of a program; `read` reads them."""
         fds = ",".join(map(str, self.sockets))
-        waits = [str(self.first_wait), str(self.longest_wait)]
-        numbers = [str(self.follows), str(self.line)]
-        return [self.run, self.logs, fds, *waits, *numbers, *self.argv]
+        waits = [str(self.first_wait), str(self.max_wait)]
+        numbers = [str(self.after_pid), str(self.channel)]
+        return [self.run_dir, self.log_dir, fds, *waits, *numbers, *self.argv]
 
     @classmethod
-    def read(cls, words: list[str]) -> "StarterOrder":
-        run, logs, fds, first, longest, follows, line, *argv = words
+    def from_arguments(cls, arguments: list[str]) -> "RespawnOrder":
+        run, logs, fds, first, longest, follows, line, *argv = arguments
         return cls(
-            run=run,
-            logs=logs,
+            run_dir=run,
+            log_dir=logs,
             argv=tuple(argv),
             sockets=tuple(int(fd) for fd in fds.split(",") if fd),
             first_wait=float(first),
-            longest_wait=float(longest),
-            follows=int(follows),
-            line=int(line),
+            max_wait=float(longest),
+            after_pid=int(follows),
+            channel=int(line),
         )
 
 
 def main() -> None:
-    order = StarterOrder.read(sys.argv[1:])
+    order = RespawnOrder.from_arguments(sys.argv[1:])
     inherited = [socket.socket(fileno=fd) for fd in order.sockets]
     for sock in inherited:
         sock.set_inheritable(False)
-    _await_end(order.follows)
-    with Nest(order.run, sockets=inherited) as nest:
-        Starter(order, nest).run()
+    _wait_for_end(order.after_pid)
+    with GatewayLauncher(order.run_dir, sockets=inherited) as nest:
+        Respawner(order, nest).run()
 
 
-def _await_end(parent: int) -> None:
+def _wait_for_end(parent: int) -> None:
     """A predecessor that could not close its store keeps the lock to its very end."""
     try:
         fd = os.pidfd_open(parent) if parent else -1
@@ -81,25 +81,25 @@ def _await_end(parent: int) -> None:
     if fd >= 0 and os.getppid() == parent:
         poll = select.poll()
         poll.register(fd, select.POLLIN)
-        poll.poll(_ENDS_WITHIN * 1000)
+        poll.poll(_PREDECESSOR_TIMEOUT * 1000)
 
 
-def _out_of_the_way(fd: int) -> int:
+def _move_fd_up(fd: int) -> int:
     """Listening sockets are laid out from 3 on."""
-    moved = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _BEYOND_SOCKETS)
+    moved = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _MIN_CHANNEL_FD)
     os.close(fd)
     return moved
 
 
-class Starter:
+class Respawner:
     """Owns the attempts at one successor."""
 
-    def __init__(self, order: StarterOrder, nest: Nest) -> None:
+    def __init__(self, order: RespawnOrder, launcher: GatewayLauncher) -> None:
         self._order = order
-        self._nest = nest
-        self._said = f"{order.logs}/gateway.out"  # what it says where it cannot log
-        self._backoff = Backoff(first=order.first_wait, most=order.longest_wait)
-        self._line = _out_of_the_way(order.line) if order.line else None
+        self._launcher = launcher
+        self._output_file = f"{order.log_dir}/gateway.out"  # what it says where it cannot log
+        self._backoff = RestartBackoff(first_wait=order.first_wait, max_wait=order.max_wait)
+        self._channel = _move_fd_up(order.channel) if order.channel else None
 
     def run(self) -> None:
         """Returns when a successor is ready, or when none is to be had."""
@@ -108,76 +108,78 @@ class Starter:
             code = self._attempt()
             if code is None:
                 return
-            said = f"The successor ended with {code} before it was ready. It said: {self._words()}"
-            if code in _FOR_GOOD or self._nest.called_off:
+            said = f"The successor ended with {code} before it was ready. It said: {self._last_output()}"
+            if code in _FINAL_EXIT_CODES or self._launcher.cancelled:
                 self._log("error", f"{said}\nIt is not started again.", "successor_refused")
                 return
             wait = 0.0
             if code != exits.GATEWAY_SERVICE_RESTART_EXIT_CODE:
-                wait = self._backoff.after(time.monotonic() - began)
+                wait = self._backoff.next_wait(time.monotonic() - began)
             self._log("error", f"{said}\nIt is started again in {wait:g} s.", "successor_failed")
-            if wait > _PATIENCE:
-                self._nest.let_go()
-            if self._called_off(within=wait):
+            if wait > _MAX_QUEUE_WAIT:
+                self._launcher.close_sockets()
+            if self._wait_for_cancel(timeout=wait):
                 self._log("info", "Its start was called off.", "successor_called_off")
                 return
 
     def _attempt(self) -> int | None:
         """The exit code of a gateway that ended before it was ready; None: it is ready."""
-        output = os.open(self._said, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        output = os.open(
+            self._output_file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600
+        )
         try:
             # As it was given to this process, which was made for nothing but to pass it on.
-            pid = self._begin(output)
+            pid = self._start_child(output)
         finally:
             os.close(output)
         child = os.pidfd_open(pid)
         try:
-            if self._until_ready(child):
+            if self._wait_until_ready(child):
                 self._log("info", f"The successor is ready, as process {pid}.", "started")
                 return None
         finally:
             os.close(child)
         return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
-    def _begin(self, output: int) -> int:
+    def _start_child(self, output: int) -> int:
         """Only the first has a line: those after it are started because it has failed."""
-        line, self._line = self._line, None
+        line, self._channel = self._channel, None
         if line is None:
-            return self._nest.start(self._order.argv, dict(os.environ), output=output)
+            return self._launcher.start(self._order.argv, dict(os.environ), output=output)
         try:
             argv = [*self._order.argv, "--understudy", str(line)]
-            return self._nest.start(argv, dict(os.environ), output=output, line=line)
+            return self._launcher.start(argv, dict(os.environ), output=output, extra_fd=line)
         finally:
             os.close(line)
 
-    def _until_ready(self, child: int) -> bool:
+    def _wait_until_ready(self, child: int) -> bool:
         poll = select.poll()
         poll.register(child, select.POLLIN)
-        poll.register(self._nest, select.POLLIN)
+        poll.register(self._launcher, select.POLLIN)
         asked = False
         while True:
             awake = {fd for fd, _ in poll.poll()}
-            if self._nest.fileno() in awake and self._nest.heard():
+            if self._launcher.fileno() in awake and self._launcher.read_notifications():
                 return True
             if child in awake:
                 return False
-            if self._nest.called_off and not asked:
+            if self._launcher.cancelled and not asked:
                 asked = True
                 signal.pidfd_send_signal(child, signal.SIGTERM)
 
-    def _called_off(self, *, within: float) -> bool:
+    def _wait_for_cancel(self, *, timeout: float) -> bool:
         poll = select.poll()
-        poll.register(self._nest, select.POLLIN)
-        until = time.monotonic() + within
-        while not self._nest.called_off and (left := until - time.monotonic()) > 0:
+        poll.register(self._launcher, select.POLLIN)
+        until = time.monotonic() + timeout
+        while not self._launcher.cancelled and (left := until - time.monotonic()) > 0:
             if poll.poll(left * 1000):
-                self._nest.heard()
-        return self._nest.called_off
+                self._launcher.read_notifications()
+        return self._launcher.cancelled
 
-    def _words(self) -> str:
+    def _last_output(self) -> str:
         try:
-            with open(self._said, errors="replace") as file:
-                return file.read().strip()[-_LAST_WORDS:] or "nothing."
+            with open(self._output_file, errors="replace") as file:
+                return file.read().strip()[-_MAX_OUTPUT_CHARS:] or "nothing."
         except OSError as error:
             return f"what, cannot be read ({error.strerror})."
 
@@ -185,7 +187,7 @@ class Starter:
         """A line in the gateway's own log, where whoever looks for the gateway looks."""
         import logging  # noqa: PLC0415 - not before the successor is on its way
 
-        from holdfast.system.log_lines import JsonLines  # noqa: PLC0415 - as above
+        from holdfast.system.log_lines import JsonFormatter  # noqa: PLC0415 - as above
 
         record = logging.makeLogRecord(
             {
@@ -195,10 +197,10 @@ class Starter:
                 "action": action,
             }
         )
-        path = f"{self._order.logs}/gateway.log"
+        path = f"{self._order.log_dir}/gateway.log"
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         with open(fd, "a", encoding="utf-8") as file:
-            file.write(JsonLines(str).format(record) + "\n")
+            file.write(JsonFormatter(str).format(record) + "\n")
 
 
 if __name__ == "__main__":

@@ -9,16 +9,16 @@ from typing import Any, Self
 
 from holdfast.system import exits
 
-_ENDING = (signal.SIGTERM, signal.SIGINT)
-_HEARD = (*_ENDING, signal.SIGUSR1, signal.SIGHUP)
+_STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+_HANDLED = (*_STOP_SIGNALS, signal.SIGUSR1, signal.SIGHUP)
 _STANDARD = (0, 1, 2)  # the descriptors of whoever started the process
-_AT_ONCE = 3  # the signal that waits for nothing more
-_LAST_WORD = b"holdfast: a third signal; ended at once. What was accepted is in the store.\n"
+_FORCE_EXIT_COUNT = 3  # the signal that waits for nothing more
+_FORCE_EXIT_TEXT = b"holdfast: a third signal; ended at once. What was accepted is in the store.\n"
 
-Tell = Callable[[signal.Signals], None]
+SignalCallback = Callable[[signal.Signals], None]
 
 
-class Signals:
+class SignalHandlers:
     """Owns what SIGTERM, SIGINT, SIGUSR1 and SIGHUP do while its context is open, and restores
     what it found. What comes before anybody listens is kept and told then.
 
@@ -28,54 +28,54 @@ class Signals:
     """
 
     def __init__(self) -> None:
-        self._before: dict[signal.Signals, Any] = {}
+        self._previous_handlers: dict[signal.Signals, Any] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._tell: Tell = self._keep
-        self._kept: list[signal.Signals] = []
-        self._endings = 0
-        self._deaf = False
+        self._callback: SignalCallback = self._queue
+        self._pending: list[signal.Signals] = []
+        self._stop_count = 0
+        self._ignoring = False
         self._terminals: list[int] = []
 
     def __enter__(self) -> Self:
         self._terminals = [fd for fd in _STANDARD if os.isatty(fd)]
-        for each in _HEARD:
-            self._before[each] = signal.signal(each, self._came)
+        for each in _HANDLED:
+            self._previous_handlers[each] = signal.signal(each, self._handle)
         return self
 
     def __exit__(self, *exc: object) -> None:
-        for each, handler in self._before.items():
+        for each, handler in self._previous_handlers.items():
             signal.signal(each, handler)
 
-    def listen(self, loop: asyncio.AbstractEventLoop, tell: Tell) -> None:
+    def listen(self, loop: asyncio.AbstractEventLoop, callback: SignalCallback) -> None:
         """`tell` is called by the loop for each signal, also for those that came before."""
-        self._loop, self._tell = loop, tell
-        for each in self._kept:
-            loop.call_soon(tell, each)
+        self._loop, self._callback = loop, callback
+        for each in self._pending:
+            loop.call_soon(callback, each)
 
     @property
     def hung_up(self) -> bool:
         """Whether the terminal that this process was started at is gone, and whoever started it
         wants it to go with that (`nohup` says otherwise): what SIGHUP means then, and only then."""
-        if self._before.get(signal.SIGHUP) is signal.SIG_IGN:
+        if self._previous_handlers.get(signal.SIGHUP) is signal.SIG_IGN:
             return False
         return not all(os.isatty(fd) for fd in self._terminals)
 
     def ignore(self) -> None:
         """None counts any more. Not SIG_IGN, which a program that is started would inherit."""
-        self._deaf = True
+        self._ignoring = True
 
-    def _came(self, number: int, frame: FrameType | None) -> None:
-        if self._deaf:
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        if self._ignoring:
             return
-        if number in _ENDING:
-            self._endings += 1
-            if self._endings == _AT_ONCE:
-                os.write(2, _LAST_WORD)
+        if number in _STOP_SIGNALS:
+            self._stop_count += 1
+            if self._stop_count == _FORCE_EXIT_COUNT:
+                os.write(2, _FORCE_EXIT_TEXT)
                 os._exit(exits.FAILED)
         if self._loop is None:
-            self._keep(signal.Signals(number))
+            self._queue(signal.Signals(number))
         else:
-            self._loop.call_soon_threadsafe(self._tell, signal.Signals(number))
+            self._loop.call_soon_threadsafe(self._callback, signal.Signals(number))
 
-    def _keep(self, which: signal.Signals) -> None:
-        self._kept.append(which)
+    def _queue(self, which: signal.Signals) -> None:
+        self._pending.append(which)

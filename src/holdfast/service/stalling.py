@@ -9,11 +9,11 @@ from enum import StrEnum
 
 from holdfast.core.errors import HoldfastError
 
-_FOREVER = 86_400
-_A_MOMENT = 0.05
+_FREEZE_SECONDS = 86_400
+_SLEEP_SLICE = 0.05
 
 
-class How(StrEnum):
+class StallKind(StrEnum):
     BLOCK = "block"  # the event loop stands still
     FREEZE = "freeze"  # the interpreter does, with every thread
     TERM = "term"  # a SIGTERM arrives at this very instant
@@ -27,52 +27,56 @@ class Stall:
     `patience`: seconds after which the watchdog loses it, instead of its own.
     """
 
-    def __init__(self, phases: Mapping[str, How], *, patience: float | None = None) -> None:
+    def __init__(
+        self, phases: Mapping[str, StallKind], *, watchdog_timeout: float | None = None
+    ) -> None:
         self._phases = phases
-        self.patience = patience
+        self.watchdog_timeout = watchdog_timeout
 
-    def passed(self, phase: str) -> None:
+    def enter(self, phase: str) -> None:
         how = self._phases.get(phase)
-        if how in _AT_ONCE:
-            _AT_ONCE[how]()
+        if how in _STALL_ACTIONS:
+            _STALL_ACTIONS[how]()
 
     async def inside(self, phase: str) -> None:
         match self._phases.get(phase):
-            case How.HANG:
+            case StallKind.HANG:
                 await asyncio.Event().wait()
-            case How.FAIL:
+            case StallKind.FAIL:
                 raise HoldfastError(f"{phase!r} was told to fail")
 
 
-def stall_at(order: str) -> Stall:
+def parse_stall(spec: str) -> Stall:
     """`"record intent:fail,close the store:hang"`; "drain:block,1.5" has the watchdog wait so
     long; "" never stalls."""
     phases, patience = {}, None
-    for part in filter(None, order.split(",")):
+    for part in filter(None, spec.split(",")):
         phase, _, how = part.rpartition(":")
-        if how in list(How):
-            phases[phase] = How(how)
+        if how in list(StallKind):
+            phases[phase] = StallKind(how)
         elif not phase and how.replace(".", "").isdigit():
             patience = float(how)
         else:
-            raise HoldfastError(f"HOLDFAST_STALL_AT: {part!r} is none of PHASE:{'|'.join(How)}")
-    return Stall(phases, patience=patience)
+            raise HoldfastError(
+                f"HOLDFAST_STALL_AT: {part!r} is none of PHASE:{'|'.join(StallKind)}"
+            )
+    return Stall(phases, watchdog_timeout=patience)
 
 
 def _block() -> None:
     """In short sleeps: a signal that comes as one begins would be slept through to its end."""
     while True:
-        time.sleep(_A_MOMENT)
+        time.sleep(_SLEEP_SLICE)
 
 
 def _freeze() -> None:
     import ctypes  # noqa: PLC0415 - for these tests alone
 
-    ctypes.PyDLL(None).sleep(_FOREVER)  # a call that keeps the interpreter's lock
+    ctypes.PyDLL(None).sleep(_FREEZE_SECONDS)  # a call that keeps the interpreter's lock
 
 
-_AT_ONCE: dict[How | None, Callable[[], object]] = {
-    How.BLOCK: _block,
-    How.FREEZE: _freeze,
-    How.TERM: lambda: os.kill(os.getpid(), signal.SIGTERM),
+_STALL_ACTIONS: dict[StallKind | None, Callable[[], object]] = {
+    StallKind.BLOCK: _block,
+    StallKind.FREEZE: _freeze,
+    StallKind.TERM: lambda: os.kill(os.getpid(), signal.SIGTERM),
 }

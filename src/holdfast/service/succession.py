@@ -7,9 +7,9 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from holdfast.service.backoff import FIRST, MOST
-from holdfast.service.respawner import StarterOrder
-from holdfast.service.successor import inherited, program
+from holdfast.service.backoff import FIRST_WAIT, MAX_WAIT
+from holdfast.service.respawner import RespawnOrder
+from holdfast.service.successor import module_command, successor_environ
 from holdfast.system.paths import Paths, private_dir
 
 
@@ -20,10 +20,10 @@ def start_successor(
     sockets: Sequence[socket.socket] = (),
     options: Sequence[str] = (),
     command: Sequence[str] = (),
-    first_wait: float = FIRST,
-    longest_wait: float = MOST,
-    follows: int | None = None,
-    line: socket.socket | None = None,
+    first_wait: float = FIRST_WAIT,
+    max_wait: float = MAX_WAIT,
+    after_pid: int | None = None,
+    channel: socket.socket | None = None,
 ) -> int:
     """Start the starter, in a session of its own, and return its pid.
 
@@ -35,20 +35,20 @@ def start_successor(
     starter; then there is no successor either.
     """
     paths = Paths(home)
-    order = StarterOrder(
-        run=str(private_dir(paths.run)),
-        logs=str(private_dir(paths.logs)),
-        argv=(*(command or program()), "run", "--home", str(home), "--unattended", *options),
+    order = RespawnOrder(
+        run_dir=str(private_dir(paths.run)),
+        log_dir=str(private_dir(paths.logs)),
+        argv=(*(command or module_command()), "run", "--home", str(home), "--unattended", *options),
         sockets=tuple(sock.fileno() for sock in sockets),
         first_wait=first_wait,
-        longest_wait=longest_wait,
-        follows=os.getpid() if follows is None else follows,
-        line=0 if line is None else line.fileno(),
+        max_wait=max_wait,
+        after_pid=os.getpid() if after_pid is None else after_pid,
+        channel=0 if channel is None else channel.fileno(),
     )
     starter = subprocess.Popen(
-        [sys.executable, "-m", "holdfast.service.respawner", *order.words()],
-        env=inherited(environ),
-        pass_fds=order.sockets if line is None else (*order.sockets, order.line),
+        [sys.executable, "-m", "holdfast.service.respawner", *order.to_arguments()],
+        env=successor_environ(environ),
+        pass_fds=order.sockets if channel is None else (*order.sockets, order.channel),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -60,7 +60,7 @@ def start_successor(
     return pid
 
 
-def farewell(home: Path) -> str:
+def restart_notice(home: Path) -> str:
     """What a person in whose terminal the gateway ran is told when it leaves that terminal."""
     return (
         f"Restarting: the gateway of {home} goes on in the background, and no longer in this "

@@ -10,24 +10,24 @@ import socket
 
 from holdfast.core.errors import RestartRefused
 
-_CUE = b"go\n"
-_LONGEST_WORD = 64 * 1024
+_GO = b"go\n"
+_MAX_REPORT_BYTES = 64 * 1024
 
 
-class Understudy:
+class StandbySuccessor:
     """Owns this gateway's end of the line."""
 
-    def __init__(self, line: socket.socket) -> None:
-        line.setblocking(False)
-        self._line = line
+    def __init__(self, channel: socket.socket) -> None:
+        channel.setblocking(False)
+        self._channel = channel
 
-    async def verdict(self, *, schema: int, within: float) -> bool:
+    async def would_start(self, *, schema: int, timeout: float) -> bool:
         """True: it would start, and knows the store's tables up to this version. False: somebody
         else is to find out why not. Raises `RestartRefused` with what it said."""
         loop = asyncio.get_running_loop()
         try:
-            async with asyncio.timeout(within):
-                said = await loop.sock_recv(self._line, _LONGEST_WORD)
+            async with asyncio.timeout(timeout):
+                said = await loop.sock_recv(self._channel, _MAX_REPORT_BYTES)
         except (TimeoutError, OSError):
             return False
         if not said:
@@ -39,39 +39,39 @@ class Understudy:
             )
         return bool(word["schema"] >= schema)
 
-    def cue(self) -> bool:
+    def release(self) -> bool:
         """From now on it starts as soon as it gets the lock. False: it is not there any more."""
         try:
-            self._line.sendall(_CUE)
+            self._channel.sendall(_GO)
         except OSError:
             return False
         return True
 
     def dismiss(self) -> None:
         """Without a cue it goes; after one, this changes nothing."""
-        self._line.close()
+        self._channel.close()
 
 
-class Cue:
+class StandbyChannel:
     """Owns the understudy's end."""
 
     def __init__(self, fd: int) -> None:
-        self._line = socket.socket(fileno=fd)
-        self._line.set_inheritable(False)
+        self._channel = socket.socket(fileno=fd)
+        self._channel.set_inheritable(False)
 
-    def tell(self, *, schema: int = 0, error: str = "") -> None:
+    def report(self, *, schema: int = 0, error: str = "") -> None:
         """Say that it would start, with the tables it knows, or why not. A gateway that has
         gone meanwhile needs no answer: there will be no cue."""
         try:
-            self._line.sendall(json.dumps({"schema": schema, "error": error}).encode())
+            self._channel.sendall(json.dumps({"schema": schema, "error": error}).encode())
         except OSError:
             return
 
-    def comes(self) -> bool:
+    def wait_for_release(self) -> bool:
         """Blocks until there is a cue, or nobody left to give one."""
         try:
-            return self._line.recv(len(_CUE)) == _CUE
+            return self._channel.recv(len(_GO)) == _GO
         except OSError:
             return False
         finally:
-            self._line.close()
+            self._channel.close()

@@ -16,8 +16,8 @@ from holdfast.system import exits
 log = logging.getLogger(__name__)
 
 _STDERR = 2
-_FLUSH = 2.0
-_BACKSTOP = _FLUSH + 1.0  # later than the thread, which can tell more
+_FLUSH_TIMEOUT = 2.0
+_BACKSTOP_DELAY = _FLUSH_TIMEOUT + 1.0  # later than the thread, which can tell more
 
 
 class Watchdog:
@@ -48,7 +48,7 @@ class Watchdog:
             target=self._wait, args=(loop, off, seconds, code), name="stop watchdog", daemon=True
         )
         waiting.start()
-        faulthandler.dump_traceback_later(seconds + _BACKSTOP, exit=True, file=_STDERR)
+        faulthandler.dump_traceback_later(seconds + _BACKSTOP_DELAY, exit=True, file=_STDERR)
 
     def disarm(self) -> None:
         if self._armed is not None:
@@ -65,20 +65,20 @@ class Watchdog:
             "The stop hangs: it has taken longer than %g s, and the process is ended. What was "
             "accepted is in the store. Where everything stood:\n%s",
             seconds,
-            where_all_stand(loop),
-            extra={"action": "stop_hangs"},
+            dump_stacks(loop),
+            extra={"action": "stop_timed_out"},
         )
-        self._flush(_FLUSH)
+        self._flush(_FLUSH_TIMEOUT)
         os._exit(code)
 
 
-def where_all_stand(loop: asyncio.AbstractEventLoop) -> str:
+def dump_stacks(loop: asyncio.AbstractEventLoop) -> str:
     """Every task of the loop and every thread, each with its stack, the innermost last."""
     tasks = sorted(asyncio.all_tasks(loop), key=lambda task: task.get_name())
     names = {thread.ident: thread.name for thread in threading.enumerate()}
     return "\n".join(
         [
-            *(f"Task {task.get_name()!r}:\n{_stack(_frames(task))}" for task in tasks),
+            *(f"Task {task.get_name()!r}:\n{_format_stack(_frames(task))}" for task in tasks),
             *(
                 f"Thread {names.get(ident, ident)!r}:\n{''.join(traceback.format_stack(frame))}"
                 for ident, frame in sys._current_frames().items()
@@ -87,7 +87,7 @@ def where_all_stand(loop: asyncio.AbstractEventLoop) -> str:
     )
 
 
-def _stack(frames: Iterator[FrameType]) -> str:
+def _format_stack(frames: Iterator[FrameType]) -> str:
     lines = [
         traceback.FrameSummary(f.f_code.co_filename, f.f_lineno, f.f_code.co_name) for f in frames
     ]
@@ -98,12 +98,12 @@ def _frames(task: asyncio.Task[Any]) -> Iterator[FrameType]:
     """From where the task began to what it waits for. A task tells the first of these alone."""
     waits: Awaitable[Any] | Any = task.get_coro()
     while waits is not None:
-        frame, waits = _step(waits)
+        frame, waits = _next_frame(waits)
         if frame is not None:
             yield frame
 
 
-def _step(waits: object) -> tuple[FrameType | None, object]:
+def _next_frame(waits: object) -> tuple[FrameType | None, object]:
     match waits:
         case CoroutineType():
             return waits.cr_frame, waits.cr_await

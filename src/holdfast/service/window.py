@@ -9,67 +9,74 @@ from aiohttp.web import RouteDef
 
 from holdfast.config import Config
 from holdfast.core.config.settings import PlatformSettings
-from holdfast.core.ports.protocols import Clock, Lifecycle, NewId
+from holdfast.core.ports.protocols import Clock, IdFactory, Lifecycle
 from holdfast.gateway.gateway import Gateway
 from holdfast.platforms.api.platform import ApiPlatform
 from holdfast.runner.runners import Runners
 from holdfast.server.api import mount
-from holdfast.server.api.pulse import Pulse
-from holdfast.server.api.room import Room
+from holdfast.server.api.pulse import StreamKeepalive
+from holdfast.server.api.room import ApiContext
 from holdfast.server.api.shared import SharedReads
-from holdfast.server.auth.login import Login
-from holdfast.server.auth.login_pages import LoginPages
+from holdfast.server.auth.login import BrowserLogin
+from holdfast.server.auth.login_pages import LoginRoutes
 from holdfast.server.listener import HttpListener
-from holdfast.server.local.account_desk import AccountDesk
-from holdfast.server.local.config_desk import ConfigDesk
+from holdfast.server.local.account_desk import AccountHandlers
+from holdfast.server.local.config_desk import ConfigHandlers
 from holdfast.server.local.control_socket import ControlSocket
-from holdfast.server.local.copying import Copying
-from holdfast.server.local.departing import Doorway
-from holdfast.server.local.pairing import PairingDesk
-from holdfast.server.local.viewer_desk import ViewerDesk
+from holdfast.server.local.copying import BackupCopyHandlers
+from holdfast.server.local.departing import LifecycleHandlers
+from holdfast.server.local.pairing import PairingHandlers
+from holdfast.server.local.viewer_desk import ViewerTokenHandlers
 from holdfast.server.metrics import Metrics
 from holdfast.server.page import static_files
-from holdfast.server.status.gateway_status import Facts
-from holdfast.server.status.machine import resident
-from holdfast.server.status.minutes import Minutes
-from holdfast.server.status.pace import HOUR, pace
+from holdfast.server.status.gateway_status import GatewayStatus
+from holdfast.server.status.machine import resident_memory
+from holdfast.server.status.minutes import MinuteHistory
+from holdfast.server.status.pace import HOUR, hour_stats
 from holdfast.server.status.status_thread import StatusThread
-from holdfast.server.webhooks import Hooks
-from holdfast.service.backups import Backups
+from holdfast.server.webhooks import WebhookRoutes
+from holdfast.service.backups import BackupScheduler
 from holdfast.service.reloading import Reloader
 from holdfast.store.sqlite.store import SqliteStore
-from holdfast.system.logs import follow_level
+from holdfast.system.logs import apply_log_level
 from holdfast.system.paths import Paths
 from holdfast.system.recent_log import RecentLog
 
 if TYPE_CHECKING:
-    from holdfast.server.config_editor import Configuring
+    from holdfast.server.config_editor import ConfigEditor
 
 
-class Window(msgspec.Struct, frozen=True, kw_only=True):
+class ServerWiring(msgspec.Struct, frozen=True, kw_only=True):
     """Makes what listens and what it shows, and opens none of it: that is the process's to say."""
 
     config: Config
     clock: Clock
-    new_id: NewId
-    facts: Facts
-    status: StatusThread
+    new_id: IdFactory
+    gateway_status: GatewayStatus
+    status_thread: StatusThread
     lifecycle: Lifecycle
-    login: Login
-    log: RecentLog
+    login: BrowserLogin
+    recent_log: RecentLog
 
-    def config_desk(self, gateway: Gateway, store: SqliteStore, reloader: Reloader) -> ConfigDesk:
-        def make() -> "Configuring":
-            from holdfast.server.config_editor import Configuring  # noqa: PLC0415 - not for a start
+    def config_handlers(
+        self, gateway: Gateway, store: SqliteStore, reloader: Reloader
+    ) -> ConfigHandlers:
+        def make() -> "ConfigEditor":
+            from holdfast.server.config_editor import ConfigEditor  # noqa: PLC0415 - not for a start
 
-            return Configuring(reloader, kept=store, settings=lambda: gateway.house.settings)
+            return ConfigEditor(reloader, history=store, settings=lambda: gateway.services.settings)
 
-        return ConfigDesk(make, ready=lambda: self.facts.running)
+        return ConfigHandlers(make, ready=lambda: self.gateway_status.running)
 
-    def room(
-        self, gateway: Gateway, store: SqliteStore, runners: Runners, *, config_desk: ConfigDesk
-    ) -> Room:
-        return Room(
+    def api_context(
+        self,
+        gateway: Gateway,
+        store: SqliteStore,
+        runners: Runners,
+        *,
+        config_handlers: ConfigHandlers,
+    ) -> ApiContext:
+        return ApiContext(
             gateway=gateway,
             store=store,
             runners=runners,
@@ -77,75 +84,79 @@ class Window(msgspec.Struct, frozen=True, kw_only=True):
             login=self.login,
             clock=self.clock,
             new_id=self.new_id,
-            redact=gateway.house.redact,
-            pulse=Pulse(),
-            shared=SharedReads(store),
-            minutes=self._minutes(gateway, store),
-            log=self.log,
+            redact=gateway.services.redact,
+            keepalive=StreamKeepalive(),
+            shared_reads=SharedReads(store),
+            minute_history=self._minute_history(gateway, store),
+            recent_log=self.recent_log,
             lifecycle=self.lifecycle,
-            config_desk=config_desk,
-            ready=lambda: self.facts.running,
-            now=self.facts.now,
-            fresh=self.facts.fresh,
-            document=self.status.outside.document,
+            config=config_handlers,
+            ready=lambda: self.gateway_status.running,
+            snapshot=self.gateway_status.snapshot,
+            fresh_snapshot=self.gateway_status.fresh_snapshot,
+            status_report=self.status_thread.reporter.report,
         )
 
-    def _minutes(self, gateway: Gateway, store: SqliteStore) -> Minutes:
+    def _minute_history(self, gateway: Gateway, store: SqliteStore) -> MinuteHistory:
         def lag() -> float:
-            loop = self.status.outside.loop
+            loop = self.status_thread.reporter.loop
             return 0.0 if loop is None else loop.worst_minute
 
-        return Minutes(
-            gateway.house.tally,
+        return MinuteHistory(
+            gateway.services.counters,
             store,
             clock=self.clock,
-            agents=lambda: gateway.house.cache.facts,
+            agents=lambda: gateway.services.cache.status,
             lag=lag,
-            memory=resident,
+            memory=resident_memory,
         )
 
     def listener(
-        self, room: Room, api: ApiPlatform, *, inherited: Sequence[socket.socket]
+        self, context: ApiContext, api: ApiPlatform, *, inherited: Sequence[socket.socket]
     ) -> HttpListener:
         listener = HttpListener(
             self.config.settings.gateway,
-            routes=self._routes(room, api),
-            metrics=self._metrics(room),
+            routes=self._routes(context, api),
+            metrics=self._metrics(context),
             login=self.login,
-            ready=room.ready,
+            ready=context.ready,
             port_chosen="gateway.port" in self.config.origins,
             inherited=inherited,
         )
-        room.gateway.house.in_force.tell(listener.follow, follow_level)
+        context.gateway.services.live_settings.subscribe(listener.apply_settings, apply_log_level)
         return listener
 
-    def _metrics(self, room: Room) -> Metrics:
+    def _metrics(self, context: ApiContext) -> Metrics:
         return Metrics(
-            room.store,
-            fresh=room.fresh,
-            document=room.document,
-            totals=room.gateway.house.tally.totals,
-            prices=lambda: room.gateway.house.settings.prices,
+            context.store,
+            fresh_snapshot=context.fresh_snapshot,
+            status_report=context.status_report,
+            totals=context.gateway.services.counters.totals,
+            prices=lambda: context.gateway.services.settings.prices,
         )
 
-    def _routes(self, room: Room, api: ApiPlatform) -> list[RouteDef]:
+    def _routes(self, context: ApiContext, api: ApiPlatform) -> list[RouteDef]:
         wanted = self.config.settings.platforms.get("api", PlatformSettings())
         return [
             *(api.routes() if wanted.enabled else ()),
-            *Hooks(room.gateway.house.doors, but=api).routes(),
-            *mount.routes(room),
-            *LoginPages(self.login).routes(),
+            *WebhookRoutes(context.gateway.services.platforms, excluded=api).routes(),
+            *mount.routes(context),
+            *LoginRoutes(self.login).routes(),
             *static_files.routes(),
         ]
 
-    def show_course(self, room: Room, backups: Backups) -> None:
+    def report_pace_and_backups(self, context: ApiContext, backups: BackupScheduler) -> None:
         """How the last hour went, and the last backup."""
-        self.facts.add(lambda: {"last_backup": backups.facts}, lambda: self._paced(room))
+        self.gateway_status.add_sources(
+            lambda: {"last_backup": backups.status}, lambda: self._recent_pace(context)
+        )
 
-    def _paced(self, room: Room) -> dict[str, Any]:
+    def _recent_pace(self, context: ApiContext) -> dict[str, Any]:
         now = self.clock.now()
-        prices = room.gateway.house.settings.prices
-        return {"pace": pace(room.minutes.since(now - HOUR), now=now, prices=prices)}
+        prices = context.gateway.services.settings.prices
+        return {
+            "pace": hour_stats(context.minute_history.since(now - HOUR), now=now, prices=prices)
+        }
 
     def control_socket(
         self,
@@ -153,34 +164,40 @@ class Window(msgspec.Struct, frozen=True, kw_only=True):
         store: SqliteStore,
         *,
         link: Callable[[str], str],
-        doorway: Doorway,
-        shelf_changed: Callable[[], Awaitable[None]],
-        config_desk: ConfigDesk,
+        lifecycle_handlers: LifecycleHandlers,
+        backups_changed: Callable[[], Awaitable[None]],
+        config_handlers: ConfigHandlers,
     ) -> ControlSocket:
         return ControlSocket(
             Paths(self.config.home),
-            library=store,
-            fresh=self.facts.fresh,
-            link=link,
-            doorway=doorway,
-            more=[
-                *Copying(store, clock=self.clock, shelf_changed=shelf_changed).routes(),
-                *PairingDesk(gateway.pairing, ready=lambda: self.facts.running).routes(),
-                *self._account_desk(gateway).routes(),
-                *config_desk.routes(),
-                *ViewerDesk(self.login.viewers, journal=store, clock=self.clock).routes(),
+            reads=store,
+            fresh_snapshot=self.gateway_status.fresh_snapshot,
+            make_login_link=link,
+            lifecycle=lifecycle_handlers,
+            extra_routes=[
+                *BackupCopyHandlers(
+                    store, clock=self.clock, backups_changed=backups_changed
+                ).routes(),
+                *PairingHandlers(
+                    gateway.pairing, ready=lambda: self.gateway_status.running
+                ).routes(),
+                *self._account_handlers(gateway).routes(),
+                *config_handlers.routes(),
+                *ViewerTokenHandlers(self.login.viewers, writes=store, clock=self.clock).routes(),
             ],
         )
 
-    def _account_desk(self, gateway: Gateway) -> AccountDesk:
-        return AccountDesk(gateway.accounts, clock=self.clock, ready=lambda: self.facts.running)
+    def _account_handlers(self, gateway: Gateway) -> AccountHandlers:
+        return AccountHandlers(
+            gateway.accounts, clock=self.clock, ready=lambda: self.gateway_status.running
+        )
 
 
-def bench_facts(store: SqliteStore, runners: Runners) -> dict[str, Any]:
+def store_and_runner_status(store: SqliteStore, runners: Runners) -> dict[str, Any]:
     """How the writing goes; and whether commands are confined, as far as it was tried."""
     return {
-        "store": store.facts,
-        "runners": runners.live,
+        "store": store.status,
+        "runners": runners.live_count,
         "sandboxed": runners.sandboxed,
         "why_unsandboxed": runners.why_unsandboxed,
     }

@@ -15,7 +15,7 @@ GATEWAY_SERVICE_RESTART_EXIT_CODE = 75  # launchd and s6 take it as "start me ag
 CONFIG_EXIT = 78  # no supervisor restarts this: a person has to mend the configuration
 
 
-def leave(code: int) -> NoReturn:
+def exit_now(code: int) -> NoReturn:
     """End this process now, when all that was open has been closed.
 
     To take the interpreter apart object by object would take ten times as long as the stop did,

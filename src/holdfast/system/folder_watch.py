@@ -10,31 +10,31 @@ from typing import Any, Self
 
 from holdfast.core.errors import HoldfastError
 
-_FLAGS = os.O_NONBLOCK | os.O_CLOEXEC
-_EVENT = struct.Struct("iIII")  # which watch, what, what belongs together, bytes of the name
+_INOTIFY_FLAGS = os.O_NONBLOCK | os.O_CLOEXEC
+_EVENT_HEADER = struct.Struct("iIII")  # which watch, what, what belongs together, bytes of the name
 _ATTRIB, _CLOSE_WRITE, _MOVED_FROM, _MOVED_TO, _CREATE, _DELETE = 0x4, 0x8, 0x40, 0x80, 0x100, 0x200
 # Not each write: a file that is half written is nobody's business.
-_WATCHED = _ATTRIB | _CLOSE_WRITE | _MOVED_FROM | _MOVED_TO | _CREATE | _DELETE
+_EVENT_MASK = _ATTRIB | _CLOSE_WRITE | _MOVED_FROM | _MOVED_TO | _CREATE | _DELETE
 _OVERFLOW = 0x4000  # more came than the kernel keeps: any of them may have been ours
-_AT_ONCE = 65536
+_READ_BYTES = 65536
 
 
-class NotWatchable(HoldfastError):
+class WatchUnavailable(HoldfastError):
     """This system tells nobody when a file changes."""
 
 
-class FolderWatch:
+class FileWatch:
     """Linux's inotify, on folders and not on files: most editors put another file in the place of
     the one they were given. `changed` is set whenever something was done to one of the files.
 
     A file that is a link is watched where it leads, too, as long as it does not lead `elsewhere`:
-    then another watch is needed. Entering raises `NotWatchable`.
+    then another watch is needed. Entering raises `WatchUnavailable`.
     """
 
     def __init__(self, files: Iterable[Path]) -> None:
         self._files = tuple(files)
-        self._places = _places(self._files)
-        self._names = frozenset(place.name for place in self._places)
+        self._paths = _resolve_paths(self._files)
+        self._names = frozenset(place.name for place in self._paths)
         self._fd = -1
         self.changed = asyncio.Event()
 
@@ -43,7 +43,7 @@ class FolderWatch:
             self._open()
         except OSError as error:
             self.__exit__()
-            raise NotWatchable(str(error)) from None
+            raise WatchUnavailable(str(error)) from None
         asyncio.get_running_loop().add_reader(self._fd, self._read)
         return self
 
@@ -54,41 +54,41 @@ class FolderWatch:
             self._fd = -1
 
     @property
-    def elsewhere(self) -> bool:
+    def moved(self) -> bool:
         """Whether what is to be watched lies in another place by now."""
-        return _places(self._files) != self._places
+        return _resolve_paths(self._files) != self._paths
 
     def _open(self) -> None:
         if sys.platform != "linux":
-            raise NotWatchable(f"there is no inotify on {sys.platform}")
+            raise WatchUnavailable(f"there is no inotify on {sys.platform}")
         import ctypes  # noqa: PLC0415 - no start is to wait for it
 
         libc: Any = ctypes.CDLL(None, use_errno=True)
-        self._fd = int(libc.inotify_init1(_FLAGS))
-        folders = {place.parent for place in self._places}
+        self._fd = int(libc.inotify_init1(_INOTIFY_FLAGS))
+        folders = {place.parent for place in self._paths}
         given = [self._fd]
         if self._fd >= 0:
             add = libc.inotify_add_watch
-            given += (add(self._fd, os.fsencode(each), _WATCHED) for each in folders)
+            given += (add(self._fd, os.fsencode(each), _EVENT_MASK) for each in folders)
         if min(given) < 0:
             number = ctypes.get_errno()
             raise OSError(number, os.strerror(number))
 
     def _read(self) -> None:
         try:
-            data = os.read(self._fd, _AT_ONCE)
+            data = os.read(self._fd, _READ_BYTES)
         except BlockingIOError:
             return
         at = 0
         while at < len(data):
-            _, what, _, length = _EVENT.unpack_from(data, at)
-            at += _EVENT.size + length
+            _, what, _, length = _EVENT_HEADER.unpack_from(data, at)
+            at += _EVENT_HEADER.size + length
             name = data[at - length : at].rstrip(b"\0")
             if what & _OVERFLOW or os.fsdecode(name) in self._names:
                 self.changed.set()
 
 
-def _places(files: Iterable[Path]) -> frozenset[Path]:
+def _resolve_paths(files: Iterable[Path]) -> frozenset[Path]:
     """Of each file, and of what it leads to; a link may lead to where there is nothing yet."""
     found = {file: Path(os.path.realpath(file)) for file in files}
     return frozenset(found) | {place for place in found.values() if place.parent.is_dir()}

@@ -5,11 +5,11 @@ from collections.abc import Callable
 
 from holdfast.core.ports.protocols import Clock
 
-_RANDOM_LETTERS = 14  # 56 bits that nobody can know
+_RANDOM_DIGITS = 14  # 56 bits that nobody can know
 _BATCH = 4096  # bytes of chance drawn at once: asking the kernel for each id costs more than it
 
 
-class Ids:
+class IdGenerator:
     """Makes ids for one process; each sorts after those it made before.
 
     An instance is a `core.ports.NewId`: `ids("t")` gives `t_` and 27 hexadecimal digits, of
@@ -20,16 +20,16 @@ class Ids:
         self._clock = clock
         self._urandom = urandom
         self._last = 0
-        self._chance = ""
-        self._drawn = 0
+        self._random_digits = ""
+        self._used = 0
 
     def __call__(self, prefix: str) -> str:
         # A clock that stands still or steps back must not undo the order.
         self._last = max(int(self._clock.now() * 1_000_000), self._last + 1)
-        return f"{prefix}_{self._last:013x}{self._random()}"
+        return f"{prefix}_{self._last:013x}{self._next_random()}"
 
-    def _random(self) -> str:
-        if self._drawn + _RANDOM_LETTERS > len(self._chance):
-            self._chance, self._drawn = self._urandom(_BATCH).hex(), 0
-        self._drawn += _RANDOM_LETTERS
-        return self._chance[self._drawn - _RANDOM_LETTERS : self._drawn]
+    def _next_random(self) -> str:
+        if self._used + _RANDOM_DIGITS > len(self._random_digits):
+            self._random_digits, self._used = self._urandom(_BATCH).hex(), 0
+        self._used += _RANDOM_DIGITS
+        return self._random_digits[self._used - _RANDOM_DIGITS : self._used]

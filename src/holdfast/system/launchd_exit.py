@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from holdfast.system import exits
 
 
-def exit_for(code: int, environ: Mapping[str, str]) -> int:
+def launchd_exit_code(code: int, environ: Mapping[str, str]) -> int:
     """What the process ends with, where launchd keeps it.
 
     launchd starts again whatever ends with anything but 0, for ever. A configuration that is

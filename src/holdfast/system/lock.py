@@ -17,12 +17,12 @@ from holdfast.system.paths import Paths
 from holdfast.system.process import start_time
 
 # Seconds for which a home is tried again whose holder has no name: it mostly has one in an instant.
-_UNNAMED = 2.0
-_PAUSE = 0.01
+_UNKNOWN_HOLDER_TIMEOUT = 2.0
+_RETRY_PAUSE = 0.01
 GATEWAY = "gateway"  # what a home is held for, mostly
 
 
-class Holder(msgspec.Struct, frozen=True, kw_only=True):
+class LockHolder(msgspec.Struct, frozen=True, kw_only=True):
     """Who holds a home, as written in the lock file for those who meet it."""
 
     pid: int
@@ -35,12 +35,12 @@ class Holder(msgspec.Struct, frozen=True, kw_only=True):
 class HomeInUse(HoldfastError):
     """Another process holds the home."""
 
-    def __init__(self, home: Path, holder: Holder | None, *, wanted_for: str = GATEWAY) -> None:
-        super().__init__(_in_use(home, holder, wanted_for))
+    def __init__(self, home: Path, holder: LockHolder | None, *, purpose: str = GATEWAY) -> None:
+        super().__init__(_in_use_text(home, holder, purpose))
         self.holder = holder
 
 
-class HolderHidden(HoldfastError):
+class HolderUnreadable(HoldfastError):
     """Who holds the home may not be known by this user."""
 
 
@@ -72,20 +72,20 @@ class HomeLock:
         does nothing."""
         if self._fd is not None:
             return
-        end = time.monotonic() + _UNNAMED
-        while not self._tried(given_up=time.monotonic() >= end):
-            time.sleep(_PAUSE)
-        self._taken()
+        end = time.monotonic() + _UNKNOWN_HOLDER_TIMEOUT
+        while not self._try_lock(last_try=time.monotonic() >= end):
+            time.sleep(_RETRY_PAUSE)
+        self._record_holder()
 
-    def _tried(self, *, given_up: bool) -> bool:
+    def _try_lock(self, *, last_try: bool) -> bool:
         """Whoever is there without a name has not written it down yet, has just taken it away, or
         was killed while it bore a process, which has the lock until it is a program of its own."""
         try:
             self._fd = _lock(self._home)
         except BlockingIOError:
             holder = read_holder(self._home)
-            if holder is not None or given_up:
-                raise HomeInUse(self._home, holder, wanted_for=self._purpose) from None
+            if holder is not None or last_try:
+                raise HomeInUse(self._home, holder, purpose=self._purpose) from None
         except OSError as error:
             raise HoldfastError(f"{self._home} cannot be locked: {error.strerror}") from None
         return self._fd is not None
@@ -97,23 +97,23 @@ class HomeLock:
             self._fd = _lock(self._home, wait=True)
         except OSError as error:
             raise HoldfastError(f"{self._home} cannot be locked: {error.strerror}") from None
-        self._taken()
+        self._record_holder()
 
-    def _taken(self) -> None:
+    def _record_holder(self) -> None:
         self._since = self._now()
         self.announce("")
 
     def announce(self, address: str) -> None:
         """Write down where this process can be reached, for those who meet the lock."""
         pid = os.getpid()
-        holder = Holder(
+        holder = LockHolder(
             pid=pid,
             start_time=start_time(pid),
             since=self._since,
             purpose=self._purpose,
             address=address,
         )
-        _write(Paths(self._home).lock, msgspec.json.encode(holder))
+        _write_atomically(Paths(self._home).lock, msgspec.json.encode(holder))
 
     def release(self) -> None:
         """Give the lock back; a second call does nothing."""
@@ -125,17 +125,17 @@ class HomeLock:
         os.close(fd)
 
 
-def read_holder(home: Path) -> Holder | None:
+def read_holder(home: Path) -> LockHolder | None:
     """Who holds the home, as far as the lock file tells; None: nobody who is still alive.
 
     This only reads: it takes no lock, so that asking never makes a start fail. Raises
-    `HolderHidden` where this user may not look: a gateway of somebody else may well be there.
+    `HolderUnreadable` where this user may not look: a gateway of somebody else may well be there.
     """
     path = Paths(home).lock
     try:
-        holder = msgspec.json.decode(path.read_bytes(), type=Holder)
+        holder = msgspec.json.decode(path.read_bytes(), type=LockHolder)
     except PermissionError:
-        raise HolderHidden(
+        raise HolderUnreadable(
             f"{path} may not be read by this user; ask as the user who runs the gateway."
         ) from None
     except (OSError, msgspec.MsgspecError):
@@ -144,7 +144,7 @@ def read_holder(home: Path) -> Holder | None:
     return holder if alive is not None and alive == holder.start_time else None
 
 
-def gateway_runs(home: Path) -> bool:
+def is_gateway_running(home: Path) -> bool:
     """Whether whoever holds the home is a gateway, and not somebody who mends or reads it."""
     holder = read_holder(home)
     return holder is not None and holder.purpose == GATEWAY
@@ -160,7 +160,7 @@ def _lock(home: Path, *, wait: bool = False) -> int:
     return fd
 
 
-def _write(path: Path, content: bytes) -> None:
+def _write_atomically(path: Path, content: bytes) -> None:
     """Whole or not at all: those who read it take no lock."""
     draft = path.with_name(path.name + ".new")
     try:
@@ -172,17 +172,17 @@ def _write(path: Path, content: bytes) -> None:
         raise HoldfastError(f"{path} cannot be written: {error.strerror}") from None
 
 
-def _in_use(home: Path, holder: Holder | None, wanted_for: str) -> str:
+def _in_use_text(home: Path, holder: LockHolder | None, purpose: str) -> str:
     if holder is None:
         return f"{home} is in use by another process, which does not say who it is; try again"
     since = datetime.fromtimestamp(holder.since).strftime("%Y-%m-%d %H:%M:%S")
     at = f" at {holder.address}" if holder.address else ""
     told = f"{home} is in use: {holder.purpose}, process {holder.pid}{at}, since {since}."
-    return f"{told}\n{_way_out(holder, wanted_for)}"
+    return f"{told}\n{_remedy(holder, purpose)}"
 
 
-def _way_out(holder: Holder, wanted_for: str) -> str:
-    if wanted_for == GATEWAY:
+def _remedy(holder: LockHolder, purpose: str) -> str:
+    if purpose == GATEWAY:
         return (
             "One home has one gateway. Ask that one with `holdfast status`, take its place with "
             "`holdfast run --replace`, end it with `holdfast gateway stop`, or start this one with "

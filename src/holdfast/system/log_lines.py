@@ -14,7 +14,7 @@ _CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}
 del _CONTROLS[ord("\n")], _CONTROLS[ord("\t")]
 
 
-class JsonLines(logging.Formatter):
+class JsonFormatter(logging.Formatter):
     """One JSON object a line: time, level, logger, message, then whatever `extra` brought."""
 
     def __init__(self, redact: Callable[[str], str]) -> None:
@@ -28,15 +28,15 @@ class JsonLines(logging.Formatter):
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage(),
-            **_extra(record),
+            **_extra_fields(record),
         }
-        if trace := _trace(self, record):
+        if trace := _traceback_text(self, record):
             fields["exception"] = trace
         # Before encoding: in JSON a secret with a quote or an umlaut is spelt differently.
-        return json.dumps(_clean(fields, self._redact), ensure_ascii=False, default=str)
+        return json.dumps(_redact_values(fields, self._redact), ensure_ascii=False, default=str)
 
 
-class HumanLines(logging.Formatter):
+class TextFormatter(logging.Formatter):
     """The time, the sentence and its fields, in colours. Tables are for programs: they would
     bury the sentence."""
 
@@ -47,44 +47,44 @@ class HumanLines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         time = datetime.fromtimestamp(record.created).strftime("%H:%M:%S")
         colour = _COLOURS.get(record.levelname, "")
-        fields = _extra(record).items()
+        fields = _extra_fields(record).items()
         extra = " ".join(f"{name}={value}" for name, value in fields if not isinstance(value, dict))
-        line = f"{_DIM}{time}{_PLAIN} {colour}{_shown(record.getMessage())}{_PLAIN}"
+        line = f"{_DIM}{time}{_PLAIN} {colour}{_escape_controls(record.getMessage())}{_PLAIN}"
         if extra:
-            line += f"  {_DIM}{_shown(extra)}{_PLAIN}"
-        if trace := _trace(self, record):
-            line += "\n" + _shown(trace)
+            line += f"  {_DIM}{_escape_controls(extra)}{_PLAIN}"
+        if trace := _traceback_text(self, record):
+            line += "\n" + _escape_controls(trace)
         return self._redact(line)
 
 
-def _shown(text: str) -> str:
+def _escape_controls(text: str) -> str:
     return text.translate(_CONTROLS)
 
 
-def session_of(record: logging.LogRecord) -> str:
+def record_session(record: logging.LogRecord) -> str:
     """The session that a record says it is about; "": none."""
     fields = vars(record)
     return str(fields.get("session") or fields.get("session_id") or "")
 
 
-def _extra(record: logging.LogRecord) -> dict[str, Any]:
+def _extra_fields(record: logging.LogRecord) -> dict[str, Any]:
     return {name: value for name, value in vars(record).items() if name not in _STANDARD}
 
 
-def _trace(formatter: logging.Formatter, record: logging.LogRecord) -> str:
+def _traceback_text(formatter: logging.Formatter, record: logging.LogRecord) -> str:
     if record.exc_info and not record.exc_text:
         return formatter.formatException(record.exc_info)
     return record.exc_text or ""
 
 
-def _clean(value: Any, redact: Callable[[str], str]) -> Any:
+def _redact_values(value: Any, redact: Callable[[str], str]) -> Any:
     match value:
         case str():
             return redact(str(value))
         case dict():
-            return {str(name): _clean(item, redact) for name, item in value.items()}
+            return {str(name): _redact_values(item, redact) for name, item in value.items()}
         case list() | tuple():
-            return [_clean(item, redact) for item in value]
+            return [_redact_values(item, redact) for item in value]
         case int() | float() | bool() | None:
             return value
     return redact(str(value))

@@ -14,14 +14,14 @@ from pathlib import Path
 from typing import TextIO
 
 from holdfast.core.config.settings import LogSettings, Settings
-from holdfast.system.log_lines import HumanLines, JsonLines
+from holdfast.system.log_lines import JsonFormatter, TextFormatter
 from holdfast.system.paths import private_dir
 
 QUEUE_LENGTH = 20_000
 _MEGABYTE = 1_000_000
-_OURS = "holdfast"
+_LOGGER_NAME = "holdfast"
 
-Records = queue.Queue[logging.LogRecord]
+RecordQueue = queue.Queue[logging.LogRecord]
 Flush = Callable[[float], bool]
 
 
@@ -43,22 +43,22 @@ def logging_to(
     when it cannot keep up, lines are dropped and their number is logged. What was queued when
     the context closes is written first; the function that is given writes it before.
     """
-    handlers = _writers(file, settings, redact=redact, stream=stream or sys.stderr)
+    handlers = _make_handlers(file, settings, redact=redact, stream=stream or sys.stderr)
     if unattended:
         handlers = handlers[-1:]
     if recent is not None:
         handlers.append(recent)
-    records = Records(QUEUE_LENGTH)
-    front = _Front(records)
+    records = RecordQueue(QUEUE_LENGTH)
+    front = _NonBlockingHandler(records)
     listener = logging.handlers.QueueListener(records, *handlers)
-    root, ours = logging.getLogger(), logging.getLogger(_OURS)
+    root, ours = logging.getLogger(), logging.getLogger(_LOGGER_NAME)
     before = root.level, ours.level
     root.setLevel(logging.WARNING)
     ours.setLevel(settings.level.upper())
     root.addHandler(front)
     listener.start()
     try:
-        yield partial(_written, records)
+        yield partial(_wait_until_written, records)
     finally:
         root.removeHandler(front)
         listener.stop()
@@ -68,36 +68,36 @@ def logging_to(
         ours.setLevel(before[1])
 
 
-def follow_level(settings: Settings) -> None:
+def apply_log_level(settings: Settings) -> None:
     """From now on so much is logged."""
-    logging.getLogger(_OURS).setLevel(settings.log.level.upper())
+    logging.getLogger(_LOGGER_NAME).setLevel(settings.log.level.upper())
 
 
-def _written(records: Records, within: float) -> bool:
+def _wait_until_written(records: RecordQueue, timeout: float) -> bool:
     """True once all that was logged is written; False if that takes longer."""
     with records.all_tasks_done:
-        return records.all_tasks_done.wait_for(lambda: not records.unfinished_tasks, within)
+        return records.all_tasks_done.wait_for(lambda: not records.unfinished_tasks, timeout)
 
 
-def _writers(
+def _make_handlers(
     file: Path, settings: LogSettings, *, redact: Callable[[str], str], stream: TextIO
 ) -> list[logging.Handler]:
     console = logging.StreamHandler(stream)
-    console.setFormatter(HumanLines(redact) if stream.isatty() else JsonLines(redact))
+    console.setFormatter(TextFormatter(redact) if stream.isatty() else JsonFormatter(redact))
     if not settings.files:
         return [console]
     private_dir(file.parent)
-    rotated = _LogFile(
+    rotated = _PrivateLogFile(
         file, maxBytes=settings.file_mb * _MEGABYTE, backupCount=settings.files, encoding="utf-8"
     )
-    rotated.setFormatter(JsonLines(redact))
+    rotated.setFormatter(JsonFormatter(redact))
     return [console, rotated]
 
 
-class _Front(logging.handlers.QueueHandler):
+class _NonBlockingHandler(logging.handlers.QueueHandler):
     """The handler that the program meets: it hands records over and never waits."""
 
-    def __init__(self, records: Records) -> None:
+    def __init__(self, records: RecordQueue) -> None:
         super().__init__(records)
         self._records = records
         self._dropped = 0
@@ -116,14 +116,14 @@ class _Front(logging.handlers.QueueHandler):
     def enqueue(self, record: logging.LogRecord) -> None:
         try:
             if self._dropped:
-                self._records.put_nowait(_dropped(self._dropped))
+                self._records.put_nowait(_dropped_record(self._dropped))
                 self._dropped = 0
             self._records.put_nowait(record)
         except queue.Full:
             self._dropped += 1
 
 
-def _dropped(count: int) -> logging.LogRecord:
+def _dropped_record(count: int) -> logging.LogRecord:
     text = f"{count} log lines were dropped: the log could not be written fast enough."
     fields = {"action": "log_dropped", "count": count}
     return logging.makeLogRecord(
@@ -131,16 +131,16 @@ def _dropped(count: int) -> logging.LogRecord:
     )
 
 
-class _LogFile(logging.handlers.RotatingFileHandler):
+class _PrivateLogFile(logging.handlers.RotatingFileHandler):
     """A rotated file for its owner alone; when it cannot be written it says so, once."""
 
-    _complained = False
+    _error_reported = False
 
     def _open(self) -> TextIOWrapper:
         fd = os.open(self.baseFilename, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         return TextIOWrapper(os.fdopen(fd, "ab"), encoding=self.encoding)
 
     def handleError(self, record: logging.LogRecord) -> None:
-        if not self._complained:
-            self._complained = True
+        if not self._error_reported:
+            self._error_reported = True
             print(f"{self.baseFilename} cannot be written: {sys.exc_info()[1]}", file=sys.stderr)

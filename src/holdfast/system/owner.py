@@ -6,66 +6,66 @@ from collections.abc import Callable
 from pathlib import Path
 
 from holdfast.core.errors import HoldfastError
-from holdfast.system.lock import Holder
-from holdfast.system.process import gone, opened
+from holdfast.system.lock import LockHolder
+from holdfast.system.process import has_ended, open_pidfd
 
-AFTER_SIGKILL = 10.0  # a process that is not gone by then waits for a disk or a device
+SIGKILL_TIMEOUT = 10.0  # a process that is not gone by then waits for a disk or a device
 
 
-class Unproven(HoldfastError):
+class HolderUnverified(HoldfastError):
     """Nobody is signalled: who holds the home could not be proven."""
 
 
-def prove(home: Path, holder: Holder) -> int | None:
+def verify_holder(home: Path, holder: LockHolder) -> int | None:
     """A descriptor of the process that holds the lock of this home; None: it has gone.
 
     Three things must agree: the pid and start time that the holder wrote down, and the kernel's
     own word that this process has the home's directory open and locked. The descriptor is had
     first, so that none of it can come to be about another process of the same pid.
     """
-    fd = opened(holder.pid, started=holder.start_time)
+    fd = open_pidfd(holder.pid, expected_start=holder.start_time)
     if fd is None:
         return None
     try:
-        if not _holds(holder.pid, home):
-            if gone(fd, within=0):
+        if not _holds_lock(holder.pid, home):
+            if has_ended(fd, timeout=0):
                 os.close(fd)
                 return None
-            raise Unproven(
+            raise HolderUnverified(
                 f"process {holder.pid} is said to hold {home} and does not have it locked. "
                 "Nothing was signalled. Look at it, and end it yourself if it is a gateway."
             )
     except PermissionError:
         os.close(fd)
-        raise Unproven(
+        raise HolderUnverified(
             f"process {holder.pid} holds {home} and belongs to another user. Nothing was "
             "signalled. Start this as the user who runs the gateway."
         ) from None
-    except Unproven:
+    except HolderUnverified:
         os.close(fd)
         raise
     return fd
 
 
-def _holds(pid: int, home: Path) -> bool:
+def _holds_lock(pid: int, home: Path) -> bool:
     here = home.stat()
     folder = Path(f"/proc/{pid}/fd")
     try:
         numbers = os.listdir(folder)
     except FileNotFoundError:
         return False
-    return any(_is(folder / each, here) and _locked(pid, each) for each in numbers)
+    return any(_same_file(folder / each, here) and _is_flocked(pid, each) for each in numbers)
 
 
-def _is(link: Path, here: os.stat_result) -> bool:
+def _same_file(link: Path, expected: os.stat_result) -> bool:
     try:
         found = link.stat()
     except FileNotFoundError:
         return False  # closed meanwhile
-    return (found.st_dev, found.st_ino) == (here.st_dev, here.st_ino)
+    return (found.st_dev, found.st_ino) == (expected.st_dev, expected.st_ino)
 
 
-def _locked(pid: int, number: str) -> bool:
+def _is_flocked(pid: int, number: str) -> bool:
     try:
         facts = Path(f"/proc/{pid}/fdinfo/{number}").read_text()
     except FileNotFoundError:
@@ -73,25 +73,25 @@ def _locked(pid: int, number: str) -> bool:
     return any(line.startswith("lock:") and "FLOCK" in line for line in facts.splitlines())
 
 
-def end(fd: int, *, within: float, tell: Callable[[str], None]) -> None:
+def terminate(fd: int, *, timeout: float, report: Callable[[str], None]) -> None:
     """SIGTERM, and SIGKILL when that has not helped in `within` seconds. Blocks until it is gone.
 
-    `fd` is what `prove` gave. Raises `Unproven` only where even SIGKILL does not end it.
+    `fd` is what `prove` gave. Raises `HolderUnverified` only where even SIGKILL does not end it.
     """
-    tell("it does not answer: SIGTERM")
-    if _signalled(fd, signal.SIGTERM, within):
+    report("it does not answer: SIGTERM")
+    if _signal_and_wait(fd, signal.SIGTERM, timeout):
         return
-    tell(f"it has not ended within {within:g} s: SIGKILL")
-    if not _signalled(fd, signal.SIGKILL, AFTER_SIGKILL):
-        raise Unproven(
+    report(f"it has not ended within {timeout:g} s: SIGKILL")
+    if not _signal_and_wait(fd, signal.SIGKILL, SIGKILL_TIMEOUT):
+        raise HolderUnverified(
             "it did not end by SIGKILL: the kernel holds it, as for a disk that does not answer. "
             "Look at the system's log."
         )
 
 
-def _signalled(fd: int, which: signal.Signals, within: float) -> bool:
+def _signal_and_wait(fd: int, which: signal.Signals, timeout: float) -> bool:
     try:
         signal.pidfd_send_signal(fd, which)
     except ProcessLookupError:
         return True
-    return gone(fd, within=within)
+    return has_ended(fd, timeout=timeout)

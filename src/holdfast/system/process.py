@@ -20,7 +20,7 @@ def start_time(pid: int) -> int | None:
     return None if dead else int(fields[19])
 
 
-def opened(pid: int, *, started: int | None) -> int | None:
+def open_pidfd(pid: int, *, expected_start: int | None) -> int | None:
     """A file descriptor of this very process, which no successor to its pid can be taken for;
     None: it has gone."""
     try:
@@ -28,14 +28,14 @@ def opened(pid: int, *, started: int | None) -> int | None:
     except ProcessLookupError:
         return None
     # Looked at while the descriptor holds it: a pid that was given out again started later.
-    if start_time(pid) != started:
+    if start_time(pid) != expected_start:
         os.close(fd)
         return None
     return fd
 
 
-def gone(fd: int, *, within: float) -> bool:
+def has_ended(fd: int, *, timeout: float) -> bool:
     """True once the process of this descriptor has ended; False if it takes longer."""
     poll = select.poll()
     poll.register(fd, select.POLLIN)
-    return bool(poll.poll(max(0.0, within) * 1000))
+    return bool(poll.poll(max(0.0, timeout) * 1000))

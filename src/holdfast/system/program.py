@@ -8,7 +8,7 @@ from pathlib import Path
 from holdfast.core.errors import HoldfastError
 
 
-def this_program() -> tuple[str, ...]:
+def holdfast_command() -> tuple[str, ...]:
     """The `holdfast` beside the interpreter that runs, else that interpreter with our package."""
     beside = Path(sys.executable).with_name("holdfast")
     if os.access(beside, os.X_OK):
@@ -20,6 +20,6 @@ def this_program() -> tuple[str, ...]:
     return (sys.executable, "-m", "holdfast.cli")
 
 
-def is_set_uid(program: str | None) -> bool:
+def is_setuid(program: str | None) -> bool:
     """Whether a program takes its owner's rights, which `NoNewPrivileges` would keep from it."""
     return program is not None and bool(os.stat(program).st_mode & stat.S_ISUID)

@@ -10,15 +10,15 @@ from threading import Lock
 
 import msgspec
 
-from holdfast.system.log_lines import JsonLines, session_of
+from holdfast.system.log_lines import JsonFormatter, record_session
 
-MOST_LINES = 2_000
-MOST_CHARS = 2_000_000  # of all of them: one line may carry a long traceback
+MAX_LINES = 2_000
+MAX_CHARS = 2_000_000  # of all of them: one line may carry a long traceback
 
-News = Callable[[], None]
+LogCallback = Callable[[], None]
 
 
-class KeptLine(msgspec.Struct, frozen=True):
+class RecentLogLine(msgspec.Struct, frozen=True):
     """`number` orders lines over restarts, too: it is the millisecond in which the line was made,
     or the next one that is free."""
 
@@ -28,19 +28,19 @@ class KeptLine(msgspec.Struct, frozen=True):
     text: str  # a JSON object, without the value of any secret
 
 
-class WantedLines(msgspec.Struct, frozen=True, kw_only=True):
+class RecentLogFilter(msgspec.Struct, frozen=True, kw_only=True):
     """`level`: this and what is worse. `session`: its id or how that begins. `words`: anywhere in
     the line, whatever their case."""
 
     level: int = logging.NOTSET
     session: str = ""
-    words: str = ""
+    text: str = ""
 
-    def holds(self, line: KeptLine) -> bool:
+    def matches(self, line: RecentLogLine) -> bool:
         if line.level < self.level or not line.session.startswith(self.session):
             return False
         # As they are spelt in the line: a quote has a backslash before it there.
-        spelt = json.dumps(self.words, ensure_ascii=False)[1:-1]
+        spelt = json.dumps(self.text, ensure_ascii=False)[1:-1]
         return not spelt or spelt.casefold() in line.text.casefold()
 
 
@@ -52,16 +52,16 @@ class RecentLog(logging.Handler):
     """
 
     def __init__(
-        self, redact: Callable[[str], str], *, lines: int = MOST_LINES, chars: int = MOST_CHARS
+        self, redact: Callable[[str], str], *, lines: int = MAX_LINES, chars: int = MAX_CHARS
     ) -> None:
         super().__init__()
-        self.setFormatter(JsonLines(redact))
-        self._most_lines, self._most_chars = lines, chars
-        self._kept: deque[KeptLine] = deque()
+        self.setFormatter(JsonFormatter(redact))
+        self._max_lines, self._max_chars = lines, chars
+        self._lines: deque[RecentLogLine] = deque()
         self._chars = 0
         self._newest = self._dropped = 0
-        self._readers: list[LogReader] = []
-        self._held = Lock()
+        self._subscriptions: list[LogSubscription] = []
+        self._lines_lock = Lock()
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
@@ -69,23 +69,25 @@ class RecentLog(logging.Handler):
         except Exception:  # noqa: BLE001 - anybody's `extra`: it must not end the log's thread
             self.handleError(record)
             return
-        with self._held:
-            self._keep(record, text)
-            readers = [reader for reader in self._readers if not reader.told]
+        with self._lines_lock:
+            self._append(record, text)
+            readers = [reader for reader in self._subscriptions if not reader.notified]
             for reader in readers:
-                reader.told = True
+                reader.notified = True
         for reader in readers:
-            reader.news()
+            reader.on_lines()
 
-    def _keep(self, record: logging.LogRecord, text: str) -> None:
+    def _append(self, record: logging.LogRecord, text: str) -> None:
         first = self._newest == 0
         self._newest = max(self._newest + 1, int(record.created * 1000))
         if first:  # whoever read another process before this one has missed how that ended
             self._dropped = self._newest - 1
-        self._kept.append(KeptLine(self._newest, record.levelno, session_of(record), text))
+        self._lines.append(
+            RecentLogLine(self._newest, record.levelno, record_session(record), text)
+        )
         self._chars += len(text)
-        while len(self._kept) > self._most_lines or self._chars > self._most_chars:
-            gone = self._kept.popleft()
+        while len(self._lines) > self._max_lines or self._chars > self._max_chars:
+            gone = self._lines.popleft()
             self._chars -= len(gone.text)
             self._dropped = gone.number
 
@@ -94,54 +96,62 @@ class RecentLog(logging.Handler):
         """The number of the last line; 0: there is none."""
         return self._newest
 
-    def before(self, number: int | None, wanted: WantedLines, *, limit: int) -> list[KeptLine]:
+    def before(
+        self, number: int | None, line_filter: RecentLogFilter, *, limit: int
+    ) -> list[RecentLogLine]:
         """The last that are wanted, or the last before that line; the oldest of them first."""
-        with self._held:
-            lines = list(self._kept)
+        with self._lines_lock:
+            lines = list(self._lines)
         earlier = (line for line in reversed(lines) if number is None or line.number < number)
-        return list(islice(filter(wanted.holds, earlier), limit))[::-1]
+        return list(islice(filter(line_filter.matches, earlier), limit))[::-1]
 
     @contextmanager
-    def read(self, wanted: WantedLines, *, after: int, news: News) -> Iterator["LogReader"]:
+    def subscribe(
+        self, line_filter: RecentLogFilter, *, after: int, on_lines: LogCallback
+    ) -> Iterator["LogSubscription"]:
         """Read what comes after that line. `news` is called by the thread of the log, once for
         all there is until it is taken."""
-        reader = LogReader(self, wanted, after=after, news=news)
-        with self._held:
-            self._readers.append(reader)
+        reader = LogSubscription(self, line_filter, after=after, on_lines=on_lines)
+        with self._lines_lock:
+            self._subscriptions.append(reader)
         try:
             yield reader
         finally:
-            with self._held:
-                self._readers.remove(reader)
+            with self._lines_lock:
+                self._subscriptions.remove(reader)
 
-    def take(self, reader: "LogReader", *, limit: int) -> tuple[list[KeptLine], bool]:
-        """See `LogReader.take`."""
-        with self._held:
-            missed = 0 < reader.after < self._dropped
-            fresh: list[KeptLine] = []
-            for line in reversed(self._kept):
-                if line.number <= reader.after:
+    def take(
+        self, subscription: "LogSubscription", *, limit: int
+    ) -> tuple[list[RecentLogLine], bool]:
+        """See `LogSubscription.take`."""
+        with self._lines_lock:
+            missed = 0 < subscription.after < self._dropped
+            fresh: list[RecentLogLine] = []
+            for line in reversed(self._lines):
+                if line.number <= subscription.after:
                     break
                 fresh.append(line)
             fresh = fresh[::-1][:limit]
-            reader.after = fresh[-1].number if fresh else self._newest
-            reader.told = reader.after < self._newest
-        return [line for line in fresh if reader.wanted.holds(line)], missed
+            subscription.after = fresh[-1].number if fresh else self._newest
+            subscription.notified = subscription.after < self._newest
+        return [line for line in fresh if subscription.line_filter.matches(line)], missed
 
 
-class LogReader:
+class LogSubscription:
     """How far one reader has come; `told`: it knows that there is more."""
 
-    __slots__ = ("_log", "after", "news", "told", "wanted")
+    __slots__ = ("_log", "after", "on_lines", "notified", "line_filter")
 
-    def __init__(self, log: RecentLog, wanted: WantedLines, *, after: int, news: News) -> None:
+    def __init__(
+        self, log: RecentLog, line_filter: RecentLogFilter, *, after: int, on_lines: LogCallback
+    ) -> None:
         self._log = log
-        self.wanted = wanted
+        self.line_filter = line_filter
         self.after = after
-        self.news = news
-        self.told = False
+        self.on_lines = on_lines
+        self.notified = False
 
-    def take(self, *, limit: int) -> tuple[list[KeptLine], bool]:
+    def take(self, *, limit: int) -> tuple[list[RecentLogLine], bool]:
         """The next lines that are wanted, of at most so many; and whether some before them are not
         kept any more. `told` says afterwards whether there is more to take."""
         return self._log.take(self, limit=limit)

@@ -18,19 +18,19 @@ import msgspec
 from holdfast.core.errors import HoldfastError
 from holdfast.system.paths import Paths, private_dir
 from holdfast.system.process import start_time
-from holdfast.system.sockets import received
+from holdfast.system.sockets import receive_with_sockets
 
-ANSWERS_WITHIN = 5.0
-_TAKEN = b"\n"
-_MOST_BYTES = 16 * 1024
+HANDOVER_TIMEOUT = 5.0
+_ACK = b"\n"
+_MAX_BYTES = 16 * 1024
 _CREDENTIALS = struct.Struct("3i")  # pid, uid, gid
 
 
-class NotHandedOver(HoldfastError):
+class HandoverFailed(HoldfastError):
     """The sockets did not pass, for this reason; whoever had them has them still."""
 
 
-class Note(msgspec.Struct, frozen=True, kw_only=True):
+class HandoverNote(msgspec.Struct, frozen=True, kw_only=True):
     """Who hands over, and what; it goes with the sockets."""
 
     pid: int
@@ -39,12 +39,14 @@ class Note(msgspec.Struct, frozen=True, kw_only=True):
     address: str
 
 
-def note_of(home: Path, *, address: str) -> Note:
+def make_note(home: Path, *, address: str) -> HandoverNote:
     pid = os.getpid()
-    return Note(pid=pid, start_time=start_time(pid), home=str(home), address=address)
+    return HandoverNote(pid=pid, start_time=start_time(pid), home=str(home), address=address)
 
 
-def give(to: Path, note: Note, sockets: Sequence[socket.socket], *, paths: Paths) -> int:
+def send_sockets(
+    to: Path, note: HandoverNote, sockets: Sequence[socket.socket], *, paths: Paths
+) -> int:
     """Dial a successor that waits at `to`, and return when it has the sockets. Blocks.
 
     What is returned is a descriptor of its process, which tells whether it is still there.
@@ -52,39 +54,39 @@ def give(to: Path, note: Note, sockets: Sequence[socket.socket], *, paths: Paths
     Only a socket in the home's own private folder is dialled, and only one of this user: what
     asks us may be anybody who can open the control socket, and what it names may be anything.
     """
-    _check(to, paths)
+    _check_path(to, paths)
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
-        connection.settimeout(ANSWERS_WITHIN)
+        connection.settimeout(HANDOVER_TIMEOUT)
         try:
             connection.connect(str(to))
             # While it is connected its pid is its own, and cannot have been given out again.
             successor = os.pidfd_open(_check_peer(connection))
         except OSError as error:
-            raise NotHandedOver(f"{to} cannot be dialled: {error}") from None
+            raise HandoverFailed(f"{to} cannot be dialled: {error}") from None
         try:
-            _pass_on(connection, note, sockets)
-        except (OSError, NotHandedOver) as error:
+            _send(connection, note, sockets)
+        except (OSError, HandoverFailed) as error:
             os.close(successor)
-            raise NotHandedOver(f"{to} did not take the sockets: {error}") from None
+            raise HandoverFailed(f"{to} did not take the sockets: {error}") from None
     return successor
 
 
-def _pass_on(connection: socket.socket, note: Note, sockets: Sequence[socket.socket]) -> None:
+def _send(connection: socket.socket, note: HandoverNote, sockets: Sequence[socket.socket]) -> None:
     fds = [sock.fileno() for sock in sockets]
     socket.send_fds(connection, [msgspec.json.encode(note)], fds)
-    if connection.recv(1) != _TAKEN:
-        raise NotHandedOver("whoever waited there has gone")
+    if connection.recv(1) != _ACK:
+        raise HandoverFailed("whoever waited there has gone")
 
 
-def _check(to: Path, paths: Paths) -> None:
+def _check_path(to: Path, paths: Paths) -> None:
     if to.parent != paths.run:
-        raise NotHandedOver(f"{to} is not in {paths.run}, where a successor of this home waits")
+        raise HandoverFailed(f"{to} is not in {paths.run}, where a successor of this home waits")
     try:
         found = to.lstat()
     except OSError as error:
-        raise NotHandedOver(f"{to}: {error.strerror}") from None
+        raise HandoverFailed(f"{to}: {error.strerror}") from None
     if not stat.S_ISSOCK(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
-        raise NotHandedOver(f"{to} is not a socket of this user alone (mode 0600)")
+        raise HandoverFailed(f"{to} is not a socket of this user alone (mode 0600)")
 
 
 def _check_peer(connection: socket.socket) -> int:
@@ -92,11 +94,11 @@ def _check_peer(connection: socket.socket) -> int:
     raw = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
     pid, uid, _ = _CREDENTIALS.unpack(raw)
     if uid != os.getuid():
-        raise NotHandedOver(f"process {pid} of another user (uid {uid}) is at the other end")
+        raise HandoverFailed(f"process {pid} of another user (uid {uid}) is at the other end")
     return int(pid)
 
 
-class Reception:
+class HandoverReceiver:
     """Owns the private socket at which a successor waits for what is handed to it."""
 
     def __init__(self, paths: Paths) -> None:
@@ -117,39 +119,45 @@ class Reception:
         self._listener.close()
         self.path.unlink(missing_ok=True)
 
-    def give_up(self) -> None:
+    def cancel(self) -> None:
         """Whoever waits in `receive` is told that nothing will come: somebody dialled, and it was
         not the giver."""
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as nobody:
             nobody.setblocking(False)
             nobody.connect_ex(str(self.path))
 
-    def receive(self, *, giver: int, within: float) -> tuple[Note, list[socket.socket]]:
-        """What the process `giver` hands over. Blocks. Raises `NotHandedOver` where it does not, or
+    def receive(
+        self, *, sender_pid: int, timeout: float
+    ) -> tuple[HandoverNote, list[socket.socket]]:
+        """What the process `giver` hands over. Blocks. Raises `HandoverFailed` where it does not, or
         where it is somebody else who does."""
-        self._listener.settimeout(within)
+        self._listener.settimeout(timeout)
         try:
             connection, _ = self._listener.accept()
         except OSError as error:
-            raise NotHandedOver(f"process {giver} did not hand its sockets over: {error}") from None
+            raise HandoverFailed(
+                f"process {sender_pid} did not hand its sockets over: {error}"
+            ) from None
         with connection:
-            connection.settimeout(within)
-            if (pid := _check_peer(connection)) != giver:
-                raise NotHandedOver(f"process {pid} dialled, and not {giver}, which holds the home")
-            return self._take(connection)
+            connection.settimeout(timeout)
+            if (pid := _check_peer(connection)) != sender_pid:
+                raise HandoverFailed(
+                    f"process {pid} dialled, and not {sender_pid}, which holds the home"
+                )
+            return self._receive(connection)
 
-    def _take(self, connection: socket.socket) -> tuple[Note, list[socket.socket]]:
+    def _receive(self, connection: socket.socket) -> tuple[HandoverNote, list[socket.socket]]:
         try:
-            body, sockets = received(connection, _MOST_BYTES)
+            body, sockets = receive_with_sockets(connection, _MAX_BYTES)
         except OSError as error:
-            raise NotHandedOver(f"the sockets did not arrive: {error}") from None
+            raise HandoverFailed(f"the sockets did not arrive: {error}") from None
         try:
-            note = msgspec.json.decode(body, type=Note)
+            note = msgspec.json.decode(body, type=HandoverNote)
             if note.home != str(self._home):
-                raise NotHandedOver(f"the sockets are of a gateway of {note.home}")
-            connection.sendall(_TAKEN)
-        except (OSError, msgspec.MsgspecError, NotHandedOver) as error:
+                raise HandoverFailed(f"the sockets are of a gateway of {note.home}")
+            connection.sendall(_ACK)
+        except (OSError, msgspec.MsgspecError, HandoverFailed) as error:
             for sock in sockets:
                 sock.close()
-            raise NotHandedOver(f"the handover was not understood: {error}") from None
+            raise HandoverFailed(f"the handover was not understood: {error}") from None
         return note, sockets

@@ -10,31 +10,31 @@ import os
 import socket
 from collections.abc import Mapping, Sequence
 
-NAME = "http"  # what a supervisor that keeps them calls them (FDNAME)
-VARIABLES = ("LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES")
+FD_NAME = "http"  # what a supervisor that keeps them calls them (FDNAME)
+LISTEN_VARIABLES = ("LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES")
 
-_FIRST = 3  # where systemd, and all who do as it does, begin to count
+_FIRST_FD = 3  # where systemd, and all who do as it does, begin to count
 _BACKLOG = 1024
-_MOST_AT_ONCE = 16
+_MAX_FDS = 16
 _INT = array.array("i").itemsize
 _FAMILIES = (socket.AF_INET, socket.AF_INET6)
-_NOT_HERE = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
+_UNAVAILABLE = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
 
 
-def adopt(handed: Mapping[str, str], *, pid: int) -> list[socket.socket]:
+def adopt_inherited(environ: Mapping[str, str], *, pid: int) -> list[socket.socket]:
     """The listening sockets that were given to this very process; no child of it gets them.
 
     `handed` has the variables of the start. Others' descriptors (`LISTEN_PID` is not ours) are
     not touched; what is no TCP listener is closed, for nobody else would.
     """
-    count = handed.get("LISTEN_FDS", "")
-    if handed.get("LISTEN_PID") != str(pid) or not count.isdecimal():
+    count = environ.get("LISTEN_FDS", "")
+    if environ.get("LISTEN_PID") != str(pid) or not count.isdecimal():
         return []
-    adopted = [_adopted(fd) for fd in range(_FIRST, _FIRST + int(count))]
+    adopted = [_adopt_fd(fd) for fd in range(_FIRST_FD, _FIRST_FD + int(count))]
     return [each for each in adopted if each is not None]
 
 
-def _adopted(fd: int) -> socket.socket | None:
+def _adopt_fd(fd: int) -> socket.socket | None:
     try:
         os.set_inheritable(fd, False)
         sock = socket.socket(fileno=fd)
@@ -47,14 +47,14 @@ def _adopted(fd: int) -> socket.socket | None:
     return sock
 
 
-def place(sock: socket.socket) -> tuple[str, int]:
+def bound_address(sock: socket.socket) -> tuple[str, int]:
     """The address and port that a socket listens on."""
     address, port, *_ = sock.getsockname()
     return str(address), int(port)
 
 
-def choose(
-    inherited: Sequence[socket.socket], *, wanted: Sequence[str], ports: Sequence[int]
+def pick_inherited(
+    inherited: Sequence[socket.socket], *, addresses: Sequence[str], ports: Sequence[int]
 ) -> tuple[list[socket.socket], list[socket.socket]]:
     """Which of those that were left to us listen where we are to listen, and which do not.
 
@@ -64,15 +64,15 @@ def choose(
     chosen: dict[tuple[str, int], socket.socket] = {}
     others = []
     for sock in inherited:
-        address, port = place(sock)
-        if address in wanted and (port in ports or 0 in ports) and (address, port) not in chosen:
+        address, port = bound_address(sock)
+        if address in addresses and (port in ports or 0 in ports) and (address, port) not in chosen:
             chosen[address, port] = sock
         else:
             others.append(sock)
     return list(chosen.values()), others
 
 
-def bind(addresses: Sequence[str], port: int) -> list[socket.socket]:
+def bind_listeners(addresses: Sequence[str], port: int) -> list[socket.socket]:
     """New sockets that listen on all of these, at one port; 0: at one that is free.
 
     Raises `OSError` where one cannot be had, with none left open. An address that this machine
@@ -83,9 +83,9 @@ def bind(addresses: Sequence[str], port: int) -> list[socket.socket]:
     try:
         for address in addresses:
             try:
-                made.append(_bound(address, place(made[0])[1] if made else port))
+                made.append(_bind_one(address, bound_address(made[0])[1] if made else port))
             except OSError as error:
-                if error.errno not in _NOT_HERE:
+                if error.errno not in _UNAVAILABLE:
                     raise
                 missing = error
         if not made and missing is not None:
@@ -97,7 +97,7 @@ def bind(addresses: Sequence[str], port: int) -> list[socket.socket]:
     return made
 
 
-def _bound(address: str, port: int) -> socket.socket:
+def _bind_one(address: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     sock = socket.socket(family, socket.SOCK_STREAM)
     try:
@@ -112,11 +112,13 @@ def _bound(address: str, port: int) -> socket.socket:
     return sock
 
 
-def received(connection: socket.socket, most: int) -> tuple[bytes, list[socket.socket]]:
+def receive_with_sockets(
+    connection: socket.socket, max_bytes: int
+) -> tuple[bytes, list[socket.socket]]:
     """The next bytes and the sockets that came with them, which no child ever has: `recv_fds`
     would leave them open to one that is started at this instant."""
-    room = socket.CMSG_SPACE(_MOST_AT_ONCE * _INT)
-    body, rights, _, _ = connection.recvmsg(most, room, socket.MSG_CMSG_CLOEXEC)
+    room = socket.CMSG_SPACE(_MAX_FDS * _INT)
+    body, rights, _, _ = connection.recvmsg(max_bytes, room, socket.MSG_CMSG_CLOEXEC)
     fds = array.array("i")
     for level, kind, data in rights:
         if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):

@@ -8,14 +8,14 @@ from typing import TypeVar
 
 import msgspec
 
-from holdfast.core.errors import StoreFailing
+from holdfast.core.errors import TransientStoreError
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
 
-def replace(path: Path, content: bytes) -> None:
+def write_atomically(path: Path, content: bytes) -> None:
     """Durable when this returns, and to be read by nobody else: there may be tokens in it. In a
     thread: it waits for the disk. Raises `OSError`."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -33,15 +33,15 @@ def replace(path: Path, content: bytes) -> None:
         os.close(folder)
 
 
-async def keep(path: Path, value: object) -> None:
-    """`replace`, beside the event loop. Raises `StoreFailing`."""
+async def save(path: Path, value: object) -> None:
+    """`replace`, beside the event loop. Raises `TransientStoreError`."""
     try:
-        await asyncio.to_thread(replace, path, msgspec.json.encode(value))
+        await asyncio.to_thread(write_atomically, path, msgspec.json.encode(value))
     except OSError as error:
-        raise StoreFailing(f"{path} cannot be written: {error}") from error
+        raise TransientStoreError(f"{path} cannot be written: {error}") from error
 
 
-def read(path: Path, kind: type[T], *, lost: str) -> T | None:
+def load(path: Path, kind: type[T], *, consequence: str) -> T | None:
     """What it holds. None: there is none, or it makes no sense and is begun anew; then the log
     has it, with what is `lost` by that."""
     try:
@@ -53,7 +53,7 @@ def read(path: Path, kind: type[T], *, lost: str) -> T | None:
             "%s makes no sense (%s) and is begun anew: %s",
             path,
             error,
-            lost,
-            extra={"action": "record_unread"},
+            consequence,
+            extra={"action": "state_file_invalid"},
         )
         return None

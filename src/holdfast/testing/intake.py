@@ -8,7 +8,7 @@ from itertools import count
 from holdfast.core.errors import ConnectError, HoldfastError
 from holdfast.core.ids import InboxId, PrincipalId
 from holdfast.core.messages.attachment import Attachment
-from holdfast.core.messages.events import Event, MessageEnded
+from holdfast.core.messages.events import MessageEnded, TurnEvent
 from holdfast.core.messages.inbox import Accepted, Inbound, InboxRow, InboxState
 from holdfast.core.messages.source import build_session_key
 from holdfast.core.ports.protocols import Intake
@@ -19,34 +19,34 @@ class RecordingIntake(Intake):
 
     def __init__(self, *, delay: float = 0.0) -> None:
         self.delay = delay
-        self.coming: list[Inbound] = []  # also what is still being kept
-        self.tried: list[Inbound] = []
+        self.started: list[Inbound] = []  # also what is still being kept
+        self.attempted: list[Inbound] = []
         self.accepted: list[Inbound] = []  # each event once
-        self.attached: list[tuple[str, bytes]] = []  # files, by their names
-        self.proofs: list[tuple[str, str]] = []  # who was told to be connected
-        self.losses: list[ConnectError] = []  # of lines
+        self.attachments: list[tuple[str, bytes]] = []  # files, by their names
+        self.confirmations: list[tuple[str, str]] = []  # who was told to be connected
+        self.disconnects: list[ConnectError] = []  # of lines
         self._rows: dict[tuple[str, str, str], InboxRow] = {}
         self._ids: Iterator[int] = count(1)
         self._failures: list[HoldfastError] = []
         self._changed = asyncio.Condition()
-        self._lost = asyncio.Event()
+        self._disconnected = asyncio.Event()
 
     def fail_next(self, *errors: HoldfastError) -> None:
         """The next calls raise these, one each, and keep nothing."""
         self._failures.extend(errors)
 
-    async def accept(self, inbound: Inbound, attached: Sequence[Attachment] = ()) -> Accepted:
-        self.coming.append(inbound)
+    async def accept(self, inbound: Inbound, attachments: Sequence[Attachment] = ()) -> Accepted:
+        self.started.append(inbound)
         await asyncio.sleep(self.delay)
-        self.attached.extend([(each.name, await each.fetch()) for each in attached])
+        self.attachments.extend([(each.name, await each.fetch()) for each in attachments])
         async with self._changed:
-            self.tried.append(inbound)
+            self.attempted.append(inbound)
             self._changed.notify_all()
             if self._failures:
                 raise self._failures.pop(0)
-            return self._keep(inbound)
+            return self._record(inbound)
 
-    def _keep(self, inbound: Inbound) -> Accepted:
+    def _record(self, inbound: Inbound) -> Accepted:
         event = (inbound.source.platform, inbound.source.account, inbound.event_id)
         duplicate = event in self._rows
         if not duplicate:
@@ -60,15 +60,15 @@ class RecordingIntake(Intake):
             )
         return Accepted(row=self._rows[event], duplicate=duplicate, route_session=None)
 
-    async def end_of(self, inbox_id: InboxId) -> MessageEnded:
+    async def wait_for_end(self, inbox_id: InboxId) -> MessageEnded:
         return MessageEnded(inbox_id, InboxState.ANSWERED, f"answer to {inbox_id}")
 
     @asynccontextmanager
-    async def watch(self, inbox_id: InboxId) -> AsyncIterator[AsyncIterator[Event]]:
+    async def watch(self, inbox_id: InboxId) -> AsyncIterator[AsyncIterator[TurnEvent]]:
         """Every message is answered with its own number."""
 
-        async def ended() -> AsyncIterator[Event]:
-            yield await self.end_of(inbox_id)
+        async def ended() -> AsyncIterator[TurnEvent]:
+            yield await self.wait_for_end(inbox_id)
 
         yield ended()
 
@@ -80,20 +80,20 @@ class RecordingIntake(Intake):
                 return inbound.cursor.value
         return None
 
-    def proven(self, platform: str, account: str) -> None:
-        self.proofs.append((platform, account))
+    def report_alive(self, platform: str, account: str) -> None:
+        self.confirmations.append((platform, account))
 
-    def lost(self, platform: str, account: str, error: ConnectError) -> None:
-        self.losses.append(error)
-        self._lost.set()
+    def report_lost(self, platform: str, account: str, error: ConnectError) -> None:
+        self.disconnects.append(error)
+        self._disconnected.set()
 
-    async def wait_for_tries(self, number: int) -> list[Inbound]:
+    async def wait_for_attempts(self, number: int) -> list[Inbound]:
         """What was handed over, repeated and refused events too, once it is so many."""
         async with self._changed:
-            await self._changed.wait_for(lambda: len(self.tried) >= number)
-            return list(self.tried)
+            await self._changed.wait_for(lambda: len(self.attempted) >= number)
+            return list(self.attempted)
 
-    async def wait_for_loss(self) -> None:
+    async def wait_for_disconnect(self) -> None:
         """Somebody has told, since this was last asked, that its line is gone."""
-        await self._lost.wait()
-        self._lost.clear()
+        await self._disconnected.wait()
+        self._disconnected.clear()

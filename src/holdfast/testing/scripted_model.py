@@ -10,7 +10,7 @@ from holdfast.core.turns.turn import Usage
 USAGE = Usage(input_tokens=10, output_tokens=5, cached_tokens=2)
 
 
-class Dictation:
+class ManualReply:
     """A reply that is said piece by piece, when whoever dictates says so."""
 
     def __init__(self) -> None:
@@ -37,7 +37,7 @@ class Dictation:
             yield piece
 
 
-Line = str | Sequence[ToolCall] | ModelFailed | Dictation
+ScriptLine = str | Sequence[ToolCall] | ModelFailed | ManualReply
 
 
 class ScriptedModel:
@@ -45,17 +45,17 @@ class ScriptedModel:
 
     Each call takes the next line; one that finds none waits for it, so a test holds a turn
     still for as long as it likes. A text is streamed word by word, calls are made, an error
-    is raised, a `Dictation` is followed.
+    is raised, a `ManualReply` is followed.
     """
 
-    def __init__(self, *lines: Line) -> None:
+    def __init__(self, *lines: ScriptLine) -> None:
         self.requests: list[ModelRequest] = []
         self.leased = 0
-        self._lines: asyncio.Queue[Line] = asyncio.Queue()
-        self._asked = asyncio.Condition()
+        self._lines: asyncio.Queue[ScriptLine] = asyncio.Queue()
+        self._request_made = asyncio.Condition()
         self.say(*lines)
 
-    def say(self, *lines: Line) -> None:
+    def say(self, *lines: ScriptLine) -> None:
         for line in lines:
             self._lines.put_nowait(line)
 
@@ -63,16 +63,16 @@ class ScriptedModel:
         self.leased += 1
         return ScriptedClient(self, name=override or "scripted")
 
-    async def asked(self, number: int) -> ModelRequest:
+    async def wait_for_request(self, number: int) -> ModelRequest:
         """The request of that number, from 1 on, once it has been made."""
-        async with self._asked:
-            await self._asked.wait_for(lambda: len(self.requests) >= number)
+        async with self._request_made:
+            await self._request_made.wait_for(lambda: len(self.requests) >= number)
             return self.requests[number - 1]
 
-    async def answer(self, request: ModelRequest) -> Line:
-        async with self._asked:
+    async def next_line(self, request: ModelRequest) -> ScriptLine:
+        async with self._request_made:
             self.requests.append(request)
-            self._asked.notify_all()
+            self._request_made.notify_all()
         return await self._lines.get()
 
 
@@ -84,7 +84,7 @@ class ScriptedClient:
         self._model = model
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
-        line = await self._model.answer(request)
+        line = await self._model.next_line(request)
         if isinstance(line, ModelFailed):
             raise line
         if isinstance(line, str):
@@ -92,7 +92,7 @@ class ScriptedClient:
                 yield TextDelta(f"{word} ")
                 await asyncio.sleep(0)
             yield Completed(AssistantMessage(text=line, model=self.name), USAGE)
-        elif isinstance(line, Dictation):
+        elif isinstance(line, ManualReply):
             said = ""
             async for piece in line.pieces():
                 said += piece

@@ -14,18 +14,20 @@ def make_schema(name: str, description: str, kind: type[msgspec.Struct]) -> Tool
     """A schema without what a model does not need: titles, references, nulls as defaults."""
     whole = msgspec.json.schema(kind)
     definitions = whole["$defs"]
-    parameters = _plain(definitions[kind.__name__], definitions)
+    parameters = _inline_schema(definitions[kind.__name__], definitions)
     return ToolSchema(name=name, description=description, parameters=parameters)
 
 
-def _plain(part: Any, definitions: dict[str, Any]) -> Any:
+def _inline_schema(part: Any, definitions: dict[str, Any]) -> Any:
     if isinstance(part, list):
-        return [_plain(item, definitions) for item in part]
+        return [_inline_schema(item, definitions) for item in part]
     if not isinstance(part, dict):
         return part
     if "$ref" in part:
-        return _plain(definitions[part["$ref"].rpartition("/")[2]], definitions)
-    kept = {key: _plain(value, definitions) for key, value in part.items() if key != "title"}
+        return _inline_schema(definitions[part["$ref"].rpartition("/")[2]], definitions)
+    kept = {
+        key: _inline_schema(value, definitions) for key, value in part.items() if key != "title"
+    }
     if "default" in kept and kept["default"] in (None, "", False, []):
         del kept["default"]
     if "enum" in kept:

@@ -7,18 +7,31 @@ from urllib.parse import urljoin, urlsplit
 
 import msgspec
 
-from holdfast.core.net import OFF_LIMITS, Permits, guard, is_public, literal
-from holdfast.core.turns.tool import Arguments, Danger, Replay, ToolContext, ToolFailed, ToolOutput
+from holdfast.core.net import (
+    PRIVATE_ADDRESS_REFUSED,
+    AddressPolicy,
+    guarded_socket_factory,
+    is_public,
+    parse_ip,
+)
+from holdfast.core.turns.tool import (
+    Arguments,
+    Danger,
+    ReplayClass,
+    ToolContext,
+    ToolFailed,
+    ToolOutput,
+)
 from holdfast.tools.arguments import decode, make_schema
 
 if TYPE_CHECKING:
     import aiohttp
 
-REDIRECTS = 5
-SHOWN = 20_000  # characters of one answer
-REDIRECTING = frozenset({301, 302, 303, 307, 308})
-TEXTUAL = ("text/", "application/json", "application/xml", "application/xhtml", "+json", "+xml")
-AGENT = "Mozilla/5.0 (compatible; Holdfast)"
+MAX_REDIRECTS = 5
+MAX_SHOWN = 20_000  # characters of one answer
+REDIRECT_STATUSES = frozenset({301, 302, 303, 307, 308})
+TEXT_TYPES = ("text/", "application/json", "application/xml", "application/xhtml", "+json", "+xml")
+USER_AGENT = "Mozilla/5.0 (compatible; Holdfast)"
 
 
 class FetchArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -26,18 +39,22 @@ class FetchArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     offset: Annotated[int, msgspec.Meta(ge=0, description="characters to skip")] = 0
 
 
-class Fetch:
+class FetchTool:
     """`permits` judges every address that is connected to."""
 
     schema = make_schema("fetch", "Get a web page as text.", FetchArguments)
     toolset = "web"
-    replay = Replay.SAFE
+    replay = ReplayClass.SAFE
     danger = Danger.OUTSIDE
 
     def __init__(
-        self, *, permits: Permits = is_public, seconds: float = 30, most_bytes: int = 2_000_000
+        self,
+        *,
+        is_allowed: AddressPolicy = is_public,
+        seconds: float = 30,
+        max_bytes: int = 2_000_000,
     ) -> None:
-        self._permits, self._seconds, self._most_bytes = permits, seconds, most_bytes
+        self._is_allowed, self._seconds, self._max_bytes = is_allowed, seconds, max_bytes
 
     async def run(self, context: ToolContext, arguments: Arguments) -> ToolOutput:
         wanted = decode(FetchArguments, arguments)
@@ -46,7 +63,7 @@ class Fetch:
                 text = await self._fetch(wanted.url)
         except TimeoutError:
             raise ToolFailed(f"no answer within {self._seconds:.0f} s: {wanted.url}") from None
-        part = text[wanted.offset : wanted.offset + SHOWN]
+        part = text[wanted.offset : wanted.offset + MAX_SHOWN]
         end = wanted.offset + len(part)
         if end < len(text):
             part += f"\n[characters {wanted.offset} to {end} of {len(text)}: go on with offset]"
@@ -59,9 +76,9 @@ class Fetch:
         import aiohttp  # noqa: PLC0415 - heavy, and most turns fetch nothing
 
         connector = aiohttp.TCPConnector(
-            socket_factory=guard(self._permits, socket.socket), limit=1
+            socket_factory=guarded_socket_factory(self._is_allowed, socket.socket), limit=1
         )
-        headers = {"User-Agent": AGENT, "Accept": "text/html,text/plain,*/*;q=0.5"}
+        headers = {"User-Agent": USER_AGENT, "Accept": "text/html,text/plain,*/*;q=0.5"}
         async with aiohttp.ClientSession(connector=connector, headers=headers) as session:
             try:
                 return await self._follow(session, url)
@@ -69,14 +86,14 @@ class Fetch:
                 raise ToolFailed(f"cannot fetch {url}: {error}") from None
 
     async def _follow(self, session: "aiohttp.ClientSession", url: str) -> str:
-        for _ in range(REDIRECTS + 1):
+        for _ in range(MAX_REDIRECTS + 1):
             self._check(url)
             async with session.get(url, allow_redirects=False) as response:
                 target = response.headers.get("Location")
-                if response.status not in REDIRECTING or target is None:
+                if response.status not in REDIRECT_STATUSES or target is None:
                     return await self._read(response)
             url = urljoin(url, target)
-        raise ToolFailed(f"more than {REDIRECTS} redirects, the last to {url}")
+        raise ToolFailed(f"more than {MAX_REDIRECTS} redirects, the last to {url}")
 
     def _check(self, url: str) -> None:
         """Before each hop, and no more than a courtesy: the guard of the socket decides."""
@@ -87,23 +104,23 @@ class Fetch:
             raise ToolFailed(f"{url} is no URL: {error}") from None
         if parts.scheme not in ("http", "https") or not host:
             raise ToolFailed(f"only http:// and https:// addresses can be fetched, not {url}")
-        address = literal(host)
-        if address is not None and not self._permits(address):
-            raise ToolFailed(f"{host} {OFF_LIMITS}")
+        address = parse_ip(host)
+        if address is not None and not self._is_allowed(address):
+            raise ToolFailed(f"{host} {PRIVATE_ADDRESS_REFUSED}")
 
     async def _read(self, response: "aiohttp.ClientResponse") -> str:
-        from holdfast.tools.html_text import decode_page, page_text  # noqa: PLC0415 - few pages are
+        from holdfast.tools.html_text import decode_page, html_to_text  # noqa: PLC0415 - few pages are
 
         kind = response.content_type
-        if not any(mark in kind for mark in TEXTUAL):
+        if not any(mark in kind for mark in TEXT_TYPES):
             raise ToolFailed(f"{response.url} is {kind}, which is no text")
         data = bytearray()
         async for piece in response.content.iter_chunked(65536):
             data += piece
-            if len(data) > self._most_bytes:
+            if len(data) > self._max_bytes:
                 break
-        text = decode_page(bytes(data[: self._most_bytes]), response.charset)
+        text = decode_page(bytes(data[: self._max_bytes]), response.charset)
         if "html" in kind:
             # Two megabytes of markup take a second: not on the loop.
-            text = await asyncio.to_thread(page_text, text, str(response.url))
+            text = await asyncio.to_thread(html_to_text, text, str(response.url))
         return text if response.status < 400 else f"[HTTP {response.status}]\n{text}"

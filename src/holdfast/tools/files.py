@@ -5,30 +5,37 @@ from typing import Annotated
 import msgspec
 
 from holdfast.core.errors import RunnerError
-from holdfast.core.ports.sandbox import FileEdited
-from holdfast.core.turns.tool import Arguments, Danger, Replay, ToolContext, ToolFailed, ToolOutput
+from holdfast.core.ports.sandbox import FileEditResult
+from holdfast.core.turns.tool import (
+    Arguments,
+    Danger,
+    ReplayClass,
+    ToolContext,
+    ToolFailed,
+    ToolOutput,
+)
 from holdfast.tools.arguments import decode, make_schema
 
-USUAL_LINES = 1000
+DEFAULT_LINES = 1000
 
 
 class ReadArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     path: str
     offset: Annotated[int, msgspec.Meta(ge=1, description="first line")] = 1
-    limit: Annotated[int, msgspec.Meta(ge=1, description="lines")] = USUAL_LINES
+    limit: Annotated[int, msgspec.Meta(ge=1, description="lines")] = DEFAULT_LINES
     numbers: Annotated[bool, msgspec.Meta(description="number the lines")] = False
 
 
-class Read:
+class ReadTool:
     schema = make_schema("read", "Read a text file.", ReadArguments)
     toolset = "files"
-    replay = Replay.SAFE
+    replay = ReplayClass.SAFE
     danger = Danger.NONE
 
     async def run(self, context: ToolContext, arguments: Arguments) -> ToolOutput:
         wanted = decode(ReadArguments, arguments)
         try:
-            part = await context.bench.read_file(
+            part = await context.sandbox.read_file(
                 wanted.path, offset=wanted.offset, limit=wanted.limit
             )
         except RunnerError as error:
@@ -53,18 +60,18 @@ class WriteArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     content: str
 
 
-class Write:
+class WriteTool:
     """Asked for again it attaches: the runner does a call once, whoever asks."""
 
     schema = make_schema("write", "Create or replace a file, parents included.", WriteArguments)
     toolset = "files"
-    replay = Replay.ATTACH
+    replay = ReplayClass.ATTACH
     danger = Danger.NONE
 
     async def run(self, context: ToolContext, arguments: Arguments) -> ToolOutput:
         wanted = decode(WriteArguments, arguments)
         try:
-            done = await context.bench.write_file(context.call_id, wanted.path, wanted.content)
+            done = await context.sandbox.write_file(context.call_id, wanted.path, wanted.content)
         except RunnerError as error:
             raise ToolFailed(str(error)) from error
         verb = "replaced" if done.existed else "created"
@@ -81,18 +88,18 @@ class EditArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     all: Annotated[bool, msgspec.Meta(description="every occurrence")] = False
 
 
-class Edit:
+class EditTool:
     schema = make_schema(
         "edit", "Replace the exact text `old`, which must occur once, by `new`.", EditArguments
     )
     toolset = "files"
-    replay = Replay.ATTACH
+    replay = ReplayClass.ATTACH
     danger = Danger.NONE
 
     async def run(self, context: ToolContext, arguments: Arguments) -> ToolOutput:
         wanted = decode(EditArguments, arguments)
         try:
-            done = await context.bench.edit_file(
+            done = await context.sandbox.edit_file(
                 context.call_id,
                 wanted.path,
                 old=wanted.old,
@@ -101,37 +108,39 @@ class Edit:
             )
         except RunnerError as error:
             raise ToolFailed(str(error)) from error
-        return _edited(done)
+        return _edit_output(done)
 
     async def attach(self, context: ToolContext, arguments: Arguments) -> ToolOutput | None:
         try:
-            done = await context.bench.recorded_edit(context.call_id)
+            done = await context.sandbox.recorded_edit(context.call_id)
         except RunnerError as error:
             raise ToolFailed(str(error)) from error
-        return None if done is None else _edited(done)
+        return None if done is None else _edit_output(done)
 
 
-def _edited(done: FileEdited) -> ToolOutput:
+def _edit_output(done: FileEditResult) -> ToolOutput:
     lines = ", ".join(map(str, done.lines))
     return ToolOutput(text=f"edited {done.path}: {done.replaced} replaced (line {lines})")
 
 
-class SearchArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class FileSearchArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     pattern: Annotated[str, msgspec.Meta(description="regex; empty: list file names")] = ""
     path: str = "."
     glob: Annotated[str, msgspec.Meta(description="like *.py")] = ""
 
 
-class Search:
-    schema = make_schema("search", "Search file contents, or find files by name.", SearchArguments)
+class FileSearchTool:
+    schema = make_schema(
+        "search", "Search file contents, or find files by name.", FileSearchArguments
+    )
     toolset = "files"
-    replay = Replay.SAFE
+    replay = ReplayClass.SAFE
     danger = Danger.NONE
 
     async def run(self, context: ToolContext, arguments: Arguments) -> ToolOutput:
-        wanted = decode(SearchArguments, arguments)
+        wanted = decode(FileSearchArguments, arguments)
         try:
-            found = await context.bench.search_files(
+            found = await context.sandbox.search_files(
                 wanted.pattern, path=wanted.path, glob=wanted.glob
             )
         except RunnerError as error:

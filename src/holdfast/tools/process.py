@@ -6,34 +6,41 @@ from typing import Annotated, Literal
 import msgspec
 
 from holdfast.core.errors import RunnerError
-from holdfast.core.messages.message import Outcome
+from holdfast.core.messages.message import ToolOutcome
 from holdfast.core.ports.sandbox import ProcessInfo, ProcessOutput
-from holdfast.core.turns.tool import Arguments, Danger, Replay, ToolContext, ToolFailed, ToolOutput
+from holdfast.core.turns.tool import (
+    Arguments,
+    Danger,
+    ReplayClass,
+    ToolContext,
+    ToolFailed,
+    ToolOutput,
+)
 from holdfast.tools.arguments import decode, make_schema
 
-LONGEST_WAIT = 600.0
-USUAL_WAIT = 30.0
+MAX_WAIT = 600.0
+DEFAULT_WAIT = 30.0
 
-Action = Literal["start", "list", "poll", "log", "wait", "write", "kill"]
+ProcessAction = Literal["start", "list", "poll", "log", "wait", "write", "kill"]
 
 
 class ProcessArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    action: Action
+    action: ProcessAction
     command: Annotated[str, msgspec.Meta(description="for start")] = ""
     id: str = ""
     text: Annotated[str, msgspec.Meta(description="for write; to stdin")] = ""
     eof: bool = False
     offset: Annotated[int, msgspec.Meta(description="for log; bytes")] | None = None
-    timeout: Annotated[float, msgspec.Meta(description="for wait; seconds")] = USUAL_WAIT
+    timeout: Annotated[float, msgspec.Meta(description="for wait; seconds")] = DEFAULT_WAIT
 
 
-WRITE_UNKNOWN = (
+WRITE_OUTCOME_UNKNOWN = (
     "The gateway stopped while this was being written, and nobody knows whether it arrived. "
     "Look at the process before you write it again."
 )
 
 
-class Process:
+class ProcessTool:
     schema = make_schema(
         "process",
         "Background processes, which outlive this turn. poll: state and new output; "
@@ -41,7 +48,7 @@ class Process:
         ProcessArguments,
     )
     toolset = "terminal"
-    replay = Replay.ATTACH
+    replay = ReplayClass.ATTACH
     danger = Danger.CONFINED
 
     def command(self, arguments: Arguments) -> str | None:
@@ -65,53 +72,53 @@ class Process:
         and whether it arrived nobody knows."""
         wanted = decode(ProcessArguments, arguments)
         if wanted.action == "write":
-            return ToolOutput(text=WRITE_UNKNOWN, outcome=Outcome.UNKNOWN)
+            return ToolOutput(text=WRITE_OUTCOME_UNKNOWN, outcome=ToolOutcome.UNKNOWN)
         if wanted.action == "poll":
             # The poll that was cut may have taken the news with it: the log has them still.
             return await self.run(context, {"action": "log", "id": wanted.id})
         if wanted.action != "start":
             return await self.run(context, arguments)
         try:
-            process = await context.bench.started_process(context.call_id)
+            process = await context.sandbox.started_process(context.call_id)
         except RunnerError as error:
             raise ToolFailed(str(error)) from error
-        return None if process is None else ToolOutput(text=_line(process))
+        return None if process is None else ToolOutput(text=_process_line(process))
 
 
 async def _start(context: ToolContext, wanted: ProcessArguments) -> str:
-    return _line(await context.bench.start_process(context.call_id, wanted.command))
+    return _process_line(await context.sandbox.start_process(context.call_id, wanted.command))
 
 
 async def _list(context: ToolContext, wanted: ProcessArguments) -> str:
-    lines = [_line(process) for process in await context.bench.list_processes()]
+    lines = [_process_line(process) for process in await context.sandbox.list_processes()]
     return "\n".join(lines) or "there are no processes"
 
 
 async def _poll(context: ToolContext, wanted: ProcessArguments) -> str:
-    return _news(await context.bench.poll_process(wanted.id))
+    return _output_text(await context.sandbox.poll_process(wanted.id))
 
 
 async def _log(context: ToolContext, wanted: ProcessArguments) -> str:
-    part = await context.bench.read_process_log(wanted.id, offset=wanted.offset)
+    part = await context.sandbox.read_process_log(wanted.id, offset=wanted.offset)
     span = f"[bytes {part.offset} to {part.next} of {part.size}]"
-    return "\n".join(filter(None, (_line(part.process), part.output.rstrip("\n"), span)))
+    return "\n".join(filter(None, (_process_line(part.process), part.output.rstrip("\n"), span)))
 
 
 async def _wait(context: ToolContext, wanted: ProcessArguments) -> str:
-    limit = min(max(0.0, wanted.timeout), LONGEST_WAIT)
-    return _news(await context.bench.wait_for_process(wanted.id, limit=limit))
+    limit = min(max(0.0, wanted.timeout), MAX_WAIT)
+    return _output_text(await context.sandbox.wait_for_process(wanted.id, limit=limit))
 
 
 async def _write(context: ToolContext, wanted: ProcessArguments) -> str:
-    process = await context.bench.feed_process(wanted.id, wanted.text, eof=wanted.eof)
+    process = await context.sandbox.feed_process(wanted.id, wanted.text, eof=wanted.eof)
     return f"wrote {len(wanted.text)} characters to {process.id}"
 
 
 async def _kill(context: ToolContext, wanted: ProcessArguments) -> str:
-    return _line(await context.bench.kill_process(wanted.id))
+    return _process_line(await context.sandbox.kill_process(wanted.id))
 
 
-_ACTIONS: Mapping[Action, Callable[[ToolContext, ProcessArguments], Awaitable[str]]] = {
+_ACTIONS: Mapping[ProcessAction, Callable[[ToolContext, ProcessArguments], Awaitable[str]]] = {
     "start": _start,
     "list": _list,
     "poll": _poll,
@@ -122,7 +129,7 @@ _ACTIONS: Mapping[Action, Callable[[ToolContext, ProcessArguments], Awaitable[st
 }
 
 
-def _line(process: ProcessInfo) -> str:
+def _process_line(process: ProcessInfo) -> str:
     state = "running" if process.running else "ended"
     if process.exit_code is not None:
         state = f"ended with exit code {process.exit_code}"
@@ -132,7 +139,7 @@ def _line(process: ProcessInfo) -> str:
     return f"{process.id} {state}: {command}"
 
 
-def _news(part: ProcessOutput) -> str:
+def _output_text(part: ProcessOutput) -> str:
     gap = f"[{part.skipped} bytes skipped; all output is in {part.path}]" if part.skipped else ""
     body = part.output.rstrip("\n") or "[no new output]"
-    return "\n".join(filter(None, (_line(part.process), gap, body)))
+    return "\n".join(filter(None, (_process_line(part.process), gap, body)))

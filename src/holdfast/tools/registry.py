@@ -11,11 +11,11 @@ from holdfast.core.errors import HoldfastError
 from holdfast.core.ports.protocols import Tool
 from holdfast.core.turns.model import ToolSchema
 from holdfast.core.turns.tool import ToolFailed
-from holdfast.tools.fetch import Fetch
-from holdfast.tools.files import Edit, Read, Search, Write
-from holdfast.tools.process import Process
-from holdfast.tools.terminal import Terminal
-from holdfast.tools.todo import Todo
+from holdfast.tools.fetch import FetchTool
+from holdfast.tools.files import EditTool, FileSearchTool, ReadTool, WriteTool
+from holdfast.tools.process import ProcessTool
+from holdfast.tools.terminal import TerminalTool
+from holdfast.tools.todo import TodoTool
 
 
 class Toolbox(msgspec.Struct, frozen=True):
@@ -32,18 +32,18 @@ class Toolbox(msgspec.Struct, frozen=True):
         known = ", ".join(self.by_name) or "none"
         raise ToolFailed(f"there is no tool {name!r}; the tools are: {known}")
 
-    def only(self, toolsets: Iterable[str]) -> "Toolbox":
+    def restricted_to(self, toolsets: Iterable[str]) -> "Toolbox":
         """What of this is in these toolsets, in the same order."""
         wanted = frozenset(toolsets)
-        return _box(tool for tool in self.by_name.values() if tool.toolset in wanted)
+        return _make_toolbox(tool for tool in self.by_name.values() if tool.toolset in wanted)
 
 
-class Registry:
+class ToolRegistry:
     """Owns the tools, and the toolbox of each set of toolsets, built once."""
 
     def __init__(self, tools: Iterable[Tool]) -> None:
         self._tools = tuple(tools)
-        self._boxes: dict[frozenset[str], Toolbox] = {}
+        self._toolboxes: dict[frozenset[str], Toolbox] = {}
 
     @property
     def toolsets(self) -> tuple[str, ...]:
@@ -52,13 +52,15 @@ class Registry:
     def for_toolsets(self, names: Iterable[str]) -> Toolbox:
         """The toolbox of these toolsets, in whatever order they are named."""
         wanted = frozenset(names)
-        if wanted not in self._boxes:
+        if wanted not in self._toolboxes:
             for name in sorted(wanted):
-                self._check(name)
-            self._boxes[wanted] = _box(tool for tool in self._tools if tool.toolset in wanted)
-        return self._boxes[wanted]
+                self._check_toolset(name)
+            self._toolboxes[wanted] = _make_toolbox(
+                tool for tool in self._tools if tool.toolset in wanted
+            )
+        return self._toolboxes[wanted]
 
-    def _check(self, name: str) -> None:
+    def _check_toolset(self, name: str) -> None:
         if name in self.toolsets:
             return
         near = difflib.get_close_matches(name, self.toolsets, n=1)
@@ -67,7 +69,7 @@ class Registry:
         raise HoldfastError(f"there is no toolset {name!r}.{hint} There are: {known}")
 
 
-def _box(tools: Iterable[Tool]) -> Toolbox:
+def _make_toolbox(tools: Iterable[Tool]) -> Toolbox:
     by_name = {tool.schema.name: tool for tool in tools}
     schemas = tuple(tool.schema for tool in by_name.values())
     return Toolbox(schemas, MappingProxyType(by_name))
@@ -77,12 +79,12 @@ def default_tools(settings: RunnerSettings) -> tuple[Tool, ...]:
     """Those that every gateway has, in the order in which models see them; `workshop.py` adds what
     holds something of the gateway's."""
     return (
-        Terminal(limit=settings.command_timeout),
-        Process(),
-        Read(),
-        Write(),
-        Edit(),
-        Search(),
-        Todo(),
-        Fetch(),
+        TerminalTool(limit=settings.command_timeout),
+        ProcessTool(),
+        ReadTool(),
+        WriteTool(),
+        EditTool(),
+        FileSearchTool(),
+        TodoTool(),
+        FetchTool(),
     )

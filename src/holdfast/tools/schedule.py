@@ -5,8 +5,15 @@ from typing import Literal
 import msgspec
 
 from holdfast.core.errors import HoldfastError
-from holdfast.core.jobs.job import SCHEDULE, ChangeKind, Scheduling, WantedJob
-from holdfast.core.turns.tool import Arguments, Danger, Replay, ToolContext, ToolFailed, ToolOutput
+from holdfast.core.jobs.job import SCHEDULE_TOOL, JobChangeKind, JobPort, JobRequest
+from holdfast.core.turns.tool import (
+    Arguments,
+    Danger,
+    ReplayClass,
+    ToolContext,
+    ToolFailed,
+    ToolOutput,
+)
 from holdfast.tools.arguments import decode, make_schema
 
 
@@ -18,27 +25,27 @@ class ScheduleArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True)
     id: int | None = None
 
 
-class Schedule:
+class ScheduleTool:
     """Adding counts once a call, and so does the rest: one whose outcome was lost is made
     again."""
 
     schema = make_schema(
-        SCHEDULE,
+        SCHEDULE_TOOL,
         "Have a task done later by an agent of its own, which knows only the task and answers "
         'here. when: "in 2 hours", "every weekday at 9", "2026-12-01 09:00", cron. silent: '
         "says nothing unless there is something to tell.",
         ScheduleArguments,
     )
-    toolset = SCHEDULE
-    replay = Replay.ATTACH
+    toolset = SCHEDULE_TOOL
+    replay = ReplayClass.ATTACH
     danger = Danger.NONE
 
     async def run(self, context: ToolContext, arguments: Arguments) -> ToolOutput:
-        asked, jobs = decode(ScheduleArguments, arguments), context.scheduling
+        asked, jobs = decode(ScheduleArguments, arguments), context.jobs
         if jobs is None:
             raise ToolFailed("nothing can be scheduled here")
         try:
-            return ToolOutput(text=await _carry_out(asked, jobs, context))
+            return ToolOutput(text=await _run_action(asked, jobs, context))
         except HoldfastError as error:
             raise ToolFailed(str(error)) from None
 
@@ -46,12 +53,12 @@ class Schedule:
         return None
 
 
-async def _carry_out(asked: ScheduleArguments, jobs: Scheduling, context: ToolContext) -> str:
+async def _run_action(asked: ScheduleArguments, jobs: JobPort, context: ToolContext) -> str:
     if asked.action == "list":
-        return await jobs.listed()
+        return await jobs.list_jobs()
     if asked.action == "add":
-        wanted = WantedJob(when=asked.when, text=asked.task, silent=asked.silent)
+        wanted = JobRequest(when=asked.when, text=asked.task, silent=asked.silent)
         return await jobs.add(context.call_id, wanted)
     if asked.id is None:
         raise ToolFailed(f"{asked.action} needs the id of a job; list shows them.")
-    return await jobs.change(asked.id, ChangeKind(asked.action))
+    return await jobs.change_job(asked.id, JobChangeKind(asked.action))

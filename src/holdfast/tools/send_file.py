@@ -4,8 +4,15 @@ from typing import Annotated
 
 import msgspec
 
-from holdfast.core.messages.handing import NotHanded
-from holdfast.core.turns.tool import Arguments, Danger, Replay, ToolContext, ToolFailed, ToolOutput
+from holdfast.core.messages.handing import SendNotPossible
+from holdfast.core.turns.tool import (
+    Arguments,
+    Danger,
+    ReplayClass,
+    ToolContext,
+    ToolFailed,
+    ToolOutput,
+)
 from holdfast.tools.arguments import decode, make_schema
 
 
@@ -14,7 +21,7 @@ class SendFileArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True)
     caption: Annotated[str, msgspec.Meta(max_length=500)] = ""
 
 
-class SendFile:
+class SendFileTool:
     """Offered where a chat can take files. Handing over counts once a call: one whose outcome was
     lost is found owed, or is made again."""
 
@@ -24,25 +31,25 @@ class SendFile:
         SendFileArguments,
     )
     toolset = "files"
-    replay = Replay.ATTACH
+    replay = ReplayClass.ATTACH
     danger = Danger.OUTSIDE
 
     async def run(self, context: ToolContext, arguments: Arguments) -> ToolOutput:
         asked = decode(SendFileArguments, arguments)
-        if context.handing is None:
+        if context.sender is None:
             raise ToolFailed("no file can be sent from here")
         try:
-            await context.handing.hand_over(context.call_id, asked.path, caption=asked.caption)
-        except NotHanded as error:
+            await context.sender.send_file(context.call_id, asked.path, caption=asked.caption)
+        except SendNotPossible as error:
             raise ToolFailed(str(error)) from None
-        return _owed(asked)
+        return _queued_output(asked)
 
     async def attach(self, context: ToolContext, arguments: Arguments) -> ToolOutput | None:
         asked = decode(SendFileArguments, arguments)
-        if context.handing is None or not await context.handing.owed(context.call_id):
+        if context.sender is None or not await context.sender.was_queued(context.call_id):
             return None
-        return _owed(asked)
+        return _queued_output(asked)
 
 
-def _owed(asked: SendFileArguments) -> ToolOutput:
+def _queued_output(asked: SendFileArguments) -> ToolOutput:
     return ToolOutput(text=f"{asked.path} is on its way to the chat.")

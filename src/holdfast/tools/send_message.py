@@ -4,8 +4,15 @@ from typing import Annotated
 
 import msgspec
 
-from holdfast.core.messages.handing import HERE, Letter, NotHanded
-from holdfast.core.turns.tool import Arguments, Danger, Replay, ToolContext, ToolFailed, ToolOutput
+from holdfast.core.messages.handing import HERE, OutgoingMessage, SendNotPossible
+from holdfast.core.turns.tool import (
+    Arguments,
+    Danger,
+    ReplayClass,
+    ToolContext,
+    ToolFailed,
+    ToolOutput,
+)
 from holdfast.tools.arguments import decode, make_schema
 
 
@@ -15,7 +22,7 @@ class SendMessageArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=Tr
     file: str = ""
 
 
-class SendMessage:
+class SendMessageTool:
     """Offered where a platform of this gateway sends. Sending counts once a call: one whose
     outcome was lost is found owed, or is made again. To another chat a person is asked first,
     unless the configuration names it; to most it is refused."""
@@ -28,15 +35,15 @@ class SendMessage:
         SendMessageArguments,
     )
     toolset = "messages"
-    replay = Replay.ATTACH
+    replay = ReplayClass.ATTACH
     danger = Danger.OUTSIDE
 
     def chat(self, arguments: Arguments) -> str | None:
-        asked = _read(arguments)
+        asked = _try_decode(arguments)
         return None if asked is None else asked.to
 
-    def words(self, arguments: Arguments) -> str | None:
-        asked = _read(arguments)
+    def message_text(self, arguments: Arguments) -> str | None:
+        asked = _try_decode(arguments)
         if asked is None:
             return None
         file = f"\n[a file: {asked.file}]" if asked.file else ""
@@ -44,23 +51,23 @@ class SendMessage:
 
     async def run(self, context: ToolContext, arguments: Arguments) -> ToolOutput:
         asked = decode(SendMessageArguments, arguments)
-        if context.handing is None:
+        if context.sender is None:
             raise ToolFailed("nothing can be sent from here")
-        letter = Letter(to=asked.to, text=asked.text, path=asked.file)
+        letter = OutgoingMessage(to=asked.to, text=asked.text, path=asked.file)
         try:
-            chat = await context.handing.bring(context.call_id, letter)
-        except NotHanded as error:
+            chat = await context.sender.send_message(context.call_id, letter)
+        except SendNotPossible as error:
             raise ToolFailed(str(error)) from None
         return ToolOutput(text=f"On its way to {chat}.")
 
     async def attach(self, context: ToolContext, arguments: Arguments) -> ToolOutput | None:
         asked = decode(SendMessageArguments, arguments)
-        if context.handing is None or not await context.handing.owed(context.call_id):
+        if context.sender is None or not await context.sender.was_queued(context.call_id):
             return None
         return ToolOutput(text=f"On its way to {asked.to}.")
 
 
-def _read(arguments: Arguments) -> SendMessageArguments | None:
+def _try_decode(arguments: Arguments) -> SendMessageArguments | None:
     try:
         return decode(SendMessageArguments, arguments)
     except ToolFailed:

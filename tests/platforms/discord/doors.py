@@ -8,11 +8,11 @@ from typing import Any
 from tests.platforms.discord.vendor import ANN_DM, BOB_DM, BOT, Vendor
 
 from holdfast.core.ids import DeliveryId
-from holdfast.core.messages.outbox import Address, Change, Outbound
+from holdfast.core.messages.outbox import Address, MessageEdit, Outbound
 from holdfast.core.secret import Secret
 from holdfast.platforms.discord.platform import DiscordPlatform
 from holdfast.platforms.discord.plugin import DiscordSettings
-from holdfast.platforms.discord.record import Record
+from holdfast.platforms.discord.record import DiscordCheckpoint
 from holdfast.system.clock import SystemClock
 
 
@@ -26,15 +26,17 @@ def door_to(
         settings=DiscordSettings(**settings),
         folder=folder,
         clock=SystemClock(),
-        limit=limit,
+        timeout=limit,
     )
 
 
 async def known_to(folder: Path, vendor: Vendor) -> None:
     """The bot was here before: it has talked with both of its people."""
-    record = await Record.load(folder / f"{BOT['id']}.json", beginning=int(vendor.snowflake()))
-    await record.know(ANN_DM)
-    await record.know(BOB_DM)
+    record = await DiscordCheckpoint.load(
+        folder / f"{BOT['id']}.json", start=int(vendor.snowflake())
+    )
+    await record.add_dm(ANN_DM)
+    await record.add_dm(BOB_DM)
 
 
 def address(channel: str = ANN_DM, **more: Any) -> Address:
@@ -45,8 +47,8 @@ def outbound(text: str, *, name: str = "d1", to: Address | None = None, **more: 
     return Outbound(delivery_id=DeliveryId(name), address=to or address(), text=text, **more)
 
 
-def change(message_id: str, text: str) -> Change:
-    return Change(
+def change(message_id: str, text: str) -> MessageEdit:
+    return MessageEdit(
         delivery_id=DeliveryId("d1"),
         address=address(),
         platform_message_id=message_id,

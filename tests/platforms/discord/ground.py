@@ -13,26 +13,40 @@ from tests.platforms.discord.faults import Break, blocked, flood
 from tests.platforms.discord.rest import Rest
 from tests.platforms.discord.vendor import ANN, BOB, BOT, TEXT, THREAD, Json, Vendor, person
 
-from holdfast.core.messages.outbox import Address, SentFile
+from holdfast.core.messages.outbox import Address, OutboundFile
 from holdfast.core.ports.protocols import Platform
-from holdfast.testing.conformance import Ground, NotToBeHad, Person, Place, Proxy, Shown, Trouble
+from holdfast.testing.conformance import (
+    ChatKind,
+    FaultProxy,
+    NotSupported,
+    Participant,
+    PlatformHarness,
+    VendorFault,
+    VisibleMessage,
+)
 
-_PEOPLE = {Person.ANN: ANN, Person.BOB: BOB, Person.PROGRAM: person("2001", "other", bot=True)}
-_CHANNELS = {Place.DM: None, Place.GROUP: TEXT, Place.THREAD: THREAD}
+_PEOPLE = {
+    Participant.ANN: ANN,
+    Participant.BOB: BOB,
+    Participant.PROGRAM: person("2001", "other", bot=True),
+}
+_CHANNELS = {ChatKind.DM: None, ChatKind.GROUP: TEXT, ChatKind.THREAD: THREAD}
 _OF_A_MESSAGE = {
-    Trouble.FLOOD: flood(7),
-    Trouble.REFUSED: blocked(),
-    Trouble.RECEIPT_LOST: Break.CUT_AFTER,
+    VendorFault.RATE_LIMIT: flood(7),
+    VendorFault.REFUSED: blocked(),
+    VendorFault.RECEIPT_LOST: Break.CUT_AFTER,
 }
 _BUTTON, _REPLY = 2, 19
 IMPATIENT = 1.0  # seconds that a door waits for an answer, where it is to wait in vain
 
 
-class DiscordGround(Ground):
-    shows_answers = True
+class DiscordGround(PlatformHarness):
+    shows_replies = True
 
-    def __init__(self, vendor: Vendor, door: Platform, line: Proxy, *, limit: float = 20.0) -> None:
-        self.door = door
+    def __init__(
+        self, vendor: Vendor, door: Platform, line: FaultProxy, *, limit: float = 20.0
+    ) -> None:
+        self.platform = door
         self._limit = limit
         self._vendor = vendor
         self._line = line
@@ -45,20 +59,20 @@ class DiscordGround(Ground):
         self,
         text: str,
         *,
-        by: Person = Person.ANN,
-        place: Place = Place.DM,
-        named: bool = False,
-        answers: str | None = None,
-        files: Sequence[SentFile] = (),
+        by: Participant = Participant.ANN,
+        chat: ChatKind = ChatKind.DM,
+        mention: bool = False,
+        reply_to: str | None = None,
+        files: Sequence[OutboundFile] = (),
     ) -> str:
-        mentioned = named and place is not Place.DM
+        mentioned = mention and chat is not ChatKind.DM
         message = self._vendor.say(
             f"<@{BOT['id']}> {text}" if mentioned else text,
             by=_PEOPLE[by],
-            channel=_CHANNELS[place],
+            channel=_CHANNELS[chat],
             mentions=[BOT] if mentioned else [],
             attachments=[self._vendor.upload(each.name, each.data) for each in files],
-            **({} if answers is None else self._reply(answers)),
+            **({} if reply_to is None else self._reply(reply_to)),
         )
         return str(message["id"])
 
@@ -73,23 +87,23 @@ class DiscordGround(Ground):
         (found,) = [each for each in every if each["id"] == name]
         return found
 
-    async def read(self) -> Sequence[Shown]:
+    async def bot_messages(self) -> Sequence[VisibleMessage]:
         return [self._shown(each) for each in self._vendor.sent]
 
-    def _shown(self, message: Json) -> Shown:
-        places = {TEXT: Place.GROUP, THREAD: Place.THREAD}
-        return Shown(
+    def _shown(self, message: Json) -> VisibleMessage:
+        places = {TEXT: ChatKind.GROUP, THREAD: ChatKind.THREAD}
+        return VisibleMessage(
             text=message["content"],
-            place=places.get(message["channel_id"], Place.DM),
+            chat=places.get(message["channel_id"], ChatKind.DM),
             files=tuple(
-                SentFile(name=each["filename"], data=self._vendor.files[each["filename"]])
+                OutboundFile(name=each["filename"], data=self._vendor.files[each["filename"]])
                 for each in message["attachments"]
             ),
             choices=tuple(each["label"] for each in _buttons(message)),
-            answers=message.get("message_reference", {}).get("message_id"),
+            reply_to=message.get("message_reference", {}).get("message_id"),
         )
 
-    async def revise(self, name: str, text: str) -> None:
+    async def edit(self, name: str, text: str) -> None:
         self._vendor.revise(self._known(name), text)
 
     async def press(self, label: str) -> None:
@@ -97,24 +111,24 @@ class DiscordGround(Ground):
         pressed = {"custom_id": button["custom_id"], "component_type": _BUTTON}
         self._vendor.interact(3, pressed)
 
-    async def signs(self, name: str) -> Sequence[str]:
+    async def reactions(self, name: str) -> Sequence[str]:
         return self._vendor.signs.get(name, [])
 
-    async def trouble(self, trouble: Trouble) -> None:
-        match trouble:
-            case Trouble.SHUT_OUT:
+    async def set_fault(self, fault: VendorFault) -> None:
+        match fault:
+            case VendorFault.BAD_CREDENTIALS:
                 self._vendor.token = "another"
-            case Trouble.AWAY:
-                self._line.go_away()
-            case Trouble.WELL:
+            case VendorFault.UNREACHABLE:
+                self._line.refuse_connections()
+            case VendorFault.NONE:
                 self._vendor.token = self._token
-                self._line.be_well()
-            case Trouble.SILENT if self._limit > IMPATIENT:
-                raise NotToBeHad("asked of a door that is less patient, in a test of its own")
-            case Trouble.SILENT:
-                self._line.fall_silent()
+                self._line.restore()
+            case VendorFault.HALF_OPEN if self._limit > IMPATIENT:
+                raise NotSupported("asked of a door that is less patient, in a test of its own")
+            case VendorFault.HALF_OPEN:
+                self._line.go_silent()
             case _:
-                self._vendor.faults.append(_OF_A_MESSAGE[trouble])
+                self._vendor.faults.append(_OF_A_MESSAGE[fault])
 
 
 def _buttons(message: Json) -> list[Json]:
@@ -122,12 +136,12 @@ def _buttons(message: Json) -> list[Json]:
 
 
 @asynccontextmanager
-async def known(limit: float = 20.0) -> AsyncIterator[Ground]:
+async def known(limit: float = 20.0) -> AsyncIterator[PlatformHarness]:
     """The bot was here before: it has talked with both of its people. Its library is led to the
     proxy as it was led to the vendor, who leads it back where it was."""
     vendor = Vendor()
     with TemporaryDirectory() as folder:
-        async with Rest(vendor).serving(), Proxy(urlsplit(vendor.base_url).port or 0) as line:
+        async with Rest(vendor).serving(), FaultProxy(urlsplit(vendor.base_url).port or 0) as line:
             host = f"127.0.0.1:{line.port}"
             discord.http.Route.BASE = f"http://{host}/api/v10"
             discord.gateway.DiscordWebSocket.DEFAULT_GATEWAY = yarl.URL(f"ws://{host}/gateway")

@@ -7,9 +7,9 @@ from tests.platforms.discord.doors import door_to, known_to, until
 from tests.platforms.discord.faults import Break, flood
 from tests.platforms.discord.vendor import ANN, ANN_DM, BOB_DM, BOT, TEXT, THREAD, Vendor
 
-from holdfast.core.errors import NotMeant, StoreError, StoreFailing
-from holdfast.platforms.discord.record import Record
-from holdfast.platforms.discord.snowflakes import earlier
+from holdfast.core.errors import NotAddressed, StoreError, TransientStoreError
+from holdfast.platforms.discord.record import DiscordCheckpoint
+from holdfast.platforms.discord.snowflakes import snowflake_before
 from holdfast.testing.intake import RecordingIntake
 
 
@@ -24,7 +24,7 @@ async def test_every_page_is_fetched_in_order_and_what_is_said_meanwhile_comes_a
     async with door_to(vendor, tmp_path).connect(intake):
         vendor.say("230")
         await until(lambda: len(intake.accepted) == 231)
-    assert [each.text for each in intake.tried] == [str(number) for number in range(231)]
+    assert [each.text for each in intake.attempted] == [str(number) for number in range(231)]
 
 
 async def test_channels_and_threads_of_servers_are_looked_into_where_something_was_said(
@@ -34,7 +34,7 @@ async def test_channels_and_threads_of_servers_are_looked_into_where_something_w
     vendor.say("in a thread", channel=THREAD)
     intake = RecordingIntake()
     async with door_to(vendor, tmp_path).connect(intake):
-        (found,) = await intake.wait_for_tries(1)
+        (found,) = await intake.wait_for_attempts(1)
     assert found.source.thread_id == THREAD
     assert f"GET /channels/{TEXT}/messages" not in vendor.calls
 
@@ -47,7 +47,7 @@ async def test_what_is_durable_is_not_fetched_again(vendor: Vendor, tmp_path: Pa
         vendor.say(text)
         async with door_to(vendor, tmp_path).connect(intake):
             await until(lambda text=text: intake.accepted and intake.accepted[-1].text == text)
-    assert [each.text for each in intake.tried] == ["one", "two"]
+    assert [each.text for each in intake.attempted] == ["one", "two"]
 
 
 async def test_a_bot_that_is_new_does_not_answer_what_was_said_before_it_came(
@@ -57,8 +57,8 @@ async def test_a_bot_that_is_new_does_not_answer_what_was_said_before_it_came(
     intake = RecordingIntake()
     async with door_to(vendor, tmp_path).connect(intake):
         vendor.say("now", channel=TEXT)
-        await intake.wait_for_tries(1)
-    assert [each.text for each in intake.tried] == ["now"]
+        await intake.wait_for_attempts(1)
+    assert [each.text for each in intake.attempted] == ["now"]
 
 
 async def test_a_server_that_is_new_is_not_looked_into_beyond_the_bots_coming(
@@ -70,8 +70,8 @@ async def test_a_server_that_is_new_is_not_looked_into_beyond_the_bots_coming(
     intake = RecordingIntake()
     async with door_to(vendor, tmp_path).connect(intake):
         vendor.say("to you", by=ANN)
-        await intake.wait_for_tries(1)
-    assert [each.text for each in intake.tried] == ["to you"]
+        await intake.wait_for_attempts(1)
+    assert [each.text for each in intake.attempted] == ["to you"]
 
 
 async def test_a_chat_is_known_before_its_first_message_is_handed_over(
@@ -81,10 +81,10 @@ async def test_a_chat_is_known_before_its_first_message_is_handed_over(
     async with door_to(vendor, tmp_path).connect(slow := RecordingIntake(delay=3600)):
         vendor.say("hello")
         await until(lambda: (tmp_path / f"{BOT['id']}.json").read_bytes().count(ANN_DM.encode()))
-        assert not slow.tried
+        assert not slow.attempted
     intake = RecordingIntake()
     async with door_to(vendor, tmp_path).connect(intake):
-        await intake.wait_for_tries(1)
+        await intake.wait_for_attempts(1)
     assert [each.text for each in intake.accepted] == ["hello"]
 
 
@@ -97,7 +97,7 @@ async def test_a_chat_in_which_only_a_command_was_given_is_known_too(
     vendor.say("hello")
     intake = RecordingIntake()
     async with door_to(vendor, tmp_path).connect(intake):
-        await intake.wait_for_tries(1)
+        await intake.wait_for_attempts(1)
     assert [each.text for each in intake.accepted] == ["hello"]
 
 
@@ -114,42 +114,42 @@ async def test_a_history_that_is_not_given_now_is_asked_for_again_and_one_refuse
         await until(lambda: intake.accepted)
         await until(lambda: f"GET /channels/{TEXT}/messages" in vendor.calls)
         await until(lambda: f"GET /channels/{BOB_DM}/messages" in vendor.calls)
-    assert [each.text for each in intake.tried] == ["one"]
+    assert [each.text for each in intake.attempted] == ["one"]
 
 
 async def test_what_was_looked_at_and_was_not_meant_is_not_fetched_for_ever(
     vendor: Vendor, tmp_path: Path
 ) -> None:
     """The mark moves when all is taken; a minute is kept back for what may be on its way."""
-    old = earlier(int(vendor.snowflake()), seconds=3600)
+    old = snowflake_before(int(vendor.snowflake()), seconds=3600)
     path = tmp_path / f"{BOT['id']}.json"
-    await Record.load(path, beginning=old)
+    await DiscordCheckpoint.load(path, start=old)
     intake = RecordingIntake()
-    intake.fail_next(NotMeant("said to others"))
+    intake.fail_next(NotAddressed("said to others"))
     async with door_to(vendor, tmp_path).connect(intake):
         said = vendor.say("lunch?", channel=TEXT)
-        await intake.wait_for_tries(1)
-    record = await Record.load(path, beginning=0)
-    assert record.until == earlier(int(said["id"]), seconds=60)
+        await intake.wait_for_attempts(1)
+    record = await DiscordCheckpoint.load(path, start=0)
+    assert record.until == snowflake_before(int(said["id"]), seconds=60)
 
 
 async def test_the_mark_does_not_pass_over_what_could_not_be_kept(
     vendor: Vendor, tmp_path: Path
 ) -> None:
-    old = earlier(int(vendor.snowflake()), seconds=3600)
+    old = snowflake_before(int(vendor.snowflake()), seconds=3600)
     path = tmp_path / f"{BOT['id']}.json"
-    await Record.load(path, beginning=old)
+    await DiscordCheckpoint.load(path, start=old)
     intake = RecordingIntake()
     intake.fail_next(*[StoreError("disk full")] * 50)
     async with door_to(vendor, tmp_path).connect(intake):
         vendor.say("hello", channel=TEXT)
-        await intake.wait_for_tries(1)
-    assert (await Record.load(path, beginning=0)).until == old
+        await intake.wait_for_attempts(1)
+    assert (await DiscordCheckpoint.load(path, start=0)).until == old
 
 
 async def test_a_record_that_makes_no_sense_is_begun_anew(vendor: Vendor, tmp_path: Path) -> None:
     (tmp_path / f"{BOT['id']}.json").write_bytes(b"{")
-    record = await Record.load(tmp_path / f"{BOT['id']}.json", beginning=7)
+    record = await DiscordCheckpoint.load(tmp_path / f"{BOT['id']}.json", start=7)
     assert (record.until, record.dms) == (7, ())
 
 
@@ -161,8 +161,8 @@ async def test_a_message_that_makes_no_sense_does_not_hold_up_what_follows_it(
     vendor.say("next")
     intake = RecordingIntake()
     async with door_to(vendor, tmp_path).connect(intake):
-        await intake.wait_for_tries(1)
-    assert [each.text for each in intake.tried] == ["next"]
+        await intake.wait_for_attempts(1)
+    assert [each.text for each in intake.attempted] == ["next"]
 
 
 async def test_a_record_that_cannot_be_written_holds_the_message_back_until_it_can(
@@ -170,14 +170,14 @@ async def test_a_record_that_cannot_be_written_holds_the_message_back_until_it_c
 ) -> None:
     """G1: a chat that nobody would find again is not answered before it is known."""
     folder = tmp_path / "bots"
-    record = await Record.load(folder / "9.json", beginning=7)
+    record = await DiscordCheckpoint.load(folder / "9.json", start=7)
     (folder / "9.json").unlink()
     folder.rmdir()
     folder.write_bytes(b"in the way")
-    with pytest.raises(StoreFailing, match=r"9\.json cannot be written"):
-        await record.know(ANN_DM)
-    await record.move(8)
+    with pytest.raises(TransientStoreError, match=r"9\.json cannot be written"):
+        await record.add_dm(ANN_DM)
+    await record.advance(8)
     folder.unlink()
-    await record.know(ANN_DM)
-    found = await Record.load(folder / "9.json", beginning=0)
+    await record.add_dm(ANN_DM)
+    found = await DiscordCheckpoint.load(folder / "9.json", start=0)
     assert (found.until, found.dms) == (8, (ANN_DM,))

@@ -6,15 +6,15 @@ import pytest
 from tests.platforms.discord.vendor import Vendor
 
 from holdfast.core.errors import SendError
-from holdfast.core.ports.door import Opening
+from holdfast.core.ports.door import PluginContext
 from holdfast.core.secret import Secret
-from holdfast.platforms.discord.plugin import DOOR, DiscordSettings
+from holdfast.platforms.discord.plugin import PLUGIN, DiscordSettings
 from holdfast.system.clock import SystemClock
 
 
 async def test_a_token_is_tried_and_nothing_is_kept(vendor: Vendor, tmp_path: Path) -> None:
-    def opening(token: str) -> Opening[DiscordSettings]:
-        return Opening(
+    def opening(token: str) -> PluginContext[DiscordSettings]:
+        return PluginContext(
             account="default",
             settings=DiscordSettings(token="env:TOKEN"),
             secrets={"token": Secret(token)},
@@ -23,9 +23,9 @@ async def test_a_token_is_tried_and_nothing_is_kept(vendor: Vendor, tmp_path: Pa
             new_id=lambda prefix: prefix,
         )
 
-    assert DOOR.check is not None
-    known = await DOOR.check(opening(vendor.token))
-    assert known.name and known.at.startswith("https://discord.com/users/")
+    assert PLUGIN.check is not None
+    known = await PLUGIN.check(opening(vendor.token))
+    assert known.name and known.chat_link.startswith("https://discord.com/users/")
     with pytest.raises(SendError):
-        await DOOR.check(opening("wrong"))
+        await PLUGIN.check(opening("wrong"))
     assert not (tmp_path / "discord").exists()

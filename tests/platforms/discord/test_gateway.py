@@ -15,7 +15,7 @@ from holdfast.core.messages.message import ToolCall
 from holdfast.core.messages.outbox import DeliveryState
 from holdfast.core.people.approval import ApprovalState
 from holdfast.platforms.discord.plugin import DiscordSettings
-from holdfast.testing.scripted_model import Dictation
+from holdfast.testing.scripted_model import ManualReply
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ async def bot(tmp_path: Path, vendor: Vendor) -> AsyncIterator[Stage]:
 
 async def test_a_person_is_answered_in_one_message_that_grows(bot: Stage, vendor: Vendor) -> None:
     """I4: stream, edits and final text are one message."""
-    reply = Dictation()
+    reply = ManualReply()
     bot.model.say(reply)
     vendor.say("tell me")
     reply.say("Once upon")

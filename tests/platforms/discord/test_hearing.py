@@ -19,7 +19,7 @@ from tests.platforms.discord.vendor import (
     person,
 )
 
-from holdfast.core.errors import ConnectRefused, LineLost, StoreError
+from holdfast.core.errors import AccountDisconnected, ConnectRefused, StoreError
 from holdfast.core.messages.attachment import Attachment
 from holdfast.core.messages.inbox import Accepted, Inbound
 from holdfast.core.messages.source import Author, ChatType
@@ -32,7 +32,7 @@ async def heard(vendor: Vendor, folder: Path, *said: dict[str, Any]) -> list[Inb
     async with door_to(vendor, folder).connect(intake):
         for each in said:
             vendor.say(**each)
-        return await intake.wait_for_tries(len(said))
+        return await intake.wait_for_attempts(len(said))
 
 
 async def test_a_chat_of_two_a_channel_and_a_thread_are_three_places(
@@ -118,7 +118,7 @@ async def test_a_picture_that_is_found_behind_a_link_is_no_edit(
         said = vendor.say("https://example.org")
         vendor.tell("MESSAGE_UPDATE", {**said, "embeds": []})
         vendor.revise(said, "https://example.com")
-        one, other = await intake.wait_for_tries(2)
+        one, other = await intake.wait_for_attempts(2)
     assert (one.text, other.text) == ("https://example.org", "https://example.com")
     assert (one.cursor is None, other.cursor is None) == (False, True)
 
@@ -127,17 +127,17 @@ async def test_a_file_is_handed_in_also_without_words(vendor: Vendor, tmp_path: 
     intake = RecordingIntake()
     async with door_to(vendor, tmp_path).connect(intake):
         vendor.say(attachments=[vendor.upload("plan.txt", b"the plan")])
-        await intake.wait_for_tries(1)
-    assert intake.attached == [("plan.txt", b"the plan")]
+        await intake.wait_for_attempts(1)
+    assert intake.attachments == [("plan.txt", b"the plan")]
 
 
 class Jammed(RecordingIntake):
     """Keeps nothing of a channel before something of a thread was kept."""
 
-    async def accept(self, inbound: Inbound, attached: Sequence[Attachment] = ()) -> Accepted:
+    async def accept(self, inbound: Inbound, attachments: Sequence[Attachment] = ()) -> Accepted:
         if inbound.source.thread_id is None and not self.accepted:
             raise StoreError("disk full")
-        return await super().accept(inbound, attached)
+        return await super().accept(inbound, attachments)
 
 
 async def test_a_channel_that_cannot_be_kept_holds_up_no_other(
@@ -160,7 +160,7 @@ async def test_a_thread_that_nobody_told_of_is_asked_for(vendor: Vendor, tmp_pat
             "THREAD_DELETE", {"id": THREAD, "guild_id": "500", "parent_id": TEXT, "type": 11}
         )
         vendor.say("still here", channel=THREAD)
-        (found,) = await intake.wait_for_tries(1)
+        (found,) = await intake.wait_for_attempts(1)
     assert (found.source.chat_id, found.source.thread_id) == (TEXT, THREAD)
     assert f"GET /channels/{THREAD}" in vendor.calls
 
@@ -172,13 +172,13 @@ async def test_a_line_that_breaks_is_resumed_and_nothing_is_missed_or_told_twice
     intake = RecordingIntake()
     async with door_to(vendor, tmp_path).connect(intake):
         vendor.say("before")
-        await intake.wait_for_tries(1)
+        await intake.wait_for_attempts(1)
         vendor.cut(4000)
         vendor.sessions["s"].tell = None
         vendor.say("meanwhile")
-        await intake.wait_for_tries(2)
-        assert not intake.losses
-    assert [each.text for each in intake.tried] == ["before", "meanwhile"]
+        await intake.wait_for_attempts(2)
+        assert not intake.disconnects
+    assert [each.text for each in intake.attempted] == ["before", "meanwhile"]
     assert not [each for each in vendor.calls if each.startswith("GET /channels")]
 
 
@@ -194,16 +194,20 @@ async def test_a_session_that_cannot_be_resumed_is_followed_by_a_look_into_the_h
         vendor.cut(4000)
         vendor.say("meanwhile")
         vendor.say("in the server", channel=TEXT)
-        await intake.wait_for_tries(3)
-    assert sorted(each.text for each in intake.tried) == ["before", "in the server", "meanwhile"]
+        await intake.wait_for_attempts(3)
+    assert sorted(each.text for each in intake.attempted) == [
+        "before",
+        "in the server",
+        "meanwhile",
+    ]
 
 
 async def test_a_token_that_is_reset_parks_the_account(vendor: Vendor, tmp_path: Path) -> None:
     intake = RecordingIntake()
     async with door_to(vendor, tmp_path).connect(intake):
         vendor.cut(4004)
-        await until(lambda: intake.losses)
-    assert isinstance(intake.losses[0], ConnectRefused)
+        await until(lambda: intake.disconnects)
+    assert isinstance(intake.disconnects[0], ConnectRefused)
 
 
 async def test_a_line_that_never_holds_is_left_to_whoever_mends_lines(
@@ -214,8 +218,8 @@ async def test_a_line_that_never_holds_is_left_to_whoever_mends_lines(
     async with door_to(vendor, tmp_path).connect(intake):
         vendor.closes = True
         vendor.cut(4000)
-        await until(lambda: intake.losses)
-    assert isinstance(intake.losses[0], LineLost)
+        await until(lambda: intake.disconnects)
+    assert isinstance(intake.disconnects[0], AccountDisconnected)
 
 
 async def test_a_bot_that_may_not_read_messages_says_where_to_switch_it_on(
@@ -237,5 +241,5 @@ async def test_an_event_that_the_library_cannot_read_ends_the_line_and_says_so(
     intake = RecordingIntake()
     async with door_to(vendor, tmp_path).connect(intake):
         vendor.tell("MESSAGE_CREATE", {"id": "1", "channel_id": ANN_DM})
-        await until(lambda: intake.losses)
-    assert isinstance(intake.losses[0], LineLost)
+        await until(lambda: intake.disconnects)
+    assert isinstance(intake.disconnects[0], AccountDisconnected)

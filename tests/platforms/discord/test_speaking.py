@@ -12,10 +12,10 @@ from holdfast.core.errors import (
     NotAllowed,
     NotConnected,
     OutcomeUnknown,
-    Refused,
+    SendRejected,
     Throttled,
 )
-from holdfast.core.messages.outbox import Choice, SentFile
+from holdfast.core.messages.outbox import Button, OutboundFile
 from holdfast.testing.intake import RecordingIntake
 from holdfast.testing.simulated.events import ALWAYS
 
@@ -28,7 +28,7 @@ async def test_an_answer_goes_into_its_thread_under_its_message_and_notifies_nob
     async with door.connect(RecordingIntake()):
         await door.send(outbound("@everyone **look**", to=where))
         await door.send(outbound("more", name="d1.2", to=where, part=2))
-        await door.typing(where)
+        await door.show_typing(where)
     assert [each["content"] for each in vendor.messages[THREAD]] == ["@everyone **look**", "more"]
     first, second = vendor.bodies
     assert first["message_reference"] == {"message_id": "123", "fail_if_not_exists": False}
@@ -68,7 +68,7 @@ async def test_a_flood_of_the_whole_bot_is_told_from_one_of_a_channel(
 async def test_a_message_that_is_gone_cannot_be_changed(vendor: Vendor, tmp_path: Path) -> None:
     door = door_to(vendor, tmp_path)
     async with door.connect(RecordingIntake()):
-        with pytest.raises(Refused, match="Unknown Message"):
+        with pytest.raises(SendRejected, match="Unknown Message"):
             await door.edit(change("77", "hello"))
 
 
@@ -86,7 +86,7 @@ async def test_a_token_that_was_reset_leaves_the_message_ours(
 async def test_a_file_is_sent_with_its_name_and_words(vendor: Vendor, tmp_path: Path) -> None:
     door = door_to(vendor, tmp_path)
     async with door.connect(RecordingIntake()):
-        file = SentFile(name="plän.txt", data=b"the plan")
+        file = OutboundFile(name="plän.txt", data=b"the plan")
         await door.send(outbound("as asked", file=file))
         await door.send(outbound("", name="d2", file=file))
     assert vendor.texts() == ["as asked", ""]
@@ -99,7 +99,7 @@ async def test_a_press_is_acknowledged_when_it_is_durable_and_not_before(
 ) -> None:
     """G1: commit, then acknowledge."""
     door = door_to(vendor, tmp_path)
-    choices = tuple(Choice(label=f"Yes {n}", says=f"/approve {n}") for n in range(7))
+    choices = tuple(Button(label=f"Yes {n}", value=f"/approve {n}") for n in range(7))
     async with door.connect(RecordingIntake(delay=ALWAYS)):
         await door.send(outbound("May I?", choices=choices))
         rows = vendor.sent[0]["components"]
@@ -115,7 +115,7 @@ async def test_a_press_is_acknowledged_when_it_is_durable_and_not_before(
             3, {"custom_id": rows[0]["components"][2]["custom_id"], "component_type": 2}
         )
         await until(lambda: vendor.callbacks)
-    press = intake.tried[-1]
+    press = intake.attempted[-1]
     assert (press.text, press.mentioned, press.source.chat_id) == ("/approve 2", True, ANN_DM)
     assert vendor.callbacks == [{"id": pressed["id"], "type": 6}]
 

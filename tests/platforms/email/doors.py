@@ -13,13 +13,13 @@ from tests.platforms.email.post_office import PASSWORD, PostOffice
 
 from holdfast.core.ids import DeliveryId
 from holdfast.core.messages.outbox import Address, Outbound
-from holdfast.core.ports.door import Opening
+from holdfast.core.ports.door import PluginContext
 from holdfast.core.secret import Secret
 from holdfast.platforms.email.names import digest
 from holdfast.platforms.email.platform import EmailPlatform
-from holdfast.platforms.email.plugin import EmailSettings, Security
-from holdfast.platforms.email.reading import Reader
-from holdfast.platforms.email.record import Mark, Record
+from holdfast.platforms.email.plugin import ConnectionSecurity, EmailSettings
+from holdfast.platforms.email.reading import EmailParser
+from holdfast.platforms.email.record import MailboxCheckpoint, MailboxPosition
 from holdfast.system.clock import SystemClock
 
 CHECKS = "mx.localhost"  # who has looked at what arrives
@@ -33,10 +33,10 @@ def settings_for(office: PostOffice, bot: str, **more: Any) -> EmailSettings:
         "password": "env:PASSWORD",
         "imap_host": "127.0.0.1",
         "imap_port": office.ports["imap"],
-        "imap_security": Security.PLAIN,
+        "imap_security": ConnectionSecurity.PLAIN,
         "smtp_host": "127.0.0.1",
         "smtp_port": office.ports["smtp"],
-        "smtp_security": Security.PLAIN,
+        "smtp_security": ConnectionSecurity.PLAIN,
         "smtp_login": False,
         "authserv_id": CHECKS,
     }
@@ -47,7 +47,7 @@ def door_for(
     settings: EmailSettings, folder: Path, *, secrets: Mapping[str, Secret] = SECRETS
 ) -> EmailPlatform:
     return EmailPlatform(
-        Opening(
+        PluginContext(
             account="default",
             settings=settings,
             secrets=secrets,
@@ -58,15 +58,19 @@ def door_for(
     )
 
 
-def record_of(settings: EmailSettings, folder: Path) -> Record:
+def record_of(settings: EmailSettings, folder: Path) -> MailboxCheckpoint:
     """Where a door writes down how far it has read."""
-    return Record(folder / f"{digest(Reader(settings, account='default').cursor)}.json")
+    return MailboxCheckpoint(
+        folder / f"{digest(EmailParser(settings, account='default').cursor_name)}.json"
+    )
 
 
 async def known_to(settings: EmailSettings, folder: Path) -> None:
     """Nothing is new in a mailbox that was never looked at; this one was, and has been renumbered
     since, so that all of it is looked at again."""
-    await record_of(settings, folder).save(Mark(validity=0, uid=0, at=SystemClock().now()))
+    await record_of(settings, folder).save(
+        MailboxPosition(validity=0, uid=0, at=SystemClock().now())
+    )
 
 
 def mail(

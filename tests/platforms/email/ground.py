@@ -18,22 +18,30 @@ from tests.platforms.email.doors import (
 from tests.platforms.email.post_office import PASSWORD, PostOffice
 from tests.platforms.email.relay import Fault, Relay
 
-from holdfast.core.messages.outbox import Address, SentFile
+from holdfast.core.messages.outbox import Address, OutboundFile
 from holdfast.core.ports.protocols import Platform
 from holdfast.core.secret import Secret
-from holdfast.platforms.email.plugin import Copies
-from holdfast.platforms.email.record import Mark
-from holdfast.testing.conformance import Ground, NotToBeHad, Person, Place, Proxy, Shown, Trouble
+from holdfast.platforms.email.plugin import SentCopies
+from holdfast.platforms.email.record import MailboxPosition
+from holdfast.testing.conformance import (
+    ChatKind,
+    FaultProxy,
+    NotSupported,
+    Participant,
+    PlatformHarness,
+    VendorFault,
+    VisibleMessage,
+)
 
 _FAULTS = {
-    Trouble.FLOOD: Fault.LATER,
-    Trouble.REFUSED: Fault.NOBODY,
-    Trouble.RECEIPT_LOST: Fault.CUT_AFTER,
+    VendorFault.RATE_LIMIT: Fault.LATER,
+    VendorFault.REFUSED: Fault.NOBODY,
+    VendorFault.RECEIPT_LOST: Fault.CUT_AFTER,
 }
 
 
-class EmailGround(Ground):
-    shows_answers = True
+class EmailGround(PlatformHarness):
+    shows_replies = True
 
     def __init__(
         self,
@@ -44,32 +52,32 @@ class EmailGround(Ground):
         folder: Path,
         secrets: dict[str, Secret],
         relay: Relay,
-        lines: Sequence[Proxy],
+        lines: Sequence[FaultProxy],
     ) -> None:
-        self.door = door
+        self.platform = door
         self._office = office
         self._bot = bot
         self._folder = folder
         self._secrets = secrets
         self._relay = relay
         self._lines = lines
-        self._people = {who: office.person(who.name.lower()) for who in Person}
+        self._people = {who: office.person(who.name.lower()) for who in Participant}
 
     def address(self) -> Address:
-        return address(self._people[Person.ANN])
+        return address(self._people[Participant.ANN])
 
     async def say(
         self,
         text: str,
         *,
-        by: Person = Person.ANN,
-        place: Place = Place.DM,
-        named: bool = False,
-        answers: str | None = None,
-        files: Sequence[SentFile] = (),
+        by: Participant = Participant.ANN,
+        chat: ChatKind = ChatKind.DM,
+        mention: bool = False,
+        reply_to: str | None = None,
+        files: Sequence[OutboundFile] = (),
     ) -> str:
-        if place is Place.GROUP:
-            raise NotToBeHad("a mail is answered to its writer alone, whoever else reads it")
+        if chat is ChatKind.GROUP:
+            raise NotSupported("a mail is answered to its writer alone, whoever else reads it")
         said = mail(text, by=self._people[by], to=self._bot)
         for file in files:
             said.add_attachment(
@@ -78,9 +86,9 @@ class EmailGround(Ground):
         await asyncio.to_thread(self._office.deliver, said, to=self._bot)
         return str(said["Message-ID"])
 
-    async def read(self) -> Sequence[Shown]:
+    async def bot_messages(self) -> Sequence[VisibleMessage]:
         """In the order in which they were said: a server may bring two of them in either."""
-        mails = self._office.mails(self._people[Person.ANN])
+        mails = self._office.mails(self._people[Participant.ANN])
         order = self._relay.taken
         return [
             _shown(each) for each in sorted(mails, key=lambda it: order.index(it["Message-ID"]))
@@ -89,55 +97,55 @@ class EmailGround(Ground):
     async def acknowledged(self) -> int:
         """By what the door has written down: a mailbox has no other word for it."""
         (record,) = self._folder.glob("*.json")
-        return msgspec.json.decode(record.read_bytes(), type=Mark).uid
+        return msgspec.json.decode(record.read_bytes(), type=MailboxPosition).uid
 
-    async def trouble(self, trouble: Trouble) -> None:
+    async def set_fault(self, fault: VendorFault) -> None:
         for line in self._lines:
-            match trouble:
-                case Trouble.AWAY:
-                    line.go_away()
-                case Trouble.SILENT:
-                    line.fall_silent()
-                case Trouble.WELL:
-                    line.be_well()
-        if trouble is Trouble.SHUT_OUT:
+            match fault:
+                case VendorFault.UNREACHABLE:
+                    line.refuse_connections()
+                case VendorFault.HALF_OPEN:
+                    line.go_silent()
+                case VendorFault.NONE:
+                    line.restore()
+        if fault is VendorFault.BAD_CREDENTIALS:
             self._secrets["password"] = Secret("one that was changed meanwhile")
-        elif trouble is Trouble.WELL:
+        elif fault is VendorFault.NONE:
             self._secrets["password"] = Secret(PASSWORD)
-        elif trouble in _FAULTS:
-            self._relay.faults.append(_FAULTS[trouble])
+        elif fault in _FAULTS:
+            self._relay.faults.append(_FAULTS[fault])
 
 
-def _shown(message: Message) -> Shown:
+def _shown(message: Message) -> VisibleMessage:
     answers = message["In-Reply-To"]
-    return Shown(
+    return VisibleMessage(
         text=words_of(message),
-        place=Place.THREAD if answers else Place.DM,
+        chat=ChatKind.THREAD if answers else ChatKind.DM,
         files=tuple(_files(message)),
-        answers=answers,
+        reply_to=answers,
     )
 
 
-def _files(message: Message) -> Sequence[SentFile]:
+def _files(message: Message) -> Sequence[OutboundFile]:
     found = [part for part in message.walk() if part.get_filename()]
     return [
-        SentFile(name=str(part.get_filename()), data=bytes(part.get_payload(decode=True)))
+        OutboundFile(name=str(part.get_filename()), data=bytes(part.get_payload(decode=True)))
         for part in found
     ]
 
 
 @asynccontextmanager
-async def mailbox(office: PostOffice, folder: Path) -> AsyncIterator[Ground]:
+async def mailbox(office: PostOffice, folder: Path) -> AsyncIterator[PlatformHarness]:
     bot = office.person("bot")
     settings, secrets = settings_for(office, bot), {"password": Secret(PASSWORD)}
     await known_to(settings, folder)
     async with (
         Relay(office.ports["smtp"]).serving() as relay,
-        Proxy(office.ports["imap"]) as imap,
-        Proxy(relay.port) as smtp,
+        FaultProxy(office.ports["imap"]) as imap,
+        FaultProxy(relay.port) as smtp,
     ):
         settings = settings_for(
-            office, bot, imap_port=imap.port, smtp_port=smtp.port, copies=Copies.NONE
+            office, bot, imap_port=imap.port, smtp_port=smtp.port, copies=SentCopies.NONE
         )
         yield EmailGround(
             office,

@@ -6,12 +6,12 @@ import pytest
 from tests.platforms.email.ground import mailbox
 from tests.platforms.email.post_office import PostOffice
 
-from holdfast.testing.conformance import CHECKS, Check
+from holdfast.testing.conformance import CHECKS, ConformanceCheck
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=str)
 async def test_the_door_keeps_its_promises(
-    office: PostOffice, tmp_path: Path, check: Check
+    office: PostOffice, tmp_path: Path, check: ConformanceCheck
 ) -> None:
     async with mailbox(office, tmp_path) as ground:
         await check(ground)

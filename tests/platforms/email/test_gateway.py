@@ -16,7 +16,7 @@ from tests.platforms.stage import Stage, playing
 from holdfast.core.ids import CallId
 from holdfast.core.messages.message import ToolCall
 from holdfast.core.messages.outbox import DeliveryState
-from holdfast.tools.send_file import SendFile
+from holdfast.tools.send_file import SendFileTool
 
 
 class Desk(Stage):
@@ -28,7 +28,7 @@ class Desk(Stage):
         self.bot, self.ann = office.person("bot"), office.person("ann")
         self.mailbox = settings_for(office, self.bot, smtp_port=relay.port, allow=(self.ann,))
         door = door_for(self.mailbox, home / "email")
-        super().__init__(home, door, self.mailbox, texts=self.words, tools=[SendFile()])
+        super().__init__(home, door, self.mailbox, texts=self.words, tools=[SendFileTool()])
 
     def mails(self) -> list[Message]:
         order = self.relay.taken

@@ -24,18 +24,18 @@ from tests.platforms.email.doors import (
 from tests.platforms.email.post_office import PASSWORD, PostOffice
 from tests.platforms.email.relay import Relay
 
-from holdfast.core.errors import ConnectRefused, LineLost, NotAllowed
-from holdfast.core.messages.attachment import Attachment, NoAttachment
+from holdfast.core.errors import AccountDisconnected, ConnectRefused, NotAllowed
+from holdfast.core.messages.attachment import Attachment, AttachmentUnavailable
 from holdfast.core.messages.inbox import Accepted, Inbound
-from holdfast.core.ports.door import Opening
+from holdfast.core.ports.door import PluginContext
 from holdfast.core.secret import Secret
 from holdfast.platforms.email import line
-from holdfast.platforms.email.check import check
-from holdfast.platforms.email.guard import Guard
-from holdfast.platforms.email.keys import Key, Password
-from holdfast.platforms.email.mailbox import Mailbox, opened
+from holdfast.platforms.email.check import check_account
+from holdfast.platforms.email.guard import LoopLimiter
+from holdfast.platforms.email.keys import MailCredential, PasswordCredentials
+from holdfast.platforms.email.mailbox import ImapMailbox, open_mailbox
 from holdfast.platforms.email.platform import EmailPlatform
-from holdfast.platforms.email.plugin import EmailSettings, Security
+from holdfast.platforms.email.plugin import ConnectionSecurity, EmailSettings
 from holdfast.system.clock import SystemClock
 from holdfast.testing.intake import RecordingIntake
 
@@ -120,7 +120,7 @@ async def test_a_server_that_numbers_its_mail_anew_brings_nothing_twice(box: Box
     await box.gets("two")
     async with box.connected():
         await box.heard("one", "two")
-        assert [each.text for each in box.intake.tried] == ["one", "one", "two"]
+        assert [each.text for each in box.intake.attempted] == ["one", "one", "two"]
         await box.gets("three")
         await box.heard("one", "two", "three")
 
@@ -130,11 +130,11 @@ class Noting(RecordingIntake):
 
     reasons: tuple[str, ...] = ()
 
-    async def accept(self, inbound: Inbound, attached: Sequence[Attachment] = ()) -> Accepted:
-        for each in attached:
+    async def accept(self, inbound: Inbound, attachments: Sequence[Attachment] = ()) -> Accepted:
+        for each in attachments:
             try:
                 await each.fetch()
-            except NoAttachment as why:
+            except AttachmentUnavailable as why:
                 self.reasons += (f"{each.name}: {why}",)
         return await super().accept(inbound)
 
@@ -179,11 +179,11 @@ async def test_one_who_writes_too_much_is_not_answered_and_others_are(
 
 
 def test_the_guard_lets_somebody_go_on_after_an_hour() -> None:
-    guard = Guard(hourly=1)
-    guard.taken("ann@localhost", at=1000.0)
-    assert guard.is_enough("ann@localhost", at=4599.0)
-    assert not guard.is_enough("bob@localhost", at=4599.0)
-    assert not guard.is_enough("ann@localhost", at=4600.0)
+    guard = LoopLimiter(hourly_limit=1)
+    guard.record("ann@localhost", at=1000.0)
+    assert guard.is_over_limit("ann@localhost", at=4599.0)
+    assert not guard.is_over_limit("bob@localhost", at=4599.0)
+    assert not guard.is_over_limit("ann@localhost", at=4600.0)
 
 
 async def test_of_a_stranger_nothing_is_kept(box: Box) -> None:
@@ -197,13 +197,13 @@ async def test_of_a_stranger_nothing_is_kept(box: Box) -> None:
 
 @asynccontextmanager
 async def safe(
-    office: PostOffice, *, by: Security, password: str = PASSWORD
+    office: PostOffice, *, by: ConnectionSecurity, password: str = PASSWORD
 ) -> AsyncIterator[dict[str, object]]:
     """The settings of two secret lines. OpenSMTPD of Debian 12 cannot use its own key, so that a
     relay in front of it has one, and asks for the password."""
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(office.folder / "cert.pem", office.folder / "key.pem")
-    wrapped = by is Security.TLS
+    wrapped = by is ConnectionSecurity.TLS
     relay = Relay(office.ports["smtp"], context=context, wrapped=wrapped, password=password)
     async with relay.serving():
         yield {
@@ -218,8 +218,8 @@ async def safe(
         }
 
 
-@pytest.mark.parametrize("by", [Security.TLS, Security.STARTTLS])
-async def test_both_lines_are_secret(box: Box, by: Security) -> None:
+@pytest.mark.parametrize("by", [ConnectionSecurity.TLS, ConnectionSecurity.STARTTLS])
+async def test_both_lines_are_secret(box: Box, by: ConnectionSecurity) -> None:
     async with safe(box.office, by=by) as settings, box.connected(**settings) as door:
         await box.gets("psst")
         await box.heard("psst")
@@ -230,14 +230,14 @@ async def test_both_lines_are_secret(box: Box, by: Security) -> None:
 
 async def test_a_stranger_in_between_is_noticed(box: Box) -> None:
     """A certificate that nobody vouches for ends it, before any password is said."""
-    async with safe(box.office, by=Security.TLS) as settings:
-        with pytest.raises(LineLost, match="certificate"):
+    async with safe(box.office, by=ConnectionSecurity.TLS) as settings:
+        with pytest.raises(AccountDisconnected, match="certificate"):
             async with box.connected(**{**settings, "ca_file": ""}):
                 pass
 
 
 async def test_a_password_that_only_the_other_server_takes_is_refused_for_good(box: Box) -> None:
-    async with safe(box.office, by=Security.TLS, password="another") as settings:
+    async with safe(box.office, by=ConnectionSecurity.TLS, password="another") as settings:
         with pytest.raises(ConnectRefused, match="password is not taken") as told:
             async with box.connected(**settings):
                 pass
@@ -245,8 +245,8 @@ async def test_a_password_that_only_the_other_server_takes_is_refused_for_good(b
 
 
 async def test_what_setup_asks_is_tried_and_nothing_is_taken(box: Box) -> None:
-    def opening(password: str) -> Opening[EmailSettings]:
-        return Opening(
+    def opening(password: str) -> PluginContext[EmailSettings]:
+        return PluginContext(
             account="default",
             settings=box.settings(),
             secrets={"password": Secret(password)},
@@ -255,9 +255,9 @@ async def test_what_setup_asks_is_tried_and_nothing_is_taken(box: Box) -> None:
             new_id=lambda prefix: prefix,
         )
 
-    assert (await check(opening(PASSWORD))).name == box.bot
+    assert (await check_account(opening(PASSWORD))).name == box.bot
     with pytest.raises(ConnectRefused, match="does not let"):
-        await check(opening("wrong"))
+        await check_account(opening("wrong"))
     assert list(box.folder.iterdir()) == []
 
 
@@ -271,25 +271,27 @@ async def test_a_quiet_line_proves_itself_again_and_again(box: Box) -> None:
     """Law 9: IDLE is ended and begun anew, which is a round trip, long before a server hangs up;
     and what is written meanwhile is heard."""
     async with box.connected(idle_seconds=0.1):
-        before = len(box.intake.proofs)
-        await until(lambda: len(box.intake.proofs) > before + 6)
+        before = len(box.intake.confirmations)
+        await until(lambda: len(box.intake.confirmations) > before + 6)
         await box.gets("still there?")
         await box.heard("still there?")
-    assert box.intake.losses == []
+    assert box.intake.disconnects == []
 
 
 async def test_news_that_came_beside_another_answer_is_not_waited_for(box: Box) -> None:
     """G1: a server says once that there is more, and with any answer; a line that idles behind
     that would hear nothing until somebody writes again."""
     await box.gets("one")
-    async with opened(box.settings(), Password(SECRETS["password"]), None) as mailbox:
+    async with open_mailbox(
+        box.settings(), PasswordCredentials(SECRETS["password"]), None
+    ) as mailbox:
         await mailbox.select("INBOX")
-        assert await mailbox.since(0) == [1]
+        assert await mailbox.uids_since(0) == [1]
         await box.gets("two")
-        await mailbox.head(1)  # the answer to this may tell it
+        await mailbox.fetch_head(1)  # the answer to this may tell it
         async with asyncio.timeout(20):
-            await mailbox.wait(60)
-        assert await mailbox.since(1) == [2]
+            await mailbox.wait_for_news(60)
+        assert await mailbox.uids_since(1) == [2]
 
 
 async def test_a_mail_that_the_server_does_not_give_holds_up_nobody_for_ever(
@@ -305,9 +307,9 @@ async def test_a_mail_that_the_server_does_not_give_holds_up_nobody_for_ever(
     lines = 0
     while not box.intake.accepted:
         lines += 1
-        box.intake.losses.clear()
+        box.intake.disconnects.clear()
         async with door.connect(box.intake):
-            await until(lambda: box.intake.losses or box.intake.accepted)
+            await until(lambda: box.intake.disconnects or box.intake.accepted)
     assert [each.text for each in box.intake.accepted] == ["hello"]
     assert lines > 2
     assert "is passed over" in caplog.text
@@ -316,24 +318,26 @@ async def test_a_mail_that_the_server_does_not_give_holds_up_nobody_for_ever(
 async def test_a_server_that_says_nothing_by_itself_is_asked(box: Box) -> None:
     """Without IDLE; here somebody stirs before the minute is over."""
     answers: list[None] = []
-    sock = await line.reached("127.0.0.1", box.office.ports["imap"])
+    sock = await line.open_socket("127.0.0.1", box.office.ports["imap"])
 
     def enter() -> BaseMailBox:
-        made = line.Box(sock, box.settings(), None)
-        line.log_in(made, box.settings(), Key(secret=SECRETS["password"]))
+        made = line.ImapBox(sock, box.settings(), None)
+        line.log_in(made, box.settings(), MailCredential(secret=SECRETS["password"]))
         made.client.capabilities = ("IMAP4REV1",)
         return made
 
     client = await asyncio.to_thread(enter)
-    mailbox = Mailbox(client, lambda: answers.append(None))
-    mailbox.stir()
-    await mailbox.wait(30)
+    mailbox = ImapMailbox(client, lambda: answers.append(None))
+    mailbox.wake()
+    await mailbox.wait_for_news(30)
     assert len(answers) == 1
-    line.hang_up(client.client)
+    line.abort_connection(client.client)
 
 
-@pytest.mark.parametrize("by", [Security.PLAIN, Security.TLS])
-async def test_an_attempt_that_nobody_wants_any_more_ends_at_once(box: Box, by: Security) -> None:
+@pytest.mark.parametrize("by", [ConnectionSecurity.PLAIN, ConnectionSecurity.TLS])
+async def test_an_attempt_that_nobody_wants_any_more_ends_at_once(
+    box: Box, by: ConnectionSecurity
+) -> None:
     """C1: a stop waits for no server, and for no thread that waits for one."""
     called, left = asyncio.Event(), asyncio.Event()
 

@@ -11,12 +11,12 @@ from tests.platforms.email.post_office import PostOffice
 from tests.platforms.email.relay import Relay
 from tests.platforms.email.tokens import ID, SECRET, TokenServer
 
-from holdfast.core.errors import ConnectRefused, LineLost, NotConnected
-from holdfast.core.ports.door import Opening
+from holdfast.core.errors import AccountDisconnected, ConnectRefused, NotConnected
+from holdfast.core.ports.door import PluginContext
 from holdfast.core.ports.protocols import Clock
 from holdfast.core.secret import Secret
-from holdfast.platforms.email.check import check
-from holdfast.platforms.email.oauth import Tokens
+from holdfast.platforms.email.check import check_account
+from holdfast.platforms.email.oauth import OAuthCredentials
 from holdfast.platforms.email.platform import EmailPlatform
 from holdfast.platforms.email.plugin import EmailSettings
 from holdfast.system.clock import SystemClock
@@ -73,8 +73,8 @@ class House:
 
     def opening(
         self, clock: Clock | None = None, secrets: Mapping[str, Secret] = REFRESH, **more: object
-    ) -> Opening[EmailSettings]:
-        return Opening(
+    ) -> PluginContext[EmailSettings]:
+        return PluginContext(
             account="default",
             settings=self.settings(**more),
             secrets=secrets,
@@ -83,8 +83,10 @@ class House:
             new_id=lambda prefix: prefix,
         )
 
-    def source(self, clock: Clock, secrets: Mapping[str, Secret] = REFRESH) -> Tokens:
-        return Tokens(self.opening(clock, secrets), None, file=self.folder / "tokens.json")
+    def source(self, clock: Clock, secrets: Mapping[str, Secret] = REFRESH) -> OAuthCredentials:
+        return OAuthCredentials(
+            self.opening(clock, secrets), None, file=self.folder / "tokens.json"
+        )
 
 
 @pytest.fixture
@@ -111,7 +113,7 @@ async def test_mail_is_read_and_answered_with_one_token(house: House) -> None:
 
 async def test_a_program_may_ask_in_its_own_name(house: House) -> None:
     """Microsoft: an app that an administrator has let into the mailbox has no refresh token."""
-    known = await check(
+    known = await check_account(
         house.opening(
             secrets={"client_secret": Secret(SECRET)},
             refresh_token="",
@@ -138,14 +140,16 @@ async def test_a_refresh_that_is_refused_parks_the_account_with_what_to_do(house
 
 async def test_a_token_server_that_is_not_well_is_asked_again(house: House) -> None:
     for house.tokens.status in (500, 503, 429):
-        with pytest.raises(LineLost, match=f"answered {house.tokens.status}"):
-            await house.source(Held()).key()
+        with pytest.raises(AccountDisconnected, match=f"answered {house.tokens.status}"):
+            await house.source(Held()).current()
     house.tokens.status = 404
     with pytest.raises(ConnectRefused, match="answered 404"):
-        await house.source(Held()).key()
-    gone = Tokens(house.opening(Held(), token_url="http://127.0.0.1:1/token"), None, file=None)
-    with pytest.raises(LineLost, match="gives no token"):
-        await gone.key()
+        await house.source(Held()).current()
+    gone = OAuthCredentials(
+        house.opening(Held(), token_url="http://127.0.0.1:1/token"), None, file=None
+    )
+    with pytest.raises(AccountDisconnected, match="gives no token"):
+        await gone.current()
 
 
 async def test_a_token_serves_until_shortly_before_its_end(house: House) -> None:
@@ -153,11 +157,11 @@ async def test_a_token_serves_until_shortly_before_its_end(house: House) -> None
     clock = Held()
     for house.tokens.life in (3600, "3600"):
         keys = house.source(clock)
-        first = await keys.key()
+        first = await keys.current()
         clock.at += 3290
-        assert await keys.key() == first
+        assert await keys.current() == first
         clock.at += 20
-        second = await keys.key()
+        second = await keys.current()
         assert second.secret != first.secret
     assert len(house.tokens.asked) == 4
 
@@ -167,12 +171,12 @@ async def test_a_token_that_was_withdrawn_is_asked_for_anew_and_a_new_one_is_not
 ) -> None:
     clock = Held()
     keys = house.source(clock)
-    first = await keys.key()
+    first = await keys.current()
     clock.at += 600
-    assert not keys.refused(first)
-    second = await keys.key()
+    assert not keys.report_refused(first)
+    second = await keys.current()
     assert second.secret != first.secret
-    assert keys.refused(second)
+    assert keys.report_refused(second)
 
 
 async def test_a_mailbox_that_is_not_the_tokens_own_is_refused_with_what_to_do(
@@ -194,8 +198,8 @@ async def test_a_sender_whose_token_is_refused_parks_the_account(house: House) -
         house.tokens.alive.clear()
         with pytest.raises(NotConnected, match="not accepted"):
             await door.send(outbound("hi", address(house.ann)))
-        await intake.wait_for_loss()
-    (loss,) = intake.losses
+        await intake.wait_for_disconnect()
+    (loss,) = intake.disconnects
     assert isinstance(loss, ConnectRefused)
     assert "SMTP" in loss.remedy
 
@@ -206,14 +210,14 @@ async def test_the_refresh_token_that_follows_another_is_kept_until_a_new_one_is
     """Microsoft: each lives for 90 days from when it was given, and each use gives another."""
     house.tokens.rotates = True
     for _ in range(2):
-        await house.source(Held()).key()
+        await house.source(Held()).current()
     file = house.folder / "tokens.json"
     assert file.stat().st_mode & 0o777 == 0o600
     house.tokens.refresh.add("fresh")
-    await house.source(Held(), {"refresh_token": Secret("fresh")}).key()
+    await house.source(Held(), {"refresh_token": Secret("fresh")}).current()
     assert [each["refresh_token"] for each in house.tokens.asked] == ["r0", "r1", "fresh"]
     file.write_bytes(b"{")
-    await house.source(Held()).key()
+    await house.source(Held()).current()
     assert house.tokens.asked[-1]["refresh_token"] == "r0"
 
 

@@ -15,10 +15,10 @@ from holdfast.core.messages.inbox import Inbound
 from holdfast.core.messages.source import Author, ChatType
 from holdfast.platforms.email.authentic import is_authentic
 from holdfast.platforms.email.composing import compose
-from holdfast.platforms.email.headers import decoded, people
-from holdfast.platforms.email.mail import read_mail
+from holdfast.platforms.email.headers import decoded_header, header_addresses
+from holdfast.platforms.email.mail import parse_mail
 from holdfast.platforms.email.plugin import EmailSettings
-from holdfast.platforms.email.reading import NotAnswered, Reader
+from holdfast.platforms.email.reading import EmailParser, MailIgnored
 
 ANN, BOT = "ann@localhost", "bot@localhost"
 SETTINGS = EmailSettings(
@@ -29,13 +29,13 @@ SETTINGS = EmailSettings(
     smtp_host="localhost",
     authserv_id=CHECKS,
 )
-READER = Reader(SETTINGS, account="default")
+READER = EmailParser(SETTINGS, account="default")
 
 
 def read(message: EmailMessage) -> Inbound:
     headers = message_from_bytes(message.as_bytes())
-    text = read_mail(message.as_bytes()).text
-    return READER.letter(headers, READER.sender(headers), text, cursor="1:1:1").inbound
+    text = parse_mail(message.as_bytes()).text
+    return READER.parse(headers, READER.verify_sender(headers), text, cursor="1:1:1").inbound
 
 
 def reply_to(name: str, text: str = "yes", **more: str) -> EmailMessage:
@@ -63,7 +63,7 @@ def test_a_program_that_names_only_what_it_answers_stays_in_the_thread() -> None
     sent = compose(
         outbound("hello", address(ANN, began.source.thread_id)), None, settings=SETTINGS, at=0
     )
-    answer = read(reply_to(sent.name, "thanks\n\n> hello"))
+    answer = read(reply_to(sent.message_id, "thanks\n\n> hello"))
     assert answer.source.thread_id == began.source.thread_id
     assert answer.quoted is not None
     assert (answer.quoted.ours, answer.quoted.text) == (True, "")  # it is in the conversation
@@ -71,7 +71,7 @@ def test_a_program_that_names_only_what_it_answers_stays_in_the_thread() -> None
 
 def test_an_answer_to_what_began_with_us_brings_our_words_along() -> None:
     sent = compose(outbound("The disk is full", address(ANN)), None, settings=SETTINGS, at=0)
-    answer = read(reply_to(sent.name, "then clean up\n\n> The disk is full"))
+    answer = read(reply_to(sent.message_id, "then clean up\n\n> The disk is full"))
     assert answer.quoted is not None
     assert (answer.quoted.ours, answer.quoted.text) == (True, "The disk is full")
 
@@ -123,7 +123,7 @@ def test_our_own_mail_says_that_a_program_wrote_it() -> None:
     headers = message_from_bytes(sent.source)
     headers.replace_header("From", ANN)
     headers["Authentication-Results"] = f"{CHECKS}; dmarc=pass header.from=localhost"
-    assert READER.sender(headers).author is Author.BOT
+    assert READER.verify_sender(headers).author is Author.BOT
 
 
 @pytest.mark.parametrize(
@@ -148,8 +148,8 @@ def test_what_must_not_be_answered_is_not(headers: dict[str, str], why: str) -> 
     for name, value in headers.items():
         del message[name]
         message[name] = value
-    with pytest.raises(NotAnswered, match=why):
-        READER.sender(message)
+    with pytest.raises(MailIgnored, match=why):
+        READER.verify_sender(message)
 
 
 @pytest.mark.parametrize(
@@ -183,7 +183,7 @@ def test_what_must_not_be_answered_is_not(headers: dict[str, str], why: str) -> 
 def test_who_wrote_is_what_the_trusted_server_found_out(results: str, authentic: bool) -> None:
     """Authorisation: From is what anybody can write."""
     headers = message_from_string(f"Authentication-Results: {results}\n\n")
-    assert is_authentic(headers, domain="example.org", by="mx.localhost") is authentic
+    assert is_authentic(headers, domain="example.org", authserv_id="mx.localhost") is authentic
 
 
 def test_results_that_came_with_the_mail_count_for_nothing() -> None:
@@ -191,7 +191,7 @@ def test_results_that_came_with_the_mail_count_for_nothing() -> None:
         "Authentication-Results: mx.localhost; dmarc=fail header.from=example.org\n"
         "Authentication-Results: mx.localhost; dmarc=pass header.from=example.org\n\n"
     )
-    assert not is_authentic(headers, domain="example.org", by="mx.localhost")
+    assert not is_authentic(headers, domain="example.org", authserv_id="mx.localhost")
 
 
 def test_letters_of_any_kind_are_read_and_files_are_named() -> None:
@@ -201,7 +201,7 @@ def test_letters_of_any_kind_are_read_and_files_are_named() -> None:
         b"--b\nContent-Type: application/pdf; name==?utf-8?q?pl=C3=A4n=2Epdf?=\n\n%PDF\n"
         b"--b\nContent-Type: message/rfc822\n\nSubject: inside\n\nhello\n--b--\n"
     )
-    read = read_mail(source)
+    read = parse_mail(source)
     assert read.text == "12 €"
     assert [each.name for each in read.files] == ["plän.pdf", "mail-3.eml"]
     assert b"Subject: inside" in read.files[1].data
@@ -209,11 +209,11 @@ def test_letters_of_any_kind_are_read_and_files_are_named() -> None:
 
 def test_html_alone_becomes_text_and_beside_plain_text_is_not_read() -> None:
     html = b"Content-Type: text/html; charset=nonsense\n\n<p>Gr\xc3\xbc\xc3\x9fe</p>"
-    assert read_mail(html).text == "Grüße"
+    assert parse_mail(html).text == "Grüße"
     both = EmailMessage()
     both.set_content("plain")
     both.add_alternative("<p>page</p>", subtype="html")
-    assert read_mail(both.as_bytes()).text.strip() == "plain"
+    assert parse_mail(both.as_bytes()).text.strip() == "plain"
 
 
 PIECES = (
@@ -237,14 +237,16 @@ def test_no_bytes_are_too_broken_to_be_read() -> None:
             at = chance.randrange(len(torn))
             torn[at : at + chance.choice((0, 0, 1, 30))] = chance.choice(PIECES)
         headers_alone = message_from_bytes(bytes(torn).partition(b"\n\n")[0])
-        text = read_mail(bytes(torn)).text
-        with suppress(NotAnswered):
-            letter = READER.letter(headers_alone, READER.sender(headers_alone), text, cursor="")
+        text = parse_mail(bytes(torn)).text
+        with suppress(MailIgnored):
+            letter = READER.parse(
+                headers_alone, READER.verify_sender(headers_alone), text, cursor=""
+            )
             msgspec.json.encode(letter)  # as it is kept
 
 
 def test_a_charset_that_is_no_name_at_all_is_read_as_well_as_it_can_be() -> None:
-    assert read_mail(b'Content-Type: text/plain; charset="\x00"\n\ngr\xfc\xdfe').text == "grüße"
+    assert parse_mail(b'Content-Type: text/plain; charset="\x00"\n\ngr\xfc\xdfe').text == "grüße"
 
 
 @pytest.mark.parametrize(
@@ -255,12 +257,14 @@ def test_half_a_character_ends_no_mail(charset: str, body: bytes) -> None:
     has come behind it (G1)."""
     head = f"Subject: =?{charset}?q?{body.decode()}?=\nContent-Type: text/plain; charset={charset}"
     name = f"Content-Disposition: attachment; filename*={charset}''{body.decode()}"
-    read_text = read_mail(f"{head}\n\n".encode() + body).text
+    read_text = parse_mail(f"{head}\n\n".encode() + body).text
     headers = message_from_string(f"{head}\nFrom: {ANN}\nTo: {BOT}\n\n")
-    sender = Reader(msgspec.structs.replace(SETTINGS, trust_from=True), account="default").sender
-    letter = READER.letter(headers, sender(headers), read_text, cursor="")
-    assert letter.inbound.text.encode() and letter.known.subject.encode()
-    assert read_mail(f"{name}\n\n".encode()).files[0].name.encode()
+    sender = EmailParser(
+        msgspec.structs.replace(SETTINGS, trust_from=True), account="default"
+    ).verify_sender
+    letter = READER.parse(headers, sender(headers), read_text, cursor="")
+    assert letter.inbound.text.encode() and letter.thread_details.subject.encode()
+    assert parse_mail(f"{name}\n\n".encode()).files[0].name.encode()
 
 
 PAGES = (
@@ -271,7 +275,7 @@ PAGES = (
 @pytest.mark.parametrize("piece", PAGES)
 def test_a_page_that_ends_nothing_that_it_begins_is_read_in_one_go(piece: str) -> None:
     """Bombs: the parser of the library would look for the end of each through all that follows."""
-    assert read_mail(b"Content-Type: text/html\n\n<p>hello" + piece.encode() * 20_000).text
+    assert parse_mail(b"Content-Type: text/html\n\n<p>hello" + piece.encode() * 20_000).text
 
 
 def test_a_page_is_read_with_all_its_oddities() -> None:
@@ -279,7 +283,7 @@ def test_a_page_is_read_with_all_its_oddities() -> None:
         '<p title="a > b">one < two <!-- <p>no --> &amp; <b>three</b></p><!doctype html>'
         f'<img src="data:{"A" * 9000}"> <a href="https://x.test/?a=1&amp;b">here</a> <3'
     )
-    text = read_mail(b"Content-Type: text/html\n\n" + page.encode()).text
+    text = parse_mail(b"Content-Type: text/html\n\n" + page.encode()).text
     assert text == "one < two & three\n\nhere (https://x.test/?a=1&b) <3"
 
 
@@ -339,31 +343,33 @@ def test_no_mail_is_more_work_than_its_words_and_some_parts(bomb: str) -> None:
     """Bombs: a library that looks at each line once for every part that is open is kept busy for
     half a minute by 25 MB of them."""
     headers = message_from_string(f"From: {ANN}\nIn-Reply-To: <1@x>\n\n")
-    sender = Reader(msgspec.structs.replace(SETTINGS, trust_from=True), account="default").sender
+    sender = EmailParser(
+        msgspec.structs.replace(SETTINGS, trust_from=True), account="default"
+    ).verify_sender
 
     source = BOMBS[bomb]()
 
     def read() -> None:
-        text = read_mail(source).text
-        READER.letter(headers, sender(headers), text, cursor="")
+        text = parse_mail(source).text
+        READER.parse(headers, sender(headers), text, cursor="")
 
     assert work_of(read) < 1_500_000
 
 
 @pytest.mark.parametrize("bomb", ["lines within many parts", "parts", "words"])
 def test_whoever_writes_more_than_is_read_is_to_be_told_so(bomb: str) -> None:
-    assert read_mail(BOMBS[bomb]()).text.endswith("tell its writer that some of it was left out]")
+    assert parse_mail(BOMBS[bomb]()).text.endswith("tell its writer that some of it was left out]")
 
 
 def test_headers_that_never_end_cost_what_they_may_say() -> None:
     """Authorisation: of such a list the part that was read could name somebody else."""
     for value in ("<" * 250_000, f"{ANN}, " + "a@b, " * 60_000, "=?utf-8?q?a?= " * 18_000):
         headers = message_from_string(f"From: {value}\nSubject: {value}\nTo: {value}\n\n")
-        assert work_of(lambda h=headers: people(h, "From", "To")) < 1000
-        assert people(headers, "From") == ()
-        assert work_of(lambda h=headers: decoded(h, "Subject")) < 100_000
+        assert work_of(lambda h=headers: header_addresses(h, "From", "To")) < 1000
+        assert header_addresses(headers, "From") == ()
+        assert work_of(lambda h=headers: decoded_header(h, "Subject")) < 100_000
     results = message_from_string(f"Authentication-Results: mx {'a' * 250_000}\n\n")
-    assert not is_authentic(results, domain="example.org", by="mx")
+    assert not is_authentic(results, domain="example.org", authserv_id="mx")
 
 
 def test_parts_are_what_stands_between_their_bounds() -> None:
@@ -375,19 +381,19 @@ def test_parts_are_what_stands_between_their_bounds() -> None:
         "--b\r\n\r\nthree\r\n--b--\r\nbehind\r\n--b\r\n\r\nfour"
     )
     for text in (source, source.replace("\r", "")):
-        assert read_mail(text.encode()).text == "one\n\n--bc\nx --b\ntwo\nthree"
+        assert parse_mail(text.encode()).text == "one\n\n--bc\nx --b\ntwo\nthree"
     half = source.partition("three")[0].encode() + b"th"
-    assert read_mail(half).text.endswith("two\nth")
+    assert parse_mail(half).text.endswith("two\nth")
 
 
 def test_a_text_that_is_cut_ends_with_a_whole_character() -> None:
-    text = read_mail(b"Content-Type: text/plain; charset=utf-8\n\nx" + "€".encode() * 200_000)
+    text = parse_mail(b"Content-Type: text/plain; charset=utf-8\n\nx" + "€".encode() * 200_000)
     assert text.text.startswith("x€€") and "�" not in text.text and "â" not in text.text
 
 
 def test_what_is_coded_is_read_as_far_as_it_goes() -> None:
     head = b"Content-Transfer-Encoding: base64\n\n"
-    assert [read_mail(head + each).text for each in (b"aGVs\nbG8=", b"aGVsbG8", b"a!GVs")] == [
+    assert [parse_mail(head + each).text for each in (b"aGVs\nbG8=", b"aGVsbG8", b"a!GVs")] == [
         "hello", "hel", "hel",
     ]  # fmt: skip
 
@@ -395,11 +401,15 @@ def test_what_is_coded_is_read_as_far_as_it_goes() -> None:
 def test_a_subject_without_end_is_no_way_to_say_more_than_a_mail() -> None:
     """A server would refuse the answer, whose subject it is."""
     headers = message_from_string(f"From: {ANN}\nSubject: {'x' * 99_000}\n\n")
-    sender = Reader(msgspec.structs.replace(SETTINGS, trust_from=True), account="default").sender
-    letter = READER.letter(headers, sender(headers), "hello", cursor="")
-    assert len(letter.known.subject) == 500 and len(letter.inbound.text) < 600
+    sender = EmailParser(
+        msgspec.structs.replace(SETTINGS, trust_from=True), account="default"
+    ).verify_sender
+    letter = READER.parse(headers, sender(headers), "hello", cursor="")
+    assert len(letter.thread_details.subject) == 500 and len(letter.inbound.text) < 600
 
 
 def test_a_charset_that_takes_for_ever_is_not_read_by() -> None:
     text = b"a" * 1000 + b"-" + b"b9" * 100_000
-    assert read_mail(b"Content-Type: text/plain; charset=punycode\n\n" + text).text == text.decode()
+    assert (
+        parse_mail(b"Content-Type: text/plain; charset=punycode\n\n" + text).text == text.decode()
+    )

@@ -22,18 +22,18 @@ from holdfast.core.errors import (
     ConnectRefused,
     NotConnected,
     OutcomeUnknown,
-    Refused,
     SendError,
+    SendRejected,
     Throttled,
 )
-from holdfast.core.messages.outbox import SentFile
+from holdfast.core.messages.outbox import OutboundFile
 from holdfast.platforms.email.composing import compose
-from holdfast.platforms.email.keys import Password
-from holdfast.platforms.email.mailbox import opened
+from holdfast.platforms.email.keys import PasswordCredentials
+from holdfast.platforms.email.mailbox import open_mailbox
 from holdfast.platforms.email.platform import capabilities_of
-from holdfast.platforms.email.plugin import Copies, EmailSettings
-from holdfast.platforms.email.sent import Sent
-from holdfast.platforms.email.threads import Thread
+from holdfast.platforms.email.plugin import EmailSettings, SentCopies
+from holdfast.platforms.email.sent import SentFolder
+from holdfast.platforms.email.threads import EmailThread
 from holdfast.testing.intake import RecordingIntake
 
 SETTINGS = EmailSettings(
@@ -60,8 +60,8 @@ async def test_a_server_that_does_not_take_it_well_says_what_is_known_of_its_fat
     cases: list[tuple[Fault, type[SendError]]] = [
         (Fault.LATER, Throttled),
         (Fault.FULL, Throttled),
-        (Fault.NOBODY, Refused),
-        (Fault.SPAM, Refused),
+        (Fault.NOBODY, SendRejected),
+        (Fault.SPAM, SendRejected),
         (Fault.CUT_BEFORE, NotConnected),
         (Fault.CUT_AFTER, OutcomeUnknown),
     ]
@@ -72,7 +72,7 @@ async def test_a_server_that_does_not_take_it_well_says_what_is_known_of_its_fat
             relay.faults.append(fault)
             with pytest.raises(error):
                 await door.send(outbound("hello", address(ann), delivery=f"d{number}"))
-        with pytest.raises(Refused):
+        with pytest.raises(SendRejected):
             await door.send(outbound("hello", address("no address at all")))
     await until(lambda: len(office.mails(ann)) == 2)  # of the last, and of what was called spam
 
@@ -81,25 +81,25 @@ async def test_doubt_is_settled_in_the_folder_of_sent_mail(office: PostOffice) -
     """I2: exactly once where the server itself keeps what it has sent; by its name, or by our mark
     where the server has given it another one."""
     bot = office.person("bot")
-    settings = settings_for(office, bot, copies=Copies.SERVER)
+    settings = settings_for(office, bot, copies=SentCopies.SERVER)
     waited: list[float] = []
 
     async def wait(seconds: float) -> None:
         waited.append(seconds)
 
     kept = compose(outbound("hello", address("ann@localhost")), None, settings=settings, at=0.0)
-    renamed = kept.source.replace(kept.name.encode(), b"<0@outlook.example>")
+    renamed = kept.source.replace(kept.message_id.encode(), b"<0@outlook.example>")
     for source in (kept.source, renamed.replace(b"Delivery: d1", b"Delivery: d2")):
         await asyncio.to_thread(office.keep, source, of=bot)
-    sent = Sent(
-        lambda: opened(settings, Password(SECRETS["password"]), None),
+    sent = SentFolder(
+        lambda: open_mailbox(settings, PasswordCredentials(SECRETS["password"]), None),
         folder="Sent",
-        copies=Copies.SERVER,
+        copies=SentCopies.SERVER,
         sleep=wait,
     )
-    assert await sent.has(kept.name, "d1")
-    assert await sent.has("<2@localhost>", "d2")
-    assert not await sent.has("<3@localhost>", "d3")
+    assert await sent.contains(kept.message_id, "d1")
+    assert await sent.contains("<2@localhost>", "d2")
+    assert not await sent.contains("<3@localhost>", "d3")
     assert len(waited) == 3  # a server may take a moment to put it there
 
 
@@ -115,13 +115,13 @@ async def test_a_password_that_holds_no_longer_is_told_and_the_mail_stays_ours(
         relay.password = "another"
         with pytest.raises(NotConnected):
             await door.send(outbound("hello", address(ann)))
-    assert [type(each) for each in intake.losses] == [ConnectRefused]
-    assert PASSWORD not in str(intake.losses[0])
+    assert [type(each) for each in intake.disconnects] == [ConnectRefused]
+    assert PASSWORD not in str(intake.disconnects[0])
 
 
 def test_who_can_be_asked_says_so() -> None:
     """I2: declared, so that nothing is marked as repeated that is not."""
-    by_server = msgspec.structs.replace(SETTINGS, copies=Copies.SERVER)
+    by_server = msgspec.structs.replace(SETTINGS, copies=SentCopies.SERVER)
     assert capabilities_of(by_server).lookup
     assert not capabilities_of(SETTINGS).lookup
 
@@ -143,7 +143,7 @@ async def test_a_mail_whose_copy_is_there_is_not_sent_again(
 
 
 def test_an_answer_is_shown_under_what_it_answers() -> None:
-    thread = Thread(subject="Grüße\r\nBcc: eve@example.org", references=("<1@x>", "<2@x>"))
+    thread = EmailThread(subject="Grüße\r\nBcc: eve@example.org", references=("<1@x>", "<2@x>"))
     sent = compose(outbound("yes", address("ann@x", "a" * 24)), thread, settings=SETTINGS, at=0.0)
     read = message_from_bytes(sent.source)
     assert (read["In-Reply-To"], read["References"]) == ("<2@x>", "<1@x> <2@x>")
@@ -157,7 +157,7 @@ def test_a_mail_that_answers_nothing_has_a_subject_of_its_own_words() -> None:
     sent = compose(outbound(text, address("ann@x")), None, settings=SETTINGS, at=0.0)
     assert b"\r\nSubject: The disk is full\r\n" in sent.source
     assert b"\r\nAuto-Submitted: auto-generated\r\n" in sent.source
-    file = SentFile(name="plän.pdf", data=b"%PDF")
+    file = OutboundFile(name="plän.pdf", data=b"%PDF")
     bare = compose(outbound("", address("ann@x"), file=file), None, settings=SETTINGS, at=0.0)
     assert b"application/pdf" in bare.source
 

@@ -9,7 +9,7 @@ from holdfast.config import ConfigError, load
 from holdfast.core.messages.inbox import BusyMode
 from holdfast.platforms.email.platform import capabilities_of
 from holdfast.platforms.email.plugin import EmailSettings
-from holdfast.service.doors import open_doors
+from holdfast.service.doors import open_platforms
 from holdfast.system.clock import SystemClock
 
 ENVIRON = {"ONE": "secret-one"}
@@ -46,15 +46,15 @@ def test_a_wrong_setting_is_named_with_what_to_do(
 def test_a_mailbox_is_opened_quiet_and_closed_to_strangers(tmp_path: Path) -> None:
     """D5: notices are off here, and so are pairing codes, which would answer spam."""
     config = load(written(tmp_path / "home", WHOLE), ENVIRON)
-    (door,) = open_doors(config, clock=SystemClock(), new_id=lambda prefix: prefix)
+    (door,) = open_platforms(config, clock=SystemClock(), new_id=lambda prefix: prefix)
     settings = config.settings.platforms["email"]
     assert isinstance(settings, EmailSettings)
     assert not (settings.pairing or settings.restart_notices or door.capabilities.busy_notices)
     assert settings.busy_mode is BusyMode.QUEUE
-    assert (settings.port_of_imap(), settings.port_of_smtp()) == (993, 465)
+    assert (settings.effective_imap_port(), settings.effective_smtp_port()) == (993, 465)
 
 
 def test_a_line_is_asked_for_life_before_a_server_hangs_up() -> None:
     """RFC 2177: after half an hour at the latest; and silence is noticed soon after that."""
     settings = EmailSettings(enabled=False)
-    assert settings.idle_seconds < capabilities_of(settings).alive_within < 29 * 60
+    assert settings.idle_seconds < capabilities_of(settings).heartbeat_interval < 29 * 60

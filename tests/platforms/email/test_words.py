@@ -2,8 +2,8 @@
 
 import pytest
 
-from holdfast.platforms.email.page import text_of
-from holdfast.platforms.email.words import parted
+from holdfast.platforms.email.page import html_to_text
+from holdfast.platforms.email.words import split_reply
 
 ANSWERED = """Yes, please.
 
@@ -15,8 +15,8 @@ On Mon, 16 Nov 2026 at 10:02, Bot <bot@example.org> wrote:
 
 
 def test_what_stands_above_a_quoted_mail_is_what_was_written() -> None:
-    written = parted(ANSWERED, answers=True)
-    assert written.words == "Yes, please."
+    written = split_reply(ANSWERED, is_reply=True)
+    assert written.text == "Yes, please."
     assert written.quoted == "Shall I order it?\nIt costs 12 EUR."
 
 
@@ -30,22 +30,22 @@ def test_what_stands_above_a_quoted_mail_is_what_was_written() -> None:
     ],
 )
 def test_the_line_that_says_whose_a_quote_is_goes_with_it(attribution: str) -> None:
-    written = parted(f"Yes.\n\n{attribution}\n> Shall I?\n", answers=True)
-    assert (written.words, written.quoted) == ("Yes.", "Shall I?")
+    written = split_reply(f"Yes.\n\n{attribution}\n> Shall I?\n", is_reply=True)
+    assert (written.text, written.quoted) == ("Yes.", "Shall I?")
 
 
 def test_a_sentence_before_a_quote_stays() -> None:
-    assert parted("I mean this:\n> Shall I?\n", answers=True).words == "I mean this:"
+    assert split_reply("I mean this:\n> Shall I?\n", is_reply=True).text == "I mean this:"
 
 
 def test_what_stands_below_a_quote_is_what_was_written() -> None:
-    written = parted("Bot wrote on 2026-11-16:\n> Shall I?\n\nYes.\n-- \nAnn\n", answers=True)
-    assert (written.words, written.quoted) == ("Yes.", "Shall I?")
+    written = split_reply("Bot wrote on 2026-11-16:\n> Shall I?\n\nYes.\n-- \nAnn\n", is_reply=True)
+    assert (written.text, written.quoted) == ("Yes.", "Shall I?")
 
 
 def test_answers_between_quotes_stay_with_what_they_answer() -> None:
     text = "> Which colour?\nred\n> Which size?\nL"
-    assert parted(text, answers=True).words == text
+    assert split_reply(text, is_reply=True).text == text
 
 
 def test_what_outlook_puts_below_is_cut_off_at_its_heading() -> None:
@@ -53,21 +53,21 @@ def test_what_outlook_puts_below_is_cut_off_at_its_heading() -> None:
         "Thanks!\n\n________________________________\nFrom: Bot <bot@example.org>\n"
         "Sent: Monday, 16 November 2026 10:02\nTo: Ann\nSubject: Order\n\nShall I order it?\n"
     )
-    written = parted(text, answers=True)
-    assert written.words == "Thanks!"
+    written = split_reply(text, is_reply=True)
+    assert written.text == "Thanks!"
     assert written.quoted.endswith("Shall I order it?")
     german = "Ja.\n\n-----Ursprüngliche Nachricht-----\nVon: Bot\nSoll ich?\n"
-    assert parted(german, answers=True).words == "Ja."
+    assert split_reply(german, is_reply=True).text == "Ja."
 
 
 def test_what_is_forwarded_is_what_the_mail_is_about() -> None:
     text = "Please read:\n\n> From: Bob\n> dinner at eight?\n"
-    assert parted(text, answers=False).words == text.strip()
+    assert split_reply(text, is_reply=False).text == text.strip()
 
 
 @pytest.mark.parametrize("sign", ["-- \nAnn\n+49 30 1234", "--\nAnn", "Sent from my iPhone"])
 def test_a_signature_is_not_said(sign: str) -> None:
-    assert parted(f"Yes.\n\n{sign}\n", answers=False).words == "Yes."
+    assert split_reply(f"Yes.\n\n{sign}\n", is_reply=False).text == "Yes."
 
 
 @pytest.mark.parametrize(
@@ -79,12 +79,12 @@ def test_a_signature_is_not_said(sign: str) -> None:
     ],
 )
 def test_what_only_looks_like_a_signature_is_said(text: str) -> None:
-    assert parted(text, answers=False).words == text
+    assert split_reply(text, is_reply=False).text == text
 
 
 def test_a_mail_of_nothing_but_a_quote_keeps_it() -> None:
-    written = parted("> Shall I?\n", answers=True)
-    assert (written.words, written.quoted) == ("", "Shall I?")
+    written = split_reply("> Shall I?\n", is_reply=True)
+    assert (written.text, written.quoted) == ("", "Shall I?")
 
 
 def test_a_page_is_the_text_that_its_reader_sees() -> None:
@@ -94,7 +94,7 @@ def test_a_page_is_the_text_that_its_reader_sees() -> None:
       <ul><li>one</li><li>two</li></ul><pre>a
   b</pre><table><tr><td>1</td><td>2</td></tr></table>
       <blockquote>you said <blockquote>I said</blockquote></blockquote></body>"""
-    assert text_of(page) == (
+    assert html_to_text(page) == (
         "Hello Bot,\nsee this (https://example.org/x) and https://example.org\n\n- one\n- two\n\n"
         "a\n  b\n\n1\t2\n\n> you said\n>\n>> I said"
     )
@@ -104,4 +104,4 @@ def test_a_page_is_the_text_that_its_reader_sees() -> None:
     "page", ["", "<", "<p", "</b></i>", "<blockquote>" * 3000, "<!DOCTYPE", "&#xD800;"]
 )
 def test_a_broken_page_is_still_a_text(page: str) -> None:
-    assert isinstance(text_of(page), str)
+    assert isinstance(html_to_text(page), str)

@@ -49,8 +49,8 @@ def door_to(
         folder=folder,
         clock=clock or SystemClock(),
         new_id=lambda prefix: f"{prefix}_{next(_NUMBERS)}",
-        ping=ping,
-        patience=patience,
+        ping_interval=ping,
+        timeout=patience,
     )
 
 

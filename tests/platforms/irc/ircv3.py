@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import count
 
-from holdfast.platforms.irc.history import stamp
-from holdfast.platforms.irc.wire import Heard, read
+from holdfast.platforms.irc.history import format_timestamp
+from holdfast.platforms.irc.wire import IrcMessage, parse_line
 
 ANN, BOB = "ann!~ann@home.example", "bob!~bob@work.example"
 ALL = frozenset(
@@ -29,7 +29,7 @@ ALL = frozenset(
 )
 PASSWORD = "correct horse"
 CHANNEL = "#team"
-Fault = Callable[["Session", Heard], None]
+Fault = Callable[["Session", IrcMessage], None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +55,7 @@ class Server:
     password: str = PASSWORD
     features: str = "CASEMAPPING=ascii CHANTYPES=# BOT=B CHATHISTORY=3"
     history: list[Kept] = field(default_factory=list)
-    said: list[Heard] = field(default_factory=list)  # by the bot, as it was written
+    said: list[IrcMessage] = field(default_factory=list)  # by the bot, as it was written
     faults: list[Fault] = field(default_factory=list)  # of the next lines that the bot says
     names: dict[str, str] = field(default_factory=lambda: {"ann": ANN, "bob": BOB})
     session: "Session | None" = None
@@ -96,12 +96,12 @@ class Server:
         return name.lower().translate(old if "=rfc1459" in self.features else {})
 
     def texts(self) -> list[str]:
-        return [heard.last for heard in self.said]
+        return [heard.trailing for heard in self.said]
 
-    def keep(self, session: "Session", heard: Heard) -> Kept:
+    def keep(self, session: "Session", heard: IrcMessage) -> Kept:
         tags = {"msgid": f"m{next(self._numbers)}", "time": self.moment()}
         source = f"{session.nick}!~holdfast@bot.example"
-        kept = Kept(source=source, target=heard.param(0), text=heard.last, tags=tags)
+        kept = Kept(source=source, target=heard.param(0), text=heard.trailing, tags=tags)
         self.history.append(kept)
         return kept
 
@@ -122,7 +122,7 @@ class Server:
             session.cut()
         try:
             while raw := await reader.readline():
-                if (heard := read(raw)) is not None:
+                if (heard := parse_line(raw)) is not None:
                     session.take(heard)
         except OSError:
             pass
@@ -132,7 +132,7 @@ class Server:
     def moment(self) -> str:
         """No two are said at once."""
         self._now = max(self._now + timedelta(milliseconds=1), datetime.now(UTC))
-        return stamp(self._now.timestamp())
+        return format_timestamp(self._now.timestamp())
 
 
 class Session:
@@ -147,24 +147,24 @@ class Session:
         self.nick = ""
         self.caps: set[str] = set()
         self.channels: set[str] = set()
-        self.lines: list[Heard] = []  # everything that the bot has said on it
+        self.lines: list[IrcMessage] = []  # everything that the bot has said on it
 
-    def take(self, heard: Heard) -> None:
+    def take(self, heard: IrcMessage) -> None:
         self.lines.append(heard)
-        verbs: dict[str, Callable[[Heard], None]] = {
+        verbs: dict[str, Callable[[IrcMessage], None]] = {
             "CAP": self._cap,
             "NICK": self._nick,
             "USER": lambda _: self._welcome(),
             "AUTHENTICATE": self._authenticate,
-            "PING": lambda asked: self.number("PONG", "irc.test", f":{asked.last}"),
+            "PING": lambda asked: self.number("PONG", "irc.test", f":{asked.trailing}"),
             "JOIN": self._join,
             "PRIVMSG": self._privmsg,
             "WHOIS": self._whois,
             "CHATHISTORY": self._chathistory,
             "QUIT": lambda _: self.cut(),
         }
-        if heard.verb in verbs:
-            verbs[heard.verb](heard)
+        if heard.command in verbs:
+            verbs[heard.command](heard)
 
     def cut(self) -> None:
         if self._server.session is self:
@@ -190,7 +190,7 @@ class Session:
         line = Kept(source=kept.source, target=kept.target, text=kept.text, tags=tags).line()
         self.write(line.removeprefix("@ "))
 
-    def _cap(self, heard: Heard) -> None:
+    def _cap(self, heard: IrcMessage) -> None:
         """https://ircv3.net/specs/extensions/capability-negotiation: a list too long for one line
         goes on in another, and the first says so by an asterisk."""
         match heard.param(0):
@@ -203,16 +203,16 @@ class Session:
                 self.write(f":irc.test CAP * LS * :{' '.join(offered[:2])}")
                 self.write(f":irc.test CAP * LS :{' '.join(offered[2:])}")
             case "REQ":
-                assert set(heard.last.split()) <= self._server.offered
-                self.caps |= set(heard.last.split())
-                self.write(f":irc.test CAP * ACK :{heard.last}")
+                assert set(heard.trailing.split()) <= self._server.offered
+                self.caps |= set(heard.trailing.split())
+                self.write(f":irc.test CAP * ACK :{heard.trailing}")
             case "END":
                 self._negotiating = False
                 self._welcome()
 
-    def _nick(self, heard: Heard) -> None:
+    def _nick(self, heard: IrcMessage) -> None:
         if not self.nick:
-            self.nick = heard.last
+            self.nick = heard.trailing
 
     def _welcome(self) -> None:
         if self._negotiating or not self.nick:
@@ -223,13 +223,13 @@ class Session:
         self.number("005", self.nick, self._server.features, ":are supported by this server")
         self.number("422", self.nick, ":There is no message of the day")
 
-    def _authenticate(self, heard: Heard) -> None:
+    def _authenticate(self, heard: IrcMessage) -> None:
         """https://ircv3.net/specs/extensions/sasl-3.1: in pieces of 400, the last one shorter."""
-        if heard.last == "PLAIN":
+        if heard.trailing == "PLAIN":
             self.write("AUTHENTICATE +")
             return
-        self._secret += heard.last.strip("+") if heard.last == "+" else heard.last
-        if len(heard.last) == 400:
+        self._secret += heard.trailing.strip("+") if heard.trailing == "+" else heard.trailing
+        if len(heard.trailing) == 400:
             return
         _, account, password = base64.b64decode(self._secret).decode().split("\0")
         if (account, password) == ("holdfast", self._server.password):
@@ -238,13 +238,13 @@ class Session:
         else:
             self.number("904", "*", ":SASL authentication failed")
 
-    def _join(self, heard: Heard) -> None:
-        for channel in heard.last.split(","):
+    def _join(self, heard: IrcMessage) -> None:
+        for channel in heard.trailing.split(","):
             self.channels.add(self._server.fold(channel))
             self.write(f":{self.nick}!~holdfast@bot.example JOIN {channel}")
             self.number("366", self.nick, channel, ":End of NAMES list")
 
-    def _privmsg(self, heard: Heard) -> None:
+    def _privmsg(self, heard: IrcMessage) -> None:
         if self._server.faults:
             self._server.faults.pop(0)(self, heard)
             return
@@ -254,12 +254,12 @@ class Session:
             label = {"label": heard.tags["label"]} if "label" in heard.tags else {}
             self.write(kept.line(**label))
 
-    def _taken(self, heard: Heard) -> Kept:
+    def _taken(self, heard: IrcMessage) -> Kept:
         self._server.said.append(heard)
         return self._server.keep(self, heard)
 
-    def _whois(self, heard: Heard) -> None:
-        nick = heard.last
+    def _whois(self, heard: IrcMessage) -> None:
+        nick = heard.trailing
         if (mask := self._server.names.get(nick)) is None:
             self.number("401", self.nick, nick, ":No such nick/channel")
         else:
@@ -270,7 +270,7 @@ class Session:
                 self.number("330", self.nick, nick, account, ":is logged in as")
         self.number("318", self.nick, nick, ":End of /WHOIS list")
 
-    def _chathistory(self, heard: Heard) -> None:
+    def _chathistory(self, heard: IrcMessage) -> None:
         """https://ircv3.net/specs/extensions/chathistory: what is strictly later, oldest first, no
         more than the limit; and of whom there is something in between two moments."""
         if heard.param(0) == "TARGETS" and not self._server.lists_chats:
@@ -279,13 +279,13 @@ class Session:
         if heard.param(0) == "TARGETS":
             begin, end = (heard.param(each).partition("=")[2] for each in (1, 2))
             chats = sorted(dict(self._chats(begin, end)).items(), key=lambda pair: pair[1])
-            found = chats[: min(int(heard.last), 3)]
+            found = chats[: min(int(heard.trailing), 3)]
             lines = [f"CHATHISTORY TARGETS {chat} {at}" for chat, at in found]
             self._batch("draft/chathistory-targets", [f":irc.test {each}" for each in lines])
             return
         target, after = heard.param(1), heard.param(2).partition("=")[2]
         later = [kept for kept in self._of(target) if kept.tags["time"] > after]
-        self._batch(f"chathistory {target}", later[: min(int(heard.last), 3)])
+        self._batch(f"chathistory {target}", later[: min(int(heard.trailing), 3)])
 
     def _chats(self, begin: str, end: str) -> Iterator[tuple[str, str]]:
         for kept in self._server.history:
@@ -311,24 +311,24 @@ class Session:
         self.write(f":irc.test BATCH -{name}")
 
 
-def flood(session: Session, heard: Heard) -> None:
+def flood(session: Session, heard: IrcMessage) -> None:
     """439 of many networks: too many people are written to at once."""
     words = ":Message target change too fast. Please wait 7 seconds."
     session.number("439", session.nick, heard.param(0), words, label=heard.tags.get("label"))
 
 
-def gone(session: Session, heard: Heard) -> None:
+def gone(session: Session, heard: IrcMessage) -> None:
     """https://modern.ircdocs.horse/#errnosuchnick-401"""
     words = ":No such nick/channel"
     session.number("401", session.nick, heard.param(0), words, label=heard.tags.get("label"))
 
 
-def cut_after(session: Session, heard: Heard) -> None:
+def cut_after(session: Session, heard: IrcMessage) -> None:
     """It is taken, and the line breaks before anybody can say so."""
     session._taken(heard)
     session.cut()
 
 
-def unanswered(session: Session, heard: Heard) -> None:
+def unanswered(session: Session, heard: IrcMessage) -> None:
     """It is taken, and nobody says so."""
     session._taken(heard)

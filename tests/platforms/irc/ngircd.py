@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from tests.ports import own_ports
 
-from holdfast.platforms.irc.wire import Heard, read, written
+from holdfast.platforms.irc.wire import IrcMessage, format_line, parse_line
 
 SERVER_PASSWORD = "sesame"
 _CONFIGURATION = """
@@ -112,23 +112,23 @@ class Person:
 
     nick: str
     writer: asyncio.StreamWriter
-    read: list[Heard] = field(default_factory=list)
+    read: list[IrcMessage] = field(default_factory=list)
 
     @property
     def mask(self) -> str:
         return f"{self.nick.lower()}!~{self.nick.lower()}@127.0.0.1"
 
     def do(self, verb: str, *params: str) -> None:
-        self.writer.write(written(verb, *params))
+        self.writer.write(format_line(verb, *params))
 
     def say(self, text: str, to: str) -> None:
         self.do("PRIVMSG", to, text)
 
     def texts(self) -> list[str]:
-        return [heard.last for heard in self.read if heard.verb == "PRIVMSG"]
+        return [heard.trailing for heard in self.read if heard.command == "PRIVMSG"]
 
     def verbs(self) -> list[str]:
-        return [heard.verb for heard in self.read]
+        return [heard.command for heard in self.read]
 
 
 @asynccontextmanager
@@ -140,7 +140,7 @@ async def person(port: int, nick: str) -> AsyncIterator[Person]:
 
     async def listen() -> None:
         while raw := await reader.readline():
-            if (heard := read(raw)) is not None:
+            if (heard := parse_line(raw)) is not None:
                 somebody.read.append(heard)
 
     listening = asyncio.create_task(listen())

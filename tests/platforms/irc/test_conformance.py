@@ -6,18 +6,18 @@ import pytest
 from tests.platforms.irc.ground import irc_on_ngircd, irc_with_history
 from tests.platforms.irc.ngircd import Ngircd
 
-from holdfast.testing.conformance import CHECKS, Check
+from holdfast.testing.conformance import CHECKS, ConformanceCheck
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=str)
 async def test_the_door_keeps_its_promises_on_a_real_server(
-    ngircd: Ngircd, new_nick: Callable[[str], str], check: Check
+    ngircd: Ngircd, new_nick: Callable[[str], str], check: ConformanceCheck
 ) -> None:
     async with irc_on_ngircd(ngircd, new_nick) as ground:
         await check(ground)
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=str)
-async def test_the_door_keeps_its_promises_where_a_history_is_kept(check: Check) -> None:
+async def test_the_door_keeps_its_promises_where_a_history_is_kept(check: ConformanceCheck) -> None:
     async with irc_with_history() as ground:
         await check(ground)

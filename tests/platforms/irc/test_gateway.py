@@ -39,7 +39,7 @@ async def test_on_a_real_server_who_is_allowed_is_answered_and_decides_by_words(
             while not ann.texts():
                 ann.say("clean up", bot)
                 await until(lambda: {"401"} & set(ann.verbs()) or ann.texts())
-                ann.read[:] = [heard for heard in ann.read if heard.verb != "401"]
+                ann.read[:] = [heard for heard in ann.read if heard.command != "401"]
             await until(lambda: "I wait for" in ann.texts()[-1])
             eve.say("!approve", bot)
             await until(eve.texts)

@@ -12,10 +12,10 @@ from tests.platforms.irc.ircv3 import ALL, ANN, BOB, CHANNEL, PASSWORD, Server
 
 from holdfast.core.config.settings import ChatSettings
 from holdfast.core.errors import (
+    AccountDisconnected,
     ConnectRefused,
-    LineLost,
     OutcomeUnknown,
-    Refused,
+    SendRejected,
     Throttled,
 )
 from holdfast.core.messages.source import Author
@@ -40,7 +40,7 @@ async def test_it_logs_in_by_sasl_before_it_is_let_in(server: Server, opened: Op
     server.password = "pass phrase " * 50
     async with opened(password=server.password).connect(RecordingIntake()):
         assert server.session is not None
-        pieces = [each for each in server.session.lines if each.verb == "AUTHENTICATE"]
+        pieces = [each for each in server.session.lines if each.command == "AUTHENTICATE"]
         assert len(pieces) == 4  # the mechanism, and three of at most 400
 
 
@@ -58,13 +58,16 @@ async def test_a_channel_is_one_chat_however_the_server_writes_it(
         server.port, channels=("#Team", "#ops[1]", "#ops{1}"), chats={"#Ops[1]": ChatSettings()}
     )
     door, intake = door_to(settings, tmp_path, password=PASSWORD), RecordingIntake()
-    assert (door.spelled("#TEAM"), door.spelled("Ann")) == ("#team", "Ann")
+    assert (door.normalise_chat_id("#TEAM"), door.normalise_chat_id("Ann")) == ("#team", "Ann")
     async with door.connect(intake):
         for channel in ("#TEAM", "#team", "#OPS{1}", "#oPs[1]"):
             server.say("holdfast: hello", to=channel)
-        heard = await intake.wait_for_tries(4)
-        assert [door.spelled(each) for each in ("#OPS{1}", "#Ops[1]")] == [chat, "#ops[1]"]
-        await door.send(outbound("hi", door.spelled("#OPS{1}")))
+        heard = await intake.wait_for_attempts(4)
+        assert [door.normalise_chat_id(each) for each in ("#OPS{1}", "#Ops[1]")] == [
+            chat,
+            "#ops[1]",
+        ]
+        await door.send(outbound("hi", door.normalise_chat_id("#OPS{1}")))
     assert [each.source.chat_id for each in heard] == ["#team", "#team", chat, "#ops[1]"]
 
 
@@ -114,12 +117,12 @@ async def test_an_answer_goes_to_the_nick_that_the_account_has_now(
     door, intake = opened(), RecordingIntake()
     async with door.connect(intake):
         server.say("hello", by="annie!~a@home.example", account="ann")
-        (heard,) = await intake.wait_for_tries(1)
+        (heard,) = await intake.wait_for_attempts(1)
         await door.send(outbound("hello", heard.source.chat_id))
     assert server.said[-1].param(0) == "annie"
     server.names = {"ann": "mallory!~m@elsewhere.example"}
     async with door.connect(intake):
-        with pytest.raises(Refused, match="any more"):
+        with pytest.raises(SendRejected, match="any more"):
             await door.send(outbound("hello", "ann"))
 
 
@@ -140,7 +143,7 @@ async def test_a_receipt_says_that_the_server_has_taken_every_line(
             await door.send(outbound("four", "ann"))
         assert told.value.retry_after == 7
         server.faults.append(ircv3.gone)
-        with pytest.raises(Refused):
+        with pytest.raises(SendRejected):
             await door.send(outbound("four", "ann"))
     assert "four" not in server.texts()
 
@@ -163,11 +166,11 @@ async def test_a_line_that_breaks_is_told_and_what_was_on_it_is_in_doubt(
         server.faults += [ircv3.cut_after]
         with pytest.raises(OutcomeUnknown):
             await door.send(outbound("hello", "ann"))
-        await until(lambda: intake.losses)
+        await until(lambda: intake.disconnects)
     async with door.connect(intake):
         await door.send(outbound("hello", "ann", maybe_repeated=True))
     assert server.texts() == ["hello", "(This may have reached you before.)", "hello"]
-    assert isinstance(intake.losses[0], LineLost)
+    assert isinstance(intake.disconnects[0], AccountDisconnected)
 
 
 async def test_who_leaves_lets_nobody_wait(server: Server, opened: Opened) -> None:
@@ -188,10 +191,10 @@ async def test_a_sign_of_typing_is_shown_where_the_server_passes_it_on(
     door = opened()
     async with door.connect(RecordingIntake()):
         assert door.capabilities.typing
-        await door.typing(address(CHANNEL))
+        await door.show_typing(address(CHANNEL))
         assert server.session is not None
         lines = server.session.lines
-        await until(lambda: any(each.verb == "TAGMSG" for each in lines))
+        await until(lambda: any(each.command == "TAGMSG" for each in lines))
     server.features += " CLIENTTAGDENY=*,-react"
     async with door.connect(RecordingIntake()):
         assert not door.capabilities.typing
@@ -206,7 +209,7 @@ async def test_what_was_said_while_nobody_listened_is_found_in_the_history(
     async with door.connect(intake):
         assert door.capabilities.backlog is Backlog.HISTORY
         server.say("while we are here", to=CHANNEL)
-        await intake.wait_for_tries(1)
+        await intake.wait_for_attempts(1)
         await door.send(outbound("our own words", CHANNEL))
     missed = [f"missed {number}" for number in range(8)]
     for text in missed:
@@ -251,8 +254,8 @@ async def test_what_is_played_back_unasked_is_not_taken_for_news(
         ):
             server.session.write(line)
         server.say("new", to=CHANNEL)
-        await intake.wait_for_tries(1)
-    assert [each.text for each in intake.tried] == ["new"]
+        await intake.wait_for_attempts(1)
+    assert [each.text for each in intake.attempted] == ["new"]
 
 
 async def test_the_same_words_of_the_same_instant_are_one_event_where_they_have_no_name(
@@ -266,5 +269,5 @@ async def test_the_same_words_of_the_same_instant_are_one_event_where_they_have_
         server.session.write(line)
         server.session.write(line)
         server.session.write(line.replace("00.000Z", "00.001Z"))
-        await intake.wait_for_tries(3)
+        await intake.wait_for_attempts(3)
     assert len(intake.accepted) == 2

@@ -9,18 +9,18 @@ from tests.platforms.irc.doors import Leaping, door_to, outbound, settings_for, 
 from tests.platforms.irc.ngircd import SERVER_PASSWORD, Ngircd, Person, person, running
 
 from holdfast.core.errors import (
+    AccountDisconnected,
     ConnectRefused,
-    LineLost,
     NotConnected,
     OutcomeUnknown,
-    Refused,
+    SendRejected,
     StoreError,
 )
 from holdfast.core.messages.source import ChatType
 from holdfast.core.ports.capabilities import Backlog
 from holdfast.platforms.irc.platform import IrcPlatform
-from holdfast.platforms.irc.plugin import Locked
-from holdfast.testing.conformance import Proxy
+from holdfast.platforms.irc.plugin import KeyedChannel
+from holdfast.testing.conformance import FaultProxy
 from holdfast.testing.intake import RecordingIntake
 
 NewNick = Callable[[str], str]
@@ -61,7 +61,7 @@ async def test_what_is_said_alone_or_in_a_channel_is_handed_over_in_its_order(
         ann.say(f"{bot.upper()}: are you there?", channel)
         ann.say(f"\x01ACTION waves at {bot}\x01", channel)
         ann.say(f"not to {bot}x", channel)
-        heard = await intake.wait_for_tries(5)
+        heard = await intake.wait_for_attempts(5)
     assert [(each.text, each.mentioned) for each in heard] == [
         ("hello there", False),
         ("lunch, anybody?", False),
@@ -95,7 +95,7 @@ async def test_commands_need_no_slash_which_clients_keep_for_themselves(
     intake = RecordingIntake()
     async with door.connect(intake):
         ann.say(said.format(bot=bot), bot)
-        (heard,) = await intake.wait_for_tries(1)
+        (heard,) = await intake.wait_for_attempts(1)
     assert heard.text == text.format(bot=bot)
 
 
@@ -107,7 +107,7 @@ async def test_a_command_in_a_channel_that_names_nobody_is_for_another_bot(
         ann.do("JOIN", channel)
         ann.say("!help", channel)
         ann.say(f"{bot}: !help", channel)
-        heard = await intake.wait_for_tries(2)
+        heard = await intake.wait_for_attempts(2)
     assert [each.text for each in heard] == ["!help", "/help"]
 
 
@@ -121,7 +121,7 @@ async def test_what_cannot_be_kept_now_is_tried_until_it_is(
     async with door.connect(intake):
         ann.say("one", bot)
         ann.say("two", bot)
-        await intake.wait_for_tries(3)
+        await intake.wait_for_attempts(3)
     assert [each.text for each in intake.accepted] == ["one", "two"]
 
 
@@ -158,10 +158,10 @@ async def test_an_answer_follows_who_is_called_otherwise_meanwhile(
     async with door.connect(intake):
         ann.do("JOIN", channel)
         ann.say("hello", bot)
-        (heard,) = await intake.wait_for_tries(1)
+        (heard,) = await intake.wait_for_attempts(1)
         ann.do("NICK", new_nick("anna"))
         ann.say("here I am", bot)
-        await intake.wait_for_tries(2)
+        await intake.wait_for_attempts(2)
         for seconds in (0, 3600):
             clock.passed = seconds
             await door.send(outbound(f"after {seconds}", heard.source.chat_id))
@@ -182,7 +182,7 @@ async def test_what_is_for_one_person_is_not_given_to_whoever_has_the_nick_now(
             while "NICK" not in mallory.verbs():  # it is free once the server has noticed
                 mallory.do("NICK", nick)
                 await asyncio.sleep(0.02)
-            with pytest.raises(Refused, match=nick):
+            with pytest.raises(SendRejected, match=nick):
                 await door.send(outbound("for carl", mask))
             assert mallory.texts() == []
 
@@ -191,7 +191,7 @@ async def test_who_is_not_there_and_what_is_no_target_are_refused(door: IrcPlatf
     """I2: a complaint of the server comes before its answer to a PING."""
     async with door.connect(RecordingIntake()):
         for chat in ("nobody!~no@body.example", "nobody", "two,targets", "a b", "#a\r\nQUIT"):
-            with pytest.raises(Refused):
+            with pytest.raises(SendRejected):
                 await door.send(outbound("hello", chat))
         await door.probe()
 
@@ -207,7 +207,7 @@ async def test_what_a_channel_does_not_take_is_refused(
     await until(lambda: ann.verbs().count("MODE") == 2)
     async with door.connect(RecordingIntake()):
         for chat in (closed, moderated):
-            with pytest.raises(Refused, match=chat):
+            with pytest.raises(SendRejected, match=chat):
                 await door.send(outbound("hello", chat))
     with pytest.raises(NotConnected):
         await door.send(outbound("hello", closed))
@@ -219,7 +219,7 @@ async def test_a_locked_channel_is_joined_with_its_key(
     ann.do("JOIN", channel)
     ann.do("MODE", channel, "+k", "sesame")
     await until(lambda: "MODE" in ann.verbs())
-    settings = settings_for(port, nick=bot, locked={channel: Locked(key="env:KEY")})
+    settings = settings_for(port, nick=bot, locked={channel: KeyedChannel(key="env:KEY")})
     door = door_to(settings, tmp_path, **{f"locked.{channel}.key": "sesame"})
     async with door.connect(RecordingIntake()):
         await door.send(outbound("hello", channel))
@@ -232,14 +232,14 @@ async def test_a_line_that_breaks_behind_a_message_leaves_it_in_doubt(
     """I2: it was written, and the answer to the PING behind it never came."""
     ann.do("JOIN", channel)
     await until(lambda: "366" in ann.verbs())
-    async with Proxy(port) as proxy:
+    async with FaultProxy(port) as proxy:
         door = door_to(settings_for(proxy.port, nick=bot, channels=(channel,)), tmp_path)
         intake = RecordingIntake()
         async with door.connect(intake):
-            proxy.lose_answers()
+            proxy.drop_next_response()
             with pytest.raises(OutcomeUnknown):
                 await door.send(outbound("hello", channel))
-            await until(lambda: intake.losses)
+            await until(lambda: intake.disconnects)
     await until(lambda: ann.texts() == ["hello"])
 
 
@@ -249,9 +249,9 @@ async def test_a_nick_that_is_taken_is_had_again_once_it_is_free(
     intake = RecordingIntake()
     async with person(port, bot) as other, door.connect(intake):
         ann.say("hello", f"{bot}_")
-        await intake.wait_for_tries(1)
+        await intake.wait_for_attempts(1)
         other.do("QUIT", "bye")
-        while len(intake.tried) < 2:
+        while len(intake.attempted) < 2:
             ann.say("and now?", bot)
             await asyncio.sleep(0.02)
 
@@ -272,8 +272,8 @@ async def test_over_tls_a_server_proves_who_it_is(ngircd: Ngircd, bot: str, tmp_
     unknown = settings_for(ngircd.tls_port, nick=bot, tls=True)
     intake = RecordingIntake()
     async with door_to(known, tmp_path).connect(intake):
-        assert intake.proofs
-    with pytest.raises(LineLost, match="ca_file"):
+        assert intake.confirmations
+    with pytest.raises(AccountDisconnected, match="ca_file"):
         async with door_to(unknown, tmp_path).connect(intake):
             pass
 
@@ -296,6 +296,6 @@ async def test_a_server_that_asks_for_a_password_refuses_another_for_good(
 
 
 async def test_a_server_that_is_not_there_is_tried_again(tmp_path: Path) -> None:
-    with pytest.raises(LineLost, match="cannot be reached"):
+    with pytest.raises(AccountDisconnected, match="cannot be reached"):
         async with door_to(settings_for(1), tmp_path).connect(RecordingIntake()):
             pass

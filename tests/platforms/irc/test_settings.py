@@ -11,17 +11,17 @@ from holdfast.config import ConfigError, load
 from holdfast.core.config.settings import Settings
 from holdfast.core.errors import ConnectRefused
 from holdfast.core.ids import PrincipalId
-from holdfast.core.jobs.job import RunsIn
+from holdfast.core.jobs.job import RunSession
 from holdfast.core.messages.source import Source
-from holdfast.core.ports.door import Opening
+from holdfast.core.ports.door import PluginContext
 from holdfast.core.secret import Secret
-from holdfast.gateway.accounts.registry import Doors
-from holdfast.gateway.jobs.destinations import Destinations, Person
-from holdfast.gateway.live_settings import InForce
-from holdfast.gateway.notify.chat_addresses import NamedChats
-from holdfast.gateway.notify.home_channels import Homes
-from holdfast.platforms.irc.plugin import DOOR, IrcSettings
-from holdfast.service.doors import identities
+from holdfast.gateway.accounts.registry import PlatformRegistry
+from holdfast.gateway.jobs.destinations import JobDestinations, JobRequester
+from holdfast.gateway.live_settings import LiveSettings
+from holdfast.gateway.notify.chat_addresses import ChatAddressBook
+from holdfast.gateway.notify.home_channels import HomeChannels
+from holdfast.platforms.irc.plugin import PLUGIN, IrcSettings
+from holdfast.service.doors import credential_identities
 from holdfast.system.clock import SystemClock
 
 TABLE = '[platforms.irc]\nhost = "irc.example.org"\n'
@@ -66,18 +66,18 @@ def test_what_is_sent_to_a_channel_belongs_to_its_chat_however_it_is_written(
 ) -> None:
     """One chat has one queue and one session, whoever names it: a person, a job or the file."""
     (door,) = opened(tmp_path / "home", TABLE, {})
-    doors = Doors([door], clock=SystemClock())
-    chats = NamedChats(doors)
+    doors = PlatformRegistry([door], clock=SystemClock())
+    chats = ChatAddressBook(doors)
     assert [chats.find(f"irc:{each}").chat_id for each in ("#TEAM", "Ann")] == ["#team", "Ann"]
     settings = Settings(platforms={"irc": IrcSettings(host="irc.example.org", home="#Team")})
-    homes = Homes(InForce(settings), doors, library=None)  # type: ignore[arg-type]  # it asks nobody
+    homes = HomeChannels(LiveSettings(settings), doors, reads=None)  # type: ignore[arg-type]  # it asks nobody
     assert [each.address.chat_id for each in homes.all()] == ["#team"]
-    person = Person(
+    person = JobRequester(
         source=Source(platform="irc", account="default", chat_id="ann", user_id="ann"),
         principal=PrincipalId("ann"),
-        operates=True,
+        is_operator=True,
     )
-    told = Destinations(doors, homes).check("irc:#Team", RunsIn.FRESH, person)
+    told = JobDestinations(doors, homes).check("irc:#Team", RunSession.FRESH, person)
     assert told is not None and told.chat_id == "#team"
 
 
@@ -98,14 +98,14 @@ enabled = false
     doors = opened(tmp_path / "home", text, {"PW": "x"})
     assert [(each.name, each.account) for each in doors] == [("irc", "default"), ("irc", "oftc")]
     config = load(tmp_path / "home", {"PW": "x"})
-    assert identities(config)["irc", "oftc"] == ("irc", "irc.oftc.net", "hold")
+    assert credential_identities(config)["irc", "oftc"] == ("irc", "irc.oftc.net", "hold")
 
 
 async def test_credentials_are_tried_and_nothing_is_joined(server: Server, tmp_path: Path) -> None:
     settings = settings_for(server.port, channels=("#team",))
 
-    def opening(password: str) -> Opening[IrcSettings]:
-        return Opening(
+    def opening(password: str) -> PluginContext[IrcSettings]:
+        return PluginContext(
             account="default",
             settings=settings,
             secrets={"password": Secret(password)},
@@ -114,8 +114,8 @@ async def test_credentials_are_tried_and_nothing_is_joined(server: Server, tmp_p
             new_id=lambda prefix: prefix,
         )
 
-    assert DOOR.check is not None
-    assert (await DOOR.check(opening(PASSWORD))).name == "holdfast on 127.0.0.1"
+    assert PLUGIN.check is not None
+    assert (await PLUGIN.check(opening(PASSWORD))).name == "holdfast on 127.0.0.1"
     with pytest.raises(ConnectRefused):
-        await DOOR.check(opening("wrong"))
+        await PLUGIN.check(opening("wrong"))
     assert not (tmp_path / "nothing").exists()

@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.platforms.irc.formatting import plain
-from holdfast.platforms.irc.history import stamp
-from holdfast.platforms.irc.names import Names, is_target
-from holdfast.platforms.irc.pacing import Pace
-from holdfast.platforms.irc.wire import Heard, read, written
+from holdfast.platforms.irc.formatting import strip_formatting
+from holdfast.platforms.irc.history import format_timestamp
+from holdfast.platforms.irc.names import IrcNames, is_valid_target
+from holdfast.platforms.irc.pacing import FloodLimiter
+from holdfast.platforms.irc.wire import IrcMessage, format_line, parse_line
 
 _VALUE = st.text(st.characters(codec="utf-8", exclude_characters="\x00"))
 _LAST = st.text(st.characters(codec="utf-8", exclude_characters="\x00\r\n"))
@@ -17,9 +17,9 @@ _LAST = st.text(st.characters(codec="utf-8", exclude_characters="\x00\r\n"))
 @given(tag=_VALUE, last=_LAST)
 def test_what_is_written_is_read_as_it_was_meant(tag: str, last: str) -> None:
     """https://ircv3.net/specs/extensions/message-tags#escaping-values"""
-    heard = read(written("PRIVMSG", "#team", last, tags={"+note": tag, "label": "x"}))
+    heard = parse_line(format_line("PRIVMSG", "#team", last, tags={"+note": tag, "label": "x"}))
     assert heard is not None
-    assert (heard.verb, heard.params) == ("PRIVMSG", ("#team", last))
+    assert (heard.command, heard.params) == ("PRIVMSG", ("#team", last))
     assert heard.tags == {"+note": tag, "label": "x"}
 
 
@@ -27,45 +27,45 @@ def test_what_is_written_is_read_as_it_was_meant(tag: str, last: str) -> None:
 def test_what_would_be_a_second_command_is_written_in_no_line(ending: str) -> None:
     for params in (("#team", f"hi{ending}QUIT :bye"), (f"#team{ending}", "hi")):
         with pytest.raises(ValueError, match="nowhere else"):
-            written("PRIVMSG", *params)
+            format_line("PRIVMSG", *params)
 
 
 @given(st.binary(max_size=80))
 def test_no_bytes_of_a_server_are_beyond_reading(raw: bytes) -> None:
-    heard = read(raw)
-    assert heard is None or heard.verb
+    heard = parse_line(raw)
+    assert heard is None or heard.command
 
 
 @pytest.mark.parametrize(
     ("raw", "heard"),
     [
-        (b"PING :irc.test\r\n", Heard(verb="PING", params=("irc.test",))),
-        (b":irc.test  001  me :a :b\n", Heard(
-            verb="001", params=("me", "a :b"), source="irc.test"
+        (b"PING :irc.test\r\n", IrcMessage(command="PING", params=("irc.test",))),
+        (b":irc.test  001  me :a :b\n", IrcMessage(
+            command="001", params=("me", "a :b"), source="irc.test"
         )),
-        (b"@a;b= :ann!a@b join #x\r\n", Heard(
-            verb="JOIN", params=("#x",), source="ann!a@b", tags={"a": "", "b": ""}
+        (b"@a;b= :ann!a@b join #x\r\n", IrcMessage(
+            command="JOIN", params=("#x",), source="ann!a@b", tags={"a": "", "b": ""}
         )),
-        (b"@a=\\b\\:\\s\\\\\\ X\r\n", Heard(verb="X", tags={"a": "b; \\"})),
-        (b":ann!a@b PRIVMSG #x :gr\xfc\xdfe\r\n", Heard(
-            verb="PRIVMSG", params=("#x", "grüße"), source="ann!a@b"
+        (b"@a=\\b\\:\\s\\\\\\ X\r\n", IrcMessage(command="X", tags={"a": "b; \\"})),
+        (b":ann!a@b PRIVMSG #x :gr\xfc\xdfe\r\n", IrcMessage(
+            command="PRIVMSG", params=("#x", "grüße"), source="ann!a@b"
         )),
         (b"\r\n", None),
     ],
 )  # fmt: skip
-def test_a_line_is_read_by_its_grammar(raw: bytes, heard: Heard | None) -> None:
+def test_a_line_is_read_by_its_grammar(raw: bytes, heard: IrcMessage | None) -> None:
     """https://modern.ircdocs.horse/#message-format"""
-    assert read(raw) == heard
+    assert parse_line(raw) == heard
 
 
 def test_names_are_told_apart_as_the_server_does() -> None:
     """https://modern.ircdocs.horse/#casemapping-parameter"""
-    assert Names({}).same("Ann[1]~", "ann{1}^")
-    assert not Names({"CASEMAPPING": "ascii"}).same("ann[1]", "ann{1}")
-    assert Names({"CASEMAPPING": "ascii"}).same("ANN", "ann")
-    assert Names({"STATUSMSG": "@+"}).is_narrow("@#Team")
-    assert not Names({"STATUSMSG": "@+"}).is_narrow("#team")
-    assert not Names({}).is_channel("ann")
+    assert IrcNames({}).is_same("Ann[1]~", "ann{1}^")
+    assert not IrcNames({"CASEMAPPING": "ascii"}).is_same("ann[1]", "ann{1}")
+    assert IrcNames({"CASEMAPPING": "ascii"}).is_same("ANN", "ann")
+    assert IrcNames({"STATUSMSG": "@+"}).is_status_message("@#Team")
+    assert not IrcNames({"STATUSMSG": "@+"}).is_status_message("#team")
+    assert not IrcNames({}).is_channel("ann")
 
 
 @pytest.mark.parametrize(
@@ -83,21 +83,24 @@ def test_names_are_told_apart_as_the_server_does() -> None:
     ],
 )
 def test_a_nick_is_named_by_a_word_of_its_own(text: str, named: bool, rest: str) -> None:
-    names = Names({})
-    assert (names.speaks_of(text, "bot"), names.without(text, "bot")) == (named, rest)
+    names = IrcNames({})
+    assert (names.mentions(text, "bot"), names.strip_nick(text, "bot")) == (named, rest)
 
 
 def test_colours_are_no_words_and_an_action_is_one() -> None:
     """https://modern.ircdocs.horse/formatting and https://modern.ircdocs.horse/ctcp"""
-    assert plain("\x0304,1a\x03 \x04FF00FFb\x0f \x02\x1d\x1f\x1e\x11\x16c", nick="ann") == "a b c"
-    assert plain("\x0312345", nick="ann") == "345"
-    assert plain("\x01ACTION waves\x01", nick="ann") == "* ann waves"
-    assert plain("\x01VERSION\x01", nick="ann") is None
+    assert (
+        strip_formatting("\x0304,1a\x03 \x04FF00FFb\x0f \x02\x1d\x1f\x1e\x11\x16c", nick="ann")
+        == "a b c"
+    )
+    assert strip_formatting("\x0312345", nick="ann") == "345"
+    assert strip_formatting("\x01ACTION waves\x01", nick="ann") == "* ann waves"
+    assert strip_formatting("\x01VERSION\x01", nick="ann") is None
 
 
 def test_what_is_no_single_target_is_none() -> None:
-    assert all(is_target(name) for name in ("#team", "ann", "ann!~a@b", "[x]"))
-    assert not any(is_target(name) for name in ("", "a b", "a,b", ":a", "a\r\nQUIT", "a\x00"))
+    assert all(is_valid_target(name) for name in ("#team", "ann", "ann!~a@b", "[x]"))
+    assert not any(is_valid_target(name) for name in ("", "a b", "a,b", ":a", "a\r\nQUIT", "a\x00"))
 
 
 async def test_a_server_is_never_sent_more_than_it_bears() -> None:
@@ -108,14 +111,14 @@ async def test_a_server_is_never_sent_more_than_it_bears() -> None:
         nonlocal now
         now += seconds
 
-    pace = Pace(burst=3, seconds=2.0, monotonic=lambda: now, sleep=sleep)
+    pace = FloodLimiter(burst=3, seconds_per_line=2.0, monotonic=lambda: now, sleep=sleep)
     for _ in range(6):
-        await pace.take()
+        await pace.acquire()
         sent.append(now)
     assert sent == [0.0, 0.0, 0.0, 2.0, 4.0, 6.0]
-    assert not pace.spare
+    assert not pace.has_spare
     now += 60
-    assert pace.spare
+    assert pace.has_spare
     for _ in range(4):
         await pace.take()
         sent.append(now)
@@ -124,5 +127,10 @@ async def test_a_server_is_never_sent_more_than_it_bears() -> None:
 
 def test_a_stamp_sorts_as_the_time_it_names() -> None:
     """https://ircv3.net/specs/extensions/server-time"""
-    assert stamp(0.001) == "1970-01-01T00:00:00.001Z"
-    assert stamp(0) < stamp(0.001) < stamp(1.5) < stamp(86400)
+    assert format_timestamp(0.001) == "1970-01-01T00:00:00.001Z"
+    assert (
+        format_timestamp(0)
+        < format_timestamp(0.001)
+        < format_timestamp(1.5)
+        < format_timestamp(86400)
+    )

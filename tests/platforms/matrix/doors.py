@@ -11,11 +11,11 @@ from tests.platforms.matrix.people import Person
 from tests.platforms.matrix.synapse import Account
 
 from holdfast.core.ids import DeliveryId
-from holdfast.core.messages.outbox import Address, Change, Outbound
-from holdfast.core.ports.door import Opening
+from holdfast.core.messages.outbox import Address, MessageEdit, Outbound
+from holdfast.core.ports.door import PluginContext
 from holdfast.core.secret import Secret
-from holdfast.platforms.matrix.checkpoint import Place, Record
-from holdfast.platforms.matrix.paces import USUAL, Paces
+from holdfast.platforms.matrix.checkpoint import MatrixCheckpoint, SyncPosition
+from holdfast.platforms.matrix.paces import DEFAULT_TUNING, SyncTuning
 from holdfast.platforms.matrix.platform import MatrixPlatform
 from holdfast.platforms.matrix.plugin import MatrixSettings
 from holdfast.system.clock import SystemClock
@@ -30,9 +30,9 @@ def settings_for(base_url: str, account: Account, **more: Any) -> MatrixSettings
 
 def opening_for(
     base_url: str, account: Account, folder: Path, *, by_token: bool = False, **settings: Any
-) -> Opening[MatrixSettings]:
+) -> PluginContext[MatrixSettings]:
     key, secret = ("token", account.token) if by_token else ("password", account.password)
-    return Opening(
+    return PluginContext(
         account="default",
         settings=settings_for(base_url, account, **{key: f"env:{key}"}, **settings),
         secrets={key: Secret(secret)},
@@ -48,19 +48,21 @@ def door_to(
     folder: Path,
     *,
     limit: float = 20.0,
-    paces: Paces = USUAL,
+    paces: SyncTuning = DEFAULT_TUNING,
     **more: Any,
 ) -> MatrixPlatform:
-    return MatrixPlatform(opening_for(base_url, account, folder, **more), limit=limit, paces=paces)
+    return MatrixPlatform(
+        opening_for(base_url, account, folder, **more), timeout=limit, tuning=paces
+    )
 
 
 async def remember(client: Person, folder: Path) -> str:
     """How far the stream goes now is written down in the folder of the account, as if it had been
     connected: what is said from now on is said to it."""
     here = await client.call("GET", "sync", params={"timeout": "0"})
-    record = await Record.load(folder / f"{quote(client.user_id, safe='')}.json")
-    record.reach(Place(number=1, since=here["next_batch"]))
-    await record.settle()
+    record = await MatrixCheckpoint.load(folder / f"{quote(client.user_id, safe='')}.json")
+    record.advance(SyncPosition(number=1, since=here["next_batch"]))
+    await record.save_position()
     return str(here["next_batch"])
 
 
@@ -72,8 +74,8 @@ def outbound(text: str, to: Address, *, name: str = "d1", **more: Any) -> Outbou
     return Outbound(delivery_id=DeliveryId(name), address=to, text=text, **more)
 
 
-def change(message_id: str, text: str, to: Address) -> Change:
-    return Change(
+def change(message_id: str, text: str, to: Address) -> MessageEdit:
+    return MessageEdit(
         delivery_id=DeliveryId("d1"), address=to, platform_message_id=message_id, text=text
     )
 

@@ -8,22 +8,29 @@ from tests.platforms.matrix.doors import address
 from tests.platforms.matrix.gate import Fault, Gate
 from tests.platforms.matrix.people import Person as Client
 
-from holdfast.core.messages.outbox import Address, SentFile
+from holdfast.core.messages.outbox import Address, OutboundFile
 from holdfast.platforms.matrix.platform import MatrixPlatform
-from holdfast.testing.conformance.ground import Ground, NotToBeHad, Person, Place, Shown, Trouble
+from holdfast.testing.conformance.ground import (
+    ChatKind,
+    NotSupported,
+    Participant,
+    PlatformHarness,
+    VendorFault,
+    VisibleMessage,
+)
 
 
-class MatrixGround(Ground):
+class MatrixGround(PlatformHarness):
     """Rooms are made when somebody speaks there first, and shared by all checks: making one is the
     most that a server has to do. What stood there before `since` is nobody's concern."""
 
-    shows_answers = True
+    shows_replies = True
 
     def __init__(
         self,
         gate: Gate,
         bot: Client,
-        people: dict[Person, Client],
+        people: dict[Participant, Client],
         *,
         door: MatrixPlatform,
         rooms: dict[object, str],
@@ -34,56 +41,56 @@ class MatrixGround(Ground):
         self._people = people
         self._rooms = rooms
         self._since = since
-        self._said: dict[str, tuple[Person, str]] = {}
-        self.door = door
+        self._said: dict[str, tuple[Participant, str]] = {}
+        self.platform = door
 
     async def begin(self) -> "MatrixGround":
-        await self._dm(Person.ANN)
+        await self._dm(Participant.ANN)
         return self
 
     def address(self) -> Address:
-        return address(self._rooms[Person.ANN])
+        return address(self._rooms[Participant.ANN])
 
     async def say(
         self,
         text: str,
         *,
-        by: Person = Person.ANN,
-        place: Place = Place.DM,
-        named: bool = False,
-        answers: str | None = None,
-        files: Sequence[SentFile] = (),
+        by: Participant = Participant.ANN,
+        chat: ChatKind = ChatKind.DM,
+        mention: bool = False,
+        reply_to: str | None = None,
+        files: Sequence[OutboundFile] = (),
     ) -> str:
         who = self._people[by]
-        room_id = await self._dm(by) if place is Place.DM else await self._in_group()
+        room_id = await self._dm(by) if chat is ChatKind.DM else await self._in_group()
         content = await self._content(who, text, files)
-        content["msgtype"] = "m.notice" if by is Person.PROGRAM else content["msgtype"]
-        if named:
+        content["msgtype"] = "m.notice" if by is Participant.PROGRAM else content["msgtype"]
+        if mention:
             content["m.mentions"] = {"user_ids": [self._bot.user_id]}
-        relation: dict[str, Any] = {"m.in_reply_to": {"event_id": answers}} if answers else {}
-        if place is Place.THREAD:
-            relation |= {"rel_type": "m.thread", "event_id": self._rooms[Place.THREAD]}
+        relation: dict[str, Any] = {"m.in_reply_to": {"event_id": reply_to}} if reply_to else {}
+        if chat is ChatKind.THREAD:
+            relation |= {"rel_type": "m.thread", "event_id": self._rooms[ChatKind.THREAD]}
         if relation:
             content["m.relates_to"] = relation
         name = await who.send(room_id, content)
         self._said[name] = (by, room_id)
         return name
 
-    async def revise(self, name: str, text: str) -> None:
+    async def edit(self, name: str, text: str) -> None:
         by, room_id = self._said[name]
         await self._people[by].revise(room_id, name, text)
 
-    async def read(self) -> Sequence[Shown]:
+    async def bot_messages(self) -> Sequence[VisibleMessage]:
         await asyncio.sleep(0.03)  # whoever waits asks again at once, and the server has to work
-        found: dict[str, tuple[int, Shown]] = {}
-        rooms = [room for place, room in self._rooms.items() if place is not Place.THREAD]
+        found: dict[str, tuple[int, VisibleMessage]] = {}
+        rooms = [room for place, room in self._rooms.items() if place is not ChatKind.THREAD]
         for room_id in rooms:
             for event in await self._bot.events(room_id, by=self._bot.user_id, since=self._since):
                 if event["type"] == "m.room.message":
                     await self._show(event, room_id, found)
         return [shown for _, shown in sorted(found.values(), key=lambda each: each[0])]
 
-    async def signs(self, name: str) -> Sequence[str]:
+    async def reactions(self, name: str) -> Sequence[str]:
         """https://spec.matrix.org/latest/client-server-api/#relationships-api"""
         by, room_id = self._said[name]
         return await self._people[by].signs(room_id, name, by=self._bot.user_id)
@@ -91,67 +98,69 @@ class MatrixGround(Ground):
     async def acknowledged(self) -> int:
         return self._gate.acknowledged(but=self._bot.user_id)
 
-    async def trouble(self, trouble: Trouble) -> None:
+    async def set_fault(self, fault: VendorFault) -> None:
         gate = self._gate
-        match trouble:
-            case Trouble.FLOOD:
+        match fault:
+            case VendorFault.RATE_LIMIT:
                 gate.faults.append(Fault.FLOOD)
-            case Trouble.REFUSED:
+            case VendorFault.REFUSED:
                 gate.faults.append(Fault.FORBIDDEN)
-            case Trouble.RECEIPT_LOST:
+            case VendorFault.RECEIPT_LOST:
                 # A PUT may be repeated, and the HTTP client does so once by itself.
                 gate.faults += [Fault.CUT, Fault.CUT]
-            case Trouble.AWAY:
+            case VendorFault.UNREACHABLE:
                 gate.away = True
                 gate.cut()
-            case Trouble.SILENT:
+            case VendorFault.HALF_OPEN:
                 gate.silent = True
-            case Trouble.SHUT_OUT:
+            case VendorFault.BAD_CREDENTIALS:
                 gate.shut_out = True
-            case Trouble.WELL:
+            case VendorFault.NONE:
                 gate.be_well()
             case _:
-                raise NotToBeHad(trouble.name)
+                raise NotSupported(fault.name)
 
-    async def _content(self, who: Client, text: str, files: Sequence[SentFile]) -> dict[str, Any]:
+    async def _content(
+        self, who: Client, text: str, files: Sequence[OutboundFile]
+    ) -> dict[str, Any]:
         for file in files:
             uri = await who.upload(file.data)
             return {"msgtype": "m.file", "body": text, "filename": file.name, "url": uri}
         return {"msgtype": "m.text", "body": text}
 
     async def _show(
-        self, event: dict[str, Any], room_id: str, found: dict[str, tuple[int, Shown]]
+        self, event: dict[str, Any], room_id: str, found: dict[str, tuple[int, VisibleMessage]]
     ) -> None:
         content, relation = event["content"], event["content"].get("m.relates_to", {})
         when, edited = event["origin_server_ts"], relation.get("rel_type") == "m.replace"
         threaded = relation.get("rel_type") == "m.thread"
-        place = Place.DM if room_id != self._rooms.get(Place.GROUP) else Place.GROUP
+        place = ChatKind.DM if room_id != self._rooms.get(ChatKind.GROUP) else ChatKind.GROUP
         files = ()
         if "url" in content:
             data = await self._bot.download(content["url"])
-            files = (SentFile(name=content["filename"], data=data),)
-        shown = Shown(
+            files = (OutboundFile(name=content["filename"], data=data),)
+        shown = VisibleMessage(
             text=content.get("m.new_content", content)["body"],
-            place=Place.THREAD if threaded else place,
+            chat=ChatKind.THREAD if threaded else place,
             files=files,
-            answers=relation.get("m.in_reply_to", {}).get("event_id"),
+            reply_to=relation.get("m.in_reply_to", {}).get("event_id"),
         )
         name = relation["event_id"] if edited else event["event_id"]
         found[name] = (found[name][0] if edited else when, shown)
 
-    async def _dm(self, who: Person) -> str:
+    async def _dm(self, who: Participant) -> str:
         if who not in self._rooms:
             self._rooms[who] = await self._people[who].room(self._bot.user_id, direct=True)
             await self._bot.join(self._rooms[who])
         return self._rooms[who]
 
     async def _in_group(self) -> str:
-        if Place.GROUP not in self._rooms:
+        if ChatKind.GROUP not in self._rooms:
             ann, *others = self._people.values()
-            room = self._rooms[Place.GROUP] = await ann.room(*(each.user_id for each in others))
+            room = self._rooms[ChatKind.GROUP] = await ann.room(*(each.user_id for each in others))
             await asyncio.gather(*(each.join(room) for each in others))
             # What was said before the account was invited is not said to it.
-            self._rooms[Place.THREAD] = await ann.say(room, "the thread begins")
+            self._rooms[ChatKind.THREAD] = await ann.say(room, "the thread begins")
             await ann.invite(room, self._bot.user_id)
             await self._bot.join(room)
-        return self._rooms[Place.GROUP]
+        return self._rooms[ChatKind.GROUP]

@@ -6,16 +6,16 @@ import msgspec
 import pytest
 
 from holdfast.core.messages.source import Author, ChatType
-from holdfast.platforms.matrix.heard import Heard
-from holdfast.platforms.matrix.history import read_message
-from holdfast.platforms.matrix.reading import Reader
-from holdfast.platforms.matrix.wire import Message
+from holdfast.platforms.matrix.heard import MessageContext
+from holdfast.platforms.matrix.history import parse_message
+from holdfast.platforms.matrix.reading import MatrixParser
+from holdfast.platforms.matrix.wire import MatrixMessage
 
 BOT = "@bot:example.org"
-READER = Reader(BOT, account="default")
+READER = MatrixParser(BOT, account="default")
 
 
-def message(sender: str = "@ann:example.org", **content: Any) -> Message:
+def message(sender: str = "@ann:example.org", **content: Any) -> MatrixMessage:
     event = {
         "type": content.pop("type", "m.room.message"),
         "event_id": content.pop("event_id", "$one"),
@@ -24,16 +24,16 @@ def message(sender: str = "@ann:example.org", **content: Any) -> Message:
         "content": {"msgtype": "m.text", **content},
         "unsigned": {"age": 12},
     }
-    return msgspec.convert(event, Message)
+    return msgspec.convert(event, MatrixMessage)
 
 
-def heard(said: Message, **more: Any) -> Heard:
+def heard(said: MatrixMessage, **more: Any) -> MessageContext:
     given = {"chat_type": ChatType.GROUP, "user_name": "Ann", "our_name": "Holly", **more}
-    return Heard(message=said, room_id="!room:example.org", **given)
+    return MessageContext(message=said, room_id="!room:example.org", **given)
 
 
 def test_a_message_says_who_where_and_what() -> None:
-    inbound = READER.said(heard(message(body="hello")))
+    inbound = READER.parse(heard(message(body="hello")))
     source = inbound.source
     assert (inbound.text, inbound.event_id, inbound.message_id) == ("hello", "$one", "$one")
     assert (source.chat_id, source.user_id, source.user_name) == (
@@ -63,7 +63,7 @@ def test_a_message_says_who_where_and_what() -> None:
     ],
 )
 def test_who_names_the_account_means_it(content: dict[str, Any], text: str | None) -> None:
-    inbound = READER.said(heard(message(**content)))
+    inbound = READER.parse(heard(message(**content)))
     assert inbound.mentioned
     assert inbound.text == (content["body"] if text is None else text)
 
@@ -78,14 +78,14 @@ def test_who_names_the_account_means_it(content: dict[str, Any], text: str | Non
     ],
 )
 def test_who_names_somebody_else_does_not(content: dict[str, Any]) -> None:
-    inbound = READER.said(heard(message(**content)))
+    inbound = READER.parse(heard(message(**content)))
     assert (inbound.mentioned, inbound.text) == (False, content["body"])
 
 
 def test_a_command_may_have_an_exclamation_mark_in_front() -> None:
     """Clients keep those with a slash to themselves."""
     texts = ("!stop", "!model fast", "!important: read this", "! stop", "/stop")
-    said = [READER.said(heard(message(body=each))).text for each in texts]
+    said = [READER.parse(heard(message(body=each))).text for each in texts]
     assert said == ["/stop", "/model fast", "!important: read this", "! stop", "/stop"]
 
 
@@ -93,7 +93,7 @@ def test_what_has_no_words_is_said_in_words() -> None:
     emote = message(msgtype="m.emote", body="waves")
     place = message(msgtype="m.location", body="the pub", geo_uri="geo:51.5,0.1")
     sticker = message(type="m.sticker", body="a duck")
-    texts = [READER.said(heard(each)).text for each in (emote, place, sticker)]
+    texts = [READER.parse(heard(each)).text for each in (emote, place, sticker)]
     assert texts == ["* Ann waves", "[Location: geo:51.5,0.1 the pub]", "[Sticker: a duck]"]
 
 
@@ -101,12 +101,12 @@ def test_the_name_of_a_file_is_not_what_was_said_with_it() -> None:
     bare = message(msgtype="m.image", body="duck.png", url="mxc://x/y")
     same = message(msgtype="m.image", body="duck.png", filename="duck.png", url="mxc://x/y")
     told = message(msgtype="m.image", body="a duck", filename="duck.png", url="mxc://x/y")
-    assert [READER.said(heard(each)).text for each in (bare, same, told)] == ["", "", "a duck"]
+    assert [READER.parse(heard(each)).text for each in (bare, same, told)] == ["", "", "a duck"]
 
 
 def test_a_notice_is_the_word_of_a_program() -> None:
     """Groups: never converses with bots in a loop."""
-    assert READER.said(heard(message(msgtype="m.notice", body="beep"))).source.author is Author.BOT
+    assert READER.parse(heard(message(msgtype="m.notice", body="beep"))).source.author is Author.BOT
 
 
 def test_a_reply_quotes_what_it_answers_and_leaves_out_the_stand_in_of_older_clients() -> None:
@@ -114,11 +114,11 @@ def test_a_reply_quotes_what_it_answers_and_leaves_out_the_stand_in_of_older_cli
     body = "> <@bot:example.org> it is me\n> really\n\nI see"
     said = message(body=body, **{"m.relates_to": relation})
     answered = message(BOT, event_id="$zero", body="it is me")
-    inbound = READER.said(heard(said, answered=answered, answered_name="Holly"))
+    inbound = READER.parse(heard(said, answered=answered, answered_name="Holly"))
     assert inbound.text == "I see"
     assert inbound.quoted is not None
     assert (inbound.quoted.text, inbound.quoted.ours) == ("it is me", True)
-    unknown = READER.said(heard(said)).quoted
+    unknown = READER.parse(heard(said)).quoted
     assert unknown is not None
     assert (unknown.message_id, unknown.ours) == ("$zero", False)
 
@@ -127,7 +127,7 @@ def test_what_a_thread_names_for_older_clients_is_no_reply() -> None:
     thread = {"rel_type": "m.thread", "event_id": "$root", "m.in_reply_to": {"event_id": "$last"}}
     falling = message(body="hi", **{"m.relates_to": {**thread, "is_falling_back": True}})
     meant = message(body="hi", **{"m.relates_to": thread})
-    one, other = (READER.said(heard(each)) for each in (falling, meant))
+    one, other = (READER.parse(heard(each)) for each in (falling, meant))
     assert (one.source.thread_id, one.quoted) == ("$root", None)
     assert other.quoted is not None
 
@@ -144,13 +144,13 @@ def test_an_edit_is_about_its_original_and_belongs_where_that_stands() -> None:
     )
     thread = {"rel_type": "m.thread", "event_id": "$root", "is_falling_back": True}
     original = message(body="helo", **{"m.relates_to": thread})
-    inbound = READER.said(heard(edit, original=original))
+    inbound = READER.parse(heard(edit, original=original))
     assert (inbound.text, inbound.event_id, inbound.message_id) == ("hello", "$two", "$one")
     assert inbound.source.thread_id == "$root"
 
 
 def test_an_event_that_makes_no_sense_is_passed_over() -> None:
     wrong = {"type": "m.room.message", "event_id": "$one", "sender": "@ann:example.org"}
-    assert read_message({**wrong, "content": {"body": 5}}) is None
-    assert read_message({**wrong, "event_id": None, "content": {}}) is None
-    assert read_message({**wrong, "content": {}}) is not None  # redacted
+    assert parse_message({**wrong, "content": {"body": 5}}) is None
+    assert parse_message({**wrong, "event_id": None, "content": {}}) is None
+    assert parse_message({**wrong, "content": {}}) is not None  # redacted

@@ -24,17 +24,17 @@ from tests.platforms.matrix.secretive import Secretive
 from tests.platforms.matrix.synapse import Account, Synapse
 from tests.platforms.stage import Stage, playing
 
-from holdfast.core.errors import ConnectRefused, Refused
-from holdfast.core.messages.outbox import DeliveryState, SentFile
+from holdfast.core.errors import ConnectRefused, SendRejected
+from holdfast.core.messages.outbox import DeliveryState, OutboundFile
 from holdfast.core.messages.source import ChatType
-from holdfast.core.ports.signs import SEEN
-from holdfast.platforms.matrix.check import check as asked
-from holdfast.platforms.matrix.paces import Paces
-from holdfast.testing.conformance.check import Check
-from holdfast.testing.conformance.ground import Person
+from holdfast.core.ports.signs import WAITING_REACTION
+from holdfast.platforms.matrix.check import check_account as asked
+from holdfast.platforms.matrix.paces import SyncTuning
+from holdfast.testing.conformance.check import ConformanceCheck
+from holdfast.testing.conformance.ground import Participant
 from holdfast.testing.conformance.suite import CHECKS
 from holdfast.testing.intake import RecordingIntake
-from holdfast.testing.scripted_model import Dictation
+from holdfast.testing.scripted_model import ManualReply
 
 # Seconds that a door waits for an answer. A busy server may take some of them; only where it is
 # silent by arrangement is nothing waited for but their end.
@@ -43,7 +43,7 @@ _USUAL, _SHORT = 20.0, 2.0
 
 @pytest.fixture
 async def ground(
-    check: Check,
+    check: ConformanceCheck,
     synapse: Synapse,
     shared: tuple[Account, dict[object, str]],
     ann: Client,
@@ -53,7 +53,7 @@ async def ground(
 ) -> AsyncIterator[MatrixGround]:
     """A device of its own for each check: transactions are known by it."""
     bot, rooms = synapse.log_in(shared[0]), shared[1]
-    people = {Person.ANN: ann, Person.BOB: bob, Person.PROGRAM: program}
+    people = {Participant.ANN: ann, Participant.BOB: bob, Participant.PROGRAM: program}
     async with Gate(synapse.base_url).open() as gate, Client(synapse.base_url, bot) as client:
         since = await remember(client, tmp_path)
         limit = _SHORT if "only_looks_whole" in str(check) else _USUAL
@@ -63,7 +63,7 @@ async def ground(
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=str)
-async def test_a_promise_of_every_platform(check: Check, ground: MatrixGround) -> None:
+async def test_a_promise_of_every_platform(check: ConformanceCheck, ground: MatrixGround) -> None:
     await check(ground)
 
 
@@ -80,9 +80,9 @@ async def test_it_goes_with_whom_it_knows_and_hears_what_was_said_since_the_invi
     strange, chat = await bob.room(bot.name), await bob.room(bot.name, direct=True)
     intake = RecordingIntake()
     async with door.connect(intake):
-        await intake.wait_for_tries(1)
+        await intake.wait_for_attempts(1)
         await bob.say(chat, "may I?")
-        await intake.wait_for_tries(2)
+        await intake.wait_for_attempts(2)
         await until(lambda: has_declined(bob, strange, bot))
     first, second = intake.accepted
     assert (first.text, first.source.chat_type) == ("hello all", ChatType.GROUP)
@@ -103,18 +103,18 @@ async def test_a_room_that_was_upgraded_is_followed_and_stays_one_chat(
     door, intake = door_to(synapse.base_url, bot, folder), RecordingIntake()
     async with door.connect(intake):
         await ann.say(room, "one")
-        await intake.wait_for_tries(1)
+        await intake.wait_for_attempts(1)
         second = await upgraded(ann, room)
         await ann.say(second, "two")
         await ann.invite(second, bot.name)
-        await intake.wait_for_tries(2)
+        await intake.wait_for_attempts(2)
         await door.send(outbound("here", address(room)))
         await until(lambda: ann.reads(second, bot.name, "here"))
     third = await upgraded(ann, second)
     await ann.invite(third, bot.name)
     async with door_to(synapse.base_url, bot, folder).connect(intake):
         await ann.say(third, "three")
-        await intake.wait_for_tries(3)
+        await intake.wait_for_attempts(3)
     assert [each.text for each in intake.accepted] == ["one", "two", "three"]
     assert {each.source.chat_id for each in intake.accepted} == {room}
 
@@ -135,7 +135,7 @@ async def test_a_room_that_does_not_say_what_it_follows_is_a_chat_of_its_own(
         body = {"body": "over there", "replacement_room": other}
         await ann.call("PUT", f"rooms/{quote(room)}/state/m.room.tombstone/", body)
         await bob.say(other, "hello")
-        await intake.wait_for_tries(1)
+        await intake.wait_for_attempts(1)
     assert [each.source.chat_id for each in intake.accepted] == [other]
 
 
@@ -148,10 +148,12 @@ async def test_a_gap_that_a_sync_leaves_is_filled_from_the_history(
     said = [f"message {number}" for number in range(13)]
     await asyncio.gather(*(ann.say(room, text) for text in said))
     intake = RecordingIntake()
-    async with door_to(synapse.base_url, bot, folder, paces=Paces(page=4)).connect(intake):
-        await intake.wait_for_tries(len(said))
+    async with door_to(synapse.base_url, bot, folder, paces=SyncTuning(page_size=4)).connect(
+        intake
+    ):
+        await intake.wait_for_attempts(len(said))
     order = await ann.texts(room, by=ann.user_id)
-    assert [each.text for each in intake.tried] == order
+    assert [each.text for each in intake.attempted] == order
     assert intake.accepted[-1].cursor is not None
     assert all(each.cursor is None for each in intake.accepted[:-1])
 
@@ -169,7 +171,7 @@ async def test_an_edit_belongs_to_the_thread_of_what_it_changes(
     intake = RecordingIntake()
     async with door_to(synapse.base_url, bot, folder).connect(intake):
         await ann.say(room, "after")
-        await intake.wait_for_tries(4)
+        await intake.wait_for_attempts(4)
     places = [(each.text, each.source.thread_id, each.message_id) for each in intake.accepted[:3]]
     assert places == [("root", None, root), ("helo", root, name), ("hello", root, name)]
     assert intake.accepted[-1].text == "after"
@@ -240,13 +242,13 @@ async def test_an_encrypted_room_is_read_and_answered_so_that_only_its_people_ca
     async with door.connect(intake):
         await until(lambda: eve.sees(room, bot.name))
         await eve.say(room, "can you read this?")
-        await intake.wait_for_tries(1)
+        await intake.wait_for_attempts(1)
         receipt = await door.send(outbound("Ye", address(room)))
         await door.edit(change(receipt.platform_message_id, "Yes", address(room)))
     async with door.connect(intake):
         await eve.say(room, "and now?")
-        await intake.wait_for_tries(2)
-        plan = SentFile(name="plan.txt", data=b"the plan")
+        await intake.wait_for_attempts(2)
+        plan = OutboundFile(name="plan.txt", data=b"the plan")
         await door.send(outbound("look", address(room), name="d2", file=plan))
     first, edited, filed = await eve.said_by(bot.name)
     assert [each.text for each in intake.accepted] == ["can you read this?", "and now?"]
@@ -268,9 +270,9 @@ async def test_a_sign_on_a_sealed_message_is_put_and_taken_back_in_clear(
     async with door.connect(intake):
         await until(lambda: eve.sees(room, bot.name))
         await eve.say(room, "are you there?")
-        (said,) = await intake.wait_for_tries(1)
-        await door.react(address(room), said.message_id, SEEN)
-        assert await client.signs(room, said.message_id, by=bot.name) == [SEEN]
+        (said,) = await intake.wait_for_attempts(1)
+        await door.react(address(room), said.message_id, WAITING_REACTION)
+        assert await client.signs(room, said.message_id, by=bot.name) == [WAITING_REACTION]
     async with door.connect(intake):
         await door.react(address(room), said.message_id, None)
         assert await client.signs(room, said.message_id, by=bot.name) == []
@@ -281,14 +283,14 @@ async def test_a_message_whose_keys_are_late_is_told_of_and_read_when_they_come(
 ) -> None:
     """E2EE: over a restart, too, and in spite of what was heard since."""
     async with Gate(synapse.base_url).open() as gate:
-        door = door_to(gate.base_url, bot, folder, paces=Paces(keys_within=0.05))
+        door = door_to(gate.base_url, bot, folder, paces=SyncTuning(undecrypted_notice_delay=0.05))
         intake = RecordingIntake()
         room = await eve.room(bot.name)
         async with door.connect(intake):
             await until(lambda: eve.sees(room, bot.name))
             gate.keys_late = True
             await eve.say(room, "late")
-            await intake.wait_for_tries(1)
+            await intake.wait_for_attempts(1)
         async with door.connect(intake):
             gate.keys_late = False
             await eve.say(room, "on time")
@@ -308,7 +310,7 @@ async def test_nothing_is_sent_in_clear_to_a_room_that_is_encrypted(
     async with door.connect(RecordingIntake()):
         try:
             await door.send(outbound("secret", address(room)))
-        except Refused as error:
+        except SendRejected as error:
             told = str(error)
     assert "pip install 'holdfast[matrix,e2e]'" in told
     assert await eve.said_by(bot.name) == []
@@ -343,7 +345,7 @@ async def test_a_person_is_answered_in_one_message_that_grows(
     stage: Stage, ann: Client, bot: Account, chat: str
 ) -> None:
     """I4: stream, edits and final text are one message."""
-    reply = Dictation()
+    reply = ManualReply()
     stage.model.say(reply)
     await ann.say(chat, "tell me")
     reply.say("Once upon")

@@ -10,8 +10,13 @@ from tests.platforms.stage import opened, written
 
 from holdfast.config import ConfigError, load
 from holdfast.core.errors import ConnectRefused
-from holdfast.platforms.matrix.checkpoint import MOST_SEALED, Place, Record, Sealed
-from holdfast.platforms.matrix.platform import _library
+from holdfast.platforms.matrix.checkpoint import (
+    MAX_UNDECRYPTED,
+    MatrixCheckpoint,
+    SyncPosition,
+    UndecryptedEvent,
+)
+from holdfast.platforms.matrix.platform import _import_encryption
 
 HOME = '[platforms.matrix]\nhomeserver = "https://example.org"\nuser = "@bot:example.org"\n'
 
@@ -45,7 +50,7 @@ def test_a_library_that_is_not_installed_parks_the_account_and_is_named(
     monkeypatch.delitem(sys.modules, "holdfast.platforms.matrix.machine", raising=False)
     monkeypatch.delitem(sys.modules, "holdfast.platforms.matrix.owed", raising=False)
     with pytest.raises(ConnectRefused) as told:
-        _library()
+        _import_encryption()
     assert "pip install 'holdfast[matrix]'" in told.value.remedy
 
 
@@ -59,23 +64,26 @@ async def test_a_server_that_is_not_there_may_be_back_later(tmp_path: Path) -> N
 
 def test_a_place_is_later_than_another_by_its_number() -> None:
     """The tokens of a server cannot be compared."""
-    place = Place(number=9, since="s9_1")
-    assert Place.read(str(place)) == place
+    place = SyncPosition(number=9, since="s9_1")
+    assert SyncPosition.parse(str(place)) == place
     assert place.next("s10 2").number == 10
-    assert Place.read(str(place.next("s10 2"))) == place.next("s10 2")
-    assert [Place.read(each) for each in (None, "", "s9", "x s9")] == [None] * 4
+    assert SyncPosition.parse(str(place.next("s10 2"))) == place.next("s10 2")
+    assert [SyncPosition.parse(each) for each in (None, "", "s9", "x s9")] == [None] * 4
 
 
 async def test_what_cannot_be_read_yet_is_kept_over_restarts_and_not_for_ever(
     tmp_path: Path,
 ) -> None:
-    record = await Record.load(tmp_path / "record.json")
-    many = [Sealed(room_id="!r", event={"event_id": f"${n}"}) for n in range(MOST_SEALED + 2)]
-    await record.seal(many)
-    await record.unseal("$7")
-    again = await Record.load(tmp_path / "record.json")
-    names = [each.event_id for each in again.sealed]
-    assert len(names) == MOST_SEALED - 1
-    assert (names[0], names[-1]) == ("$2", f"${MOST_SEALED + 1}")
+    record = await MatrixCheckpoint.load(tmp_path / "record.json")
+    many = [
+        UndecryptedEvent(room_id="!r", event={"event_id": f"${n}"})
+        for n in range(MAX_UNDECRYPTED + 2)
+    ]
+    await record.add_undecrypted(many)
+    await record.remove_undecrypted("$7")
+    again = await MatrixCheckpoint.load(tmp_path / "record.json")
+    names = [each.event_id for each in again.undecrypted]
+    assert len(names) == MAX_UNDECRYPTED - 1
+    assert (names[0], names[-1]) == ("$2", f"${MAX_UNDECRYPTED + 1}")
     (tmp_path / "record.json").write_text("{nonsense")
-    assert (await Record.load(tmp_path / "record.json")).place is None
+    assert (await MatrixCheckpoint.load(tmp_path / "record.json")).position is None

@@ -13,7 +13,7 @@ from aiohttp import web
 from tests.platforms.slack.vendor import ANN, SIGNING_SECRET, Vendor, dm
 
 from holdfast.core.ids import DeliveryId
-from holdfast.core.messages.outbox import Address, Change, Outbound
+from holdfast.core.messages.outbox import Address, MessageEdit, Outbound
 from holdfast.core.ports.protocols import Clock
 from holdfast.core.secret import Secret
 from holdfast.platforms.slack.platform import SlackPlatform
@@ -47,7 +47,7 @@ def door_to(
         settings=SlackSettings(token="env:T", base_url=base_url, **way, **settings),
         folder=folder or _of_its_own(vendor),
         clock=clock or SystemClock(),
-        limit=limit,
+        timeout=limit,
     )
 
 
@@ -76,8 +76,8 @@ def outbound(text: str, *, chat: str = dm(ANN), thread: str | None = None, **mor
     return Outbound(delivery_id=DeliveryId("d1"), address=place, text=text, **more)
 
 
-def change(message_id: str, text: str, *, chat: str = dm(ANN)) -> Change:
-    return Change(
+def change(message_id: str, text: str, *, chat: str = dm(ANN)) -> MessageEdit:
+    return MessageEdit(
         delivery_id=DeliveryId("d1"),
         address=address(chat),
         platform_message_id=message_id,

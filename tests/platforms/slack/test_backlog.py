@@ -15,7 +15,7 @@ from tests.platforms.slack.vendor import ANN, BOB, BOT_USER, CHANNEL, DEEP, Vend
 
 from holdfast.core.errors import StoreError
 from holdfast.core.messages.inbox import Inbound
-from holdfast.platforms.slack.checkpoint import Record
+from holdfast.platforms.slack.checkpoint import SlackCheckpoint
 from holdfast.testing.intake import RecordingIntake
 
 LATER = 200  # names of messages: so many seconds, for the mark stays a minute behind
@@ -96,10 +96,10 @@ async def test_what_was_taken_is_not_taken_again_and_what_was_said_behind_it_is(
     app.say_unheard("second")
     async with app.connected():
         await until(lambda: "second" in app.heard)
-    looked_at = len(app.intake.tried)
+    looked_at = len(app.intake.attempted)
     app.clock.at += LATER
     async with app.connected():
-        await until(lambda: len(app.intake.tried) > looked_at)  # the mark stays a minute behind
+        await until(lambda: len(app.intake.attempted) > looked_at)  # the mark stays a minute behind
         app.vendor.say("third")
         await until(lambda: "third" in app.heard)
     assert app.heard[-2:] == ["second", "third"] and app.heard.count("second") == 1
@@ -150,7 +150,7 @@ async def test_a_history_nested_without_end_holds_up_no_other(app: App) -> None:
         await until(lambda: any(text.endswith("other") for text in app.heard))
         app.vendor.say("on the line", blocks=DEEP)
         await until(lambda: "on the line" in app.heard)
-    assert app.intake.losses == []
+    assert app.intake.disconnects == []
 
 
 async def test_a_history_that_is_not_answered_breaks_the_line_and_moves_no_mark(app: App) -> None:
@@ -158,7 +158,7 @@ async def test_a_history_that_is_not_answered_breaks_the_line_and_moves_no_mark(
     app.say_unheard("second")
     app.vendor.faults.add("conversations.history", Break.ERROR_AFTER)
     async with app.connected():
-        await until(lambda: app.intake.losses)
+        await until(lambda: app.intake.disconnects)
     assert "second" not in app.heard
     async with app.connected():
         await until(lambda: "second" in app.heard)
@@ -199,12 +199,12 @@ async def test_events_that_are_posted_wait_for_what_was_missed(
 async def test_a_record_that_makes_no_sense_is_begun_anew(tmp_path: Path) -> None:
     path = tmp_path / "heard.json"
     path.write_text('{"until": "soon"}')
-    record = await Record.load(path, now=7.0)
+    record = await SlackCheckpoint.load(path, now=7.0)
     assert (record.until, record.chats, record.threads) == (7.0, {}, ())
-    await record.know("D1", "im")
+    await record.add_chat("D1", "im")
     for number in range(60):
-        await record.know_thread(("D1", str(number)))
-    await record.heard("500.000100")
+        await record.add_thread(("D1", str(number)))
+    await record.advance("500.000100")
     written = json.loads(path.read_text())
     assert (written["until"], written["chats"]) == (440.0001, {"D1": "im"})
     assert (len(written["threads"]), written["threads"][-1]) == (50, ["D1", "59"])

@@ -8,19 +8,19 @@ from tests.platforms.slack.doors import door_to
 from tests.platforms.slack.vendor import SCOPES, Vendor
 
 from holdfast.core.errors import ConnectRefused, SendError
-from holdfast.core.ports.door import Opening
+from holdfast.core.ports.door import PluginContext
 from holdfast.core.secret import Secret
-from holdfast.gateway.accounts.registry import Doors
+from holdfast.gateway.accounts.registry import PlatformRegistry
 from holdfast.platforms.slack import scopes
-from holdfast.platforms.slack.plugin import DOOR, SlackSettings
+from holdfast.platforms.slack.plugin import PLUGIN, SlackSettings
 from holdfast.system.clock import SystemClock
 from holdfast.testing.intake import RecordingIntake
 
 DOCS = Path(__file__).parents[3] / "docs"
 
 
-def opening(base_url: str, **secrets: str) -> Opening[SlackSettings]:
-    return Opening(
+def opening(base_url: str, **secrets: str) -> PluginContext[SlackSettings]:
+    return PluginContext(
         account="default",
         settings=SlackSettings(token="env:A", app_token="env:B", base_url=base_url),
         secrets={key: Secret(value) for key, value in secrets.items()},
@@ -31,45 +31,45 @@ def opening(base_url: str, **secrets: str) -> Opening[SlackSettings]:
 
 
 async def test_both_tokens_are_tried_and_no_socket_is_opened(vendor: Vendor, base_url: str) -> None:
-    assert DOOR.check is not None
+    assert PLUGIN.check is not None
     right = opening(base_url, token=vendor.token, app_token=vendor.app_token)
-    assert (await DOOR.check(right)).name.startswith("@")
+    assert (await PLUGIN.check(right)).name.startswith("@")
     with pytest.raises(SendError):
-        await DOOR.check(opening(base_url, token=vendor.token, app_token="xapp-wrong"))
+        await PLUGIN.check(opening(base_url, token=vendor.token, app_token="xapp-wrong"))
     with pytest.raises(SendError):
-        await DOOR.check(opening(base_url, token="xoxb-wrong", app_token=vendor.app_token))
+        await PLUGIN.check(opening(base_url, token="xoxb-wrong", app_token=vendor.app_token))
 
 
 async def test_what_the_app_was_not_granted_is_named_with_what_does_not_work(
     vendor: Vendor, base_url: str
 ) -> None:
     """By what Slack says in the headers of its answers."""
-    assert DOOR.check is not None
+    assert PLUGIN.check is not None
     right = opening(base_url, token=vendor.token, app_token=vendor.app_token)
-    assert (await DOOR.check(right)).lacks == ()
+    assert (await PLUGIN.check(right)).missing_grants == ()
     vendor.scopes = SCOPES.replace("files:write,", "").replace(",users:read", "")
-    files, names = (await DOOR.check(right)).lacks
+    files, names = (await PLUGIN.check(right)).missing_grants
     assert files.startswith("the scope files:write: files of the agent are not sent; add it under")
     assert "users:read" in names
     vendor.scopes = "im:history"
     with pytest.raises(ConnectRefused, match="chat:write"):
-        await DOOR.check(right)
+        await PLUGIN.check(right)
 
 
 async def test_a_check_of_an_account_that_runs_says_what_it_lacks_now(
     vendor: Vendor, base_url: str
 ) -> None:
     door = door_to(vendor, base_url)
-    doors = Doors([door], clock=SystemClock())
+    doors = PlatformRegistry([door], clock=SystemClock())
     async with door.connect(RecordingIntake()):
-        assert doors.facts_of(door).lacks == ()
+        assert doors.status_of(door).missing_grants == ()
         vendor.scopes = SCOPES.replace("commands,", "")
         await door.probe()
-        (lack,) = doors.facts_of(door).lacks
+        (lack,) = doors.status_of(door).missing_grants
         assert "the scope commands: there is no /holdfast" in lack
         vendor.scopes = SCOPES  # somebody has installed the app again
         await door.probe()
-        assert doors.facts_of(door).lacks == ()
+        assert doors.status_of(door).missing_grants == ()
 
 
 def test_the_manifest_asks_for_what_is_needed_and_for_nothing_else() -> None:

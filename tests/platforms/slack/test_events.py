@@ -11,14 +11,14 @@ from tests.platforms.slack.faults import SlackError, flood
 from tests.platforms.slack.vendor import ANN, BOB, BOT, BOT_USER, CHANNEL, Vendor, dm
 from tests.platforms.slack.web_api import WebApi
 
-from holdfast.core.errors import ConnectRefused, LineLost, NotAllowed, StoreError
+from holdfast.core.errors import AccountDisconnected, ConnectRefused, NotAllowed, StoreError
 from holdfast.core.messages.attachment import Attachment
 from holdfast.core.messages.inbox import Accepted, Inbound
 from holdfast.core.messages.source import Author, ChatType
 from holdfast.core.secret import Secret
-from holdfast.platforms.slack.api import WebApi as Line
-from holdfast.platforms.slack.socket import Socket
-from holdfast.platforms.slack.words import plain
+from holdfast.platforms.slack.api import SlackClient as Line
+from holdfast.platforms.slack.socket import SocketModeConnection
+from holdfast.platforms.slack.words import plain_text
 from holdfast.testing.intake import RecordingIntake
 
 
@@ -45,9 +45,9 @@ class Watching(RecordingIntake):
         self.acknowledged: list[int] = []
         self._vendor = vendor
 
-    async def accept(self, inbound: Inbound, attached: Sequence[Attachment] = ()) -> Accepted:
+    async def accept(self, inbound: Inbound, attachments: Sequence[Attachment] = ()) -> Accepted:
         self.acknowledged.append(len(self._vendor.acks))
-        return await super().accept(inbound, attached)
+        return await super().accept(inbound, attachments)
 
 
 async def test_an_envelope_is_acknowledged_once_it_is_durable_and_not_before(
@@ -58,7 +58,7 @@ async def test_an_envelope_is_acknowledged_once_it_is_durable_and_not_before(
     intake.fail_next(StoreError("disk full"))
     async with connected(vendor, base_url, intake):
         vendor.say("hello")
-        await intake.wait_for_tries(2)
+        await intake.wait_for_attempts(2)
     assert intake.acknowledged == [0, 0]
     assert len(vendor.acks) == 1
 
@@ -70,7 +70,7 @@ async def test_a_mention_in_a_channel_is_one_message_though_two_events_tell_of_i
     async with connected(vendor, base_url, intake):
         said = vendor.say(f"<@{BOT_USER}> is &lt;this&gt; so?", chat=CHANNEL)
     (inbound,) = intake.accepted
-    assert len(intake.tried) == 2
+    assert len(intake.attempted) == 2
     assert inbound.text == "is <this> so?"
     assert inbound.mentioned
     assert inbound.source.chat_type is ChatType.GROUP
@@ -124,7 +124,7 @@ async def test_only_what_somebody_has_changed_is_a_change(
         )
         vendor.event({"type": "reaction_added", "user": ANN})
         vendor.event({"type": "message", "channel": 7})
-    assert [each.text for each in intake.tried] == ["see https://example.org", "see nothing"]
+    assert [each.text for each in intake.attempted] == ["see https://example.org", "see nothing"]
 
 
 async def test_bots_are_told_from_people_and_we_do_not_hear_ourselves(
@@ -135,8 +135,8 @@ async def test_bots_are_told_from_people_and_we_do_not_hear_ourselves(
         vendor.say("beep", chat=CHANNEL, by=BOB, bot_id="B0OTHER")
         vendor.say("mine", chat=CHANNEL, by=BOT_USER, bot_id=BOT)
         vendor.say("boop", chat=CHANNEL, by=BOB, subtype="bot_message", bot_id="B0HOOK")
-    assert [each.text for each in intake.tried] == ["beep", "boop"]
-    assert {each.source.author for each in intake.tried} == {Author.BOT}
+    assert [each.text for each in intake.attempted] == ["beep", "boop"]
+    assert {each.source.author for each in intake.attempted} == {Author.BOT}
 
 
 async def test_a_press_is_said_by_who_pressed_in_the_thread_of_its_message(
@@ -181,7 +181,7 @@ async def test_a_command_that_is_not_allowed_says_so_and_one_that_cannot_be_kept
     async with door_to(vendor, base_url).connect(intake):
         vendor.command("/stop")
         vendor.command("/new")
-        await intake.wait_for_tries(2)
+        await intake.wait_for_attempts(2)
         vendor.say("hello")
         await until(lambda: len(vendor.acks) == 2)
     (refused,) = [each for each in vendor.acks if each["type"] == "slash_commands"]
@@ -215,7 +215,7 @@ async def test_files_are_handed_over_and_one_that_is_not_to_be_had_holds_up_nobo
     bare = {"id": shared["id"], "file_access": "check_file_info"}
     async with connected(vendor, base_url, intake):
         vendor.say("", files=[plan, bare])
-    assert intake.attached == [("plan.txt", b"the plan"), (f"file-{shared['id']}", b"shared")]
+    assert intake.attachments == [("plan.txt", b"the plan"), (f"file-{shared['id']}", b"shared")]
 
 
 async def test_the_token_goes_to_nobody_but_slack(vendor: Vendor, base_url: str) -> None:
@@ -223,7 +223,7 @@ async def test_the_token_goes_to_nobody_but_slack(vendor: Vendor, base_url: str)
     async with line.open(lambda: None, lambda error: None):
         for url in ("http://127.0.0.1:1/x", "https://slack.com.example.org/x", "https://x.org/x"):
             with pytest.raises(Exception, match="outside of Slack"):
-                await line.download(url, most=9)
+                await line.download(url, max_bytes=9)
 
 
 async def test_a_socket_that_slack_replaces_is_opened_anew_and_nothing_is_lost(
@@ -236,7 +236,7 @@ async def test_a_socket_that_slack_replaces_is_opened_anew_and_nothing_is_lost(
         await until(lambda: vendor.sockets == 2)
         vendor.say("two")
     assert [each.text for each in intake.accepted] == ["one", "two"]
-    assert intake.losses == []
+    assert intake.disconnects == []
 
 
 async def test_a_line_that_breaks_and_a_mode_that_is_switched_off_are_told(
@@ -244,14 +244,18 @@ async def test_a_line_that_breaks_and_a_mode_that_is_switched_off_are_told(
 ) -> None:
     async with door_to(vendor, base_url).connect(intake):
         await web_api.sockets.close()
-        await until(lambda: intake.losses)
+        await until(lambda: intake.disconnects)
     async with door_to(vendor, base_url).connect(intake):
         await web_api.sockets.disconnect("link_disabled")
-        await until(lambda: len(intake.losses) == 2)
+        await until(lambda: len(intake.disconnects) == 2)
     async with door_to(vendor, base_url).connect(intake):
         await web_api.sockets.disconnect("too_many_websockets")
-        await until(lambda: len(intake.losses) == 3)
-    assert [type(each) for each in intake.losses] == [LineLost, ConnectRefused, LineLost]
+        await until(lambda: len(intake.disconnects) == 3)
+    assert [type(each) for each in intake.disconnects] == [
+        AccountDisconnected,
+        ConnectRefused,
+        AccountDisconnected,
+    ]
 
 
 async def test_a_half_open_socket_falls_silent_and_a_living_one_does_not(
@@ -259,11 +263,13 @@ async def test_a_half_open_socket_falls_silent_and_a_living_one_does_not(
 ) -> None:
     """Law 9: each answer to a ping is a proof, and no other sign is needed."""
     proofs: list[int] = []
-    line = Line(Secret(vendor.token), base_url=base_url, limit=5)
+    line = Line(Secret(vendor.token), base_url=base_url, timeout=5)
     async with line.open(lambda: None, lambda error: None), asyncio.TaskGroup() as side:
-        socket = Socket(line, Secret(vendor.app_token), alive=lambda: proofs.append(1), ping=0.01)
+        socket = SocketModeConnection(
+            line, Secret(vendor.app_token), on_activity=lambda: proofs.append(1), ping_interval=0.01
+        )
         await socket.open()
-        tasks = [side.create_task(socket.listen()), side.create_task(socket.ask_for_life())]
+        tasks = [side.create_task(socket.listen()), side.create_task(socket.send_pings())]
         await until(lambda: len(proofs) > 3)
         web_api.sockets.half_open = True
         heard, pings = len(proofs), web_api.sockets.pings
@@ -323,4 +329,4 @@ async def test_an_app_that_may_not_write_is_refused_with_the_scope(
     ],
 )
 def test_words_are_read_as_people_read_them(written: str, read: str) -> None:
-    assert plain(written, me=BOT_USER) == read
+    assert plain_text(written, own_user_id=BOT_USER) == read

@@ -15,7 +15,7 @@ from holdfast.core.messages.message import ToolCall, UserMessage
 from holdfast.core.messages.outbox import DeliveryState
 from holdfast.core.people.approval import ApprovalState
 from holdfast.platforms.slack.plugin import SlackSettings
-from holdfast.testing.scripted_model import Dictation
+from holdfast.testing.scripted_model import ManualReply
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ async def test_a_reply_grows_in_one_message_and_its_event_is_acknowledged(
     office: Stage, vendor: Vendor
 ) -> None:
     """G1, I4: stream, edits and final text are one message."""
-    reply = Dictation()
+    reply = ManualReply()
     office.model.say(reply)
     vendor.say("tell me")
     reply.say("Once upon")

@@ -24,7 +24,7 @@ class Stuck(RecordingIntake):
         super().__init__()
         self.asked = asyncio.Event()
 
-    async def accept(self, inbound: Inbound, attached: Sequence[Attachment] = ()) -> Accepted:
+    async def accept(self, inbound: Inbound, attachments: Sequence[Attachment] = ()) -> Accepted:
         self.asked.set()
         await asyncio.Event().wait()
         raise AssertionError("nobody waits for ever")
@@ -50,7 +50,7 @@ async def test_an_event_is_posted_again_until_it_is_durable(
     async with door.connect(intake), posting(vendor, url):
         vendor.say("hello")
         await until(lambda: vendor.acks)
-    assert [each.text for each in intake.tried] == ["hello"] * 3
+    assert [each.text for each in intake.attempted] == ["hello"] * 3
     assert vendor.acks[0]["retries"] == 2
 
 
@@ -67,7 +67,7 @@ async def test_an_event_that_is_posted_twice_counts_once(
             headers = {"Content-Type": kind, "X-Slack-Retry-Num": str(retry), **signed(body)}
             async with http.post(url, data=body, headers=headers) as response:
                 assert response.status == 200
-    assert (len(intake.tried), len(intake.accepted)) == (3, 1)
+    assert (len(intake.attempted), len(intake.accepted)) == (3, 1)
 
 
 async def test_presses_and_commands_are_forms_and_a_stranger_reads_why_not(
@@ -116,7 +116,7 @@ async def test_what_is_not_signed_or_was_signed_long_ago_is_sent_away(
             assert await posts(http, url, body, headers) == 401
         assert await posts(http, url, body + b" ", signed(body)) == 401
         assert await posts(http, url, b"no event", signed(b"no event")) == 400
-    assert intake.tried == []
+    assert intake.attempted == []
 
 
 async def test_what_is_in_hand_when_the_line_is_left_stays_with_slack(
@@ -132,7 +132,7 @@ async def test_what_is_in_hand_when_the_line_is_left_stays_with_slack(
         async with door.connect(quick):
             await until(lambda: vendor.acks)
     assert [each.text for each in quick.accepted] == ["hello"]
-    assert slow.tried == []
+    assert slow.attempted == []
 
 
 async def test_a_token_that_is_revoked_later_is_told_as_soon_as_it_is_met(
@@ -144,7 +144,7 @@ async def test_a_token_that_is_revoked_later_is_told_as_soon_as_it_is_met(
         vendor.token = "another"
         with pytest.raises(ConnectRefused):
             await door.probe()
-    assert isinstance(intake.losses[0], ConnectRefused)
+    assert isinstance(intake.disconnects[0], ConnectRefused)
 
 
 async def test_a_door_with_a_socket_has_no_route(vendor: Vendor, base_url: str) -> None:

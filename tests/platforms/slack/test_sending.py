@@ -7,17 +7,17 @@ from tests.platforms.slack.doors import address, change, door_to, outbound
 from tests.platforms.slack.faults import Break, SlackError
 from tests.platforms.slack.vendor import ANN, CHANNEL, SCOPES, Vendor, dm
 
-from holdfast.core.errors import NotConnected, OutcomeUnknown, Refused, Throttled
+from holdfast.core.errors import NotConnected, OutcomeUnknown, SendRejected, Throttled
 from holdfast.core.ids import DeliveryId
-from holdfast.core.messages.outbox import Choice, SentFile
-from holdfast.core.ports.signs import SEEN
+from holdfast.core.messages.outbox import Button, OutboundFile
+from holdfast.core.ports.signs import WAITING_REACTION
 from holdfast.core.secret import Secret
-from holdfast.platforms.slack.api import WebApi as Line
-from holdfast.platforms.slack.finding import Finding
+from holdfast.platforms.slack.api import SlackClient as Line
+from holdfast.platforms.slack.finding import SlackDeliveryLookup
 from holdfast.platforms.slack.platform import SlackPlatform
 from holdfast.testing.intake import RecordingIntake
 
-PLAN = SentFile(name="plan ü.txt", data=b"the plan")
+PLAN = OutboundFile(name="plan ü.txt", data=b"the plan")
 
 
 @pytest.fixture
@@ -28,19 +28,19 @@ async def door(vendor: Vendor, base_url: str) -> AsyncIterator[SlackPlatform]:
 
 
 @pytest.fixture
-async def finding(vendor: Vendor, base_url: str) -> AsyncIterator[Finding]:
+async def finding(vendor: Vendor, base_url: str) -> AsyncIterator[SlackDeliveryLookup]:
     async def at_once(seconds: float) -> None:
         assert seconds > 0
 
     line = Line(Secret(vendor.token), base_url=base_url)
     async with line.open(lambda: None, lambda error: None):
-        yield Finding(line, sleep=at_once)
+        yield SlackDeliveryLookup(line, sleep=at_once)
 
 
 async def test_a_message_has_its_form_in_blocks_and_its_words_beside_them(
     vendor: Vendor, door: SlackPlatform
 ) -> None:
-    choices = (Choice(label="Yes" * 40, says="/approve 1"), Choice(label="No", says="/deny 1"))
+    choices = (Button(label="Yes" * 40, value="/approve 1"), Button(label="No", value="/deny 1"))
     await door.send(outbound("**bold** & more", thread="1.000001", choices=choices))
     (sent,) = vendor.sent()
     assert sent["text"] == "*bold* &amp; more"
@@ -54,7 +54,7 @@ async def test_blocks_that_are_refused_leave_the_words_and_the_buttons(
     vendor: Vendor, door: SlackPlatform
 ) -> None:
     vendor.faults.add("chat.postMessage", SlackError("invalid_blocks"))
-    await door.send(outbound("**bold**", choices=(Choice(label="Yes", says="/approve 1"),)))
+    await door.send(outbound("**bold**", choices=(Button(label="Yes", value="/approve 1"),)))
     (sent,) = vendor.sent()
     assert sent["text"] == "*bold*"
     assert [block["type"] for block in sent["blocks"]] == ["actions"]
@@ -62,35 +62,35 @@ async def test_blocks_that_are_refused_leave_the_words_and_the_buttons(
 
 @pytest.mark.parametrize("fault", [Break.CUT_AFTER, Break.ERROR_AFTER, Break.TEXT_AFTER])
 async def test_an_answer_that_is_none_leaves_it_open_and_the_history_settles_it(
-    vendor: Vendor, door: SlackPlatform, finding: Finding, fault: Break
+    vendor: Vendor, door: SlackPlatform, finding: SlackDeliveryLookup, fault: Break
 ) -> None:
     """I2: unknown, and settled by a look-up: the message carries its delivery, unseen."""
     vendor.faults.add("chat.postMessage", fault)
     with pytest.raises(OutcomeUnknown):
         await door.send(outbound("hello"))
     (sent,) = vendor.sent()
-    found = await finding.find(DeliveryId("d1"), address())
+    found = await finding.find_delivery(DeliveryId("d1"), address())
     assert found is not None and found.platform_message_id == sent["ts"]
-    assert await finding.find(DeliveryId("d2"), address()) is None
+    assert await finding.find_delivery(DeliveryId("d2"), address()) is None
     assert door.capabilities.lookup
 
 
 async def test_a_delivery_in_a_thread_and_one_behind_many_others_are_found(
-    vendor: Vendor, door: SlackPlatform, finding: Finding
+    vendor: Vendor, door: SlackPlatform, finding: SlackDeliveryLookup
 ) -> None:
     """I2: replies are not in the history of their channel; the history comes in pages."""
     root = vendor.say("plans?", chat=CHANNEL)
     await door.send(outbound("yes", chat=CHANNEL, thread=root["ts"]))
-    assert await finding.find(DeliveryId("d1"), address(CHANNEL)) is None
-    assert await finding.find(DeliveryId("d1"), address(CHANNEL, thread_id=root["ts"]))
+    assert await finding.find_delivery(DeliveryId("d1"), address(CHANNEL)) is None
+    assert await finding.find_delivery(DeliveryId("d1"), address(CHANNEL, thread_id=root["ts"]))
     await door.send(outbound("hello"))
     for number in range(250):
         vendor.say(str(number))
-    assert await finding.find(DeliveryId("d1"), address())
+    assert await finding.find_delivery(DeliveryId("d1"), address())
 
 
 async def test_a_file_is_brought_and_then_shown_with_its_words_and_can_be_found(
-    vendor: Vendor, door: SlackPlatform, finding: Finding
+    vendor: Vendor, door: SlackPlatform, finding: SlackDeliveryLookup
 ) -> None:
     """Attachments out, I2: a file has no metadata, and carries its delivery in its words."""
     vendor.faults.add("files.completeUploadExternal", Break.CUT_AFTER)
@@ -99,7 +99,7 @@ async def test_a_file_is_brought_and_then_shown_with_its_words_and_can_be_found(
     (sent,) = vendor.sent()
     (file,) = sent["files"]
     assert (file["name"], vendor.contents[file["id"]]) == (PLAN.name, PLAN.data)
-    assert await finding.find(DeliveryId("d1"), address(CHANNEL))
+    assert await finding.find_delivery(DeliveryId("d1"), address(CHANNEL))
     await door.send(outbound("", file=PLAN))
     assert len(vendor.sent()) == 2
 
@@ -119,7 +119,7 @@ async def test_a_file_that_nobody_was_shown_is_still_ours_to_send(
     [
         ("internal_error", OutcomeUnknown),
         ("ratelimited", Throttled),
-        ("channel_not_found", Refused),
+        ("channel_not_found", SendRejected),
         ("account_inactive", NotConnected),
     ],
 )
@@ -135,7 +135,7 @@ async def test_each_refusal_says_what_is_known_of_the_message(
 async def test_a_missing_permission_is_named(vendor: Vendor, door: SlackPlatform) -> None:
     lacking = SlackError("missing_scope", needed="files:write", provided="chat:write")
     vendor.faults.add("files.getUploadURLExternal", lacking)
-    with pytest.raises(Refused, match="files:write"):
+    with pytest.raises(SendRejected, match="files:write"):
         await door.send(outbound("", file=PLAN))
 
 
@@ -144,7 +144,7 @@ async def test_what_is_not_ours_or_gone_cannot_be_changed(
 ) -> None:
     hers = vendor.say("hello")
     for message in (hers["ts"], "1.000001"):
-        with pytest.raises(Refused):
+        with pytest.raises(SendRejected):
             await door.edit(change(message, "changed", chat=dm(ANN)))
 
 
@@ -156,15 +156,15 @@ async def test_without_its_scope_there_are_no_signs_and_nothing_else_is_missing(
     door, said = door_to(vendor, base_url), vendor.say("hello")
     async with door.connect(RecordingIntake()):
         assert not door.capabilities.reactions
-        (lack,) = door.capabilities.lacks
+        (lack,) = door.capabilities.missing_grants
         assert "the scope reactions:write: a message that waits bears no sign of it" in lack
-        with pytest.raises(Refused):
-            await door.react(outbound("").address, said["ts"], SEEN)
+        with pytest.raises(SendRejected):
+            await door.react(outbound("").address, said["ts"], WAITING_REACTION)
         vendor.scopes = SCOPES  # somebody has installed the app again
         await door.probe()
         assert door.capabilities.reactions
-        await door.react(outbound("").address, said["ts"], SEEN)
-        with pytest.raises(Refused):
+        await door.react(outbound("").address, said["ts"], WAITING_REACTION)
+        with pytest.raises(SendRejected):
             await door.react(outbound("").address, said["ts"], "🦆")
     assert "lacks the scope reactions:write" in caplog.text
 

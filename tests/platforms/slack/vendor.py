@@ -24,7 +24,7 @@ SCOPES = (
 
 
 class Vendor:
-    """Owns all that Slack knows. Tests speak for the people; `WebApi` serves the app."""
+    """Owns all that Slack knows. Tests speak for the people; `SlackClient` serves the app."""
 
     def __init__(self) -> None:
         self.token, self.app_token = TOKEN, APP_TOKEN

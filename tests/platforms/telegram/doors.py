@@ -7,7 +7,7 @@ from typing import Any
 from tests.platforms.telegram.vendor import ANN, Vendor
 
 from holdfast.core.ids import DeliveryId
-from holdfast.core.messages.outbox import Address, Change, Outbound
+from holdfast.core.messages.outbox import Address, MessageEdit, Outbound
 from holdfast.core.secret import Secret
 from holdfast.platforms.telegram.platform import TelegramPlatform
 from holdfast.platforms.telegram.plugin import TelegramSettings
@@ -21,7 +21,7 @@ def door_to(
         Secret(vendor.token),
         account="default",
         settings=TelegramSettings(**settings),
-        limit=limit,
+        timeout=limit,
     )
 
 
@@ -29,8 +29,8 @@ def outbound(text: str, *, chat: int = ANN["id"], **more: Any) -> Outbound:
     return Outbound(delivery_id=DeliveryId("d1"), address=address(chat), text=text, **more)
 
 
-def change(message_id: str, text: str, *, chat: int = ANN["id"]) -> Change:
-    return Change(
+def change(message_id: str, text: str, *, chat: int = ANN["id"]) -> MessageEdit:
+    return MessageEdit(
         delivery_id=DeliveryId("d1"),
         address=address(chat),
         platform_message_id=message_id,

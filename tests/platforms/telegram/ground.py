@@ -10,25 +10,35 @@ from tests.platforms.telegram.doors import address, door_to
 from tests.platforms.telegram.faults import BotApiError, Break, flood
 from tests.platforms.telegram.vendor import ANN, BOB, OTHER_BOT, TOKEN, Json, Vendor
 
-from holdfast.core.messages.outbox import Address, SentFile
+from holdfast.core.messages.outbox import Address, OutboundFile
 from holdfast.core.ports.protocols import Platform
-from holdfast.testing.conformance import Ground, NotToBeHad, Person, Place, Proxy, Shown, Trouble
+from holdfast.testing.conformance import (
+    ChatKind,
+    FaultProxy,
+    NotSupported,
+    Participant,
+    PlatformHarness,
+    VendorFault,
+    VisibleMessage,
+)
 
-_PEOPLE = {Person.ANN: ANN, Person.BOB: BOB, Person.PROGRAM: OTHER_BOT}
+_PEOPLE = {Participant.ANN: ANN, Participant.BOB: BOB, Participant.PROGRAM: OTHER_BOT}
 _TOPIC = 77
 IMPATIENT = 1.0  # seconds that a door waits for an answer, where it is to wait in vain
 _OF_A_MESSAGE = {
-    Trouble.FLOOD: flood(7),
-    Trouble.REFUSED: BotApiError(403, "Forbidden: bot was blocked by the user"),
-    Trouble.RECEIPT_LOST: Break.CUT_AFTER,
+    VendorFault.RATE_LIMIT: flood(7),
+    VendorFault.REFUSED: BotApiError(403, "Forbidden: bot was blocked by the user"),
+    VendorFault.RECEIPT_LOST: Break.CUT_AFTER,
 }
 
 
-class TelegramGround(Ground):
-    shows_answers = True
+class TelegramGround(PlatformHarness):
+    shows_replies = True
 
-    def __init__(self, vendor: Vendor, door: Platform, line: Proxy, *, limit: float = 20.0) -> None:
-        self.door = door
+    def __init__(
+        self, vendor: Vendor, door: Platform, line: FaultProxy, *, limit: float = 20.0
+    ) -> None:
+        self.platform = door
         self._limit = limit
         self._vendor = vendor
         self._line = line
@@ -41,20 +51,20 @@ class TelegramGround(Ground):
         self,
         text: str,
         *,
-        by: Person = Person.ANN,
-        place: Place = Place.DM,
-        named: bool = False,
-        answers: str | None = None,
-        files: Sequence[SentFile] = (),
+        by: Participant = Participant.ANN,
+        chat: ChatKind = ChatKind.DM,
+        mention: bool = False,
+        reply_to: str | None = None,
+        files: Sequence[OutboundFile] = (),
     ) -> str:
-        alone = place is Place.DM
+        alone = chat is ChatKind.DM
         held = [("document", self._vendor.upload(each.name, each.data)) for each in files]
         message = self._vendor.say(
-            f"@{self._vendor.me['username']} {text}" if named and not alone else text,
+            f"@{self._vendor.me['username']} {text}" if mention and not alone else text,
             by=_PEOPLE[by],
-            chat=None if alone else self._vendor.group(forum=place is Place.THREAD),
-            topic=_TOPIC if place is Place.THREAD else None,
-            reply_to=None if answers is None else self._known(answers),
+            chat=None if alone else self._vendor.group(forum=chat is ChatKind.THREAD),
+            topic=_TOPIC if chat is ChatKind.THREAD else None,
+            reply_to=None if reply_to is None else self._known(reply_to),
             **dict(held),
         )
         return str(message["message_id"])
@@ -63,29 +73,31 @@ class TelegramGround(Ground):
         (found,) = [m for (_, number), m in self._vendor.messages.items() if number == int(name)]
         return found
 
-    async def read(self) -> Sequence[Shown]:
+    async def bot_messages(self) -> Sequence[VisibleMessage]:
         return [self._shown(each) for each in self._vendor.sent]
 
-    def _shown(self, message: Json) -> Shown:
+    def _shown(self, message: Json) -> VisibleMessage:
         private = message["chat"]["type"] == "private"
-        elsewhere = Place.THREAD if message.get("message_thread_id") == _TOPIC else Place.GROUP
+        elsewhere = (
+            ChatKind.THREAD if message.get("message_thread_id") == _TOPIC else ChatKind.GROUP
+        )
         rows = message.get("reply_markup", {}).get("inline_keyboard", [])
         about = message.get("document")
-        return Shown(
+        return VisibleMessage(
             text=message.get("text", message.get("caption", "")),
-            place=Place.DM if private else elsewhere,
+            chat=ChatKind.DM if private else elsewhere,
             files=() if about is None else (self._file(about),),
             choices=tuple(each["text"] for row in rows for each in row),
-            answers=str(message.get("reply_to_message", {}).get("message_id")),
+            reply_to=str(message.get("reply_to_message", {}).get("message_id")),
         )
 
-    def _file(self, about: Json) -> SentFile:
-        return SentFile(name=about["file_name"], data=self._vendor.files[about["file_id"]][1])
+    def _file(self, about: Json) -> OutboundFile:
+        return OutboundFile(name=about["file_name"], data=self._vendor.files[about["file_id"]][1])
 
     async def acknowledged(self) -> int:
         return len(self._vendor.updates.confirmed)
 
-    async def revise(self, name: str, text: str) -> None:
+    async def edit(self, name: str, text: str) -> None:
         self._vendor.revise(self._known(name), text)
 
     async def press(self, label: str) -> None:
@@ -94,42 +106,45 @@ class TelegramGround(Ground):
         (button,) = [each for row in rows for each in row if each["text"] == label]
         self._vendor.click(message, button["callback_data"])
 
-    async def signs(self, name: str) -> Sequence[str]:
+    async def reactions(self, name: str) -> Sequence[str]:
         found = self._known(name)
         return self._vendor.reactions.get((found["chat"]["id"], found["message_id"]), [])
 
-    async def trouble(self, trouble: Trouble) -> None:
-        match trouble:
-            case Trouble.SHUT_OUT:
+    async def set_fault(self, fault: VendorFault) -> None:
+        match fault:
+            case VendorFault.BAD_CREDENTIALS:
                 self._vendor.token = "another"
-            case Trouble.AWAY:
-                self._line.go_away()
-            case Trouble.WELL:
+            case VendorFault.UNREACHABLE:
+                self._line.refuse_connections()
+            case VendorFault.NONE:
                 self._vendor.token = TOKEN
-                self._line.be_well()
-            case Trouble.SILENT if self._limit > IMPATIENT:
-                raise NotToBeHad("asked of a door that is less patient, in a test of its own")
-            case Trouble.SILENT:
-                self._line.fall_silent()
+                self._line.restore()
+            case VendorFault.HALF_OPEN if self._limit > IMPATIENT:
+                raise NotSupported("asked of a door that is less patient, in a test of its own")
+            case VendorFault.HALF_OPEN:
+                self._line.go_silent()
             case _:
-                self._vendor.faults.add("sendMessage", _OF_A_MESSAGE[trouble])
+                self._vendor.faults.add("sendMessage", _OF_A_MESSAGE[fault])
 
 
 @asynccontextmanager
-async def _reached(vendor: Vendor) -> AsyncIterator[tuple[str, Proxy]]:
-    async with BotApi(vendor).serving() as base_url, Proxy(urlsplit(base_url).port or 0) as line:
+async def _reached(vendor: Vendor) -> AsyncIterator[tuple[str, FaultProxy]]:
+    async with (
+        BotApi(vendor).serving() as base_url,
+        FaultProxy(urlsplit(base_url).port or 0) as line,
+    ):
         yield f"http://127.0.0.1:{line.port}", line
 
 
 @asynccontextmanager
-async def polled(limit: float = 20.0) -> AsyncIterator[Ground]:
+async def polled(limit: float = 20.0) -> AsyncIterator[PlatformHarness]:
     vendor = Vendor()
     async with _reached(vendor) as (base_url, line):
         yield TelegramGround(vendor, door_to(vendor, base_url, limit=limit), line, limit=limit)
 
 
 @asynccontextmanager
-async def posted() -> AsyncIterator[Ground]:
+async def posted() -> AsyncIterator[PlatformHarness]:
     vendor = Vendor()
     async with _reached(vendor) as (base_url, line):
         door = door_to(vendor, base_url, webhook="https://bot.example.org")

@@ -6,14 +6,14 @@ from contextlib import AbstractAsyncContextManager
 import pytest
 from tests.platforms.telegram.ground import IMPATIENT, polled, posted
 
-from holdfast.testing.conformance import CHECKS, Check, Ground
-from holdfast.testing.conformance.connections import a_line_that_only_looks_whole_proves_nothing
+from holdfast.testing.conformance import CHECKS, ConformanceCheck, PlatformHarness
+from holdfast.testing.conformance.connections import a_half_open_connection_is_not_reported_as_alive
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=str)
 @pytest.mark.parametrize("start", [polled, posted])
 async def test_the_door_keeps_its_promises(
-    start: Callable[[], AbstractAsyncContextManager[Ground]], check: Check
+    start: Callable[[], AbstractAsyncContextManager[PlatformHarness]], check: ConformanceCheck
 ) -> None:
     async with start() as ground:
         await check(ground)
@@ -22,4 +22,4 @@ async def test_the_door_keeps_its_promises(
 async def test_a_line_that_only_looks_whole_proves_nothing() -> None:
     """Apart, since no other check should have to be answered that quickly."""
     async with polled(IMPATIENT) as ground:
-        await a_line_that_only_looks_whole_proves_nothing(ground)
+        await a_half_open_connection_is_not_reported_as_alive(ground)

@@ -15,12 +15,12 @@ from holdfast.core.ids import CallId, SessionId
 from holdfast.core.messages.message import ToolCall
 from holdfast.core.messages.outbox import DeliveryState
 from holdfast.core.people.approval import ApprovalState
-from holdfast.core.ports.signs import SEEN
+from holdfast.core.ports.signs import WAITING_REACTION
 from holdfast.core.secret import Secret
 from holdfast.platforms.telegram.plugin import TelegramSettings
 from holdfast.runner.workspace import Workspace
-from holdfast.testing.scripted_model import Dictation
-from holdfast.tools.send_file import SendFile
+from holdfast.testing.scripted_model import ManualReply
+from holdfast.tools.send_file import SendFileTool
 
 PNG = b"\x89PNG\r\n\x1a\n and so on"
 
@@ -29,7 +29,7 @@ PNG = b"\x89PNG\r\n\x1a\n and so on"
 async def bot(tmp_path: Path, vendor: Vendor, base_url: str) -> AsyncIterator[Stage]:
     settings = TelegramSettings(token="env:TOKEN", allow=(str(ANN["id"]), str(BOB["id"])))
     door = door_to(vendor, base_url)
-    stage = Stage(tmp_path, door, settings, texts=vendor.texts, tools=[SendFile()])
+    stage = Stage(tmp_path, door, settings, texts=vendor.texts, tools=[SendFileTool()])
     async with playing(stage):
         yield stage
 
@@ -46,7 +46,7 @@ async def test_a_person_is_answered_and_the_update_is_confirmed(bot: Stage, vend
 
 async def test_a_reply_grows_in_one_message(bot: Stage, vendor: Vendor) -> None:
     """I4: stream, edits and final text are one message."""
-    reply = Dictation()
+    reply = ManualReply()
     bot.model.say(reply)
     vendor.say("tell me")
     reply.say("Once upon")
@@ -59,13 +59,13 @@ async def test_a_reply_grows_in_one_message(bot: Stage, vendor: Vendor) -> None:
 
 
 async def test_a_message_that_waits_bears_a_sign_until_its_turn(bot: Stage, vendor: Vendor) -> None:
-    reply = Dictation()
+    reply = ManualReply()
     bot.model.say(reply, "2")
     vendor.say("one")
-    await bot.model.asked(1)
+    await bot.model.wait_for_request(1)
     waits = vendor.say("/queue two")
     place = waits["chat"]["id"], waits["message_id"]
-    await until(lambda: vendor.reactions.get(place) == [SEEN])
+    await until(lambda: vendor.reactions.get(place) == [WAITING_REACTION])
     reply.say("1")
     reply.end()
     await until(lambda: "2" in vendor.texts())
@@ -158,7 +158,7 @@ async def test_an_album_is_one_turn_with_its_files_in_the_workspace_and_its_pict
     assert second.text == "[Attached, in the workspace: uploads/plan.txt]"
     assert [len(each.images) for each in (first, second)] == [1, 0]
     session = await bot.only_session()
-    paths = [each.path for each in Workspace(bot.home, SessionId(session)).look("")]
+    paths = [each.path for each in Workspace(bot.home, SessionId(session)).list_or_open("")]
     assert paths == ["uploads/photo-1.jpg", "uploads/plan.txt"]
 
 

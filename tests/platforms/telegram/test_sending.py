@@ -10,15 +10,27 @@ from tests.platforms.telegram.doors import address, change, door_to, outbound
 from tests.platforms.telegram.faults import BotApiError, Break, bad, flood
 from tests.platforms.telegram.vendor import ANN, Vendor
 
-from holdfast.core.errors import LineLost, NotConnected, OutcomeUnknown, Refused, Throttled
-from holdfast.core.messages.outbox import Address, Choice, Outbound, SentFile
+from holdfast.core.errors import (
+    AccountDisconnected,
+    NotConnected,
+    OutcomeUnknown,
+    SendRejected,
+    Throttled,
+)
+from holdfast.core.messages.outbox import Address, Button, Outbound, OutboundFile
 from holdfast.core.ports.capabilities import Backlog, LengthUnit
-from holdfast.core.ports.protocols import Editing, HttpPlatform, Probing, Reacting, ShowsTyping
-from holdfast.core.ports.signs import SEEN
+from holdfast.core.ports.protocols import (
+    HttpPlatform,
+    SupportsEditing,
+    SupportsProbing,
+    SupportsReactions,
+    SupportsTyping,
+)
+from holdfast.core.ports.signs import WAITING_REACTION
 from holdfast.core.secret import Secret
-from holdfast.platforms.telegram.client import BotApi
+from holdfast.platforms.telegram.client import TelegramClient
 from holdfast.platforms.telegram.platform import TelegramPlatform
-from holdfast.platforms.telegram.wire import User
+from holdfast.platforms.telegram.wire import TelegramUser
 from holdfast.testing.intake import RecordingIntake
 
 PNG = b"\x89PNG\r\n\x1a\n and so on"
@@ -49,7 +61,7 @@ async def test_an_answer_stands_in_its_topic_under_what_it_answers_with_its_butt
     family = vendor.group(forum=True)
     asked = vendor.say("may it?", chat=family, topic=7)
     place = address(family["id"], thread_id="7", reply_to=str(asked["message_id"]))
-    choices = tuple(Choice(label=each, says=f"/{each} ap1") for each in ("yes", "no", "never"))
+    choices = tuple(Button(label=each, value=f"/{each} ap1") for each in ("yes", "no", "never"))
     first = outbound("May this run?", choices=choices)
     await door.send(_at(first, place))
     await door.send(_at(outbound("and so on", part=2), place))
@@ -60,7 +72,7 @@ async def test_an_answer_stands_in_its_topic_under_what_it_answers_with_its_butt
     rows = sent["reply_markup"]["inline_keyboard"]
     assert [[each["text"] for each in row] for row in rows] == [["yes", "no"], ["never"]]
     assert rows[0][0]["callback_data"] == "/yes ap1"
-    await door.typing(place)
+    await door.show_typing(place)
     assert vendor.actions[0]["message_thread_id"] == 7
 
 
@@ -69,12 +81,12 @@ async def test_a_sign_on_what_is_no_message_there_is_refused(
 ) -> None:
     """A press, a command of the operator: nothing else is harmed by it."""
     for name in ("999", "d1"):
-        with pytest.raises(Refused):
-            await door.react(address(), name, SEEN)
+        with pytest.raises(SendRejected):
+            await door.react(address(), name, WAITING_REACTION)
     vendor.faults.add("setMessageReaction", flood(3))
     said = vendor.say("hello")
     with pytest.raises(Throttled):
-        await door.react(address(), str(said["message_id"]), SEEN)
+        await door.react(address(), str(said["message_id"]), WAITING_REACTION)
 
 
 async def test_an_answer_to_what_was_deleted_is_sent_all_the_same(
@@ -109,7 +121,7 @@ async def test_a_vendor_that_cannot_be_reached_was_sent_nothing(vendor: Vendor) 
     door = door_to(vendor, "http://127.0.0.1:9")
     with pytest.raises(NotConnected, match="not connected"):
         await door.send(outbound("hello"))
-    with pytest.raises(LineLost, match="cannot be reached"):
+    with pytest.raises(AccountDisconnected, match="cannot be reached"):
         async with door.connect(RecordingIntake()):
             pass
 
@@ -125,13 +137,13 @@ async def test_no_fault_of_the_line_tells_the_token(vendor: Vendor) -> None:
     async with await asyncio.start_server(_nonsense, "127.0.0.1", 0) as server:
         port = server.sockets[0].getsockname()[1]
         for base_url in (f"http://127.0.0.1:{port}", "localhost:8081"):
-            api = BotApi(Secret(vendor.token), base_url=base_url)
+            api = TelegramClient(Secret(vendor.token), base_url=base_url)
             async with api.open(lambda: None):
                 with pytest.raises(OutcomeUnknown, match="no answer to getMe: ") as told:
-                    await api.call("getMe", User)
+                    await api.call("getMe", TelegramUser)
                 assert vendor.token not in str(told.value)
                 with pytest.raises(NotConnected) as told_of_a_file:
-                    await api.download("f1", most=10)
+                    await api.download("f1", max_bytes=10)
                 assert vendor.token not in str(told_of_a_file.value)
 
 
@@ -146,10 +158,10 @@ async def test_flood_control_says_how_long_to_wait(vendor: Vendor, door: Telegra
 
 async def test_what_is_refused_says_why(vendor: Vendor, door: TelegramPlatform) -> None:
     """I2: another 4xx → failed."""
-    with pytest.raises(Refused, match="chat not found"):
+    with pytest.raises(SendRejected, match="chat not found"):
         await door.send(outbound("hello", chat=99))
     vendor.blocked.add(ANN["id"])
-    with pytest.raises(Refused, match="blocked by the user"):
+    with pytest.raises(SendRejected, match="blocked by the user"):
         await door.send(outbound("hello"))
 
 
@@ -203,7 +215,7 @@ async def test_an_edit_changes_the_message_and_twice_is_once(
     for text in ("Hello", "Hello"):
         await door.edit(change(name, text))
     assert (vendor.texts(), len(vendor.edits)) == (["Hello"], 1)
-    with pytest.raises(Refused, match="not found"):
+    with pytest.raises(SendRejected, match="not found"):
         await door.edit(change("999", "Hello"))
     vendor.faults.add("editMessageText", Break.CUT_AFTER)
     with pytest.raises(OutcomeUnknown):
@@ -213,7 +225,7 @@ async def test_an_edit_changes_the_message_and_twice_is_once(
 async def test_a_file_goes_out_as_what_it_is(vendor: Vendor, door: TelegramPlatform) -> None:
     files = {"chart.png": PNG, "hello.ogg": b"OggS", 'résumé "x".pdf': b"%PDF"}
     for name, data in files.items():
-        await door.send(outbound("see *here*", file=SentFile(name=name, data=data)))
+        await door.send(outbound("see *here*", file=OutboundFile(name=name, data=data)))
     picture, voice, document = vendor.sent
     assert ("photo" in picture, "voice" in voice, "document" in document) == (True, True, True)
     assert document["document"]["file_name"] == "résumé _x_.pdf"
@@ -226,11 +238,11 @@ async def test_a_picture_that_telegram_will_not_show_goes_out_as_a_file(
 ) -> None:
     vendor.faults.add("sendPhoto", bad("PHOTO_INVALID_DIMENSIONS"))
     place = address(reply_to="999")
-    await door.send(_at(outbound("", file=SentFile(name="long.png", data=PNG)), place))
+    await door.send(_at(outbound("", file=OutboundFile(name="long.png", data=PNG)), place))
     assert "document" in vendor.sent[0]
     vendor.faults.add("sendDocument", Break.CUT_AFTER)
     with pytest.raises(OutcomeUnknown):
-        await door.send(outbound("", file=SentFile(name="a.txt", data=b"a")))
+        await door.send(outbound("", file=OutboundFile(name="a.txt", data=b"a")))
 
 
 async def test_a_door_declares_what_telegram_can_do(vendor: Vendor, base_url: str) -> None:
@@ -241,7 +253,7 @@ async def test_a_door_declares_what_telegram_can_do(vendor: Vendor, base_url: st
     assert can.attachments_in and can.attachments_out
     assert not can.idempotent_send
     assert can.alive_within > 25
-    for port in (Editing, ShowsTyping, Reacting, Probing, HttpPlatform):
+    for port in (SupportsEditing, SupportsTyping, SupportsReactions, SupportsProbing, HttpPlatform):
         assert isinstance(door, port)
 
 

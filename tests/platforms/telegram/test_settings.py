@@ -9,7 +9,7 @@ from tests.platforms.telegram.doors import door_to, until
 from tests.platforms.telegram.vendor import Vendor
 
 from holdfast.config import ConfigError, load
-from holdfast.core.config.settings import Answers, ChatSettings
+from holdfast.core.config.settings import ChatSettings, GroupReplyMode
 from holdfast.testing.intake import RecordingIntake
 
 ENVIRON = {"ONE": "123456:one", "TWO": "123457:two"}
@@ -53,7 +53,7 @@ async def test_a_bot_that_cannot_hear_what_it_is_to_answer_says_so(
     vendor: Vendor, base_url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Privacy mode: Telegram gives a bot only commands and replies, unless it is switched off."""
-    chats = {"-100500": ChatSettings(answers=Answers.ALL)}
+    chats = {"-100500": ChatSettings(answers=GroupReplyMode.ALL)}
     for hears in (False, True):
         caplog.clear()
         vendor.me["can_read_all_group_messages"] = hears

@@ -10,10 +10,10 @@ from tests.platforms.telegram.faults import BotApiError, Break, flood
 from tests.platforms.telegram.vendor import ANN, BOB, DEEP, OTHER_BOT, Vendor
 
 from holdfast.core.errors import (
-    AccountHeld,
+    AccountDisconnected,
+    AccountInUse,
     ConnectRefused,
     IntakeClosed,
-    LineLost,
     NotAllowed,
     StoreError,
 )
@@ -39,7 +39,7 @@ async def test_what_was_said_while_nobody_listened_is_handed_over_and_then_confi
     assert intake.accepted[0].source == Source(
         platform="telegram", chat_id=str(ANN["id"]), user_id=str(ANN["id"]), user_name="Ann"
     )
-    assert intake.proofs[0] == ("telegram", "default")
+    assert intake.confirmations[0] == ("telegram", "default")
 
 
 async def test_nothing_is_confirmed_before_intake_has_it(vendor: Vendor, base_url: str) -> None:
@@ -66,7 +66,7 @@ async def test_what_cannot_be_kept_comes_again_and_in_order(
     vendor.say("two")
     async with door_to(vendor, base_url).connect(intake):
         await until(lambda: len(vendor.updates.confirmed) == 2)
-    assert [each.text for each in intake.tried] == ["one", "one", "two"]
+    assert [each.text for each in intake.attempted] == ["one", "one", "two"]
 
 
 async def test_a_stranger_is_confirmed_and_holds_up_nobody(vendor: Vendor, base_url: str) -> None:
@@ -106,11 +106,11 @@ async def test_updates_go_on_behind_the_last_one_that_is_durable(
     intake, door = RecordingIntake(), door_to(vendor, base_url)
     vendor.say("one")
     async with door.connect(intake):
-        await intake.wait_for_tries(1)
+        await intake.wait_for_attempts(1)
     vendor.say("two")
     async with door.connect(intake):
-        await intake.wait_for_tries(2)
-    assert [each.text for each in intake.tried] == ["one", "two"]
+        await intake.wait_for_attempts(2)
+    assert [each.text for each in intake.attempted] == ["one", "two"]
     assert intake.accepted[0].cursor is not None
     assert intake.accepted[0].cursor.name == f"updates of {vendor.me['id']}"
 
@@ -136,7 +136,7 @@ async def test_an_edit_is_another_event_about_the_same_message(
     said = vendor.say("helo")
     vendor.revise(said, "hello")
     async with door_to(vendor, base_url).connect(intake):
-        handed = await intake.wait_for_tries(2)
+        handed = await intake.wait_for_attempts(2)
     assert [each.text for each in handed] == ["helo", "hello"]
     assert len({each.message_id for each in handed}) == 1
     assert len({each.event_id for each in handed}) == 2
@@ -146,7 +146,7 @@ async def read(vendor: Vendor, base_url: str) -> list[Inbound]:
     """All that waits at the vendor, as it is handed over."""
     intake, wanted = RecordingIntake(), len(vendor.updates.waiting)
     async with door_to(vendor, base_url).connect(intake):
-        return await intake.wait_for_tries(wanted)
+        return await intake.wait_for_attempts(wanted)
 
 
 async def test_a_group_tells_its_topic_who_speaks_and_whether_the_bot_is_named(
@@ -230,11 +230,11 @@ async def test_files_of_all_kinds_are_handed_in_and_albums_told_as_one(
     vendor.say(document=vendor.upload("plan.pdf", b"%PDF"), album="a1")
     vendor.say(voice=vendor.upload("x", b"OggS") | {"file_name": None})
     async with door_to(vendor, base_url).connect(intake):
-        handed = await intake.wait_for_tries(3)
+        handed = await intake.wait_for_attempts(3)
     assert [each.group for each in handed] == ["a1", "a1", None]
     assert [each.text for each in handed] == ["look", "", ""]
     number = int(handed[2].message_id)
-    assert intake.attached == [
+    assert intake.attachments == [
         (f"photo-{handed[0].message_id}.jpg", b"\xff\xd8\xff one"),
         ("plan.pdf", b"%PDF"),
         (f"voice-{number}.ogg", b"OggS"),
@@ -258,7 +258,7 @@ async def test_a_button_is_answered_after_its_press_is_durable(
     intake.fail_next(StoreError("disk full"))
     vendor.click(question, "/approve ap1", by=BOB)
     async with door_to(vendor, base_url).connect(intake):
-        await intake.wait_for_tries(1)
+        await intake.wait_for_attempts(1)
         assert vendor.answered == []
         await until(lambda: vendor.answered)
         intake.fail_next(NotAllowed("not Bob"))
@@ -288,8 +288,8 @@ async def test_a_token_that_is_revoked_later_ends_the_line(vendor: Vendor, base_
         await until(lambda: "getupdates" in vendor.calls)
         vendor.token = "another"
         vendor.updates.changed.set()
-        await until(lambda: intake.losses)
-    assert isinstance(intake.losses[0], ConnectRefused)
+        await until(lambda: intake.disconnects)
+    assert isinstance(intake.disconnects[0], ConnectRefused)
 
 
 async def test_another_poller_is_told_of(vendor: Vendor, base_url: str) -> None:
@@ -298,9 +298,9 @@ async def test_another_poller_is_told_of(vendor: Vendor, base_url: str) -> None:
     async with door_to(vendor, base_url).connect(first):
         await until(lambda: "getupdates" in vendor.calls)
         async with door_to(vendor, base_url).connect(second):
-            await until(lambda: first.losses or second.losses)
-    (lost,) = first.losses or second.losses
-    assert isinstance(lost, AccountHeld)
+            await until(lambda: first.disconnects or second.disconnects)
+    (lost,) = first.disconnects or second.disconnects
+    assert isinstance(lost, AccountInUse)
     assert "somebody else receives" in str(lost)
 
 
@@ -315,9 +315,9 @@ async def test_a_webhook_of_ours_is_taken_down_and_one_of_others_is_named(
     assert vendor.webhook == {"url": ""}
     vendor.webhook = {"url": "https://other.example.org/bot"}
     async with door_to(vendor, base_url).connect(intake):
-        await until(lambda: intake.losses)
-    (lost,) = intake.losses
-    assert isinstance(lost, AccountHeld)
+        await until(lambda: intake.disconnects)
+    (lost,) = intake.disconnects
+    assert isinstance(lost, AccountInUse)
     assert lost.holder == "https://other.example.org/bot"
 
 
@@ -331,8 +331,8 @@ async def test_a_broken_poll_is_a_lost_line_and_loses_no_update(
     vendor.faults.add("getUpdates", trouble)
     vendor.say("hello")
     async with door.connect(intake):
-        await until(lambda: intake.losses)
-    assert isinstance(intake.losses[0], LineLost)
+        await until(lambda: intake.disconnects)
+    assert isinstance(intake.disconnects[0], AccountDisconnected)
     assert intake.accepted == []
     async with door.connect(intake):
         await until(lambda: vendor.updates.confirmed)
@@ -345,7 +345,7 @@ async def test_a_poll_that_is_throttled_waits_as_told(vendor: Vendor, base_url: 
     vendor.say("hello")
     async with door_to(vendor, base_url).connect(intake):
         await until(lambda: vendor.updates.confirmed)
-    assert intake.losses == []
+    assert intake.disconnects == []
 
 
 async def test_the_menu_shows_the_commands(vendor: Vendor, base_url: str) -> None:
@@ -359,6 +359,6 @@ async def test_the_menu_shows_the_commands(vendor: Vendor, base_url: str) -> Non
 async def test_a_vendor_that_is_down_is_not_connected_to(vendor: Vendor) -> None:
     async with BotApi(vendor).serving() as url:
         pass
-    with pytest.raises(LineLost, match="cannot be reached"):
+    with pytest.raises(AccountDisconnected, match="cannot be reached"):
         async with door_to(vendor, url).connect(RecordingIntake()):
             pass

@@ -9,11 +9,11 @@ from aiohttp import web
 from tests.platforms.telegram.doors import door_to, until
 from tests.platforms.telegram.vendor import BOB, Vendor
 
-from holdfast.core.errors import AccountHeld, IntakeClosed, NotAllowed, StoreError
+from holdfast.core.errors import AccountInUse, IntakeClosed, NotAllowed, StoreError
 from holdfast.core.secret import Secret
-from holdfast.platforms.telegram.client import BotApi, Held
+from holdfast.platforms.telegram.client import TelegramClient, TelegramConflict
 from holdfast.platforms.telegram.platform import TelegramPlatform
-from holdfast.platforms.telegram.webhook import HEADER, Webhook
+from holdfast.platforms.telegram.webhook import SECRET_HEADER, TelegramWebhook
 from holdfast.testing.intake import RecordingIntake
 
 OUTSIDE = "https://bot.example.org"
@@ -54,7 +54,7 @@ async def test_an_update_is_posted_again_until_it_is_durable(
     async with door.connect(intake):
         vendor.say("two")
         await until(lambda: len(vendor.updates.confirmed) == 2)
-    assert [each.text for each in intake.tried] == ["one", "one", "one", "two"]
+    assert [each.text for each in intake.attempted] == ["one", "one", "one", "two"]
     assert [each.cursor for each in intake.accepted] == [None, None]
 
 
@@ -66,7 +66,7 @@ async def test_a_stranger_is_answered_well_and_not_repeated(
     async with door.connect(intake):
         vendor.say("let me in", by=BOB)
         await until(lambda: vendor.updates.confirmed)
-    assert len(intake.tried) == 1
+    assert len(intake.attempted) == 1
 
 
 async def test_what_does_not_know_the_secret_is_sent_away(
@@ -75,14 +75,14 @@ async def test_what_does_not_know_the_secret_is_sent_away(
     intake = RecordingIntake()
     async with door.connect(intake), aiohttp.ClientSession(vendor.proxies[OUTSIDE]) as http:
         forged = {"update_id": 1, "message": vendor.say("real")}
-        for headers in ({}, {HEADER: "guessed"}):
+        for headers in ({}, {SECRET_HEADER: "guessed"}):
             async with http.post(PATH, json=forged, headers=headers) as response:
                 assert response.status == 401
-        secret = {HEADER: vendor.webhook["secret"]}
+        secret = {SECRET_HEADER: vendor.webhook["secret"]}
         async with http.post(PATH, data=b"not an update", headers=secret) as response:
             assert response.status == 400
         await until(lambda: vendor.updates.confirmed)
-    assert [each.text for each in intake.tried] == ["real"]
+    assert [each.text for each in intake.attempted] == ["real"]
     assert vendor.webhook["url"] == OUTSIDE + PATH
 
 
@@ -103,7 +103,7 @@ async def test_a_webhook_of_somebody_else_is_not_taken_over(
     vendor: Vendor, door: TelegramPlatform
 ) -> None:
     vendor.webhook = {"url": "https://other.example.org/bot"}
-    with pytest.raises(AccountHeld) as told:
+    with pytest.raises(AccountInUse) as told:
         async with door.connect(RecordingIntake()):
             pass
     assert told.value.holder == "https://other.example.org/bot"
@@ -113,7 +113,7 @@ async def test_a_webhook_of_somebody_else_is_not_taken_over(
 async def test_a_webhook_that_is_taken_away_is_noticed(vendor: Vendor, base_url: str) -> None:
     """Law 9: connected means a round trip, and that it is still us whom Telegram posts to."""
     token = Secret(vendor.token)
-    api = BotApi(token, base_url=base_url)
+    api = TelegramClient(token, base_url=base_url)
     proofs: list[int] = []
 
     def alive() -> None:
@@ -122,10 +122,10 @@ async def test_a_webhook_that_is_taken_away_is_noticed(vendor: Vendor, base_url:
             vendor.webhook = {"url": ""}
 
     async with api.open(alive):
-        webhook = Webhook(api, token, account="default", address=OUTSIDE)
-        await webhook.set()
-        with pytest.raises(Held, match="deleted"):
-            await webhook.hold(None, every=0.001)  # type: ignore[arg-type]
+        webhook = TelegramWebhook(api, token, account="default", address=OUTSIDE)
+        await webhook.register()
+        with pytest.raises(TelegramConflict, match="deleted"):
+            await webhook.run(None, check_interval=0.001)  # type: ignore[arg-type]
     assert len(proofs) == 4
 
 

@@ -70,7 +70,7 @@ class Updates:
 
 
 class Vendor:
-    """Owns all that Telegram knows. Tests speak for the people; `BotApi` serves the bot."""
+    """Owns all that Telegram knows. Tests speak for the people; `TelegramClient` serves the bot."""
 
     def __init__(self, *, token: str = TOKEN) -> None:
         self.token = token

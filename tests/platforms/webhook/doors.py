@@ -14,12 +14,12 @@ from holdfast.core.messages.outbox import Address, Outbound
 from holdfast.core.secret import Secret
 from holdfast.platforms.webhook.door import WebhookSettings
 from holdfast.platforms.webhook.hook_settings import HookSettings
-from holdfast.platforms.webhook.hooks import path_of
+from holdfast.platforms.webhook.hooks import hook_path
 from holdfast.platforms.webhook.platform import WebhookPlatform
 
 SECRET = "a secret of the hook"
 OURS = "whsec_bm90IGEgc2VjcmV0IG9mIGFueWJvZHk="
-PATH = path_of("default", "build")
+PATH = hook_path("default", "build")
 
 
 def settings_of(

@@ -12,29 +12,37 @@ from tests.contract.conftest import Clock
 from tests.platforms.webhook.doors import OURS, SECRET, address, signed
 from tests.platforms.webhook.receiver import Break, Json, Receiver, listening
 
-from holdfast.core.messages.outbox import Address, SentFile
+from holdfast.core.messages.outbox import Address, OutboundFile
 from holdfast.core.secret import Secret
 from holdfast.platforms.webhook.door import WebhookSettings
 from holdfast.platforms.webhook.hook_settings import HookSettings
-from holdfast.platforms.webhook.hooks import path_of
+from holdfast.platforms.webhook.hooks import hook_path
 from holdfast.platforms.webhook.platform import WebhookPlatform
-from holdfast.testing.conformance import Ground, NotToBeHad, Person, Place, Proxy, Shown, Trouble
+from holdfast.testing.conformance import (
+    ChatKind,
+    FaultProxy,
+    NotSupported,
+    Participant,
+    PlatformHarness,
+    VendorFault,
+    VisibleMessage,
+)
 
-_HOOKS = {Person.ANN: "build", Person.BOB: "bob"}  # a program each
+_HOOKS = {Participant.ANN: "build", Participant.BOB: "bob"}  # a program each
 _AGAIN = 0.01  # seconds before a post that was not taken is posted again
 _FAULTS = {
-    Trouble.FLOOD: (429, {"Retry-After": "7"}),
-    Trouble.REFUSED: (422, {}),
-    Trouble.RECEIPT_LOST: Break.CUT_AFTER,
+    VendorFault.RATE_LIMIT: (429, {"Retry-After": "7"}),
+    VendorFault.REFUSED: (422, {}),
+    VendorFault.RECEIPT_LOST: Break.CUT_AFTER,
 }
 _THREAD = "7"
 
 
-class WebhookGround(Ground):
+class WebhookGround(PlatformHarness):
     """Posts one after another, each until it is taken or refused."""
 
     def __init__(self, receiver: Receiver, door: WebhookPlatform) -> None:
-        self.door = door
+        self.platform = door
         self._receiver = receiver
         self._posts: asyncio.Queue[tuple[str, bytes]] = asyncio.Queue()
         self._said = 0
@@ -46,32 +54,34 @@ class WebhookGround(Ground):
         self,
         text: str,
         *,
-        by: Person = Person.ANN,
-        place: Place = Place.DM,
-        named: bool = False,
-        answers: str | None = None,
-        files: Sequence[SentFile] = (),
+        by: Participant = Participant.ANN,
+        chat: ChatKind = ChatKind.DM,
+        mention: bool = False,
+        reply_to: str | None = None,
+        files: Sequence[OutboundFile] = (),
     ) -> str:
-        if place is Place.GROUP:
-            raise NotToBeHad("hooks have no groups: each speaks in a chat of its own")
+        if chat is ChatKind.GROUP:
+            raise NotSupported("hooks have no groups: each speaks in a chat of its own")
         self._said += 1
-        thread = {"thread": _THREAD} if place is Place.THREAD else {}
+        thread = {"thread": _THREAD} if chat is ChatKind.THREAD else {}
         sent = [{"name": f.name, "data": base64.b64encode(f.data).decode()} for f in files]
         said = {"text": text, "number": self._said, "files": sent, **thread}
         body = json.dumps(said).encode()
-        self._posts.put_nowait((path_of("default", _HOOKS[by]), body))
+        self._posts.put_nowait((hook_path("default", _HOOKS[by]), body))
         return str(self._said)
 
-    async def read(self) -> Sequence[Shown]:
+    async def bot_messages(self) -> Sequence[VisibleMessage]:
         return [_shown(each) for each in self._receiver.messages]
 
-    async def trouble(self, trouble: Trouble) -> None:
-        if trouble in _FAULTS:
-            self._receiver.faults.append(_FAULTS[trouble])
-        elif trouble in (Trouble.SHUT_OUT, Trouble.WELL):
-            self._receiver.secret = OURS if trouble is Trouble.WELL else "another"
+    async def set_fault(self, fault: VendorFault) -> None:
+        if fault in _FAULTS:
+            self._receiver.faults.append(_FAULTS[fault])
+        elif fault in (VendorFault.BAD_CREDENTIALS, VendorFault.NONE):
+            self._receiver.secret = OURS if fault is VendorFault.NONE else "another"
         else:
-            raise NotToBeHad("a receiver that is away is not in the way of hooks: there is no line")
+            raise NotSupported(
+                "a receiver that is away is not in the way of hooks: there is no line"
+            )
 
     async def post(self, address: str) -> None:
         async with aiohttp.ClientSession(address) as http:
@@ -86,17 +96,17 @@ async def _taken(http: aiohttp.ClientSession, path: str, body: bytes) -> bool:
         return response.status < 500
 
 
-def _shown(posted: Json) -> Shown:
+def _shown(posted: Json) -> VisibleMessage:
     file = posted["file"]
-    return Shown(
+    return VisibleMessage(
         text=f"(again?) {posted['text']}" if posted["maybe_repeated"] else posted["text"],
-        place=Place.THREAD if posted["thread"] == _THREAD else Place.DM,
+        chat=ChatKind.THREAD if posted["thread"] == _THREAD else ChatKind.DM,
         files=() if file is None else (_file(file),),
     )
 
 
-def _file(posted: Json) -> SentFile:
-    return SentFile(name=posted["name"], data=base64.b64decode(posted["data"]))
+def _file(posted: Json) -> OutboundFile:
+    return OutboundFile(name=posted["name"], data=base64.b64decode(posted["data"]))
 
 
 def _door(url: str, *, idempotent: bool, hooks: bool = True) -> WebhookPlatform:
@@ -121,7 +131,7 @@ def _door(url: str, *, idempotent: bool, hooks: bool = True) -> WebhookPlatform:
 
 
 @asynccontextmanager
-async def _started(*, idempotent: bool) -> AsyncIterator[Ground]:
+async def _started(*, idempotent: bool) -> AsyncIterator[PlatformHarness]:
     receiver = Receiver(OURS, clock=Clock())
     receiver.forgetful = not idempotent
     async with receiver.serving() as url:
@@ -139,41 +149,41 @@ async def _started(*, idempotent: bool) -> AsyncIterator[Ground]:
 class PostingGround(WebhookGround):
     """An account without hooks: all that there is is the line to its receiver."""
 
-    def __init__(self, receiver: Receiver, door: WebhookPlatform, proxy: Proxy) -> None:
+    def __init__(self, receiver: Receiver, door: WebhookPlatform, proxy: FaultProxy) -> None:
         super().__init__(receiver, door)
         self._proxy = proxy
 
     async def say(self, text: str, **about: Any) -> str:
-        raise NotToBeHad("nobody posts to this account: it has no hooks")
+        raise NotSupported("nobody posts to this account: it has no hooks")
 
-    async def trouble(self, trouble: Trouble) -> None:
-        if trouble is Trouble.AWAY:
-            self._proxy.go_away()
+    async def set_fault(self, fault: VendorFault) -> None:
+        if fault is VendorFault.UNREACHABLE:
+            self._proxy.refuse_connections()
             return
-        if trouble is Trouble.WELL:
-            self._proxy.be_well()
-        await super().trouble(trouble)
+        if fault is VendorFault.NONE:
+            self._proxy.restore()
+        await super().set_fault(fault)
 
 
 @asynccontextmanager
-async def posting_only() -> AsyncIterator[Ground]:
+async def posting_only() -> AsyncIterator[PlatformHarness]:
     receiver = Receiver(OURS, clock=Clock())
     async with receiver.serving() as url:
         port = url.rpartition(":")[2].partition("/")[0]
-        async with Proxy(int(port)) as proxy:
+        async with FaultProxy(int(port)) as proxy:
             door = _door(url.replace(port, str(proxy.port)), idempotent=True, hooks=False)
             yield PostingGround(receiver, door, proxy)
 
 
 @asynccontextmanager
-async def careful() -> AsyncIterator[Ground]:
+async def careful() -> AsyncIterator[PlatformHarness]:
     """Its receiver takes each key once."""
     async with _started(idempotent=True) as ground:
         yield ground
 
 
 @asynccontextmanager
-async def careless() -> AsyncIterator[Ground]:
+async def careless() -> AsyncIterator[PlatformHarness]:
     """Its receiver takes whatever comes."""
     async with _started(idempotent=False) as ground:
         yield ground

@@ -11,8 +11,12 @@ from aiohttp import web
 
 from holdfast.core.ports.protocols import Clock
 from holdfast.core.secret import Secret
-from holdfast.platforms.webhook.hook_settings import HookSettings, Scheme
-from holdfast.platforms.webhook.signatures import NotSigned, OutOfTime, Seal
+from holdfast.platforms.webhook.hook_settings import HookSettings, SignatureScheme
+from holdfast.platforms.webhook.signatures import (
+    InvalidSignature,
+    SignatureExpired,
+    SignatureVerifier,
+)
 
 Json = dict[str, Any]
 
@@ -39,14 +43,14 @@ class Receiver:
 
     async def post(self, request: web.Request) -> web.Response:
         body = await request.read()
-        seal = Seal(
-            HookSettings(secret="env:X", scheme=Scheme.STANDARD),
+        seal = SignatureVerifier(
+            HookSettings(secret="env:X", scheme=SignatureScheme.STANDARD),
             Secret(self.secret),
             clock=self._clock,
         )
         try:
-            seal.check(request.headers, body)
-        except (NotSigned, OutOfTime):
+            seal.verify(request.headers, body)
+        except (InvalidSignature, SignatureExpired):
             return web.Response(status=401)
         posted = json.loads(body)
         if posted["type"] == "ping":

@@ -21,7 +21,7 @@ from holdfast.core.messages.outbox import DeliveryState
 from holdfast.core.ops.account import AccountState
 from holdfast.core.people.approval import ApprovalState
 from holdfast.runner.workspace import Workspace
-from holdfast.testing.scripted_model import Dictation
+from holdfast.testing.scripted_model import ManualReply
 
 EVENT = {"action": "opened", "issue": {"number": 7, "title": "It breaks"}}
 
@@ -199,7 +199,7 @@ async def test_files_of_a_post_are_in_the_workspace(opened: Open) -> None:
     (request,) = board.model.requests
     assert request.messages[-1].text == "look\n\n[Attached, in the workspace: uploads/plan.txt]"
     session = await board.only_session()
-    (found,) = Workspace(board.home, SessionId(session)).look("")
+    (found,) = Workspace(board.home, SessionId(session)).list_or_open("")
     assert found.path == "uploads/plan.txt"
 
 
@@ -218,7 +218,7 @@ async def test_hooks_that_are_paused_leave_posts_with_their_senders(opened: Open
 async def test_a_turn_that_was_cut_goes_on_with_the_toolsets_of_its_hook(opened: Open) -> None:
     """H3: what it is confined to is kept with its message."""
     board = await opened(toolsets=("web",))
-    board.model.say(Dictation(), "finished")
+    board.model.say(ManualReply(), "finished")
     await board.program.post(EVENT)
     await until(lambda: board.model.requests)
     await board.die()

@@ -11,12 +11,12 @@ from tests.contract.conftest import Clock
 from tests.platforms.webhook.doors import PATH, SECRET, Program, door_to, signed
 from tests.platforms.webhook.receiver import listening
 
-from holdfast.core.errors import IntakeClosed, NotAllowed, NotMeant, StoreError
+from holdfast.core.errors import IntakeClosed, NotAddressed, NotAllowed, StoreError
 from holdfast.core.messages.attachment import Attachment
 from holdfast.core.messages.inbox import Accepted, BusyMode, Inbound
-from holdfast.platforms.webhook.hook_settings import Scheme
+from holdfast.platforms.webhook.hook_settings import SignatureScheme
 from holdfast.platforms.webhook.platform import WebhookPlatform
-from holdfast.platforms.webhook.rate import Rate
+from holdfast.platforms.webhook.rate import HookRateLimiter
 from holdfast.testing.intake import RecordingIntake
 from holdfast.testing.simulated.events import ALWAYS
 
@@ -71,9 +71,9 @@ class SlowIntake(RecordingIntake):
         super().__init__(delay=delay)
         self.asked = asyncio.Event()
 
-    async def accept(self, inbound: Inbound, attached: Sequence[Attachment] = ()) -> Accepted:
+    async def accept(self, inbound: Inbound, attachments: Sequence[Attachment] = ()) -> Accepted:
         self.asked.set()
-        return await super().accept(inbound, attached)
+        return await super().accept(inbound, attachments)
 
 
 async def test_what_is_in_hand_when_the_account_goes_is_not_acknowledged() -> None:
@@ -110,7 +110,7 @@ async def test_an_id_in_the_body_tells_deliveries_apart(intake: RecordingIntake)
 
 
 async def test_who_bears_a_token_names_deliveries_by_a_header(intake: RecordingIntake) -> None:
-    async with hook(intake, scheme=Scheme.BEARER) as program:
+    async with hook(intake, scheme=SignatureScheme.BEARER) as program:
         bears = {"Authorization": f"Bearer {SECRET}"}
         for key in ("k1", "k1", "k2"):
             await program.post(EVENT, Idempotency_Key=key, **bears)
@@ -129,7 +129,7 @@ async def test_a_stranger_is_sent_away_and_hears_nothing(
         assert response.status == 401
         words = await response.text()
     assert "secret_field" not in words and SECRET not in words
-    assert intake.tried == []
+    assert intake.attempted == []
 
 
 async def test_a_hook_takes_posts_and_nothing_else(intake: RecordingIntake) -> None:
@@ -150,7 +150,7 @@ async def test_a_body_that_is_too_large_is_not_read(intake: RecordingIntake) -> 
         async with program.http.post(PATH, data=dribble()) as response:
             assert response.status == 413
         assert (await program.post(b'"' + b"x" * 2000 + b'"'))[0] == 202
-    assert len(intake.tried) == 1
+    assert len(intake.attempted) == 1
 
 
 @pytest.mark.parametrize(
@@ -172,7 +172,7 @@ async def test_what_makes_no_sense_is_told_to_who_is_known(
         status, answer = await program.post(body, Content_Type=kind)
     assert status == 422
     assert told in answer["error"]
-    assert intake.tried == []
+    assert intake.attempted == []
 
 
 async def test_files_come_with_a_post_one_or_many(intake: RecordingIntake) -> None:
@@ -183,7 +183,7 @@ async def test_files_come_with_a_post_one_or_many(intake: RecordingIntake) -> No
         for wrong in ({"name": "a"}, "a", {"name": "a", "data": "?"}, [1]):
             status, told = await program.post({"n": 9, "about": {"files": wrong}})
             assert (status, told["error"].partition(" is no file")[0]) == (422, "about.files")
-    assert intake.attached == [("a", b"\x00\xff"), ("a", b"\x00\xff"), ("b", b"\x00\xff")]
+    assert intake.attachments == [("a", b"\x00\xff"), ("a", b"\x00\xff"), ("b", b"\x00\xff")]
     assert [each.text for each in intake.accepted] == ["0", "1", "2", "3"]
 
 
@@ -247,7 +247,7 @@ async def test_only_the_events_that_are_wanted_are_taken(intake: RecordingIntake
 
 async def test_who_may_not_is_told_that_and_no_more(intake: RecordingIntake) -> None:
     """403 to a hook that may not speak there; what is not meant is not to be posted again."""
-    intake.fail_next(NotAllowed("'7' may not talk: add the id to allow"), NotMeant("a loop"))
+    intake.fail_next(NotAllowed("'7' may not talk: add the id to allow"), NotAddressed("a loop"))
     async with hook(intake) as program:
         status, told = await program.post(EVENT)
         passed = await program.post(EVENT)
@@ -307,9 +307,9 @@ def test_a_minute_later_there_is_room_again() -> None:
             return self.at
 
     clock = Still()
-    rate = Rate(2, clock=clock)
-    assert [rate.wait(), rate.wait()] == [0, 0]
+    rate = HookRateLimiter(2, clock=clock)
+    assert [rate.acquire(), rate.acquire()] == [0, 0]
     clock.at = 20.0
-    assert rate.wait() == 40
+    assert rate.acquire() == 40
     clock.at = 60.0
-    assert rate.wait() == 0
+    assert rate.acquire() == 0

@@ -12,22 +12,22 @@ from tests.platforms.webhook.doors import OURS, PATH, SECRET, door_to, outbound
 from tests.platforms.webhook.receiver import Break, Receiver, listening
 
 from holdfast.core.errors import (
+    AccountDisconnected,
     ConnectRefused,
-    LineLost,
     NotConnected,
     OutcomeUnknown,
-    Refused,
     SendError,
+    SendRejected,
     Throttled,
 )
-from holdfast.core.messages.outbox import SentFile
+from holdfast.core.messages.outbox import OutboundFile
 from holdfast.core.messages.source import Author
 from holdfast.core.net import is_public
 from holdfast.core.secret import Secret
-from holdfast.platforms.webhook.client import Receiver as Line
-from holdfast.platforms.webhook.client import meaning
+from holdfast.platforms.webhook.client import WebhookClient as Line
+from holdfast.platforms.webhook.client import classify_response
 from holdfast.platforms.webhook.door import WebhookSettings
-from holdfast.platforms.webhook.hook_settings import Scheme
+from holdfast.platforms.webhook.hook_settings import SignatureScheme
 from holdfast.platforms.webhook.platform import WebhookPlatform
 from holdfast.testing.intake import RecordingIntake
 
@@ -65,7 +65,7 @@ async def test_a_message_is_posted_with_its_place_and_a_key_that_is_always_the_s
 async def test_a_file_is_posted_with_its_words(receiver: Receiver, url: str) -> None:
     door, data = door_to(url), b"\x00\xff" * 200_000
     async with door.connect(RecordingIntake()):
-        await door.send(outbound("as asked", file=SentFile(name="a.bin", data=data)))
+        await door.send(outbound("as asked", file=OutboundFile(name="a.bin", data=data)))
     (message,) = receiver.messages
     assert (message["file"]["name"], message["text"]) == ("a.bin", "as asked")
     assert base64.b64decode(message["file"]["data"]) == data
@@ -76,15 +76,15 @@ async def test_a_file_is_posted_with_its_words(receiver: Receiver, url: str) -> 
     [
         (200, None),
         (204, None),
-        (302, Refused),
-        (400, Refused),
+        (302, SendRejected),
+        (400, SendRejected),
         (401, NotConnected),
-        (403, Refused),
-        (404, Refused),
+        (403, SendRejected),
+        (404, SendRejected),
         (408, OutcomeUnknown),
         (409, OutcomeUnknown),
-        (410, Refused),
-        (422, Refused),
+        (410, SendRejected),
+        (422, SendRejected),
         (429, Throttled),
         (500, OutcomeUnknown),
         (504, OutcomeUnknown),
@@ -92,7 +92,7 @@ async def test_a_file_is_posted_with_its_words(receiver: Receiver, url: str) -> 
 )
 def test_each_answer_says_what_became_of_a_post(status: int, error: type[SendError] | None) -> None:
     """I2."""
-    found = meaning(status, {})
+    found = classify_response(status, {})
     assert (None if found is None else type(found)) is error or isinstance(found, error or ())
 
 
@@ -100,7 +100,7 @@ def test_each_answer_says_what_became_of_a_post(status: int, error: type[SendErr
     ("given", "seconds"), [("7", 7.0), ("", 5.0), ("99999", 3600.0), ("Fri, 31 Dec", 5.0)]
 )
 def test_a_wait_is_as_long_as_told_within_reason(given: str, seconds: float) -> None:
-    found = meaning(429, {"Retry-After": given})
+    found = classify_response(429, {"Retry-After": given})
     assert isinstance(found, Throttled)
     assert found.retry_after == seconds
 
@@ -114,7 +114,7 @@ async def test_a_redirect_is_not_followed(receiver: Receiver, url: str) -> None:
     async with listening([web.post("/", lead_on)]) as elsewhere:
         door = door_to(f"{elsewhere}/")
         async with door.connect(RecordingIntake()):
-            with pytest.raises(Refused, match="no redirect is followed"):
+            with pytest.raises(SendRejected, match="no redirect is followed"):
                 await door.send(outbound("hello"))
     assert receiver.messages == receiver.pings == []
 
@@ -126,8 +126,8 @@ async def test_a_name_that_leads_into_our_own_network_is_not_connected_to(
     line = Line(
         url.replace("127.0.0.1", "localhost"),
         Secret(OURS),
-        permits=is_public,
-        limit=5.0,
+        is_allowed_address=is_public,
+        timeout=5.0,
         clock=Clock(),
     )
     async with line.open(lambda: None):
@@ -150,7 +150,7 @@ async def test_a_receiver_is_asked_whether_it_is_there_and_knows_us(
     """Law 9: connected is proof. A secret that does not hold parks the account."""
     intake, door = RecordingIntake(), door_to(url)
     async with door.connect(intake):
-        assert intake.proofs == [("webhook", "default")]
+        assert intake.confirmations == [("webhook", "default")]
         await door.probe()
     assert len(receiver.pings) == 2
     receiver.secret = "another secret"
@@ -168,7 +168,7 @@ async def test_a_secret_that_holds_no_longer_is_noticed_and_loses_no_message(
         receiver.secret = "another secret"
         with pytest.raises(NotConnected):
             await door.send(outbound("hello"))
-        (loss,) = intake.losses
+        (loss,) = intake.disconnects
         assert isinstance(loss, ConnectRefused)
     receiver.secret = OURS
     async with door.connect(intake):
@@ -179,18 +179,18 @@ async def test_a_secret_that_holds_no_longer_is_noticed_and_loses_no_message(
 async def test_pings_go_on_while_it_is_connected(receiver: Receiver, url: str) -> None:
     intake, door = RecordingIntake(), door_to(url, ping_every=0.01)
     async with door.connect(intake):
-        await until(lambda: len(intake.proofs) >= 3)
+        await until(lambda: len(intake.confirmations) >= 3)
         receiver.secret = "another secret"
-        await until(lambda: intake.losses)
+        await until(lambda: intake.disconnects)
     assert len(receiver.pings) >= 3
 
 
 async def test_a_receiver_that_wants_no_pings_gets_none(receiver: Receiver, url: str) -> None:
     intake, door = RecordingIntake(), door_to(url, ping_every=0)
     async with door.connect(intake):
-        assert receiver.pings == intake.proofs == []
+        assert receiver.pings == intake.confirmations == []
         await door.send(outbound("hello"))
-        assert intake.proofs
+        assert intake.confirmations
 
 
 async def test_a_receiver_that_is_away_is_not_in_the_way_of_hooks(
@@ -206,8 +206,8 @@ async def test_a_receiver_that_is_away_is_not_in_the_way_of_hooks(
                 await door.send(outbound("hello"))
             with pytest.raises(NotConnected):
                 await door.probe()
-    assert intake.proofs == []
-    assert [each.action for each in caplog.records] == ["receiver_away"]  # type: ignore[attr-defined]
+    assert intake.confirmations == []
+    assert [each.action for each in caplog.records] == ["webhook_endpoint_unreachable"]  # type: ignore[attr-defined]
 
 
 async def test_an_account_without_hooks_is_away_with_its_receiver(
@@ -220,10 +220,10 @@ async def test_an_account_without_hooks_is_away_with_its_receiver(
         async with door.connect(intake):
             pass
     async with door.connect(intake):
-        assert intake.proofs
+        assert intake.confirmations
         receiver.faults_of_pings = [503]
-        await until(lambda: intake.losses)
-    assert isinstance(intake.losses[0], LineLost)
+        await until(lambda: intake.disconnects)
+    assert isinstance(intake.disconnects[0], AccountDisconnected)
 
 
 async def test_without_a_receiver_answers_are_fetched(receiver: Receiver) -> None:
@@ -231,7 +231,7 @@ async def test_without_a_receiver_answers_are_fetched(receiver: Receiver) -> Non
     assert door.capabilities.fetchable and not door.capabilities.restart_notices
     async with door.connect(RecordingIntake()):
         await door.probe()
-        with pytest.raises(Refused):
+        with pytest.raises(SendRejected):
             await door.send(outbound("hello"))
 
 
@@ -239,13 +239,13 @@ def test_a_receiver_that_does_not_look_at_keys_is_told_of_repetitions() -> None:
     """I2: resent once, and marked, where nobody could tell it apart."""
     assert door_to("https://example.org/").capabilities.idempotent_send
     careless = door_to("https://example.org/", idempotent=False)
-    assert not careless.capabilities.settles_doubt
+    assert not careless.capabilities.can_resolve_unknown
 
 
 async def test_what_a_gateway_posts_is_taken_by_a_hook_of_another_once() -> None:
     """Both ends agree on signature, id, files and pings."""
     hook = {
-        "scheme": Scheme.STANDARD,
+        "scheme": SignatureScheme.STANDARD,
         "event": "{type}",
         "events": ("message",),
         "template": "{text}",
@@ -263,9 +263,9 @@ async def test_what_a_gateway_posts_is_taken_by_a_hook_of_another_once() -> None
         )
         async with here.connect(RecordingIntake()):
             for _ in range(2):
-                await here.send(outbound("look", file=SentFile(name="a", data=b"\xff")))
+                await here.send(outbound("look", file=OutboundFile(name="a", data=b"\xff")))
             await here.probe()
     (inbound,) = heard.accepted
     assert (inbound.text, inbound.message_id, inbound.source.thread_id) == ("look", "d1", None)
-    assert ("a", b"\xff") in heard.attached
+    assert ("a", b"\xff") in heard.attachments
     assert inbound.source.author is Author.BOT  # so that the two do not go on for ever

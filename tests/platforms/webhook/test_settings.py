@@ -8,15 +8,15 @@ from tests.platforms.stage import opened, written
 from tests.platforms.webhook.doors import OURS
 from tests.platforms.webhook.receiver import Receiver
 
-from holdfast.config import Config, ConfigError, load, show
-from holdfast.config.editor import Edited, changed_keys, edited
-from holdfast.core.config.kept_configuration import ConfigurationSource, KeptConfiguration
+from holdfast.config import Config, ConfigError, list_keys, load
+from holdfast.config.editor import ConfigEdit, changed_keys, edit_keys
+from holdfast.core.config.kept_configuration import ConfigSource, ConfigVersion
 from holdfast.core.errors import SendError
-from holdfast.core.ports.door import Opening
+from holdfast.core.ports.door import PluginContext
 from holdfast.core.secret import Secret
 from holdfast.gateway.redaction import Redaction
-from holdfast.platforms.webhook.door import DOOR, WebhookSettings
-from holdfast.server.api.views.configuration_views import compared
+from holdfast.platforms.webhook.door import PLUGIN, WebhookSettings
+from holdfast.server.api.views.configuration_views import version_detail
 from holdfast.system.clock import SystemClock
 
 HOOK = '[platforms.webhook.hooks.build]\nsecret = "env:HOOK"\n'
@@ -99,20 +99,20 @@ def test_the_password_of_an_address_is_shown_nowhere_and_still_used(tmp_path: Pa
     text = f'[platforms.webhook]\nurl = "{url}"\n'
     config = loaded(tmp_path, text)
     assert config.settings.account("webhook", "default").url == url  # type: ignore[union-attr]
-    assert {each.key: each.value for each in show(config)}[key] == hidden
+    assert {each.key: each.value for each in list_keys(config)}[key] == hidden
     redact = Redaction(config.secrets.values())
     assert "hunter2" not in redact("POST of hunter2hunter2 at example.org failed")
-    kept = KeptConfiguration(
-        number=1, at=1.0, by="start", source=ConfigurationSource.START, text=text, signature=""
+    kept = ConfigVersion(
+        number=1, at=1.0, by="start", source=ConfigSource.START, text=text, signature=""
     )
-    view = compared(kept, None, in_force=1)
+    view = version_detail(kept, None, active=1)
     assert hidden in view.text and "hunter2" not in f"{view.text}{view.diff}"
     other = text.replace("hunter2hunter2", "hunter3hunter3")
     assert changed_keys(text, other) == (key,)
 
-    def saved(value: object, key: str = key) -> Edited:
+    def saved(value: object, key: str = key) -> ConfigEdit:
         check = partial(load, config.home, ENVIRON)
-        return edited(config.home, values={key: value}, check=lambda text: check(text=text))
+        return edit_keys(config.home, values={key: value}, check=lambda text: check(text=text))
 
     with pytest.raises(ConfigError, match="whose password is hidden"):
         saved(hidden)
@@ -131,8 +131,8 @@ async def test_a_receiver_is_asked_before_an_account_is_written_down(
     """`holdfast setup` tries what it was told, and says whom without a password."""
     url = url.replace("://", "://me:hunter2hunter2@")
 
-    def opening(secret: str) -> Opening[WebhookSettings]:
-        return Opening(
+    def opening(secret: str) -> PluginContext[WebhookSettings]:
+        return PluginContext(
             account="default",
             settings=WebhookSettings(url=url, secret="env:OURS", allow_private=True),
             secrets={"secret": Secret(secret)},
@@ -141,8 +141,8 @@ async def test_a_receiver_is_asked_before_an_account_is_written_down(
             new_id=lambda prefix: prefix,
         )
 
-    assert DOOR.check is not None
-    assert (await DOOR.check(opening(OURS))).name == url.replace("hunter2hunter2", "***")
+    assert PLUGIN.check is not None
+    assert (await PLUGIN.check(opening(OURS))).name == url.replace("hunter2hunter2", "***")
     with pytest.raises(SendError, match="does not know us"):
-        await DOOR.check(opening("another secret"))
+        await PLUGIN.check(opening("another secret"))
     assert len(receiver.pings) == 1

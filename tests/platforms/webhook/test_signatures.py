@@ -10,8 +10,13 @@ from slack_sdk.signature import SignatureVerifier
 from tests.contract.conftest import HeldClock
 
 from holdfast.core.secret import Secret
-from holdfast.platforms.webhook.hook_settings import HookSettings, Scheme
-from holdfast.platforms.webhook.signatures import NotSigned, OutOfTime, Seal, standard_headers
+from holdfast.platforms.webhook.hook_settings import HookSettings, SignatureScheme
+from holdfast.platforms.webhook.signatures import (
+    InvalidSignature,
+    SignatureExpired,
+    SignatureVerifier,
+    standard_headers,
+)
 
 # https://docs.github.com/en/webhooks/using-webhooks/validating-webhook-deliveries
 GITHUB = {
@@ -38,26 +43,28 @@ SVIX = {
 }
 
 
-def seal(scheme: Scheme, secret: str, *, now: float = 0.0, **settings: Any) -> Seal:
+def seal(
+    scheme: SignatureScheme, secret: str, *, now: float = 0.0, **settings: Any
+) -> SignatureVerifier:
     hook = HookSettings(secret="env:X", scheme=scheme, **settings)
-    return Seal(hook, Secret(secret), clock=HeldClock(now))
+    return SignatureVerifier(hook, Secret(secret), clock=HeldClock(now))
 
 
-def is_signed(one: Seal, headers: dict[str, str], body: bytes) -> bool:
+def is_signed(one: SignatureVerifier, headers: dict[str, str], body: bytes) -> bool:
     try:
-        one.check(headers, body)
-    except NotSigned:
+        one.verify(headers, body)
+    except InvalidSignature:
         return False
     return True
 
 
 def test_the_signature_that_github_documents_holds_and_no_other() -> None:
-    one = seal(Scheme.GITHUB, str(GITHUB["secret"]))
+    one = seal(SignatureScheme.GITHUB, str(GITHUB["secret"]))
     header = {"X-Hub-Signature-256": str(GITHUB["signature"])}
     assert is_signed(one, header, b"Hello, World!")
     assert not is_signed(one, header, b"Hello, World?")
     assert not is_signed(one, {}, b"Hello, World!")
-    assert not is_signed(seal(Scheme.GITHUB, "another"), header, b"Hello, World!")
+    assert not is_signed(seal(SignatureScheme.GITHUB, "another"), header, b"Hello, World!")
 
 
 @pytest.mark.parametrize(
@@ -68,7 +75,7 @@ def test_the_signature_that_github_documents_holds_and_no_other() -> None:
     ],
 )
 def test_others_write_the_same_otherwise_and_under_another_name(written: str) -> None:
-    one = seal(Scheme.GITHUB, str(GITHUB["secret"]), header="X-Gitea-Signature")
+    one = seal(SignatureScheme.GITHUB, str(GITHUB["secret"]), header="X-Gitea-Signature")
     assert is_signed(one, {"X-Gitea-Signature": written}, b"Hello, World!")
 
 
@@ -82,52 +89,54 @@ def test_the_signature_that_slack_documents_holds_within_its_window() -> None:
     body = SLACK_BODY.decode()
     made = vendor.generate_signature(timestamp=str(SLACK_AT), body=body)
     assert made == SLACK_SIGNATURE
-    seal(Scheme.SLACK, SLACK_SECRET, now=SLACK_AT + 299).check(headers, SLACK_BODY)
-    seal(Scheme.SLACK, SLACK_SECRET, now=SLACK_AT - 299).check(headers, SLACK_BODY)
+    seal(SignatureScheme.SLACK, SLACK_SECRET, now=SLACK_AT + 299).verify(headers, SLACK_BODY)
+    seal(SignatureScheme.SLACK, SLACK_SECRET, now=SLACK_AT - 299).verify(headers, SLACK_BODY)
     for now in (SLACK_AT + 301, SLACK_AT - 301):
-        with pytest.raises(OutOfTime):
-            seal(Scheme.SLACK, SLACK_SECRET, now=now).check(headers, SLACK_BODY)
+        with pytest.raises(SignatureExpired):
+            seal(SignatureScheme.SLACK, SLACK_SECRET, now=now).verify(headers, SLACK_BODY)
 
 
 def test_a_time_that_is_changed_afterwards_is_no_proof() -> None:
     """Else whoever has copied a post could bring it at any time."""
     later = SLACK_AT + 1000
     headers = {"X-Slack-Request-Timestamp": str(later), "X-Slack-Signature": SLACK_SIGNATURE}
-    assert not is_signed(seal(Scheme.SLACK, SLACK_SECRET, now=later), headers, SLACK_BODY)
+    assert not is_signed(seal(SignatureScheme.SLACK, SLACK_SECRET, now=later), headers, SLACK_BODY)
 
 
 def test_the_signature_that_svix_documents_holds_and_is_what_we_sign_with() -> None:
-    one = seal(Scheme.STANDARD, SVIX_SECRET, now=SVIX_AT, header="svix-signature")
-    one.check(SVIX, SVIX_BODY)
+    one = seal(SignatureScheme.STANDARD, SVIX_SECRET, now=SVIX_AT, header="svix-signature")
+    one.verify(SVIX, SVIX_BODY)
     assert not is_signed(one, {**SVIX, "svix-id": "msg_another"}, SVIX_BODY)
     assert not is_signed(one, {**SVIX, "svix-id": ""}, SVIX_BODY)
     ours = standard_headers(
-        Secret(SVIX_SECRET), name=SVIX["svix-id"], at=SVIX_AT + 0.7, body=SVIX_BODY
+        Secret(SVIX_SECRET), message_id=SVIX["svix-id"], timestamp=SVIX_AT + 0.7, body=SVIX_BODY
     )
     assert list(ours.values()) == list(SVIX.values())
 
 
 def test_a_secret_that_spells_no_key_is_a_secret_all_the_same() -> None:
     """With an empty key anybody could sign, who knows nothing."""
-    headers = standard_headers(Secret("whsec_"), name="msg_1", at=SVIX_AT, body=b"{}")
+    headers = standard_headers(Secret("whsec_"), message_id="msg_1", timestamp=SVIX_AT, body=b"{}")
     empty = hmac.new(b"", f"msg_1.{SVIX_AT}.{{}}".encode(), hashlib.sha256).digest()
     forged = {**headers, "webhook-signature": f"v1,{base64.b64encode(empty).decode()}"}
-    one = seal(Scheme.STANDARD, "whsec_", now=SVIX_AT)
+    one = seal(SignatureScheme.STANDARD, "whsec_", now=SVIX_AT)
     assert is_signed(one, headers, b"{}")
     assert not is_signed(one, forged, b"{}")
 
 
 def test_who_changes_the_secret_signs_with_both_for_a_while() -> None:
     both = {**SVIX, "svix-signature": f"v1,bm90aGluZw== {SVIX['svix-signature']}"}
-    seal(Scheme.STANDARD, SVIX_SECRET, now=SVIX_AT, header="svix-signature").check(both, SVIX_BODY)
+    seal(SignatureScheme.STANDARD, SVIX_SECRET, now=SVIX_AT, header="svix-signature").verify(
+        both, SVIX_BODY
+    )
 
 
 def test_a_header_of_stripe_has_the_time_and_any_number_of_signatures() -> None:
     """https://docs.stripe.com/webhooks#verify-manually: the key is taken as it is written."""
     digest = "53ab47653fdef7b7c1764c3b3a7ee6a6a0f6f1ed4b5a1d59d4ed2e8ff1eb0fa7"
-    one = seal(Scheme.STRIPE, "whsec_test", now=1492774577)
+    one = seal(SignatureScheme.STRIPE, "whsec_test", now=1492774577)
     made = stripe_signature("whsec_test", "1492774577", b"{}")
-    one.check({"Stripe-Signature": f"t=1492774577,v1={digest},v1={made},v0=x"}, b"{}")
+    one.verify({"Stripe-Signature": f"t=1492774577,v1={digest},v1={made},v0=x"}, b"{}")
     assert not is_signed(one, {"Stripe-Signature": f"t=1492774577,v0={made}"}, b"{}")
     assert not is_signed(one, {"Stripe-Signature": f"t=1492774578,v1={made}"}, b"{}")
     assert not is_signed(one, {"Stripe-Signature": f"v1={made}"}, b"{}")
@@ -138,10 +147,10 @@ def stripe_signature(secret: str, at: str, body: bytes) -> str:
 
 
 def test_a_token_is_borne_or_stands_in_a_header_of_its_own() -> None:
-    bearer = seal(Scheme.BEARER, "the token")
+    bearer = seal(SignatureScheme.BEARER, "the token")
     assert is_signed(bearer, {"Authorization": "Bearer the token"}, b"")
     assert not is_signed(bearer, {"Authorization": "the token"}, b"")
     assert not is_signed(bearer, {}, b"")
-    gitlab = seal(Scheme.BEARER, "the token", header="X-Gitlab-Token")
+    gitlab = seal(SignatureScheme.BEARER, "the token", header="X-Gitlab-Token")
     assert is_signed(gitlab, {"X-Gitlab-Token": "the token"}, b"")
     assert not is_signed(gitlab, {"X-Gitlab-Token": "\udcff"}, b"")

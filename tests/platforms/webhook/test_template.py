@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.platforms.webhook.template import Missing, Posted, parse
+from holdfast.platforms.webhook.template import MissingFields, WebhookPost, parse_template
 
 BODY = {
     "action": "opened",
@@ -12,7 +12,7 @@ BODY = {
     "draft": False,
     "body": None,
 }
-POSTED = Posted(body=BODY, headers={"X-Event": "issues"})
+POSTED = WebhookPost(body=BODY, headers={"X-Event": "issues"})
 
 
 @pytest.mark.parametrize(
@@ -32,12 +32,14 @@ POSTED = Posted(body=BODY, headers={"X-Event": "issues"})
 )
 def test_a_field_is_put_in_as_it_is(text: str, filled: str) -> None:
     """What a field holds is no template: braces in it are braces."""
-    assert parse(text).fill(POSTED) == filled
+    assert parse_template(text).fill(POSTED) == filled
 
 
 def test_all_that_is_missing_is_named_at_once() -> None:
-    template = parse("{issue.title.x} {body} {issue.labels.9} {issue.labels.x} {@X-Other} {body}")
-    with pytest.raises(Missing) as told:
+    template = parse_template(
+        "{issue.title.x} {body} {issue.labels.9} {issue.labels.x} {@X-Other} {body}"
+    )
+    with pytest.raises(MissingFields) as told:
         template.fill(POSTED)
     assert told.value.names == (
         "issue.title.x",
@@ -51,13 +53,13 @@ def test_all_that_is_missing_is_named_at_once() -> None:
 @pytest.mark.parametrize("text", ["{", "}", "a { b", "{}", "{ |x}", "{a{b}}", "{@}"])
 def test_what_is_no_template_is_refused_with_its_place(text: str) -> None:
     with pytest.raises(ValueError, match=r"brace stands alone|names no field"):
-        parse(text)
+        parse_template(text)
 
 
 def test_nothing_of_python_is_within_reach() -> None:
     for name in ("__class__", "issue.__class__", "issue.keys", "0.__init__.__globals__"):
-        with pytest.raises(Missing):
-            parse(f"{{{name}}}").fill(POSTED)
+        with pytest.raises(MissingFields):
+            parse_template(f"{{{name}}}").fill(POSTED)
 
 
 JSON = st.recursive(
@@ -70,6 +72,6 @@ JSON = st.recursive(
 @given(text=st.text(alphabet="{}|.@ab0*", max_size=20), body=JSON)
 def test_no_template_and_no_body_do_more_than_fill_or_say_why_not(text: str, body: object) -> None:
     try:
-        parse(text).fill(Posted(body=body, headers={"a": "b"}))
-    except (ValueError, Missing):
+        parse_template(text).fill(WebhookPost(body=body, headers={"a": "b"}))
+    except (ValueError, MissingFields):
         return

@@ -10,7 +10,7 @@ from tests.platforms.xmpp.people import ANN, BOT
 from tests.platforms.xmpp.prosody import Prosody
 
 from holdfast.core.ids import DeliveryId
-from holdfast.core.messages.outbox import Address, Change, Outbound
+from holdfast.core.messages.outbox import Address, MessageEdit, Outbound
 from holdfast.core.secret import Secret
 from holdfast.platforms.xmpp.platform import XmppPlatform
 from holdfast.platforms.xmpp.plugin import XmppSettings
@@ -43,8 +43,8 @@ def door_to(
         folder=folder,
         clock=SystemClock(),
         new_id=new_id,
-        patience=patience,
-        settled=0.0,
+        timeout=patience,
+        settle_seconds=0.0,
     )
 
 
@@ -57,8 +57,8 @@ def outbound(text: str, *, name: str = "", to: Address | None = None, **more: An
     return Outbound(delivery_id=delivery_id, address=to or address(), text=text, **more)
 
 
-def change(message_id: str, text: str, *, to: Address | None = None) -> Change:
-    return Change(
+def change(message_id: str, text: str, *, to: Address | None = None) -> MessageEdit:
+    return MessageEdit(
         delivery_id=DeliveryId(message_id),
         address=to or address(),
         platform_message_id=message_id,

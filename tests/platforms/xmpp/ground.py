@@ -14,32 +14,36 @@ from tests.platforms.xmpp.people import Person as Client
 from tests.platforms.xmpp.people import online
 from tests.platforms.xmpp.prosody import Prosody
 
-from holdfast.core.messages.outbox import Address, SentFile
+from holdfast.core.messages.outbox import Address, OutboundFile
 from holdfast.core.ports.protocols import Platform
 from holdfast.testing.conformance import (
-    Ground,
-    NotToBeHad,
-    Person,
-    Place,
-    Proxy,
-    Shown,
-    Trouble,
-    until,
+    ChatKind,
+    FaultProxy,
+    NotSupported,
+    Participant,
+    PlatformHarness,
+    VendorFault,
+    VisibleMessage,
+    wait_until,
 )
 from holdfast.testing.intake import RecordingIntake
 
 _OOB = "{jabber:x:oob}x/{jabber:x:oob}url"
 _ID = "{urn:xmpp:sid:0}stanza-id"
-_WORDS = {Trouble.FLOOD: "wait", Trouble.REFUSED: "refuse", Trouble.RECEIPT_LOST: "cut"}
+_WORDS = {
+    VendorFault.RATE_LIMIT: "wait",
+    VendorFault.REFUSED: "refuse",
+    VendorFault.RECEIPT_LOST: "cut",
+}
 
 
-class XmppGround(Ground):
-    shows_answers = True
+class XmppGround(PlatformHarness):
+    shows_replies = True
 
     def __init__(
-        self, server: Prosody, door: Platform, ann: Client, room: str, proxy: Proxy
+        self, server: Prosody, door: Platform, ann: Client, room: str, proxy: FaultProxy
     ) -> None:
-        self.door = door
+        self.platform = door
         self._server = server
         self._ann = ann
         self._bob: Client | None = None
@@ -61,17 +65,17 @@ class XmppGround(Ground):
         chat = self._ann.boundjid.bare
         return Address(platform="xmpp", account="default", chat_id=chat)
 
-    async def _person(self, who: Person, place: Place) -> Client:
+    async def _person(self, who: Participant, place: ChatKind) -> Client:
         """Ann is there from the beginning; whoever else is wanted comes when they first speak."""
-        if who is Person.PROGRAM:
-            raise NotToBeHad("nobody is told over XMPP that it is a program who writes")
-        if who is Person.BOB and self._bob is None:
+        if who is Participant.PROGRAM:
+            raise NotSupported("nobody is told over XMPP that it is a program who writes")
+        if who is Participant.BOB and self._bob is None:
             jid = self._ann.boundjid.bare.replace("ann", "bob")
             self._bob = await self._leaving.enter_async_context(online(self._server, jid))
-        writer = self._ann if who is Person.ANN else self._bob
+        writer = self._ann if who is Participant.ANN else self._bob
         assert writer is not None
         for client, nick in ((self._ann, "ann"), (writer, who.name.lower())):
-            if place is Place.GROUP and client.nick != nick:
+            if place is ChatKind.GROUP and client.nick != nick:
                 await client.enter(self._room, nick=nick)
         return writer
 
@@ -79,33 +83,33 @@ class XmppGround(Ground):
         self,
         text: str,
         *,
-        by: Person = Person.ANN,
-        place: Place = Place.DM,
-        named: bool = False,
-        answers: str | None = None,
-        files: Sequence[SentFile] = (),
+        by: Participant = Participant.ANN,
+        chat: ChatKind = ChatKind.DM,
+        mention: bool = False,
+        reply_to: str | None = None,
+        files: Sequence[OutboundFile] = (),
     ) -> str:
-        writer, alone = await self._person(by, place), place is Place.DM
+        writer, alone = await self._person(by, chat), chat is ChatKind.DM
         to = f"{self._bot}@localhost" if alone else self._room
-        more = await self._belongings(writer, answers, files, alone=alone)
+        more = await self._belongings(writer, reply_to, files, alone=alone)
         urls = [more["oob"]["url"]] if files else []
-        body = "\n".join([f"{self._bot}: {text}" if named and not alone else text, *urls])
+        body = "\n".join([f"{self._bot}: {text}" if mention and not alone else text, *urls])
         name = writer.write(body, to=to, **more)
         self._said[name] = writer, to
         if alone:
             await writer.plugin["xep_0199"].ping("localhost")  # it is heard behind the message
         else:
-            await until(lambda: name in self._in_room)
+            await wait_until(lambda: name in self._in_room)
         return name
 
     async def _belongings(
-        self, writer: Client, answers: str | None, files: Sequence[SentFile], *, alone: bool
+        self, writer: Client, answers: str | None, files: Sequence[OutboundFile], *, alone: bool
     ) -> dict[str, dict[str, str]]:
         more: dict[str, dict[str, str]] = {}
         if answers is not None and alone:
             more["reply"] = {"to": f"{self._bot}@localhost", "id": answers}
         elif answers is not None:
-            await until(lambda: answers in self._in_room)
+            await wait_until(lambda: answers in self._in_room)
             answered = self._in_room[answers]
             named = answered.xml.find(_ID).get("id")
             more["reply"] = {"to": str(answered["from"]), "id": named}
@@ -117,11 +121,11 @@ class XmppGround(Ground):
             more["oob"] = {"url": url}
         return more
 
-    async def revise(self, name: str, text: str) -> None:
+    async def edit(self, name: str, text: str) -> None:
         writer, to = self._said[name]
         writer.write(text, to=to, replace={"id": name})
 
-    async def read(self) -> Sequence[Shown]:
+    async def bot_messages(self) -> Sequence[VisibleMessage]:
         shown: dict[str, Any] = {}
         for each in self._ann.read:
             if each["body"] and each["from"].resource != "bob":
@@ -129,14 +133,14 @@ class XmppGround(Ground):
                 shown[first] = (shown.get(first, (each,))[0], each)
         return [await self._shown(first, last) for first, last in shown.values()]
 
-    async def _shown(self, first: Any, last: Any) -> Shown:
+    async def _shown(self, first: Any, last: Any) -> VisibleMessage:
         url = last.xml.findtext(_OOB)
         in_room = last["type"] == "groupchat"
-        return Shown(
+        return VisibleMessage(
             text=last["body"],
-            place=Place.GROUP if in_room else Place.DM,
+            chat=ChatKind.GROUP if in_room else ChatKind.DM,
             files=() if not url else (await _fetched(url),),
-            answers=self._name(first["reply"]["id"], in_room=in_room),
+            reply_to=self._name(first["reply"]["id"], in_room=in_room),
         )
 
     def _name(self, answered: str, *, in_room: bool) -> str | None:
@@ -148,25 +152,25 @@ class XmppGround(Ground):
     def _see(self, message: Any) -> None:
         self._in_room[message["id"]] = message
 
-    async def signs(self, name: str) -> Sequence[str]:
+    async def reactions(self, name: str) -> Sequence[str]:
         """https://xmpp.org/extensions/xep-0444.html: the last that somebody says of a message is
         all that they have on it."""
         told = [each for each in self._ann.marks if each["reactions"]["id"] == name]
         return sorted(told[-1]["reactions"]["values"]) if told else []
 
-    async def trouble(self, trouble: Trouble) -> None:
-        match trouble:
-            case Trouble.SHUT_OUT:
+    async def set_fault(self, fault: VendorFault) -> None:
+        match fault:
+            case VendorFault.BAD_CREDENTIALS:
                 self._server.set_password(self._bot, "another")
-            case Trouble.AWAY:
-                self._proxy.go_away()
-            case Trouble.SILENT:
-                self._proxy.fall_silent()
-            case Trouble.WELL:
+            case VendorFault.UNREACHABLE:
+                self._proxy.refuse_connections()
+            case VendorFault.HALF_OPEN:
+                self._proxy.go_silent()
+            case VendorFault.NONE:
                 self._server.set_password(self._bot, "pw-bot")
-                self._proxy.be_well()
+                self._proxy.restore()
             case _:
-                self._server.trouble(_WORDS[trouble])
+                self._server.trouble(_WORDS[fault])
 
 
 def door_name(room: str) -> str:
@@ -174,13 +178,13 @@ def door_name(room: str) -> str:
     return room.partition("@")[0].replace("club", "bot")
 
 
-async def _fetched(url: str) -> SentFile:
+async def _fetched(url: str) -> OutboundFile:
     async with aiohttp.ClientSession() as http, http.get(url) as answer:
-        return SentFile(name=unquote(url.rpartition("/")[2]), data=await answer.read())
+        return OutboundFile(name=unquote(url.rpartition("/")[2]), data=await answer.read())
 
 
 @asynccontextmanager
-async def prosody_ground(server: Prosody, *, patience: float) -> AsyncIterator[Ground]:
+async def prosody_ground(server: Prosody, *, patience: float) -> AsyncIterator[PlatformHarness]:
     room = f"{new_id('club')}@rooms.localhost"
     name = door_name(room)
     number = name.rpartition("_")[2]
@@ -188,7 +192,7 @@ async def prosody_ground(server: Prosody, *, patience: float) -> AsyncIterator[G
         server.set_password(each, f"pw-{each.partition('_')[0]}")
     with TemporaryDirectory() as folder:
         async with (
-            Proxy(server.port) as proxy,
+            FaultProxy(server.port) as proxy,
             online(server, f"ann_{number}@localhost") as ann,
         ):
             door = door_to(

@@ -4,13 +4,13 @@ import pytest
 from tests.platforms.xmpp.ground import prosody_ground
 from tests.platforms.xmpp.prosody import Prosody
 
-from holdfast.testing.conformance import CHECKS, Check
-from holdfast.testing.conformance.connections import a_line_that_only_looks_whole_proves_nothing
+from holdfast.testing.conformance import CHECKS, ConformanceCheck
+from holdfast.testing.conformance.connections import a_half_open_connection_is_not_reported_as_alive
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=str)
-async def test_the_door_keeps_its_promises(server: Prosody, check: Check) -> None:
+async def test_the_door_keeps_its_promises(server: Prosody, check: ConformanceCheck) -> None:
     # The one check that waits until the door gives up waiting need not wait as long as people.
-    patience = 1.5 if check is a_line_that_only_looks_whole_proves_nothing else 20.0
+    patience = 1.5 if check is a_half_open_connection_is_not_reported_as_alive else 20.0
     async with prosody_ground(server, patience=patience) as ground:
         await check(ground)

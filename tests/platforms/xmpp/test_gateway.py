@@ -15,7 +15,7 @@ from holdfast.core.ids import CallId
 from holdfast.core.messages.message import ToolCall, UserMessage
 from holdfast.core.messages.outbox import DeliveryState
 from holdfast.core.people.approval import ApprovalState
-from holdfast.testing.scripted_model import Dictation
+from holdfast.testing.scripted_model import ManualReply
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ async def stage(tmp_path: Path, server: Prosody, ann: Person, room: str) -> Asyn
 
 async def test_a_person_is_answered_in_one_message_that_grows(stage: Stage, ann: Person) -> None:
     """I4: stream, edits and final text are one message."""
-    reply = Dictation()
+    reply = ManualReply()
     stage.model.say(reply)
     ann.write("tell me")
     reply.say("Once upon")

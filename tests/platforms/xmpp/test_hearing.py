@@ -9,18 +9,18 @@ from tests.platforms.xmpp.doors import door_to, new_id, outbound, until
 from tests.platforms.xmpp.people import ANN, BOT, Person, online
 from tests.platforms.xmpp.prosody import Prosody
 
-from holdfast.core.errors import NotMeant, Refused, StoreError
-from holdfast.core.messages.attachment import NoAttachment
+from holdfast.core.errors import NotAddressed, SendRejected, StoreError
+from holdfast.core.messages.attachment import AttachmentUnavailable
 from holdfast.core.messages.inbox import Inbound
 from holdfast.core.messages.outbox import Address
 from holdfast.core.messages.source import Author, ChatType
-from holdfast.platforms.xmpp.archive import Position
-from holdfast.platforms.xmpp.downloads import Downloads
-from holdfast.platforms.xmpp.marks import Mark, Marks
-from holdfast.platforms.xmpp.reading import Reader, addressed
-from holdfast.platforms.xmpp.rooms import Room
-from holdfast.platforms.xmpp.stanza import Said, Seen, said
-from holdfast.platforms.xmpp.web import web
+from holdfast.platforms.xmpp.archive import ArchivePosition
+from holdfast.platforms.xmpp.downloads import XmppDownloads
+from holdfast.platforms.xmpp.marks import ArchiveCheckpoint, ArchiveCheckpoints
+from holdfast.platforms.xmpp.reading import XmppParser, split_mention
+from holdfast.platforms.xmpp.rooms import XmppRoom
+from holdfast.platforms.xmpp.stanza import XmppMessage, XmppPresence, parse_message
+from holdfast.platforms.xmpp.web import open_http_sessions
 from holdfast.testing.intake import RecordingIntake
 from holdfast.testing.simulated.events import ALWAYS
 
@@ -37,7 +37,7 @@ async def test_a_message_is_said_by_its_writer(
     intake = RecordingIntake()
     async with door_to(server, tmp_path).connect(intake):
         name = ann.write("hello")
-        (heard,) = await intake.wait_for_tries(1)
+        (heard,) = await intake.wait_for_attempts(1)
     assert (heard.text, heard.message_id) == ("hello", name)
     source = heard.source
     assert (source.chat_id, source.user_id, source.user_name) == (ANN, ANN, "ann")
@@ -55,14 +55,14 @@ async def test_what_no_archive_has_is_held_by_the_door_until_it_is_kept(
             for text in ("one", "two"):
                 ann.write(text, to="bot@bare.localhost")
             await ann.settle()
-            await until(lambda: intake.coming)
+            await until(lambda: intake.started)
             await door.probe()  # whoever has its answer has both
         intake.delay = 0.0
         intake.fail_next(StoreError("disk full"))
         async with door.connect(intake):
-            await intake.wait_for_tries(3)
-    assert [each.text for each in intake.tried] == ["one", "one", "two"]
-    assert len({each.event_id for each in intake.coming}) == 2
+            await intake.wait_for_attempts(3)
+    assert [each.text for each in intake.attempted] == ["one", "one", "two"]
+    assert len({each.event_id for each in intake.started}) == 2
 
 
 async def test_who_asks_to_see_the_bot_may_and_is_asked_for_nothing(
@@ -71,7 +71,7 @@ async def test_who_asks_to_see_the_bot_may_and_is_asked_for_nothing(
     told: list[str] = []
 
     def see(presence: Any) -> None:
-        if presence["from"].bare == BOT:
+        if presence["from"].shows_url == BOT:
             told.append(presence["type"])
 
     for kind in ("available", "subscribe"):
@@ -95,7 +95,7 @@ async def test_every_page_of_the_archive_is_taken_in_order_and_what_is_said_mean
         for number in range(60, 65):
             ann.write(str(number))
         await until(lambda: len(intake.accepted) == 65)
-    assert [each.text for each in intake.tried] == ["0", *map(str, range(65))]
+    assert [each.text for each in intake.attempted] == ["0", *map(str, range(65))]
 
 
 async def test_what_was_looked_at_is_not_fetched_again(
@@ -106,12 +106,12 @@ async def test_what_was_looked_at_is_not_fetched_again(
     intake = RecordingIntake()
     for text in ("one", "two", "not for you", "three"):
         if text == "not for you":
-            intake.fail_next(NotMeant("said to others"))
+            intake.fail_next(NotAddressed("said to others"))
         async with door_to(server, tmp_path).connect(intake):
             ann.write(text)
-            await until(lambda text=text: intake.tried and intake.tried[-1].text == text)
-    assert [each.text for each in intake.tried] == ["one", "two", "not for you", "three"]
-    assert len({each.event_id for each in intake.tried}) == 4
+            await until(lambda text=text: intake.attempted and intake.attempted[-1].text == text)
+    assert [each.text for each in intake.attempted] == ["one", "two", "not for you", "three"]
+    assert len({each.event_id for each in intake.attempted}) == 4
 
 
 async def test_an_account_that_is_new_here_does_not_answer_what_was_said_before_it_came(
@@ -123,8 +123,8 @@ async def test_an_account_that_is_new_here_does_not_answer_what_was_said_before_
     intake = RecordingIntake()
     async with door_to(server, tmp_path).connect(intake):
         ann.write("now")
-        await intake.wait_for_tries(1)
-    assert [each.text for each in intake.tried] == ["now"]
+        await intake.wait_for_attempts(1)
+    assert [each.text for each in intake.attempted] == ["now"]
 
 
 async def test_an_archive_that_was_begun_anew_is_taken_from_the_time_of_the_last_look(
@@ -132,24 +132,27 @@ async def test_an_archive_that_was_begun_anew_is_taken_from_the_time_of_the_last
 ) -> None:
     await known_to(server, tmp_path)
     (path,) = tmp_path.iterdir()
-    marks = await Marks.load(path)
-    written = marks.of(BOT, cursor=None)
+    marks = await ArchiveCheckpoints.load(path)
+    written = marks.position_for(BOT, cursor=None)
     assert written is not None
-    lost = Position(id="nobody-knows-it", stamp=Position.read(written).stamp)
-    await marks.move(BOT, Mark(position=str(lost)))
+    lost = ArchivePosition(id="nobody-knows-it", timestamp=ArchivePosition.parse(written).timestamp)
+    await marks.save(BOT, ArchiveCheckpoint(position=str(lost)))
     ann.write("missed")
     intake = RecordingIntake()
     async with door_to(server, tmp_path).connect(intake):
-        await until(lambda: intake.tried and intake.tried[-1].text == "missed")
+        await until(lambda: intake.attempted and intake.attempted[-1].text == "missed")
 
 
 async def test_a_file_of_marks_that_makes_no_sense_is_begun_anew(tmp_path: Path) -> None:
     (tmp_path / "marks.json").write_bytes(b"{")
-    marks = await Marks.load(tmp_path / "marks.json")
-    assert marks.of(BOT, cursor="2026-11-16T12:00:00Z a1") == "2026-11-16T12:00:00Z a1"
-    await marks.move(BOT, Mark(position="p2", cursor="c1"))
-    again = await Marks.load(tmp_path / "marks.json")
-    assert (again.of(BOT, cursor="c1"), again.of(BOT, cursor="c2")) == ("p2", "c2")
+    marks = await ArchiveCheckpoints.load(tmp_path / "marks.json")
+    assert marks.position_for(BOT, cursor="2026-11-16T12:00:00Z a1") == "2026-11-16T12:00:00Z a1"
+    await marks.save(BOT, ArchiveCheckpoint(position="p2", cursor="c1"))
+    again = await ArchiveCheckpoints.load(tmp_path / "marks.json")
+    assert (again.position_for(BOT, cursor="c1"), again.position_for(BOT, cursor="c2")) == (
+        "p2",
+        "c2",
+    )
 
 
 async def test_in_a_room_who_speaks_is_known_and_whom_it_names(
@@ -174,7 +177,7 @@ async def test_in_a_room_who_speaks_is_known_and_whom_it_names(
             mbody="are you?",
         )
         reply.send()
-        plain, order, answer = await intake.wait_for_tries(3)
+        plain, order, answer = await intake.wait_for_attempts(3)
     assert (plain.text, plain.mentioned, plain.quoted) == ("dinner at eight", False, None)
     assert (plain.source.user_id, plain.source.user_name) == (ANN, "ann")
     assert (plain.source.chat_id, plain.source.chat_type) == (room, ChatType.GROUP)
@@ -201,7 +204,7 @@ async def test_what_was_said_in_a_room_meanwhile_is_found_in_its_archive(
     await ann.settle()
     async with door.connect(intake):
         ann.write("there you are", to=room)
-        missed, live = await intake.wait_for_tries(2)
+        missed, live = await intake.wait_for_attempts(2)
     assert (missed.text, missed.mentioned, missed.source.user_id) == ("come back", True, ANN)
     assert live.text == "there you are"
     assert missed.event_id.startswith(f"{BOT} in {room}/")
@@ -224,11 +227,11 @@ async def test_nobody_speaks_for_another_by_writing_their_address_into_a_message
 
     async with door.connect(intake):
         forge("now")
-        await intake.wait_for_tries(1)
+        await intake.wait_for_attempts(1)
     forge("meanwhile")
     async with door.connect(intake):
-        await intake.wait_for_tries(2)
-    assert [(each.text, each.source.user_id) for each in intake.tried] == [
+        await intake.wait_for_attempts(2)
+    assert [(each.text, each.source.user_id) for each in intake.attempted] == [
         ("now", ANN),
         ("meanwhile", ANN),
     ]
@@ -236,14 +239,14 @@ async def test_nobody_speaks_for_another_by_writing_their_address_into_a_message
 
 def test_who_was_in_a_room_goes_by_what_only_the_room_can_say() -> None:
     """A name is whose it is now; what was said before is by whom the room tells apart."""
-    room = Room("club@rooms", lost=lambda error: None)
-    room.seen(Seen(sender="club@rooms/ann", real="eve@b", occupant="o2"))
-    room.seen(Seen(sender="club@rooms/anna", real="ann@b", occupant="o1"))
-    told = Said(sender="club@rooms/ann", occupant="o1", real="root@b")
-    assert room.writer(told, now=True) == "eve@b"
-    assert room.writer(told, now=False) == "ann@b"
-    gone = Said(sender="club@rooms/bob", occupant="o3")
-    assert room.writer(gone, now=False) == "club@rooms/bob"
+    room = XmppRoom("club@rooms", on_lost=lambda error: None)
+    room.handle_presence(XmppPresence(sender="club@rooms/ann", real_jid="eve@b", occupant_id="o2"))
+    room.handle_presence(XmppPresence(sender="club@rooms/anna", real_jid="ann@b", occupant_id="o1"))
+    told = XmppMessage(sender="club@rooms/ann", occupant_id="o1", real_jid="root@b")
+    assert room.author_jid(told, is_live=True) == "eve@b"
+    assert room.author_jid(told, is_live=False) == "ann@b"
+    gone = XmppMessage(sender="club@rooms/bob", occupant_id="o3")
+    assert room.author_jid(gone, is_live=False) == "club@rooms/bob"
 
 
 async def test_a_room_that_does_not_let_the_account_in_holds_up_nobody(
@@ -253,10 +256,10 @@ async def test_a_room_that_does_not_let_the_account_in_holds_up_nobody(
     closed = "club@nowhere.localhost"
     door = door_to(server, tmp_path, rooms=(closed,))
     async with door.connect(intake):
-        with pytest.raises(Refused, match=r"club@nowhere\.localhost"):
+        with pytest.raises(SendRejected, match=r"club@nowhere\.localhost"):
             await door.send(outbound("hello", to=address_of(closed)))
         ann.write("hello")
-        await intake.wait_for_tries(1)
+        await intake.wait_for_attempts(1)
 
 
 async def test_two_of_one_name_are_told_apart(server: Prosody, ann: Person, tmp_path: Path) -> None:
@@ -267,7 +270,7 @@ async def test_two_of_one_name_are_told_apart(server: Prosody, ann: Person, tmp_
     intake = RecordingIntake()
     async with door_to(server, tmp_path, rooms=(room,)).connect(intake):
         ann.write("bot_: hello", to=room)
-        (heard,) = await intake.wait_for_tries(1)
+        (heard,) = await intake.wait_for_attempts(1)
     assert (heard.text, heard.mentioned, heard.source.user_id) == ("hello", True, ANN)
 
 
@@ -281,8 +284,8 @@ async def test_a_file_is_fetched_from_where_its_link_leads(
     intake = RecordingIntake()
     async with door_to(server, tmp_path / "door").connect(intake):
         ann.write(url, oob={"url": url})
-        (heard,) = await intake.wait_for_tries(1)
-    assert (heard.text, intake.attached) == ("", [("plan.txt", b"the plan")])
+        (heard,) = await intake.wait_for_attempts(1)
+    assert (heard.text, intake.attachments) == ("", [("plan.txt", b"the plan")])
 
 
 @pytest.mark.parametrize(
@@ -290,11 +293,11 @@ async def test_a_file_is_fetched_from_where_its_link_leads(
 )
 async def test_a_link_to_anywhere_else_is_not_followed(url: str) -> None:
     """Attachments: it could lead to what this machine reaches, and its writer does not."""
-    async with web() as reached:
-        downloads = Downloads(reached, trusted=("localhost",), tls=False, most=100)
-        told = Said(sender=ANN, url=url)
-        (attached,) = downloads.attached_to(told, last_try=True)
-        with pytest.raises(NoAttachment, match=r"off limits|no link that can be followed"):
+    async with open_http_sessions() as reached:
+        downloads = XmppDownloads(reached, trusted_hosts=("localhost",), tls=False, max_bytes=100)
+        told = XmppMessage(sender=ANN, url=url)
+        (attached,) = downloads.attachments_of(told, last_attempt=True)
+        with pytest.raises(AttachmentUnavailable, match=r"off limits|no link that can be followed"):
             await attached.fetch()
 
 
@@ -314,12 +317,12 @@ async def test_a_link_to_anywhere_else_is_not_followed(url: str) -> None:
     ],
 )
 def test_who_is_named(body: str, named: bool, text: str) -> None:
-    assert addressed(body, "bot") == (named, text)
+    assert split_mention(body, "bot") == (named, text)
 
 
 def read(xml: str) -> Inbound | None:
-    reader = Reader(BOT, account="default", new_id=new_id)
-    return reader.in_chat(said(fromstring(xml)), None)
+    reader = XmppParser(BOT, account="default", new_id=new_id)
+    return reader.parse_chat_message(parse_message(fromstring(xml)), None)
 
 
 def test_what_a_server_says_is_of_no_person_and_what_has_no_words_is_nothing() -> None:
@@ -335,7 +338,7 @@ def test_what_a_stranger_calls_a_quote_is_only_words_where_it_makes_no_sense(
     start: str, end: str
 ) -> None:
     """A message that cannot be read would come out of the archive for ever."""
-    told = said(
+    told = parse_message(
         fromstring(
             '<message xmlns="jabber:client" from="a@b/c" type="chat"><body>&gt; hm\nyes</body>'
             '<reply xmlns="urn:xmpp:reply:0" to="d@e" id="1"/>'
@@ -349,11 +352,11 @@ def test_what_a_stranger_calls_a_quote_is_only_words_where_it_makes_no_sense(
 
 def test_an_id_in_an_archive_is_believed_from_whose_archive_it_is_alone() -> None:
     """XEP-0359, 5: anybody can write one."""
-    told = said(
+    told = parse_message(
         fromstring(
             '<message xmlns="jabber:client" from="a@b/c"><body>x</body>'
             f'<stanza-id xmlns="urn:xmpp:sid:0" by="{BOT}" id="1"/>'
             '<stanza-id xmlns="urn:xmpp:sid:0" by="a@b" id="2"/></message>'
         )
     )
-    assert told.archived[BOT] == "1"
+    assert told.archive_ids[BOT] == "1"

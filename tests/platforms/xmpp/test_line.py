@@ -9,13 +9,13 @@ from tests.platforms.xmpp.doors import door_to, new_id, settings_for, until
 from tests.platforms.xmpp.people import BOT
 from tests.platforms.xmpp.prosody import Prosody
 
-from holdfast.core.errors import AccountHeld, ConnectError, ConnectRefused
-from holdfast.core.ports.door import Opening
+from holdfast.core.errors import AccountInUse, ConnectError, ConnectRefused
+from holdfast.core.ports.door import PluginContext
 from holdfast.core.secret import Secret
-from holdfast.platforms.xmpp.check import check
-from holdfast.platforms.xmpp.endings import of_login
-from holdfast.platforms.xmpp.platform import library
-from holdfast.platforms.xmpp.wire import ping
+from holdfast.platforms.xmpp.check import check_account
+from holdfast.platforms.xmpp.endings import login_error
+from holdfast.platforms.xmpp.platform import client_factory
+from holdfast.platforms.xmpp.wire import make_ping
 from holdfast.system.clock import SystemClock
 from holdfast.testing.intake import RecordingIntake
 
@@ -47,7 +47,7 @@ async def test_a_certificate_is_believed_only_from_who_may_vouch_for_it(
     door = door_to(server, tmp_path, tls=True, ca_file=str(server.certificate))
     async with door.connect(intake := RecordingIntake()):
         await door.probe()
-    assert intake.losses == []
+    assert intake.disconnects == []
     nothing = await refused(server, tmp_path, tls=True, ca_file=str(tmp_path / "none.pem"))
     assert isinstance(nothing, ConnectRefused)
     assert "ca_file" in nothing.remedy
@@ -74,9 +74,9 @@ async def test_who_is_let_go_for_another_of_the_same_name_says_so(
     first = RecordingIntake()
     one, two = door_to(server, tmp_path / "one"), door_to(server, tmp_path / "two")
     async with one.connect(first), two.connect(RecordingIntake()):
-        await until(lambda: first.losses)
-    (loss, *_) = first.losses
-    assert isinstance(loss, AccountHeld)
+        await until(lambda: first.disconnects)
+    (loss, *_) = first.disconnects
+    assert isinstance(loss, AccountInUse)
     assert f"{BOT}/holdfast" in str(loss)
 
 
@@ -85,8 +85,8 @@ async def test_credentials_are_tried_without_a_presence_or_another_line_being_cl
 ) -> None:
     """`holdfast setup` asks whose account that is; the gateway may be connected meanwhile."""
 
-    def opening(password: str) -> Opening[Any]:
-        return Opening(
+    def opening(password: str) -> PluginContext[Any]:
+        return PluginContext(
             account="default",
             settings=settings_for(server),
             secrets={"password": Secret(password)},
@@ -97,11 +97,11 @@ async def test_credentials_are_tried_without_a_presence_or_another_line_being_cl
 
     intake = RecordingIntake()
     async with door_to(server, tmp_path).connect(intake):
-        known = await check(opening("pw-bot"))
-        assert (known.name, known.at) == (BOT, f"xmpp:{BOT}")
+        known = await check_account(opening("pw-bot"))
+        assert (known.name, known.chat_link) == (BOT, f"xmpp:{BOT}")
         with pytest.raises(ConnectRefused, match="does not let bot@localhost in"):
-            await check(opening("wrong"))
-        assert intake.losses == []
+            await check_account(opening("wrong"))
+        assert intake.disconnects == []
     assert not (tmp_path / "none").exists()
 
 
@@ -110,17 +110,19 @@ async def test_nothing_that_was_said_is_held_for_longer_than_until_the_server_ha
 ) -> None:
     """A line may be idle for weeks, but for the signs of life that it asks for."""
     settings = settings_for(server)
-    line = library(settings, account="default")(settings, Secret("pw-bot"), resource="")
-    async with line.opened():
+    line = client_factory(settings, account="default")(settings, Secret("pw-bot"), resource="")
+    async with line.open_session():
         for _ in range(3):
-            await line.ask(ping())
+            await line.request(make_ping())
         await until(lambda: not line.plugin["xep_0198"].unacked_queue)
 
 
 def test_a_server_that_cannot_check_passwords_now_is_asked_again() -> None:
-    told = of_login(BOT, ["temporary-auth-failure"], encrypted=True, table="platforms.xmpp")
+    told = login_error(BOT, ["temporary-auth-failure"], encrypted=True, table="platforms.xmpp")
     assert not isinstance(told, ConnectRefused)
-    wrong = of_login(BOT, ["not-authorized"], encrypted=True, table="platforms.xmpp.accounts.two")
+    wrong = login_error(
+        BOT, ["not-authorized"], encrypted=True, table="platforms.xmpp.accounts.two"
+    )
     assert isinstance(wrong, ConnectRefused)
     assert "platforms.xmpp.accounts.two.jid" in wrong.remedy
 

@@ -8,11 +8,11 @@ from tests.platforms.xmpp.doors import address, change, door_to, new_id, outboun
 from tests.platforms.xmpp.people import BOT, Person
 from tests.platforms.xmpp.prosody import Prosody
 
-from holdfast.core.errors import NotConnected, OutcomeUnknown, Refused
+from holdfast.core.errors import NotConnected, OutcomeUnknown, SendRejected
 from holdfast.core.ids import DeliveryId
-from holdfast.core.messages.outbox import SentFile
+from holdfast.core.messages.outbox import OutboundFile
 from holdfast.core.ports.capabilities import Backlog
-from holdfast.core.ports.signs import SEEN
+from holdfast.core.ports.signs import WAITING_REACTION
 from holdfast.testing.intake import RecordingIntake
 
 
@@ -51,7 +51,7 @@ async def test_who_writes_is_shown_and_kept_in_no_archive(
 ) -> None:
     door = door_to(server, tmp_path)
     async with door.connect(RecordingIntake()):
-        await door.typing(address())
+        await door.show_typing(address())
         await until(lambda: ann.read)
     (composing,) = ann.read
     assert composing["chat_state"] == "composing"
@@ -61,11 +61,11 @@ async def test_who_writes_is_shown_and_kept_in_no_archive(
 async def test_what_xml_forbids_ends_no_line(server: Prosody, ann: Person, tmp_path: Path) -> None:
     door = door_to(server, tmp_path)
     async with door.connect(intake := RecordingIntake()):
-        with pytest.raises(Refused, match="no address"):
+        with pytest.raises(SendRejected, match="no address"):
             await door.send(outbound("hello", to=address("an\x01n@localhost")))
         await door.send(outbound("\x01hel\ufffflo", name=f"d\x02{new_id('odd')}"))
         await until(lambda: ann.texts() == ["hello"])
-    assert intake.losses == []
+    assert intake.disconnects == []
 
 
 async def test_a_room_shows_what_was_said_and_only_that_is_a_receipt(
@@ -78,12 +78,12 @@ async def test_a_room_shows_what_was_said_and_only_that_is_a_receipt(
     door = door_to(server, tmp_path, rooms=(room,))
     async with door.connect(intake):
         name = ann.write("bot: hello", to=room)
-        (asked,) = await intake.wait_for_tries(1)
+        (asked,) = await intake.wait_for_attempts(1)
         answer = outbound("hello", to=address(room, reply_to=name))
         receipt = await door.send(answer)
         await door.edit(change(receipt.platform_message_id, "hello ann", to=answer.address))
         await until(lambda: ann.texts() == ["hello ann"])
-        assert await door.find(answer.delivery_id, answer.address) == receipt
+        assert await door.find_delivery(answer.delivery_id, answer.address) == receipt
     assert asked.cursor is not None
     reply = ann.read[0]["reply"]
     assert (reply["to"], reply["id"]) == (f"{room}/ann", asked.cursor.value.split()[-1])
@@ -99,19 +99,19 @@ async def test_a_sign_in_a_room_goes_by_the_name_that_the_room_gave_the_message(
     door = door_to(server, tmp_path, rooms=(kept, unkept))
     async with door.connect(intake):
         name = ann.write("bot: hello", to=kept)
-        (asked,) = await intake.wait_for_tries(1)
-        await door.react(address(kept), name, SEEN)
+        (asked,) = await intake.wait_for_attempts(1)
+        await door.react(address(kept), name, WAITING_REACTION)
         await door.react(address(kept), name, None)
         await until(lambda: len(ann.marks) == 2)
         await ann.enter(unkept)
         other = ann.write("bot: hello", to=unkept)
-        await intake.wait_for_tries(2)
-        with pytest.raises(Refused, match="no name"):
-            await door.react(address(unkept), other, SEEN)
+        await intake.wait_for_attempts(2)
+        with pytest.raises(SendRejected, match="no name"):
+            await door.react(address(unkept), other, WAITING_REACTION)
     assert asked.cursor is not None
     given = asked.cursor.value.split()[-1]
     told = [(each["reactions"]["id"], each["reactions"]["values"]) for each in ann.marks]
-    assert told == [(given, {SEEN}), (given, set())]
+    assert told == [(given, {WAITING_REACTION}), (given, set())]
     assert all(each.xml.find("{urn:xmpp:hints}store") is not None for each in ann.marks)
 
 
@@ -124,7 +124,7 @@ async def test_a_room_without_an_archive_cannot_be_asked_so_what_may_be_repeated
     door = door_to(server, tmp_path, rooms=(room,))
     async with door.connect(RecordingIntake()):
         message = outbound("hello", to=address(room))
-        assert await door.find(message.delivery_id, message.address) is None
+        assert await door.find_delivery(message.delivery_id, message.address) is None
         await door.send(message)
         await until(lambda: ann.texts())
     assert ann.texts() == ["_(This may have reached you before.)_\n\nhello"]
@@ -139,17 +139,17 @@ async def test_who_is_put_out_of_a_room_says_nothing_more_there_and_who_is_forgo
     door = door_to(server, tmp_path, rooms=(room,))
     async with door.connect(intake):
         await ann.plugin["xep_0045"].set_role(room, "bot", "none")
-        with pytest.raises(Refused, match=r"put out|not currently connected"):
+        with pytest.raises(SendRejected, match=r"put out|not currently connected"):
             while True:
                 await door.send(outbound("hello", to=address(room)))
-        assert intake.losses == []
+        assert intake.disconnects == []
     async with door.connect(intake):
         await ann.plugin["xep_0045"].destroy(room)
         with pytest.raises(NotConnected, match=room):
             while True:
                 await door.send(outbound("hello", to=address(room)))
-        await until(lambda: intake.losses)
-    assert room in str(intake.losses[0])
+        await until(lambda: intake.disconnects)
+    assert room in str(intake.disconnects[0])
 
 
 async def test_a_file_is_left_at_the_server_and_its_link_is_said(
@@ -157,13 +157,13 @@ async def test_a_file_is_left_at_the_server_and_its_link_is_said(
 ) -> None:
     """Attachments: XEP-0363; only where the server has a place for them."""
     door = door_to(server, tmp_path)
-    file = SentFile(name="pl\x01än.txt", data=b"the plan")
+    file = OutboundFile(name="pl\x01än.txt", data=b"the plan")
     async with door.connect(RecordingIntake()):
         assert door.capabilities.attachments_out
         await door.send(outbound("", file=file))
         await until(lambda: ann.texts())
-        huge = SentFile(name="huge", data=bytes(11 * 2**20))
-        with pytest.raises(Refused, match=r"file-too-large|not-acceptable|too large"):
+        huge = OutboundFile(name="huge", data=bytes(11 * 2**20))
+        with pytest.raises(SendRejected, match=r"file-too-large|not-acceptable|too large"):
             await door.send(outbound("", file=huge))
     (url,) = ann.texts()
     async with aiohttp.ClientSession() as http, http.get(url) as answer:
@@ -179,10 +179,10 @@ async def test_a_server_without_archive_and_acks_still_takes_messages_and_says_l
     async with door.connect(intake):
         assert (door.capabilities.backlog, door.capabilities.lookup) == (Backlog.NONE, False)
         await door.send(outbound("hello", to=address("ann@bare.localhost")))
-        with pytest.raises(Refused, match="service-unavailable"):
+        with pytest.raises(SendRejected, match="service-unavailable"):
             await door.send(outbound("hello", to=address("nobody@bare.localhost")))
         await door.send(outbound("to myself", to=address("bot@bare.localhost")))
-    assert intake.tried == []
+    assert intake.attempted == []
 
 
 async def test_a_line_that_is_cut_leaves_it_open_what_arrived_and_the_archive_knows(
@@ -196,15 +196,15 @@ async def test_a_line_that_is_cut_leaves_it_open_what_arrived_and_the_archive_kn
         server.trouble("cut")
         with pytest.raises(OutcomeUnknown):
             await door.send(message)
-        await until(lambda: intake.losses)
+        await until(lambda: intake.disconnects)
     forged = new_id("forged")
     copy = ann.make_message(mto=BOT, mbody="me", mtype="chat")
     copy["id"] = forged
     copy.send()
     async with door.connect(intake):
         await until(lambda: any(each.message_id == forged for each in intake.accepted))
-        found = await door.find(message.delivery_id, message.address)
+        found = await door.find_delivery(message.delivery_id, message.address)
         assert found is not None
         assert found.platform_message_id == message.delivery_id
-        assert await door.find(DeliveryId(forged), message.address) is None
+        assert await door.find_delivery(DeliveryId(forged), message.address) is None
     assert ann.texts() == ["hello"]

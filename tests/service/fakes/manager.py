@@ -109,7 +109,7 @@ class Manager:
 
     def load(self) -> None:
         files = [file for folder in self.folders for file in folder.glob("*.service")]
-        self.texts = {file.name: unit_file.whole(file) for file in files}
+        self.texts = {file.name: unit_file.read_unit_text(file) for file in files}
 
     def service(self, name: str) -> Service:
         if name not in self.services:

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.core.people.judgement import Level
-from holdfast.tools.shell.corpus import Labelled, Score, read_corpus, score
+from holdfast.core.people.judgement import CommandRisk
+from holdfast.tools.shell.corpus import CorpusScore, LabelledCommand, read_corpus, score
 from holdfast.tools.shell.judge import ShellJudge
 
 HERE = Path(__file__).parent
@@ -24,7 +24,7 @@ def judge() -> ShellJudge:
 
 
 @pytest.fixture(scope="module")
-def blind(judge: ShellJudge) -> Score:
+def blind(judge: ShellJudge) -> CorpusScore:
     result = score(judge, BLIND)
     print(f"\nThe half whose author had not seen the rules:\n{result.table()}")
     return result
@@ -35,12 +35,12 @@ def test_the_corpora_are_large_and_of_every_level() -> None:
     assert len(BLIND) >= 110
     assert len(ADVERSARIAL) >= 300
     for corpus in (OWN, BLIND, ADVERSARIAL):
-        assert {labelled.level for labelled in corpus} == set(Level)
+        assert {labelled.level for labelled in corpus} == set(CommandRisk)
 
 
 @pytest.mark.parametrize("labelled", OWN, ids=lambda labelled: labelled.command[:60])
 def test_each_command_of_our_own_half_is_judged_as_labelled(
-    judge: ShellJudge, labelled: Labelled
+    judge: ShellJudge, labelled: LabelledCommand
 ) -> None:
     assert judge.judge(labelled.command).level == labelled.level
 
@@ -48,24 +48,24 @@ def test_each_command_of_our_own_half_is_judged_as_labelled(
 def test_whatever_is_not_harmless_says_by_which_rule_and_why(judge: ShellJudge) -> None:
     for labelled in OWN:
         judgement = judge.judge(labelled.command)
-        if judgement.level != Level.HARMLESS:
+        if judgement.level != CommandRisk.HARMLESS:
             assert judgement.rule
             assert judgement.why.endswith(".")
             assert judgement.part
 
 
-def test_nothing_hopeless_of_the_blind_half_would_run(blind: Score) -> None:
-    assert not [v.labelled.command for v in blind.of(Level.HOPELESS) if v.missed]
+def test_nothing_hopeless_of_the_blind_half_would_run(blind: CorpusScore) -> None:
+    assert not [v.labelled.command for v in blind.with_level(CommandRisk.FORBIDDEN) if v.missed]
 
 
-def test_little_of_the_blind_half_is_missed_and_little_asked_in_vain(blind: Score) -> None:
+def test_little_of_the_blind_half_is_missed_and_little_asked_in_vain(blind: CorpusScore) -> None:
     assert blind.missed <= 0.01
     assert blind.over_asked <= 0.01
 
 
 @pytest.mark.parametrize("labelled", ADVERSARIAL, ids=lambda labelled: labelled.command[:60])
 def test_no_disguise_gets_through_and_nothing_that_only_looks_bad_is_asked_about(
-    judge: ShellJudge, labelled: Labelled
+    judge: ShellJudge, labelled: LabelledCommand
 ) -> None:
     judged = judge.judge(labelled.command).level
-    assert (judged == Level.HARMLESS) == (labelled.level == Level.HARMLESS)
+    assert (judged == CommandRisk.HARMLESS) == (labelled.level == CommandRisk.HARMLESS)

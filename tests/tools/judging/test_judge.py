@@ -9,22 +9,22 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from holdfast.core.people.judgement import Judge, Level
+from holdfast.core.people.judgement import CommandJudge, CommandRisk
 from holdfast.tools.shell.corpus import read_corpus
-from holdfast.tools.shell.judge import LONGEST, ShellJudge
-from holdfast.tools.shell.table import RULES, Table
-from holdfast.tools.shell.touching import PROGRAMS as PROGRAMS_THAT_TOUCH
-from holdfast.tools.shell.vehicles import PROGRAMS as PROGRAMS_THAT_CARRY
+from holdfast.tools.shell.judge import MAX_COMMAND, ShellJudge
+from holdfast.tools.shell.table import ALL_RULES, RuleTable
+from holdfast.tools.shell.touching import EFFECT_PROGRAMS as PROGRAMS_THAT_TOUCH
+from holdfast.tools.shell.vehicles import NESTING_PROGRAMS as PROGRAMS_THAT_CARRY
 
-JUDGE: Judge = ShellJudge()
-SEVERITY = [Level.HARMLESS, Level.DANGEROUS, Level.HOPELESS]
+JUDGE: CommandJudge = ShellJudge()
+SEVERITY = [CommandRisk.HARMLESS, CommandRisk.DANGEROUS, CommandRisk.FORBIDDEN]
 OWN = read_corpus(Path(__file__).parent / "corpus.toml")
 # Whole by themselves: a here-document's end needs a line of its own, and what does not parse
 # is another thing inside of quotes.
 WHOLE = [
     labelled.command.strip()
     for labelled in OWN
-    if labelled.level != Level.HARMLESS
+    if labelled.level != CommandRisk.HARMLESS
     and "<<" not in labelled.command
     and "$((" not in labelled.command
 ]
@@ -33,7 +33,7 @@ DISGUISED = [
     labelled.command
     for name in ("adversarial.jsonl", "adversarial_again.jsonl")
     for labelled in read_corpus(Path(__file__).parent / name)
-    if labelled.level != Level.HARMLESS and "<<" not in labelled.command
+    if labelled.level != CommandRisk.HARMLESS and "<<" not in labelled.command
 ]
 
 WORDS = r"""rm -rf / ~ $HOME ; | & && || ( ) { } < > << EOF ' " ` $( ) $(( )) ${ } \ * ? [ ] ! # =
@@ -79,7 +79,7 @@ ODD = [
     "\\{\\} ;",
     "a b c",
 ]
-PROGRAMS = sorted({*Table().by_program, *PROGRAMS_THAT_CARRY, *PROGRAMS_THAT_TOUCH})
+PROGRAMS = sorted({*RuleTable().by_program, *PROGRAMS_THAT_CARRY, *PROGRAMS_THAT_TOUCH})
 
 
 @pytest.mark.parametrize("odd", ODD)
@@ -159,7 +159,9 @@ def test_nor_does_wrapping_it_many_times(command: str, wrappings: list[str]) -> 
 @given(st.lists(st.sampled_from(["''", '""', "\\"]), min_size=3, max_size=3))
 def test_nor_does_quoting_in_the_middle_of_its_words(marks: list[str]) -> None:
     first, second, third = marks
-    assert JUDGE.judge(f"r{first}m -r{second}f /{third.strip(chr(92))}").level == Level.HOPELESS
+    assert (
+        JUDGE.judge(f"r{first}m -r{second}f /{third.strip(chr(92))}").level == CommandRisk.FORBIDDEN
+    )
 
 
 @pytest.mark.parametrize(
@@ -173,7 +175,7 @@ def test_nor_does_quoting_in_the_middle_of_its_words(marks: list[str]) -> None:
         "echo " + "{a,b}" * 200,
         "bash -c " * 2000,
         "ls; " * 20000,
-        "a" * LONGEST,
+        "a" * MAX_COMMAND,
         "a|" * 40000,
         "f()" * 30000,
         "${" * 9000,
@@ -206,14 +208,14 @@ def test_no_command_takes_long_to_judge(command: str) -> None:
 
 
 def test_what_is_too_long_to_read_is_asked_about() -> None:
-    judgement = JUDGE.judge("#" * (LONGEST + 1))
-    assert (judgement.level, judgement.rule) == (Level.DANGEROUS, "too-tangled")
+    judgement = JUDGE.judge("#" * (MAX_COMMAND + 1))
+    assert (judgement.level, judgement.rule) == (CommandRisk.DANGEROUS, "too-tangled")
 
 
 def test_what_cannot_be_read_is_asked_about_only_where_it_may_matter() -> None:
-    assert JUDGE.judge("say 'hello").level == Level.HARMLESS
+    assert JUDGE.judge("say 'hello").level == CommandRisk.HARMLESS
     judgement = JUDGE.judge("chmod 755 'x")
-    assert (judgement.level, judgement.rule) == (Level.DANGEROUS, "unreadable")
+    assert (judgement.level, judgement.rule) == (CommandRisk.DANGEROUS, "unreadable")
 
 
 def test_people_see_the_characters_that_they_wrote() -> None:
@@ -224,20 +226,20 @@ def test_people_see_the_characters_that_they_wrote() -> None:
 def test_the_judge_keeps_nothing_of_one_command_for_the_next() -> None:
     JUDGE.judge("x=rm; alias ls='rm -rf /'; f() { rm -rf /; }; cd /")
     for command in ("ls", "f", "rm -rf build"):
-        assert JUDGE.judge(command).level == Level.HARMLESS
+        assert JUDGE.judge(command).level == CommandRisk.HARMLESS
 
 
 def test_deleting_in_a_named_workspace_is_everyday_work() -> None:
     judge = ShellJudge(workspaces=("/srv/data/workspaces",))
-    assert judge.judge("rm -rf /srv/data/workspaces/s1/build").level == Level.HARMLESS
-    assert judge.judge("rm -rf /srv/data/workspaces").level == Level.DANGEROUS
-    assert judge.judge("rm -rf /srv/data/other").level == Level.DANGEROUS
+    assert judge.judge("rm -rf /srv/data/workspaces/s1/build").level == CommandRisk.HARMLESS
+    assert judge.judge("rm -rf /srv/data/workspaces").level == CommandRisk.DANGEROUS
+    assert judge.judge("rm -rf /srv/data/other").level == CommandRisk.DANGEROUS
 
 
 def test_every_rule_has_a_name_of_its_own_and_a_sentence() -> None:
-    names = [rule.name for rule in RULES]
+    names = [rule.name for rule in ALL_RULES]
     assert len(set(names)) == len(names)
-    assert all(rule.why[0].isupper() and rule.why.endswith(".") for rule in RULES)
+    assert all(rule.why[0].isupper() and rule.why.endswith(".") for rule in ALL_RULES)
 
 
 def test_the_grammar_is_not_loaded_before_the_first_judgement() -> None:

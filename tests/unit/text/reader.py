@@ -9,12 +9,12 @@ from html.parser import HTMLParser
 
 from markdown_it import MarkdownIt
 
-from holdfast.platforms.text.autolinks import add_bare_links
+from holdfast.platforms.text.autolinks import add_autolinks
 
 # What renderers draw with, and what keeps marks apart; no text of a test says anything by them.
 _DRAWN = re.compile("[\\s•◦▪☐☑│─┼>\u200b]")
 _PARSER = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
-add_bare_links(_PARSER)
+add_autolinks(_PARSER)
 
 
 def signs(text: str) -> str:

@@ -7,7 +7,7 @@ from hypothesis import given
 from tests.unit.text.reader import seen, signs
 from tests.unit.text.texts import QUICK, anything, markdown
 
-from holdfast.core.text.splitting import split
+from holdfast.core.text.splitting import split_message
 from holdfast.platforms.text.discord import fits, render
 
 # The rules by which Discord's clients read a message: those of simple-markdown, on which their
@@ -95,7 +95,7 @@ def _read(rule: str, match: re.Match[str]) -> str:
 @given(anything)
 def test_no_text_is_refused(text: str) -> None:
     """https://docs.discord.com/developers/resources/message: 1 to 2000 characters."""
-    for part in split(text, 100, fits=lambda part: fits(part, limit=100)):
+    for part in split_message(text, 100, fits=lambda part: fits(part, limit=100)):
         if part.strip():
             shown = render(part)
             assert len(shown) <= 100

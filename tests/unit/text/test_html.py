@@ -7,9 +7,9 @@ from hypothesis import given
 from tests.unit.text.reader import seen, signs
 from tests.unit.text.texts import QUICK, anything, markdown
 
-from holdfast.core.text.splitting import split
+from holdfast.core.text.splitting import split_message
 from holdfast.platforms.text import email, matrix
-from holdfast.platforms.text.html import Both
+from holdfast.platforms.text.html import PlainAndHtml
 
 # The tags and attributes that https://spec.matrix.org/latest/client-server-api/#mroommessage-msgtypes
 # lets clients show, as far as there is anything here to show with them.
@@ -95,10 +95,10 @@ def words_of(html: str) -> str:
 @QUICK
 @given(anything)
 def test_no_matrix_message_is_refused(text: str) -> None:
-    for part in split(text, 300, fits=lambda part: matrix.fits(part, limit=300)):
+    for part in split_message(text, 300, fits=lambda part: matrix.fits_matrix(part, limit=300)):
         if part.strip():
-            shown = matrix.render(part)
-            assert shown.plain.strip() and matrix.fits(part, limit=300)
+            shown = matrix.render_matrix(part)
+            assert shown.plain.strip() and matrix.fits_matrix(part, limit=300)
             shown.plain.encode()
             words_of(shown.html)
 
@@ -106,7 +106,7 @@ def test_no_matrix_message_is_refused(text: str) -> None:
 @QUICK
 @given(markdown)
 def test_both_bodies_are_what_a_reader_of_the_markdown_sees(text: str) -> None:
-    shown = matrix.render(text)
+    shown = matrix.render_matrix(text)
     assert signs(shown.plain) == seen(text, addresses=True)
     if shown.html:
         assert signs(words_of(shown.html)) == seen(text, addresses=False)
@@ -123,7 +123,7 @@ def test_both_bodies_are_what_a_reader_of_the_markdown_sees(text: str) -> None:
     ],
 )
 def test_what_becomes_of_what_within_a_line(markdown: str, html: str) -> None:
-    assert matrix.render(markdown).html == (f"<p>{html}</p>" if html else "")
+    assert matrix.render_matrix(markdown).html == (f"<p>{html}</p>" if html else "")
 
 
 @pytest.mark.parametrize(
@@ -142,11 +142,11 @@ def test_what_becomes_of_what_within_a_line(markdown: str, html: str) -> None:
     ],
 )
 def test_what_becomes_of_what_by_blocks(markdown: str, html: str) -> None:
-    assert matrix.render(markdown).html == html
+    assert matrix.render_matrix(markdown).html == html
 
 
 def test_a_mail_without_marks_has_no_html_and_one_with_them_has_both() -> None:
-    assert email.render("Dear all,\n\nyes.") == Both(plain="Dear all,\n\nyes.")
-    shown = email.render("see [this](https://e.org)")
+    assert email.render_email("Dear all,\n\nyes.") == PlainAndHtml(plain="Dear all,\n\nyes.")
+    shown = email.render_email("see [this](https://e.org)")
     assert shown.plain == "see this (https://e.org)"
     assert '<p>see <a href="https://e.org">this</a></p>' in shown.html

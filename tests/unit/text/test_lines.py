@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests.unit.text.reader import seen, signs
 from tests.unit.text.texts import QUICK, anything, markdown
 
-from holdfast.core.text.splitting import split
+from holdfast.core.text.splitting import split_message
 from holdfast.platforms.text import irc, plain, xmpp
 
 # https://modern.ircdocs.horse/formatting: the codes that are used here.
@@ -106,7 +106,7 @@ def _closing(line: str, at: int) -> int | None:
 @QUICK
 @given(anything)
 def test_no_stanza_is_refused(text: str) -> None:
-    for part in split(text, 120, fits=lambda part: xmpp.fits(part, limit=120)):
+    for part in split_message(text, 120, fits=lambda part: xmpp.fits(part, limit=120)):
         if part.strip():
             shown = xmpp.render(part)
             assert shown.body.strip() and len(shown.body) <= 120
@@ -136,7 +136,7 @@ def test_what_becomes_of_what_on_xmpp(markdown: str, body: str, styled: bool) ->
 
 
 def test_plain_text_has_everything_but_the_marks() -> None:
-    assert plain.render("# Head\n\n1. **b**\n   - [s](https://e.org)\n\n> q\n> > r") == (
+    assert plain.render_plain("# Head\n\n1. **b**\n   - [s](https://e.org)\n\n> q\n> > r") == (
         "Head\n\n1. b\n   ◦ s (https://e.org)\n\n> q\n>\n> > r"
     )
 
@@ -144,4 +144,4 @@ def test_plain_text_has_everything_but_the_marks() -> None:
 @QUICK
 @given(markdown)
 def test_plain_text_is_what_a_reader_of_the_markdown_sees(text: str) -> None:
-    assert signs(plain.render(text)) == seen(text, addresses=True)
+    assert signs(plain.render_plain(text)) == seen(text, addresses=True)

@@ -4,7 +4,7 @@ import re
 from importlib import import_module
 from pathlib import Path
 
-from holdfast.platforms.text.tables import aligned
+from holdfast.platforms.text.tables import draw_table
 
 PAGE = (Path(__file__).parents[3] / "docs" / "text.md").read_text(encoding="utf-8")
 
@@ -19,7 +19,7 @@ def test_every_renderer_that_the_page_names_is_there() -> None:
 
 
 def test_a_table_is_drawn_as_the_page_draws_it() -> None:
-    assert aligned([["step", "s"], ["build", "29"], ["test", "12"]]) in PAGE
+    assert draw_table([["step", "s"], ["build", "29"], ["test", "12"]]) in PAGE
 
 
 def test_the_example_for_doors_runs() -> None:

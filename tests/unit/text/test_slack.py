@@ -8,7 +8,7 @@ from hypothesis import given
 from tests.unit.text.reader import seen, signs
 from tests.unit.text.texts import QUICK, anything, markdown
 
-from holdfast.core.text.splitting import split
+from holdfast.core.text.splitting import split_message
 from holdfast.platforms.text.slack import fits, render
 
 STYLES = {"bold", "italic", "strike", "code"}
@@ -65,7 +65,7 @@ def check_mrkdwn(text: str) -> None:
 @QUICK
 @given(anything)
 def test_no_text_is_refused(text: str) -> None:
-    for part in split(text, 150, fits=lambda part: fits(part, limit=150)):
+    for part in split_message(text, 150, fits=lambda part: fits(part, limit=150)):
         if part.strip():
             shown = render(part)
             assert 0 < len(shown.text) <= 150 and len(shown.blocks) == 1

@@ -7,8 +7,14 @@ from hypothesis import given
 from tests.unit.text.reader import seen, signs
 from tests.unit.text.texts import QUICK, anything, markdown
 
-from holdfast.core.text.splitting import split
-from holdfast.platforms.text.telegram import MOST_ENTITIES, Entity, TelegramText, fits, render
+from holdfast.core.text.splitting import split_message
+from holdfast.platforms.text.telegram import (
+    MAX_ENTITIES,
+    TelegramText,
+    TelegramTextEntity,
+    fits,
+    render,
+)
 
 INLINE = {"bold", "italic", "strikethrough"}
 KINDS = {*INLINE, "code", "pre", "text_link", "blockquote"}
@@ -20,7 +26,7 @@ def check(shown: TelegramText, limit: int) -> None:
     units = shown.text.encode("utf-16-le")  # raises at half a character
     assert len(units) // 2 <= limit  # "1-4096 characters after entities parsing"
     assert shown.text == shown.text.strip()  # the server would take it off, and move entities
-    assert len(shown.entities) <= MOST_ENTITIES
+    assert len(shown.entities) <= MAX_ENTITIES
     for entity in shown.entities:
         assert entity.type in KINDS and entity.length > 0 and entity.offset >= 0
         start, end = 2 * entity.offset, 2 * (entity.offset + entity.length)
@@ -33,7 +39,7 @@ def check(shown: TelegramText, limit: int) -> None:
             _check_pair(one, other)
 
 
-def _check_pair(one: Entity, other: Entity) -> None:
+def _check_pair(one: TelegramTextEntity, other: TelegramTextEntity) -> None:
     if one.offset + one.length <= other.offset or other.offset + other.length <= one.offset:
         return
     inner, outer = sorted((one, other), key=lambda each: each.length)
@@ -48,7 +54,7 @@ def _check_pair(one: Entity, other: Entity) -> None:
 @QUICK
 @given(anything)
 def test_no_text_is_refused(text: str) -> None:
-    for part in split(text, 100, fits=lambda part: fits(part, limit=100)):
+    for part in split_message(text, 100, fits=lambda part: fits(part, limit=100)):
         if part.strip():
             check(render(part), 100)
 

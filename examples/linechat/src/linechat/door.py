@@ -1,9 +1,9 @@
 """Linechat as a door: what can be set about an account, and how it is opened."""
 
 from holdfast.core.config.settings import PlatformSettings, Port
-from holdfast.core.ports.door import Door, Opening
+from holdfast.core.ports.door import PlatformPlugin, PluginContext
 from holdfast.core.ports.protocols import Platform
-from holdfast.core.ports.question import Question
+from holdfast.core.ports.question import SetupQuestion
 
 
 class LinechatSettings(PlatformSettings, frozen=True, kw_only=True):
@@ -15,17 +15,17 @@ class LinechatSettings(PlatformSettings, frozen=True, kw_only=True):
             raise ValueError('token is missing: write token = "env:LINECHAT_TOKEN"')
 
 
-def _open(opening: Opening[LinechatSettings]) -> Platform:
+def _open(opening: PluginContext[LinechatSettings]) -> Platform:
     from linechat.platform import Linechat  # noqa: PLC0415 - only where an account is enabled
 
     return Linechat(opening.secrets["token"], opening.account, opening.settings.port)
 
 
-DOOR = Door(
+DOOR = PlatformPlugin(
     name="linechat",
     settings=LinechatSettings,
     open=_open,
     guide="Start a server (python -m linechat_server): it prints its port and the bot's token.",
-    questions=(Question(key="token", label="The token", variable="LINECHAT_TOKEN"),),
+    questions=(SetupQuestion(key="token", label="The token", variable="LINECHAT_TOKEN"),),
     people="their name in the chat",
 )

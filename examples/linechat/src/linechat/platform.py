@@ -59,7 +59,7 @@ class Linechat:
         if "no" in welcome:
             raise errors.ConnectRefused(welcome["no"], remedy="The server prints the right token.")
         if not welcome:
-            raise errors.LineLost("the server has closed the line at once")
+            raise errors.AccountDisconnected("the server has closed the line at once")
 
     async def _live(self, intake: Intake) -> None:
         intake.proven(self.name, self.account)  # the welcome was an answer
@@ -76,7 +76,7 @@ class Linechat:
                 events.put_nowait(frame)
             elif (answer := self._asked.pop(frame["re"], None)) is not None:
                 answer.set_result(frame)
-        raise errors.LineLost("the server has closed the line")
+        raise errors.AccountDisconnected("the server has closed the line")
 
     async def _take(self, intake: Intake, events: Events) -> None:
         """In order, each again until it is kept. Only then is it acknowledged."""
@@ -116,7 +116,7 @@ class Linechat:
             case {"wait": seconds}:
                 raise errors.Throttled("linechat asks to wait", retry_after=seconds)
             case {"no": why}:
-                raise errors.Refused(f"linechat does not take the message: {why}")
+                raise errors.SendRejected(f"linechat does not take the message: {why}")
             case answer:
                 return Receipt(platform_message_id=answer["id"])
 

@@ -7,18 +7,20 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from holdfast.agent.memory.errands import Errands
-from holdfast.core.people.memory import Hook, MemoryProvider
+from holdfast.agent.memory.errands import KeyedTaskQueue
+from holdfast.core.people.memory import MemoryHook, MemoryProvider
 from holdfast.core.ports.protocols import Clock
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-Claim = Callable[[], Awaitable[bool]]  # False: somebody else has told it, or nobody is to
+ClaimNotification = Callable[
+    [], Awaitable[bool]
+]  # False: somebody else has told it, or nobody is to
 
 
-class Limits(msgspec.Struct, frozen=True, kw_only=True):
+class ProviderLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds that one call may take, by hook, and what stands around them."""
 
     initialise: float = 3
@@ -28,38 +30,38 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     on_session_end: float = 30
     on_pre_compact: float = 5
     shutdown: float = 1
-    last_errands: float = 2  # what is left to do when the gateway stops
+    final_drain: float = 2  # what is left to do when the gateway stops
     pause: float = 60  # after the failures below, doubled with each further one
     longest_pause: float = 3600
 
 
-USUAL_LIMITS = Limits()
+DEFAULT_LIMITS = ProviderLimits()
 
 
-_FAILURES = 3  # in a row
+_MAX_FAILURES = 3  # in a row
 
 
-class Guarded:
+class ProviderGuard:
     """Owns how far one provider is trusted, and the calls of it that are under way."""
 
-    def __init__(self, provider: MemoryProvider, *, clock: Clock, limits: Limits) -> None:
+    def __init__(self, provider: MemoryProvider, *, clock: Clock, limits: ProviderLimits) -> None:
         self.name = provider.name
         self.provider = provider
         self._clock = clock
         self._limits = limits
-        self._errands = Errands(f"memory provider {provider.name}")
+        self._queue = KeyedTaskQueue(f"memory provider {provider.name}")
         self._running: set[asyncio.Task[Any]] = set()
         self._ready = False
         self._closed = False
         self._failures = 0
         self._paused_until = 0.0
 
-    def wants(self, hook: Hook) -> bool:
+    def wants(self, hook: MemoryHook) -> bool:
         return hook in self.provider.wants
 
-    def wait(self, *, prefetch: float) -> None:
+    def set_prefetch_timeout(self, *, seconds: float) -> None:
         """So long is it waited for from now on."""
-        self._limits = msgspec.structs.replace(self._limits, prefetch=prefetch)
+        self._limits = msgspec.structs.replace(self._limits, prefetch=seconds)
 
     async def initialise(self) -> None:
         """Returns in time, whatever the provider does; one that fails is tried again later."""
@@ -68,42 +70,46 @@ class Guarded:
         if not self._ready:
             self._pause()
 
-    async def ask(self, hook: Hook, call: Callable[[], Awaitable[str]]) -> str:
+    async def ask(self, hook: MemoryHook, call: Callable[[], Awaitable[str]]) -> str:
         """The text it gives; "" where it gives none, fails, is late or is left alone."""
-        if not self.wants(hook) or not self._trusted():
+        if not self.wants(hook) or not self._is_available():
             return ""
         answer = await self._attempt(hook, call, self._limit(hook))
         if answer is not None and not isinstance(answer[0], str):
-            self._failed(hook, "gave no text")
+            self._record_failure(hook, "gave no text")
             return ""
         return answer[0] if answer is not None else ""
 
-    async def tell(
-        self, hook: Hook, call: Callable[[], Awaitable[None]], *, claim: Claim | None = None
+    async def notify(
+        self,
+        hook: MemoryHook,
+        call: Callable[[], Awaitable[None]],
+        *,
+        claim: ClaimNotification | None = None,
     ) -> None:
         """The end of a session is told also while the provider is left alone: there is no
         second chance, and nobody waits for it. What has a second chance is claimed when it is
         about to be told, and not by one who is left alone."""
         if not self.wants(hook):
             return
-        told = self._ready if hook is Hook.ON_SESSION_END else self._trusted()
+        told = self._ready if hook is MemoryHook.ON_SESSION_END else self._is_available()
         if told and (claim is None or await claim()):
             await self._attempt(hook, call, self._limit(hook))
 
-    def tell_later(
+    def notify_later(
         self,
         key: str,
-        hook: Hook,
+        hook: MemoryHook,
         call: Callable[[], Awaitable[None]],
         *,
-        claim: Claim | None = None,
+        claim: ClaimNotification | None = None,
     ) -> asyncio.Future[None]:
         """Told after what was to be told before of the same key."""
-        return self._errands.add(key, lambda: self.tell(hook, call, claim=claim))
+        return self._queue.add(key, lambda: self.notify(hook, call, claim=claim))
 
     async def close(self) -> None:
         """Do what is left, for a while; then `shutdown`, if it was ever begun."""
-        await self._errands.drain(self._limits.last_errands)
+        await self._queue.drain(self._limits.final_drain)
         self._closed = True
         for task in list(self._running):
             task.cancel()
@@ -111,24 +117,24 @@ class Guarded:
             self._ready = False
             await self._attempt("shutdown", self.provider.shutdown, self._limits.shutdown)
 
-    def _limit(self, hook: Hook) -> float:
+    def _limit(self, hook: MemoryHook) -> float:
         return {
-            Hook.PROMPT_BLOCK: self._limits.prompt_block,
-            Hook.PREFETCH: self._limits.prefetch,
-            Hook.SYNC_TURN: self._limits.sync_turn,
-            Hook.ON_SESSION_END: self._limits.on_session_end,
-            Hook.ON_PRE_COMPACT: self._limits.on_pre_compact,
+            MemoryHook.PROMPT_BLOCK: self._limits.prompt_block,
+            MemoryHook.PREFETCH: self._limits.prefetch,
+            MemoryHook.SYNC_TURN: self._limits.sync_turn,
+            MemoryHook.ON_SESSION_END: self._limits.on_session_end,
+            MemoryHook.ON_PRE_COMPACT: self._limits.on_pre_compact,
         }[hook]
 
-    def _trusted(self) -> bool:
+    def _is_available(self) -> bool:
         if self._closed or self._clock.monotonic() < self._paused_until:
             return False
         if not self._ready:
             # Off the way of whoever asks: the next to ask finds it ready.
-            self._errands.add(self.name, self._initialise_again)
+            self._queue.add(self.name, self._retry_initialise)
         return self._ready
 
-    async def _initialise_again(self) -> None:
+    async def _retry_initialise(self) -> None:
         if not self._ready and self._clock.monotonic() >= self._paused_until:
             await self.initialise()
 
@@ -137,31 +143,31 @@ class Guarded:
     ) -> tuple[T] | None:
         """What the call gave; None: it failed. Returns in time also where the provider holds on
         to a call that was cancelled."""
-        task = asyncio.create_task(_awaited(call), name=f"memory {self.name} {what}")
+        task = asyncio.create_task(_await_call(call), name=f"memory {self.name} {what}")
         self._running.add(task)
-        task.add_done_callback(self._ended)
+        task.add_done_callback(self._on_task_done)
         try:
             await asyncio.wait({task}, timeout=seconds)
         finally:
             if not task.done():
                 task.cancel()
         if not task.done():
-            self._failed(what, f"took longer than {seconds:g} s")
+            self._record_failure(what, f"took longer than {seconds:g} s")
         elif task.cancelled():
-            self._failed(what, "was cancelled by itself")
+            self._record_failure(what, "was cancelled by itself")
         elif (error := task.exception()) is not None:
-            self._failed(what, f"{type(error).__name__}: {error}")
+            self._record_failure(what, f"{type(error).__name__}: {error}")
         else:
             self._failures = 0
             return (task.result(),)
         return None
 
-    def _ended(self, task: asyncio.Task[Any]) -> None:
+    def _on_task_done(self, task: asyncio.Task[Any]) -> None:
         self._running.discard(task)
         if not task.cancelled():
             task.exception()  # looked at, so that one that comes too late is not reported as lost
 
-    def _failed(self, what: str, why: str) -> None:
+    def _record_failure(self, what: str, why: str) -> None:
         log.warning(
             "The memory provider %s failed in %s: %s",
             self.name,
@@ -170,11 +176,11 @@ class Guarded:
             extra={"action": "memory_failed"},
         )
         self._failures += 1
-        if self._failures >= _FAILURES:
+        if self._failures >= _MAX_FAILURES:
             self._pause()
 
     def _pause(self) -> None:
-        beyond = max(0, self._failures - _FAILURES)
+        beyond = max(0, self._failures - _MAX_FAILURES)
         seconds = min(self._limits.pause * 2 ** min(beyond, 20), self._limits.longest_pause)
         self._paused_until = self._clock.monotonic() + seconds
         log.warning(
@@ -185,5 +191,5 @@ class Guarded:
         )
 
 
-async def _awaited(call: Callable[[], Awaitable[T]]) -> T:
+async def _await_call(call: Callable[[], Awaitable[T]]) -> T:
     return await call()

@@ -8,34 +8,34 @@ import msgspec
 from holdfast.core.errors import HoldfastError
 from holdfast.core.ids import SessionId
 from holdfast.core.people.memory import (
-    About,
-    Edit,
-    Edited,
-    EditOutcome,
     Notebook,
+    NoteEdit,
+    NoteEditOutcome,
+    NoteEditResult,
+    NoteTopic,
     OwnerId,
-    one_line,
+    to_single_line,
 )
 from holdfast.core.ports.protocols import Clock
 from holdfast.core.sessions.session import SessionRow
-from holdfast.core.turns.subagent import Child
+from holdfast.core.turns.subagent import Subagent
 
-LONGEST = 1000  # characters of one note
+MAX_NOTE_LENGTH = 1000  # characters of one note
 
 
-class BadNote(HoldfastError):
+class InvalidNote(HoldfastError):
     """A note that cannot be kept as it is."""
 
 
 class NoteStore(Protocol):
     """What of the store is used here."""
 
-    def edit_notes(self, edit: Edit) -> Awaitable[Edited]: ...
+    def edit_notes(self, edit: NoteEdit) -> Awaitable[NoteEditResult]: ...
     async def notebook(self, owner: OwnerId) -> Notebook: ...
     async def notebooks(self, *, limit: int, offset: int = 0) -> list[Notebook]: ...
     async def memory_owners(self) -> dict[OwnerId, bool]: ...
     async def session(self, session_id: SessionId) -> SessionRow | None: ...
-    async def child(self, session_id: SessionId) -> Child | None: ...
+    async def subagent(self, session_id: SessionId) -> Subagent | None: ...
 
 
 class Notes:
@@ -46,10 +46,10 @@ class Notes:
     """
 
     def __init__(
-        self, store: NoteStore, *, clock: Clock, redact: Callable[[str], str], room: int
+        self, store: NoteStore, *, clock: Clock, redact: Callable[[str], str], max_chars: int
     ) -> None:
         self.store = store
-        self.room = room
+        self.max_chars = max_chars
         self._clock = clock
         self._redact = redact
         self._off: dict[OwnerId, bool] = {}  # of everyone who ever had a notebook
@@ -57,7 +57,7 @@ class Notes:
     async def start(self) -> None:
         self._off = await self.store.memory_owners()
 
-    def off(self, owner: OwnerId) -> bool:
+    def is_off(self, owner: OwnerId) -> bool:
         return self._off.get(owner, False)
 
     async def notebook(self, owner: OwnerId) -> Notebook:
@@ -65,33 +65,35 @@ class Notes:
             return Notebook(owner=owner)
         return await self.store.notebook(owner)
 
-    async def change(self, edit: Edit, *, by: str = "") -> Edited:
+    async def apply(self, edit: NoteEdit, *, by: str = "") -> NoteEditResult:
         """`by`: who wants it, where that is nobody's message and no call of an agent."""
         if by:
             edit = msgspec.structs.replace(edit, by=by)
         edited = await self.store.edit_notes(edit)
-        self.changed(edited)
+        self.on_changed(edited)
         return edited
 
-    def changed(self, edited: Edited) -> None:
+    def on_changed(self, result: NoteEditResult) -> None:
         """A notebook was changed, by whatever commit."""
-        self._off[edited.notebook.owner] = edited.notebook.off
+        self._off[result.notebook.owner] = result.notebook.off
 
-    def add(self, owner: OwnerId, text: str, *, about: About = About.PERSON) -> Edit:
-        return self._edit("add", owner, text=self._fit(text), about=about)
+    def add(self, owner: OwnerId, text: str, *, topic: NoteTopic = NoteTopic.PERSON) -> NoteEdit:
+        return self._edit("add", owner, text=self._clean_text(text), topic=topic)
 
     def replace(
-        self, owner: OwnerId, note_id: int, text: str, *, about: About | None = None
-    ) -> Edit:
-        return self._edit("replace", owner, note_id=note_id, text=self._fit(text), about=about)
+        self, owner: OwnerId, note_id: int, text: str, *, topic: NoteTopic | None = None
+    ) -> NoteEdit:
+        return self._edit(
+            "replace", owner, note_id=note_id, text=self._clean_text(text), topic=topic
+        )
 
-    def remove(self, owner: OwnerId, note_id: int) -> Edit:
+    def remove(self, owner: OwnerId, note_id: int) -> NoteEdit:
         return self._edit("remove", owner, note_id=note_id)
 
-    def clear(self, owner: OwnerId) -> Edit:
+    def clear(self, owner: OwnerId) -> NoteEdit:
         return self._edit("clear", owner)
 
-    def switch(self, owner: OwnerId, *, off: bool) -> Edit:
+    def switch(self, owner: OwnerId, *, off: bool) -> NoteEdit:
         """Off: nothing is added, nothing is shown to an agent; the notes stay."""
         return self._edit("off" if off else "on", owner)
 
@@ -102,48 +104,53 @@ class Notes:
         *,
         note_id: int = 0,
         text: str = "",
-        about: About | None = None,
-    ) -> Edit:
-        return Edit(
+        topic: NoteTopic | None = None,
+    ) -> NoteEdit:
+        return NoteEdit(
             action=action,
             owner=owner,
             note_id=note_id,
-            about=about,
+            topic=topic,
             text=text,
-            room=self.room,
+            max_chars=self.max_chars,
             at=self._clock.now(),
         )
 
-    def _fit(self, text: str) -> str:
+    def _clean_text(self, text: str) -> str:
         """One line, nothing hidden in it, and the value of no secret."""
-        line = self._redact(one_line(text))
+        line = self._redact(to_single_line(text))
         if not line:
-            raise BadNote("A note needs a text.")
-        if len(line) > LONGEST:
-            raise BadNote(f"A note has {LONGEST} characters at the most, and this has {len(line)}.")
+            raise InvalidNote("A note needs a text.")
+        if len(line) > MAX_NOTE_LENGTH:
+            raise InvalidNote(
+                f"A note has {MAX_NOTE_LENGTH} characters at the most, and this has {len(line)}."
+            )
         return line
 
 
-def refusal(edited: Edited, *, room: int) -> str:
+def edit_refusal(result: NoteEditResult, *, max_chars: int) -> str:
     """Why nothing was changed; "": it was, or it is so already."""
-    used = edited.notebook.used
-    match edited.outcome:
-        case EditOutcome.FULL:
+    used = result.notebook.used
+    match result.outcome:
+        case NoteEditOutcome.FULL:
             return (
-                f"The notes are full: {len(edited.notebook.notes)} of them, with {used} of {room} "
+                f"The notes are full: {len(result.notebook.notes)} of them, with {used} of {max_chars} "
                 "characters. Remove some, or put several into one shorter note, and try again."
             )
-        case EditOutcome.MISSING:
+        case NoteEditOutcome.MISSING:
             return "There is no note of that number."
-        case EditOutcome.OFF:
+        case NoteEditOutcome.OFF:
             return "Memory is turned off here (/memory on turns it on); nothing is noted."
     return ""
 
 
-def listed(notebook: Notebook) -> Iterator[str]:
+def format_notes(notebook: Notebook) -> Iterator[str]:
     """The notes as lines, under what they are about; nothing for an empty notebook."""
-    for about, title in ((About.PERSON, "About the person:"), (About.WORLD, "About the world:")):
-        lines = [f"{note.id}. {note.text}" for note in notebook.notes if note.about is about]
+    for about, title in (
+        (NoteTopic.PERSON, "About the person:"),
+        (NoteTopic.WORLD, "About the world:"),
+    ):
+        lines = [f"{note.id}. {note.text}" for note in notebook.notes if note.topic is about]
         if lines:
             yield title
             yield from lines

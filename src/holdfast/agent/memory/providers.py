@@ -7,13 +7,13 @@ from pathlib import Path
 from holdfast.agent.memory.builtin import NotesProvider
 from holdfast.agent.memory.notes import Notes
 from holdfast.core.errors import HoldfastError
-from holdfast.core.people.memory import MemoryProvider, ProviderContext, ProviderFactory
+from holdfast.core.people.memory import MemoryProvider, MemoryProviderContext, MemoryProviderFactory
 
-GROUP = "holdfast.memory_providers"
-BUILT_IN = NotesProvider.name
+PROVIDER_ENTRY_POINTS = "holdfast.memory_providers"
+BUILT_IN_PROVIDER = NotesProvider.name
 
 
-class BadProvider(HoldfastError):
+class MemoryProviderUnavailable(HoldfastError):
     """A provider that the settings name and that cannot be had."""
 
 
@@ -21,7 +21,7 @@ def load_providers(names: Sequence[str], *, notes: Notes, home: Path) -> list[Me
     """In the order of the names. Raises where one cannot be had: an operator who asked for a
     memory is not to find out later that there was none."""
     return [
-        NotesProvider(notes) if name == BUILT_IN else _brought(name, home)
+        NotesProvider(notes) if name == BUILT_IN_PROVIDER else _create_provider(name, home)
         for name in dict.fromkeys(names)
     ]
 
@@ -29,42 +29,44 @@ def load_providers(names: Sequence[str], *, notes: Notes, home: Path) -> list[Me
 def check_providers(names: Sequence[str]) -> None:
     """Raises where one cannot be had; none is made, for the gateway that runs has made its own."""
     for name in dict.fromkeys(names):
-        if name != BUILT_IN:
-            _package(name)
+        if name != BUILT_IN_PROVIDER:
+            _load_factory(name)
 
 
-def _brought(name: str, home: Path) -> MemoryProvider:
-    make = _package(name)
+def _create_provider(name: str, home: Path) -> MemoryProvider:
+    make = _load_factory(name)
     try:
-        return make(ProviderContext(directory=str(home / "memory" / name)))
+        return make(MemoryProviderContext(directory=str(home / "memory" / name)))
     except Exception as error:  # the edge of somebody else's package
-        raise _unmade(name, error) from error
+        raise _creation_error(name, error) from error
 
 
-def _package(name: str) -> ProviderFactory:
+def _load_factory(name: str) -> MemoryProviderFactory:
     from importlib.metadata import entry_points  # noqa: PLC0415 - slow, and most need none
 
-    found = {point.name: point for point in entry_points(group=GROUP)}
+    found = {point.name: point for point in entry_points(group=PROVIDER_ENTRY_POINTS)}
     if name not in found:
-        raise BadProvider(_unknown(name, [BUILT_IN, *sorted(found)]))
+        raise MemoryProviderUnavailable(
+            _unknown_provider_message(name, [BUILT_IN_PROVIDER, *sorted(found)])
+        )
     try:
-        make: ProviderFactory = found[name].load()
+        make: MemoryProviderFactory = found[name].load()
     except Exception as error:  # the edge of somebody else's package
-        raise _unmade(f"{name} ({found[name].value})", error) from error
+        raise _creation_error(f"{name} ({found[name].value})", error) from error
     return make
 
 
-def _unmade(name: str, error: Exception) -> BadProvider:
-    return BadProvider(
+def _creation_error(name: str, error: Exception) -> MemoryProviderUnavailable:
+    return MemoryProviderUnavailable(
         f"the memory provider {name} cannot be made: {type(error).__name__}: {error}. Mend it, or "
         "take it out of memory.providers"
     )
 
 
-def _unknown(name: str, known: Sequence[str]) -> str:
+def _unknown_provider_message(name: str, known: Sequence[str]) -> str:
     near = difflib.get_close_matches(name, known, n=1)
     hint = f" Did you mean {near[0]!r}?" if near else ""
     return (
         f"memory.providers names {name!r}, which is not installed.{hint} There are: "
-        f"{', '.join(known)}. A package brings one by an entry point of the group {GROUP}"
+        f"{', '.join(known)}. A package brings one by an entry point of the group {PROVIDER_ENTRY_POINTS}"
     )

@@ -4,12 +4,26 @@ from typing import Literal
 
 import msgspec
 
-from holdfast.agent.memory.notes import BadNote, Notes, listed, refusal
-from holdfast.core.people.memory import About, Edit, Edited, EditOutcome, OwnerId, owner_of
-from holdfast.core.turns.tool import Arguments, Danger, Replay, ToolContext, ToolFailed, ToolOutput
+from holdfast.agent.memory.notes import InvalidNote, Notes, edit_refusal, format_notes
+from holdfast.core.people.memory import (
+    NoteEdit,
+    NoteEditOutcome,
+    NoteEditResult,
+    NoteTopic,
+    OwnerId,
+    memory_owner,
+)
+from holdfast.core.turns.tool import (
+    Arguments,
+    Danger,
+    ReplayClass,
+    ToolContext,
+    ToolFailed,
+    ToolOutput,
+)
 from holdfast.tools.arguments import decode, make_schema
 
-LATER = "Later conversations begin with it; the prompt of this one stays as it is."
+NEXT_SESSION_HINT = "Later conversations begin with it; the prompt of this one stays as it is."
 
 
 class MemoryArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -29,7 +43,7 @@ class MemoryTool:
         MemoryArguments,
     )
     toolset = "memory"
-    replay = Replay.ATTACH
+    replay = ReplayClass.ATTACH
     danger = Danger.NONE
 
     def __init__(self, notes: Notes) -> None:
@@ -39,13 +53,13 @@ class MemoryTool:
         asked = decode(MemoryArguments, arguments)
         owner = await self._owner(context)
         if asked.action == "list":
-            lines = [*listed(await self._notes.notebook(owner))]
+            lines = [*format_notes(await self._notes.notebook(owner))]
             return ToolOutput(text="\n".join(lines) or "No notes yet.")
         try:
-            edited = await self._notes.change(self._edit(owner, asked))
-        except BadNote as error:
+            edited = await self._notes.apply(self._edit(owner, asked))
+        except InvalidNote as error:
             raise ToolFailed(str(error)) from None
-        return ToolOutput(text=self._told(asked, edited))
+        return ToolOutput(text=self._result_text(asked, edited))
 
     async def attach(self, context: ToolContext, arguments: Arguments) -> ToolOutput | None:
         return None
@@ -53,30 +67,32 @@ class MemoryTool:
     async def _owner(self, context: ToolContext) -> OwnerId:
         """Of the conversation; a child's words are told in the one that it works for."""
         store = self._notes.store
-        child = await store.child(context.session_id)
-        session = await store.session(context.session_id if child is None else child.bench)
+        child = await store.subagent(context.session_id)
+        session = await store.session(
+            context.session_id if child is None else child.sandbox_session
+        )
         if session is None:
             raise ToolFailed("This conversation is not kept, so nothing can be noted in it.")
-        return owner_of(session.route, context.principal)
+        return memory_owner(session.route, context.principal)
 
-    def _edit(self, owner: OwnerId, asked: MemoryArguments) -> Edit:
-        about = None if asked.about is None else About(asked.about)
-        if asked.action == "add":
-            return self._notes.add(owner, asked.text, about=about or About.PERSON)
-        if asked.id is None:
-            raise ToolFailed(f"{asked.action} needs the id of a note; list shows them.")
-        if asked.action == "remove":
-            return self._notes.remove(owner, asked.id)
-        return self._notes.replace(owner, asked.id, asked.text, about=about)
+    def _edit(self, owner: OwnerId, requested: MemoryArguments) -> NoteEdit:
+        about = None if requested.about is None else NoteTopic(requested.about)
+        if requested.action == "add":
+            return self._notes.add(owner, requested.text, topic=about or NoteTopic.PERSON)
+        if requested.id is None:
+            raise ToolFailed(f"{requested.action} needs the id of a note; list shows them.")
+        if requested.action == "remove":
+            return self._notes.remove(owner, requested.id)
+        return self._notes.replace(owner, requested.id, requested.text, topic=about)
 
-    def _told(self, asked: MemoryArguments, edited: Edited) -> str:
-        if why := refusal(edited, room=self._notes.room):
+    def _result_text(self, requested: MemoryArguments, result: NoteEditResult) -> str:
+        if why := edit_refusal(result, max_chars=self._notes.max_chars):
             # What there is, with it: what to put together can only be seen in the whole.
-            lines = () if edited.outcome is EditOutcome.OFF else listed(edited.notebook)
+            lines = () if result.outcome is NoteEditOutcome.OFF else format_notes(result.notebook)
             raise ToolFailed("\n".join([why, *lines]))
-        used = f"{edited.notebook.used} of {self._notes.room} characters used."
-        if asked.action == "remove":
+        used = f"{result.notebook.used} of {self._notes.max_chars} characters used."
+        if requested.action == "remove":
             return f"Removed. {used}"
-        number = edited.note.id if edited.note else "?"
-        already = "already " if edited.outcome is EditOutcome.SAME else ""
-        return f"Note {number} is {already}kept. {used} {LATER}"
+        number = result.note.id if result.note else "?"
+        already = "already " if result.outcome is NoteEditOutcome.UNCHANGED else ""
+        return f"Note {number} is {already}kept. {used} {NEXT_SESSION_HINT}"

@@ -3,10 +3,10 @@
 import click
 
 from holdfast.cli.common.home import chosen_home, home_option
-from holdfast.cli.common.options import MODES, named, session_named
+from holdfast.cli.common.options import BUSY_MODES, complete_session, require_name
 
 DEFAULT_SESSION = "terminal"
-HISTORY = "chat_history"
+HISTORY_FILE = "chat_history"
 
 
 @click.command("chat")
@@ -17,12 +17,14 @@ HISTORY = "chat_history"
     metavar="NAME",
     default=DEFAULT_SESSION,
     show_default=True,
-    callback=named,
-    shell_complete=session_named,
+    callback=require_name,
+    shell_complete=complete_session,
     help="Which conversation: a name of your own, or an id of `holdfast sessions list`.",
 )
 @click.option("--new", is_flag=True, help="Begin afresh under that name; the old one is kept.")
-@click.option("--mode", type=click.Choice(MODES), help="What a message does to a running reply.")
+@click.option(
+    "--mode", type=click.Choice(BUSY_MODES), help="What a message does to a running reply."
+)
 def command(name: str, new: bool, mode: str | None) -> None:
     """Talk to the agent; it goes on where you left it.
 
@@ -40,8 +42,8 @@ def command(name: str, new: bool, mode: str | None) -> None:
       holdfast chat --session ops
       holdfast chat --new
     """
-    from holdfast.cli.chat.talking import talk  # noqa: PLC0415 - as above
-    from holdfast.cli.common.gateway import api_of  # noqa: PLC0415 - not needed for --help
+    from holdfast.cli.chat.talking import run_chat  # noqa: PLC0415 - as above
+    from holdfast.cli.common.gateway import api_client_for  # noqa: PLC0415 - not needed for --help
 
     home = chosen_home()
-    talk(api_of(home), name=name, new=new, mode=mode, history=home / HISTORY)
+    run_chat(api_client_for(home), name=name, new=new, mode=mode, history=home / HISTORY_FILE)

@@ -8,11 +8,11 @@ from contextlib import suppress
 from enum import Enum, auto
 from typing import Protocol, Self, TextIO
 
-BLOCK = '"""'
-PROMPT, MORE = "> ", "… "
+BLOCK_DELIMITER = '"""'
+PROMPT, CONTINUATION_PROMPT = "> ", "… "
 
 
-class Wake(Enum):
+class WakeReason(Enum):
     """Why `wait` came back."""
 
     EVENT = auto()  # somebody called `wake`
@@ -29,7 +29,7 @@ class Keyboard(Protocol):
         """Make `wait` return; may be called in any thread."""
         ...
 
-    def wait(self, *, ready: bool) -> Wake:
+    def wait(self, *, ready: bool) -> WakeReason:
         """`ready`: nothing runs, and the next message is waited for."""
         ...
 
@@ -38,18 +38,18 @@ class Keyboard(Protocol):
         ...
 
 
-class Waking:
+class WakePipe:
     """Owns a pipe that wakes a `select`; every signal with a handler of ours writes to it too."""
 
     def __init__(self) -> None:
-        self.fd, self._in = os.pipe()
-        for fd in (self.fd, self._in):
+        self.fd, self._write_fd = os.pipe()
+        for fd in (self.fd, self._write_fd):
             os.set_blocking(fd, False)
-        self._before = signal.set_wakeup_fd(self._in, warn_on_full_buffer=False)
+        self._previous_fd = signal.set_wakeup_fd(self._write_fd, warn_on_full_buffer=False)
 
     def wake(self) -> None:
         with suppress(BlockingIOError):  # full: it will wake anyway
-            os.write(self._in, b"\0")
+            os.write(self._write_fd, b"\0")
 
     def drain(self) -> None:
         with suppress(BlockingIOError):
@@ -57,9 +57,9 @@ class Waking:
                 pass
 
     def close(self) -> None:
-        signal.set_wakeup_fd(self._before)
+        signal.set_wakeup_fd(self._previous_fd)
         os.close(self.fd)
-        os.close(self._in)
+        os.close(self._write_fd)
 
 
 class PipedKeyboard:
@@ -69,26 +69,26 @@ class PipedKeyboard:
         self._lines = lines
 
     def __enter__(self) -> Self:
-        self._waking = Waking()
+        self._wake_pipe = WakePipe()
         return self
 
     def __exit__(self, *exc: object) -> None:
-        self._waking.close()
+        self._wake_pipe.close()
 
     def wake(self) -> None:
-        self._waking.wake()
+        self._wake_pipe.wake()
 
-    def wait(self, *, ready: bool) -> Wake:
+    def wait(self, *, ready: bool) -> WakeReason:
         if ready:
-            return Wake.INPUT
-        select.select([self._waking.fd], [], [])
-        self._waking.drain()
-        return Wake.EVENT
+            return WakeReason.INPUT
+        select.select([self._wake_pipe.fd], [], [])
+        self._wake_pipe.drain()
+        return WakeReason.EVENT
 
     def read(self) -> str:
-        return read_message(self._line)
+        return read_message(self._read_line)
 
-    def _line(self, prompt: str) -> str:
+    def _read_line(self, prompt: str) -> str:
         line = self._lines.readline()
         if not line:
             raise EOFError
@@ -98,25 +98,25 @@ class PipedKeyboard:
 def read_message(read_line: Callable[[str], str]) -> str:
     r"""One message: a line, lines that end in \, or a block between two lines of \"\"\"."""
     line = read_line(PROMPT)
-    if line.strip() == BLOCK:
-        return _block(read_line)
+    if line.strip() == BLOCK_DELIMITER:
+        return _read_block(read_line)
     lines = [line]
     while lines[-1].endswith("\\"):
         lines[-1] = lines[-1][:-1]
-        lines.append(_next(read_line))
+        lines.append(_read_continuation(read_line))
     return "\n".join(lines)
 
 
-def _block(read_line: Callable[[str], str]) -> str:
+def _read_block(read_line: Callable[[str], str]) -> str:
     lines = []
     with suppress(EOFError):  # a block that nobody closed ends with what there is
-        while (line := read_line(MORE)).strip() != BLOCK:
+        while (line := read_line(CONTINUATION_PROMPT)).strip() != BLOCK_DELIMITER:
             lines.append(line)
     return "\n".join(lines)
 
 
-def _next(read_line: Callable[[str], str]) -> str:
+def _read_continuation(read_line: Callable[[str], str]) -> str:
     try:
-        return read_line(MORE)
+        return read_line(CONTINUATION_PROMPT)
     except EOFError:
         return ""

@@ -12,11 +12,19 @@ from pathlib import Path
 from types import FrameType
 from typing import Self
 
-from holdfast.cli.chat.keyboard import MORE, PROMPT, Wake, Waking, read_message
+from holdfast.cli.chat.keyboard import (
+    CONTINUATION_PROMPT,
+    PROMPT,
+    WakePipe,
+    WakeReason,
+    read_message,
+)
 from holdfast.cli.chat.screen import Screen
 
 _HISTORY_LENGTH = 1000
-_COLOURED = "\001\033[1;34m\002{}\001\033[0m\002"  # marked, so that readline can count columns
+_COLOURED_PROMPT = (
+    "\001\033[1;34m\002{}\001\033[0m\002"  # marked, so that readline can count columns
+)
 
 
 class TerminalKeyboard:
@@ -33,20 +41,20 @@ class TerminalKeyboard:
         self._screen = screen
         self._history = history
         self._commands = commands
-        self._names: Sequence[str] | None = None
+        self._command_names: Sequence[str] | None = None
         self._dumb = dumb
         self._interrupted = False
         self._reading = False
 
     def __enter__(self) -> Self:
-        self._waking = Waking()
+        self._wake_pipe = WakePipe()
         self._mode = termios.tcgetattr(sys.stdin)
         self._handlers = {
             signal.SIGINT: signal.signal(signal.SIGINT, self._on_interrupt),
             signal.SIGCONT: signal.signal(signal.SIGCONT, self._on_continued),
         }
         self._prepare_readline()
-        self._listen(echo=False)
+        self._set_character_mode(echo=False)
         return self
 
     def __exit__(self, *exc: object) -> None:
@@ -54,28 +62,30 @@ class TerminalKeyboard:
         termios.tcsetattr(sys.stdin, termios.TCSADRAIN, self._mode)
         for number, handler in self._handlers.items():
             signal.signal(number, handler)
-        self._waking.close()
+        self._wake_pipe.close()
 
     def wake(self) -> None:
-        self._waking.wake()
+        self._wake_pipe.wake()
 
-    def wait(self, *, ready: bool) -> Wake:
+    def wait(self, *, ready: bool) -> WakeReason:
         if ready:
             self._screen.prompt(PROMPT)
-        readable, _, _ = select.select([sys.stdin.fileno(), self._waking.fd], [], [])
-        if self._waking.fd in readable:
-            self._waking.drain()
+        readable, _, _ = select.select([sys.stdin.fileno(), self._wake_pipe.fd], [], [])
+        if self._wake_pipe.fd in readable:
+            self._wake_pipe.drain()
         if self._interrupted:
             self._interrupted = False
-            return Wake.INTERRUPT
-        return Wake.EVENT if self._waking.fd in readable else Wake.INPUT
+            return WakeReason.INTERRUPT
+        return WakeReason.EVENT if self._wake_pipe.fd in readable else WakeReason.INPUT
 
     def read(self) -> str:
         self._screen.clear()
         self._reading = True
-        self._listen(echo=True)  # or readline thinks that nobody wants to see what is typed
+        self._set_character_mode(
+            echo=True
+        )  # or readline thinks that nobody wants to see what is typed
         try:
-            return read_message(self._line)
+            return read_message(self._read_line)
         except KeyboardInterrupt:
             sys.stdout.write("\n")
             return ""
@@ -84,16 +94,16 @@ class TerminalKeyboard:
             raise
         finally:
             self._reading = False
-            self._listen(echo=False)
+            self._set_character_mode(echo=False)
             self._save_history()
 
-    def _line(self, prompt: str) -> str:
+    def _read_line(self, prompt: str) -> str:
         if self._dumb:
-            return _plain_line()
-        line = input(_COLOURED.format(prompt))
+            return _read_plain_line()
+        line = input(_COLOURED_PROMPT.format(prompt))
         # What is there at once was pasted. A readline that knows pastes has it in one piece.
         while select.select([sys.stdin.fileno()], [], [], 0)[0]:
-            line += "\n" + input(_COLOURED.format(MORE))
+            line += "\n" + input(_COLOURED_PROMPT.format(CONTINUATION_PROMPT))
         return line
 
     def _on_interrupt(self, number: int, frame: FrameType | None) -> None:
@@ -104,9 +114,9 @@ class TerminalKeyboard:
 
     def _on_continued(self, number: int, frame: FrameType | None) -> None:
         if not self._reading:  # readline sets its own mode
-            self._listen(echo=False)
+            self._set_character_mode(echo=False)
 
-    def _listen(self, *, echo: bool) -> None:
+    def _set_character_mode(self, *, echo: bool) -> None:
         """Take keys as they come, not whole lines; what is typed already stays to be read."""
         if self._dumb:
             return
@@ -125,13 +135,13 @@ class TerminalKeyboard:
         libedit = "libedit" in (readline.__doc__ or "")
         readline.parse_and_bind("bind ^I rl_complete" if libedit else "tab: complete")
 
-    def _complete(self, text: str, place: int) -> str | None:
+    def _complete(self, text: str, index: int) -> str | None:
         if not text.startswith("/") or readline.get_begidx() > 0:
             return None
-        if self._names is None:
-            self._names = self._commands()
-        fitting = [name for name in self._names if name.startswith(text)]
-        return fitting[place] + " " if place < len(fitting) else None
+        if self._command_names is None:
+            self._command_names = self._commands()
+        fitting = [name for name in self._command_names if name.startswith(text)]
+        return fitting[index] + " " if index < len(fitting) else None
 
     def _save_history(self) -> None:
         """After each message: whatever ends this program, what was typed is kept."""
@@ -141,7 +151,7 @@ class TerminalKeyboard:
             readline.write_history_file(self._history)
 
 
-def _plain_line() -> str:
+def _read_plain_line() -> str:
     """A line as the terminal itself edits it: readline would draw on what cannot be drawn on."""
     line = sys.stdin.readline()
     if not line:

@@ -8,11 +8,11 @@ import click
 
 Advance = Callable[[int], None]
 
-_PARTS = 1000
+_BAR_STEPS = 1000
 
 
 @contextmanager
-def bar(label: str, length: int) -> Iterator[Advance]:
+def progress_bar(label: str, length: int) -> Iterator[Advance]:
     """A function to call with what was done since; nothing is shown where nobody looks."""
     if not sys.stderr.isatty() or length <= 0:
         yield lambda done: None
@@ -24,14 +24,14 @@ def bar(label: str, length: int) -> Iterator[Advance]:
 
 
 @contextmanager
-def share_bar(label: str) -> Iterator[Callable[[int, int], None]]:
+def ratio_progress_bar(label: str) -> Iterator[Callable[[int, int], None]]:
     """The same for what is told as so much of so much."""
-    with bar(label, _PARTS) as advance:
+    with progress_bar(label, _BAR_STEPS) as advance:
         shown = 0
 
         def reached(done: int, of: int) -> None:
             nonlocal shown
-            now = _PARTS * done // max(1, of)
+            now = _BAR_STEPS * done // max(1, of)
             advance(now - shown)
             shown = now
 

@@ -3,27 +3,27 @@
 import unicodedata
 
 
-def width(text: str) -> int:
+def display_width(text: str) -> int:
     """How many columns a terminal gives to a text."""
     if text.isascii():
         return len(text)
-    return sum(_columns(character) for character in text)
+    return sum(_char_width(character) for character in text)
 
 
-def clipped(text: str, room: int) -> str:
+def truncate(text: str, columns: int) -> str:
     """The text, or its beginning and a mark that there was more."""
-    if width(text) <= room:
+    if display_width(text) <= columns:
         return text
-    kept, left = [], room - 1
+    kept, left = [], columns - 1
     for character in text:
-        left -= _columns(character)
+        left -= _char_width(character)
         if left < 0:
             break
         kept.append(character)
-    return "".join(kept) + "…" if room > 0 else ""
+    return "".join(kept) + "…" if columns > 0 else ""
 
 
-def _columns(character: str) -> int:
+def _char_width(character: str) -> int:
     if unicodedata.combining(character):
         return 0
     return 2 if unicodedata.east_asian_width(character) in ("F", "W") else 1

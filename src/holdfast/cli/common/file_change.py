@@ -4,19 +4,19 @@ from pathlib import Path
 
 import click
 
-from holdfast.config.difference import difference
-from holdfast.core.address_passwords import without_passwords
+from holdfast.config.difference import diff_lines
+from holdfast.core.address_passwords import mask_passwords
 
 
-def show_change(path: Path, before: str, after: str) -> bool:
+def print_file_diff(path: Path, before: str, after: str) -> bool:
     """False: nothing changes, and nothing was shown."""
-    changes = difference(without_passwords(before), without_passwords(after))
+    changes = diff_lines(mask_passwords(before), mask_passwords(after))
     if changes:
         click.echo(f"\n{path}:")
-        show_lines(changes)
+        print_diff_lines(changes)
     return bool(changes)
 
 
-def show_lines(changes: list[str]) -> None:
+def print_diff_lines(changes: list[str]) -> None:
     for line in changes:
         click.echo("  " + click.style(line, fg={"+": "green", "-": "red"}.get(line[0])))

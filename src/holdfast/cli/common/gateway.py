@@ -8,7 +8,7 @@ from holdfast.system.lock import read_holder
 from holdfast.system.paths import Paths
 
 
-def api_of(home: Path, *, timeout: float = CALL_TIMEOUT) -> ApiClient:
+def api_client_for(home: Path, *, timeout: float = CALL_TIMEOUT) -> ApiClient:
     """A client of the home's gateway. Raises `GatewayDown` when there is none to talk to."""
     holder = read_holder(home)
     if holder is None or holder.purpose != "gateway":

@@ -9,7 +9,7 @@ import click
 
 from holdfast.core.errors import HoldfastError
 
-_KEY = "holdfast.home"
+_HOME_KEY = "holdfast.home"
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
@@ -28,10 +28,10 @@ def chosen_home() -> Path:
     """The home this invocation is about; it need not exist yet."""
     from holdfast.config import resolve_home  # noqa: PLC0415 - not needed for --help
 
-    return resolve_home(click.get_current_context().meta.get(_KEY))
+    return resolve_home(click.get_current_context().meta.get(_HOME_KEY))
 
 
-def as_option(home: Path) -> str:
+def home_flag(home: Path) -> str:
     """What a command that a person is told to type needs to be about this home; "": nothing."""
     from holdfast.config import resolve_home  # noqa: PLC0415 - not needed for --help
 
@@ -44,4 +44,4 @@ def as_option(home: Path) -> str:
 
 def _remember(ctx: click.Context, _: click.Parameter, value: str | None) -> None:
     if value is not None:
-        ctx.meta[_KEY] = value
+        ctx.meta[_HOME_KEY] = value

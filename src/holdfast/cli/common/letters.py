@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 
 
-def forgive() -> None:
+def replace_unencodable() -> None:
     """From now on, what this terminal has no letter for is shown as `?`, and what comes in and is
     no text is taken as such a mark. Without it either is an exception wherever it happens to be."""
     for stream in (sys.stdin, sys.stdout, sys.stderr):
@@ -17,18 +17,18 @@ def forgive() -> None:
             stream.reconfigure(errors="replace")
 
 
-def unreadable(words: Sequence[str]) -> str | None:
+def find_undecodable(words: Sequence[str]) -> str | None:
     """The first word of a command line that is no text in the encoding of the shell, with its bytes
     written out; None: all of them are."""
-    odd = (os.fsencode(word) for word in words if _has_bytes(word))
+    odd = (os.fsencode(word) for word in words if _has_surrogates(word))
     return next((word.decode("utf-8", "backslashreplace") for word in odd), None)
 
 
-def shows_everything(stream: object) -> bool:
+def can_encode_all(stream: object) -> bool:
     """Whether a stream has a letter for whatever is written to it."""
     return not isinstance(stream, io.TextIOWrapper) or "utf" in stream.encoding.lower()
 
 
-def _has_bytes(word: str) -> bool:
+def _has_surrogates(word: str) -> bool:
     # What could not be decoded stands there as a lone surrogate (PEP 383).
     return any("\udc80" <= letter <= "\udcff" for letter in word)

@@ -7,8 +7,8 @@ from typing import TypeVar
 
 from holdfast.core.errors import HoldfastError
 from holdfast.core.ports.protocols import Store
-from holdfast.store.backup.plan import PLAN
-from holdfast.store.sqlite.inspection import has_log
+from holdfast.store.backup.plan import PLAN_FILE
+from holdfast.store.sqlite.inspection import has_wal
 from holdfast.store.sqlite.store import SqliteStore
 from holdfast.system.lock import HomeLock
 from holdfast.system.paths import Paths
@@ -16,23 +16,23 @@ from holdfast.system.paths import Paths
 T = TypeVar("T")
 
 
-def ask_store(home: Path, ask: Callable[[Store], Awaitable[T]], *, purpose: str) -> T | None:
+def query_store(home: Path, query: Callable[[Store], Awaitable[T]], *, purpose: str) -> T | None:
     """What `ask` finds in the store; None: nothing was ever stored in this home.
 
     Raises `HomeInUse` when somebody else owns the data after all.
     """
-    if not (_there(Paths(home).db) or has_log(Paths(home).db) or _there(home / PLAN)):
+    if not (_exists(Paths(home).db) or has_wal(Paths(home).db) or _exists(home / PLAN_FILE)):
         return None
 
     async def read() -> T:
         async with SqliteStore(Paths(home).db) as store:
-            return await ask(store)
+            return await query(store)
 
     with HomeLock(home, purpose=purpose):
         return asyncio.run(read())
 
 
-def _there(path: Path) -> bool:
+def _exists(path: Path) -> bool:
     try:
         return path.exists()
     except PermissionError:

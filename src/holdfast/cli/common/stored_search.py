@@ -4,48 +4,50 @@ from pathlib import Path
 
 import msgspec
 
-from holdfast.cli.common.offline import ask_store
-from holdfast.cli.common.stored import stored_session
-from holdfast.cli.searching import Asked
+from holdfast.cli.common.offline import query_store
+from holdfast.cli.common.stored import read_stored_session
+from holdfast.cli.searching import SearchRequest
 from holdfast.core.ids import SessionId
 from holdfast.core.ports.protocols import Store
-from holdfast.core.sessions.search import FoundRecord, SearchQuery
-from holdfast.server.api.views.search_views import Found, SearchView
+from holdfast.core.sessions.search import SearchMatch, SearchQuery
+from holdfast.server.api.views.search_views import SearchHitView, SearchIndexView
 from holdfast.server.api.views.session_views import session_view
 
-PURPOSE = "holdfast search"
+_SEARCH_PURPOSE = "holdfast search"
 
 
-def stored_found(home: Path, asked: Asked, *, since: float) -> list[Found]:
-    named = stored_session(home, asked.session).session.id if asked.session else None
+def search_stored_messages(
+    home: Path, request: SearchRequest, *, since: float
+) -> list[SearchHitView]:
+    named = read_stored_session(home, request.session).session.id if request.session else None
     query = SearchQuery(
-        words=asked.words,
-        limit=asked.limit,
+        words=request.words,
+        limit=request.limit,
         session_id=SessionId(named) if named else None,
-        platform=asked.platform,
+        platform=request.platform,
         since=since,
     )
 
-    async def ask(store: Store) -> list[Found]:
-        return [_view(each) for each in await store.search(query)]
+    async def ask(store: Store) -> list[SearchHitView]:
+        return [_search_result_view(each) for each in await store.search(query)]
 
-    return ask_store(home, ask, purpose=PURPOSE) or []
-
-
-def rebuilt(home: Path) -> SearchView:
-    async def ask(store: Store) -> SearchView:
-        return SearchView(**msgspec.structs.asdict(await store.rebuild_search()))
-
-    nothing = SearchView(messages=0, behind=0, bytes=0)
-    return ask_store(home, ask, purpose=PURPOSE) or nothing
+    return query_store(home, ask, purpose=_SEARCH_PURPOSE) or []
 
 
-def _view(found: FoundRecord) -> Found:
-    return Found(
+def rebuild_stored_index(home: Path) -> SearchIndexView:
+    async def ask(store: Store) -> SearchIndexView:
+        return SearchIndexView(**msgspec.structs.asdict(await store.rebuild_search_index()))
+
+    nothing = SearchIndexView(messages=0, pending_sessions=0, bytes=0)
+    return query_store(home, ask, purpose=_SEARCH_PURPOSE) or nothing
+
+
+def _search_result_view(found: SearchMatch) -> SearchHitView:
+    return SearchHitView(
         session=session_view(found.session),
         seq=found.seq,
         role=found.role,
         at=found.created_at,
         snippet=found.snippet,
-        marked=list(found.pieces),
+        parts=list(found.pieces),
     )

@@ -6,9 +6,9 @@ import click
 from click.shell_completion import CompletionItem
 
 from holdfast.cli.common.home import chosen_home, home_option
-from holdfast.cli.common.options import configuration_numbered
+from holdfast.cli.common.options import complete_config_version
 from holdfast.cli.common.output import json_option, print_json
-from holdfast.config import Config, ConfigError, load, schema
+from holdfast.config import Config, ConfigError, json_schema, load
 from holdfast.core.config.home_files import CONFIG_FILE
 from holdfast.system import exits
 
@@ -29,20 +29,22 @@ def command() -> None:
     """
 
 
-def _key_or_value(
+def _complete_key_or_value(
     ctx: click.Context, param: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
     """What Tab offers: keys, and after one what it may be, where that is a choice."""
-    from holdfast.cli.config.config_completion import offered  # noqa: PLC0415 - only when Tab is pressed
+    from holdfast.cli.config.config_completion import complete_words  # noqa: PLC0415 - only when Tab is pressed
 
     words = ctx.params.get("words") or ()
-    return [CompletionItem(word) for word in offered(words, incomplete)]
+    return [CompletionItem(word) for word in complete_words(words, incomplete)]
 
 
-def _key(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    from holdfast.cli.config.config_completion import offered  # noqa: PLC0415 - only when Tab is pressed
+def _complete_key(
+    ctx: click.Context, param: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    from holdfast.cli.config.config_completion import complete_words  # noqa: PLC0415 - only when Tab is pressed
 
-    return [CompletionItem(word) for word in offered((), incomplete)]
+    return [CompletionItem(word) for word in complete_words((), incomplete)]
 
 
 @command.command("check")
@@ -65,7 +67,7 @@ def check(as_json: bool) -> None:
         return
     for warning in config.warnings:
         click.echo(f"{click.style('warning:', fg='yellow')} {warning}", err=True)
-    click.echo(f"The configuration of {config.home} is in order{_without_file(config)}.")
+    click.echo(f"The configuration of {config.home} is in order{_no_file_note(config)}.")
 
 
 @command.command("show")
@@ -86,9 +88,13 @@ def show_settings(as_json: bool) -> None:
 @command.command("set")
 @home_option
 @json_option
-@click.argument("words", nargs=-1, metavar="KEY VALUE …", shell_complete=_key_or_value)
+@click.argument("words", nargs=-1, metavar="KEY VALUE …", shell_complete=_complete_key_or_value)
 @click.option(
-    "--unset", multiple=True, metavar="KEY", shell_complete=_key, help="Back to its default."
+    "--unset",
+    multiple=True,
+    metavar="KEY",
+    shell_complete=_complete_key,
+    help="Back to its default.",
 )
 def set_keys(words: tuple[str, ...], unset: tuple[str, ...], as_json: bool) -> None:
     """Change keys of holdfast.toml.
@@ -123,9 +129,9 @@ def reload_config(as_json: bool) -> None:
     whatever else a setting refers to, as a secret in a file of its own. If something is wrong the
     last good configuration stays in force, and this exits with 78.
     """
-    from holdfast.cli.config.config_reload import reload  # noqa: PLC0415 - not for --help
+    from holdfast.cli.config.config_reload import reload_running  # noqa: PLC0415 - not for --help
 
-    reload(chosen_home(), as_json=as_json)
+    reload_running(chosen_home(), as_json=as_json)
 
 
 @command.command("history")
@@ -148,9 +154,9 @@ def history(limit: int, as_json: bool) -> None:
 @command.command("diff")
 @home_option
 @json_option
-@click.argument("number", type=click.IntRange(min=1), shell_complete=configuration_numbered)
+@click.argument("number", type=click.IntRange(min=1), shell_complete=complete_config_version)
 @click.argument(
-    "other", type=click.IntRange(min=1), required=False, shell_complete=configuration_numbered
+    "other", type=click.IntRange(min=1), required=False, shell_complete=complete_config_version
 )
 def diff(number: int, other: int | None, as_json: bool) -> None:
     """Show what differs between two configurations.
@@ -168,7 +174,7 @@ def diff(number: int, other: int | None, as_json: bool) -> None:
 @home_option
 @json_option
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
-@click.argument("number", type=click.IntRange(min=1), shell_complete=configuration_numbered)
+@click.argument("number", type=click.IntRange(min=1), shell_complete=complete_config_version)
 def rollback(number: int, yes: bool, as_json: bool) -> None:
     """Put the holdfast.toml of an earlier configuration back.
 
@@ -184,9 +190,9 @@ def rollback(number: int, yes: bool, as_json: bool) -> None:
 @command.command("schema")
 def print_schema() -> None:
     """The JSON Schema of holdfast.toml, for editors and programs."""
-    print_json(schema())
+    print_json(json_schema())
 
 
-def _without_file(config: Config) -> str:
+def _no_file_note(config: Config) -> str:
     there = (config.home / CONFIG_FILE).exists()
     return "" if there else f" (there is no {CONFIG_FILE}: every default holds)"

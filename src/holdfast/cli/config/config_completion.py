@@ -5,27 +5,27 @@ from collections.abc import Sequence
 from msgspec import inspect
 
 from holdfast.config import ConfigError
-from holdfast.config.doors import known_doors
-from holdfast.config.keys import door_keys, find_key, section_keys
+from holdfast.config.doors import plugin_names
+from holdfast.config.keys import find_key, platform_keys, section_keys
 from holdfast.config.platforms import PLATFORMS
 
 
-def offered(words: Sequence[str], incomplete: str) -> list[str]:
+def complete_words(words: Sequence[str], incomplete: str) -> list[str]:
     """After an even number of words a key comes next; else a value of the last."""
-    choices = _values(words[-1]) if len(words) % 2 else _keys(incomplete)
+    choices = _key_values(words[-1]) if len(words) % 2 else _key_names(incomplete)
     return [each for each in choices if each.startswith(incomplete)]
 
 
-def _keys(incomplete: str) -> list[str]:
+def _key_names(incomplete: str) -> list[str]:
     """Of platforms only the names, until one of them is written: each brings a library."""
     section, _, rest = incomplete.partition(".")
     name, dot, _ = rest.partition(".")
     if section == PLATFORMS and dot:
-        return door_keys(name)
-    return [*section_keys(), *(f"{PLATFORMS}.{name}." for name in known_doors())]
+        return platform_keys(name)
+    return [*section_keys(), *(f"{PLATFORMS}.{name}." for name in plugin_names())]
 
 
-def _values(name: str) -> list[str]:
+def _key_values(name: str) -> list[str]:
     try:
         node = find_key(name).node
     except ConfigError:

@@ -7,64 +7,64 @@ from typing import Any
 import msgspec
 
 from holdfast.cli.common.output import print_json, print_table
-from holdfast.config import Shown, load, show
-from holdfast.core.config.effect import effect_of
+from holdfast.config import EffectiveKey, list_keys, load
+from holdfast.core.config.effect import change_effect
 from holdfast.core.errors import HoldfastError
-from holdfast.server.api.views.configuration_views import ConfigView, KeyView
+from holdfast.server.api.views.configuration_views import ConfigKeyView, ConfigView
 from holdfast.server.local.client import ControlClient
-from holdfast.system.lock import gateway_runs
+from holdfast.system.lock import is_gateway_running
 from holdfast.system.paths import Paths
 
-_ANSWERS = 3.0  # seconds; what is shown is right without it, too
+_READ_TIMEOUT = 3.0  # seconds; what is shown is right without it, too
 
 
 def print_keys(home: Path, *, as_json: bool) -> None:
-    keys = show(load(home))
-    running = _running(home)
+    keys = list_keys(load(home))
+    running = _running_keys(home)
     if as_json:
-        print_json({each.key: _facts(each, running.get(each.key)) for each in keys})
+        print_json({each.key: _key_json(each, running.get(each.key)) for each in keys})
         return
     rows = [
-        (each.key, effect_of(each.key), each.origin, _value(each, running.get(each.key)))
+        (each.key, change_effect(each.key), each.origin, _value_text(each, running.get(each.key)))
         for each in keys
     ]
     print_table(("KEY", "CHANGES BY", "SET BY", "VALUE"), rows)
 
 
-def _facts(each: Shown, running: KeyView | None) -> dict[str, Any]:
-    facts = {"value": each.value, "origin": each.origin, "effect": effect_of(each.key)}
-    if running is not None and (running.waits or _differs(each, running)):
-        facts["in_force"] = running.in_force
+def _key_json(key: EffectiveKey, running: ConfigKeyView | None) -> dict[str, Any]:
+    facts = {"value": key.value, "origin": key.origin, "effect": change_effect(key.key)}
+    if running is not None and (running.pending_restart or _differs(key, running)):
+        facts["in_force"] = running.live_value
     return facts
 
 
-def _value(each: Shown, running: KeyView | None) -> str:
-    value = _written(each.value)
+def _value_text(key: EffectiveKey, running: ConfigKeyView | None) -> str:
+    value = _to_json(key.value)
     if running is None:
         return value
-    if running.waits:
-        return f"{value}  (waits for a restart; in force: {_written(running.in_force)})"
-    if _differs(each, running):
-        return f"{value}  (the gateway that runs has {_written(running.value)}: {running.origin})"
+    if running.pending_restart:
+        return f"{value}  (waits for a restart; in force: {_to_json(running.live_value)})"
+    if _differs(key, running):
+        return f"{value}  (the gateway that runs has {_to_json(running.value)}: {running.origin})"
     return value
 
 
-def _differs(each: Shown, running: KeyView) -> bool:
+def _differs(key: EffectiveKey, running: ConfigKeyView) -> bool:
     """Whether the gateway was started with variables or options that this shell has not, or the
     other way round: both have read the same file."""
-    return _written(each.value) != _written(running.value)
+    return _to_json(key.value) != _to_json(running.value)
 
 
-def _running(home: Path) -> dict[str, KeyView]:
+def _running_keys(home: Path) -> dict[str, ConfigKeyView]:
     """What the gateway that runs says of each key, if there is one and it answers."""
     try:
-        if not gateway_runs(home):
+        if not is_gateway_running(home):
             return {}
-        told = ControlClient(Paths(home), timeout=_ANSWERS).get("/config")
+        told = ControlClient(Paths(home), timeout=_READ_TIMEOUT).get("/config")
     except HoldfastError:
         return {}
     return {each.key: each for each in msgspec.convert(told, ConfigView).keys}
 
 
-def _written(value: Any) -> str:
+def _to_json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)

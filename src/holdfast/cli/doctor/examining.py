@@ -7,48 +7,52 @@ from typing import Any
 
 import click
 
-from holdfast.cli.common.harmless import safe
+from holdfast.cli.common.harmless import sanitize
 from holdfast.cli.common.output import print_json
 from holdfast.cli.doctor.every import CHECKS
-from holdfast.cli.doctor.finding import Check, Finding, Level, Patient
+from holdfast.cli.doctor.finding import ExaminedHome, FindingLevel, HealthCheck, HealthFinding
 from holdfast.config import Config, ConfigError, load
 from holdfast.core.errors import HoldfastError
-from holdfast.system.lock import HolderHidden, gateway_runs
+from holdfast.system.lock import HolderUnreadable, is_gateway_running
 
-_MARKS = {Level.OK: ("✓", "green"), Level.WARNING: ("!", "yellow"), Level.PROBLEM: ("✗", "red")}
+_MARKS = {
+    FindingLevel.OK: ("✓", "green"),
+    FindingLevel.WARNING: ("!", "yellow"),
+    FindingLevel.PROBLEM: ("✗", "red"),
+}
 _NO_HOME = "There is nothing to look at yet: `holdfast run` makes {home}."
 
 
 def examine(home: Path, *, fix: bool, skip: frozenset[str], as_json: bool) -> bool:
     """True: nothing is wrong that would keep the gateway from its work, or is not any more."""
-    wanted = _wanted(skip)
+    wanted = _select_checks(skip)
     if not home.is_dir():
-        _tell_nothing(_NO_HOME.format(home=home), as_json=as_json)
+        _print_note(_NO_HOME.format(home=home), as_json=as_json)
         return True
-    patient = _patient(home)
+    patient = _load_home(home)
     told: list[dict[str, Any]] = []
     for check in wanted:
-        for finding in _findings(check, patient):
-            mended = _mended(finding) if fix else None
-            told.append(finding.shown(check.name) | ({} if mended is None else {"fixed": mended}))
+        for finding in _run_check(check, patient):
+            mended = _apply_fix(finding) if fix else None
+            told.append(finding.as_dict(check.name) | ({} if mended is None else {"fixed": mended}))
             if not as_json:
-                _tell(check.name, finding, mended)
-    left = [each for each in told if each["level"] == Level.PROBLEM and "fixed" not in each]
+                _print_finding(check.name, finding, mended)
+    left = [each for each in told if each["level"] == FindingLevel.PROBLEM and "fixed" not in each]
     if as_json:
         print_json({"findings": told, "healthy": not left})
     else:
-        _sum_up(told, left, fix=fix)
+        _print_summary(told, left, fix=fix)
     return not left
 
 
-def _tell_nothing(note: str, *, as_json: bool) -> None:
+def _print_note(note: str, *, as_json: bool) -> None:
     if as_json:
         print_json({"findings": [], "healthy": True, "note": note})
     else:
         click.echo(note)
 
 
-def _wanted(skip: frozenset[str]) -> list[Check]:
+def _select_checks(skip: frozenset[str]) -> list[HealthCheck]:
     names = {check.name for check in CHECKS}
     if unknown := sorted(skip - names):
         listed = ", ".join(check.name for check in CHECKS)
@@ -56,69 +60,71 @@ def _wanted(skip: frozenset[str]) -> list[Check]:
     return [check for check in CHECKS if check.name not in skip]
 
 
-def _patient(home: Path) -> Patient:
-    return Patient(home=home, running=_runs(home), config=_config(home))
+def _load_home(home: Path) -> ExaminedHome:
+    return ExaminedHome(home=home, running=_gateway_runs(home), config=_load_config(home))
 
 
-def _runs(home: Path) -> bool:
+def _gateway_runs(home: Path) -> bool:
     try:
-        return gateway_runs(home)
-    except HolderHidden:
+        return is_gateway_running(home)
+    except HolderUnreadable:
         return False  # the check of the lock tells
 
 
-def _config(home: Path) -> Config | None:
+def _load_config(home: Path) -> Config | None:
     try:
         return load(home)
     except ConfigError:
         return None  # its own check tells
 
 
-def _findings(check: Check, patient: Patient) -> Iterator[Finding]:
+def _run_check(check: HealthCheck, examined: ExaminedHome) -> Iterator[HealthFinding]:
     """A check that fails is a finding itself, and keeps no other from its turn."""
     try:
-        yield from check.look(patient)
+        yield from check.run(examined)
     except (HoldfastError, OSError) as error:
-        yield Finding(
-            level=Level.PROBLEM,
+        yield HealthFinding(
+            level=FindingLevel.PROBLEM,
             what=f"This could not be looked at: {error}",
             why="Something else may hide behind it.",
             remedy="Run this as the user who runs the gateway.",
         )
 
 
-def _mended(finding: Finding) -> str | None:
-    if finding.mend is None:
+def _apply_fix(finding: HealthFinding) -> str | None:
+    if finding.fix is None:
         return None
     try:
-        return finding.mend()
+        return finding.fix()
     except (HoldfastError, OSError) as error:
         click.echo(f"  It could not be mended: {error}", err=True)
         return None
 
 
-def _tell(check: str, finding: Finding, mended: str | None) -> None:
+def _print_finding(check: str, finding: HealthFinding, fixed: str | None) -> None:
     mark, colour = _MARKS[finding.level]
-    _told(f"{click.style(mark, fg=colour)} {check:<12} ", finding.what)
-    if finding.level is Level.OK:
+    _print_indented(f"{click.style(mark, fg=colour)} {check:<12} ", finding.what)
+    if finding.level is FindingLevel.OK:
         return
-    if mended is not None:
-        _told("    fixed:   ", mended)
+    if fixed is not None:
+        _print_indented("    fixed:   ", fixed)
         return
-    _told("    matters: ", finding.why)
-    _told("    do:      ", finding.remedy)
+    _print_indented("    matters: ", finding.why)
+    _print_indented("    do:      ", finding.remedy)
 
 
-def _told(name: str, text: str) -> None:
+def _print_indented(label: str, text: str) -> None:
     """Lines after the first stand under it, not under its name."""
-    click.echo(name + textwrap.indent(safe(text), " " * len(click.unstyle(name))).lstrip())
+    click.echo(label + textwrap.indent(sanitize(text), " " * len(click.unstyle(label))).lstrip())
 
 
-def _sum_up(told: list[dict[str, Any]], left: list[dict[str, Any]], *, fix: bool) -> None:
-    fixable = sum(each["fixable"] for each in told)
+def _print_summary(
+    findings: list[dict[str, Any]], left: list[dict[str, Any]], *, fix: bool
+) -> None:
+    fixable = sum(each["fixable"] for each in findings)
     if left:
         problems = "is a problem" if len(left) == 1 else "are problems"
-        click.echo(f"\n{len(left)} of {len(told)} findings {problems}.")
+        click.echo(f"\n{len(left)} of {len(findings)} findings {problems}.")
     else:
         click.echo("\nNothing keeps the gateway from its work.")
     if fixable and not fix:

@@ -10,39 +10,39 @@ from holdfast.config import Config
 from holdfast.system.paths import Paths
 
 
-class Level(StrEnum):
+class FindingLevel(StrEnum):
     OK = "ok"
     WARNING = "warning"  # it works, and could be better
     PROBLEM = "problem"  # something does not work, or is not safe
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class HealthFinding:
     """`mend` does what is safe to do without asking, and says what it did."""
 
-    level: Level
+    level: FindingLevel
     what: str
     why: str = ""
     remedy: str = ""
-    mend: Callable[[], str] | None = None
+    fix: Callable[[], str] | None = None
 
-    def shown(self, check: str) -> dict[str, Any]:
+    def as_dict(self, check: str) -> dict[str, Any]:
         return {
             "check": check,
             "level": self.level,
             "what": self.what,
             "why": self.why,
             "remedy": self.remedy,
-            "fixable": self.mend is not None,
+            "fixable": self.fix is not None,
         }
 
 
-def fine(what: str) -> Finding:
-    return Finding(level=Level.OK, what=what)
+def ok_finding(what: str) -> HealthFinding:
+    return HealthFinding(level=FindingLevel.OK, what=what)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Patient:
+class ExaminedHome:
     """The home that is looked at. `running`: a gateway has it, and is asked instead of its
     files. `config` None: it cannot be read, which its own check tells."""
 
@@ -55,9 +55,9 @@ class Patient:
         return Paths(self.home)
 
 
-class Check(Protocol):
+class HealthCheck(Protocol):
     name: str
 
-    def look(self, patient: Patient) -> Iterable[Finding]:
+    def run(self, examined: ExaminedHome) -> Iterable[HealthFinding]:
         """Changes nothing; what is to be changed is a finding's `mend`."""
         ...

@@ -3,43 +3,45 @@
 import os
 from collections.abc import Iterable
 
-from holdfast.cli.doctor.finding import Finding, Level, Patient, fine
-from holdfast.config.surroundings import surroundings
+from holdfast.cli.doctor.finding import ExaminedHome, FindingLevel, HealthFinding, ok_finding
+from holdfast.config.surroundings import process_environment
 from holdfast.core.config.settings import GatewaySettings
-from holdfast.service.supervisors.drift import mend
-from holdfast.service.supervisors.fitting import default_home, needed
-from holdfast.service.supervisors.installed import supervision
-from holdfast.service.supervisors.keeping import Keeper
+from holdfast.service.supervisors.drift import repair_command
+from holdfast.service.supervisors.fitting import default_home, needed_unit
+from holdfast.service.supervisors.installed import supervisor_backends
+from holdfast.service.supervisors.keeping import SupervisorBackend
 
 
-class Units:
+class UnitCheck:
     name = "units"
 
-    def look(self, patient: Patient) -> Iterable[Finding]:
-        environ = surroundings()
-        where = supervision(environ, user_id=os.getuid())
-        keeper = where.of(patient.home, default_home=default_home(environ))
+    def run(self, examined: ExaminedHome) -> Iterable[HealthFinding]:
+        environ = process_environment()
+        where = supervisor_backends(environ, user_id=os.getuid())
+        keeper = where.find_unit(examined.home, default_home=default_home(environ))
         if keeper is None:
-            yield fine("No unit is installed; the gateway runs while you run it.")
+            yield ok_finding("No unit is installed; the gateway runs while you run it.")
             return
-        yield from self._judge(keeper, patient)
+        yield from self._compare_unit(keeper, examined)
 
-    def _judge(self, keeper: Keeper, patient: Patient) -> Iterable[Finding]:
-        settings = patient.config.settings.gateway if patient.config else GatewaySettings()
-        unit = needed(
-            patient.home,
+    def _compare_unit(
+        self, service: SupervisorBackend, examined: ExaminedHome
+    ) -> Iterable[HealthFinding]:
+        settings = examined.config.settings.gateway if examined.config else GatewaySettings()
+        unit = needed_unit(
+            examined.home,
             settings,
-            environ=surroundings(),
-            scope=keeper.scope,
-            name=keeper.file.stem,
+            environ=process_environment(),
+            scope=service.scope,
+            name=service.file.stem,
         )
         found = [
-            Finding(
-                level=Level.PROBLEM if each.broken else Level.WARNING,
-                what=f"{keeper.file} {each.what}.",
+            HealthFinding(
+                level=FindingLevel.PROBLEM if each.broken else FindingLevel.WARNING,
+                what=f"{service.file} {each.what}.",
                 why=each.why,
-                remedy=mend(unit),
+                remedy=repair_command(unit),
             )
-            for each in keeper.wrong(unit)
+            for each in service.problems(unit)
         ]
-        yield from found or [fine(f"{keeper.file} fits the configuration.")]
+        yield from found or [ok_finding(f"{service.file} fits the configuration.")]

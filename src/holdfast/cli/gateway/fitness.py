@@ -8,34 +8,34 @@ from holdfast.agent.memory.providers import check_providers
 from holdfast.config import Config
 from holdfast.core.config.settings import Provider, SandboxMode
 from holdfast.core.errors import HoldfastError
-from holdfast.models.voices import targets_of
+from holdfast.models.voices import model_targets
 from holdfast.runner.sandbox import make_plan
-from holdfast.store.sqlite.inspection import inspect
-from holdfast.store.sqlite.schema import migrations
+from holdfast.store.sqlite.inspection import check_header
+from holdfast.store.sqlite.schema import load_migrations
 from holdfast.system.paths import Paths
 
 
-class Unfit(HoldfastError):
+class CannotStart(HoldfastError):
     """A gateway would not start; why, and what to do."""
 
 
-def check(config: Config, *, schema: int = 0) -> None:
+def check_can_start(config: Config, *, schema: int = 0) -> None:
     """Raises what a start would raise. Nothing is written, locked or connected to.
 
     `schema` is the version of the store's tables as the gateway that runs knows it: what it wrote
     last may still stand in the log beside the file, where only SQLite would find it.
     """
     import_module("holdfast.service.main")  # and with it all that a start imports
-    known = len(migrations())
+    known = len(load_migrations())
     if schema > known:
-        raise Unfit(
+        raise CannotStart(
             f"the store of {config.home} has schema version {schema}, and this installation knows "
             f"versions up to {known}. Install the Holdfast that wrote it, or a newer one."
         )
-    inspect(Paths(config.home).db, known=known, vfs=None)
+    check_header(Paths(config.home).db, known=known, vfs=None)
     settings = config.settings
     if settings.model.provider is not Provider.AUTO:
-        targets_of(settings.model, secrets=config.secrets)
+        model_targets(settings.model, secrets=config.secrets)
     check_providers(settings.memory.providers)
     if settings.runner.sandbox is SandboxMode.REQUIRED:
         with tempfile.TemporaryDirectory(prefix="holdfast-check-") as folder:

@@ -9,7 +9,7 @@ from holdfast.cli.common.home import chosen_home, home_option
 
 @click.command("boot")
 @home_option
-def command() -> None:
+def boot_command() -> None:
     """Keep a gateway running, as the first process of a container.
 
     It starts one unless somebody stopped it, starts it again when it ends (after growing waits,

@@ -14,7 +14,7 @@ from holdfast.core.errors import HoldfastError
 @json_option
 @click.option("--port", type=click.IntRange(0, 65535), help="As it would be given to `run`.")
 @click.option("--schema", type=int, default=0, hidden=True)
-def command(as_json: bool, port: int | None, schema: int) -> None:
+def check_command(as_json: bool, port: int | None, schema: int) -> None:
     """Say whether a gateway could start here; nothing is started or changed.
 
     What is on disk is tried: the configuration, the code and all that it imports, the store's
@@ -22,7 +22,7 @@ def command(as_json: bool, port: int | None, schema: int) -> None:
     it would start, 78 if the configuration is wrong, and 1 if anything else is.
     """
     try:
-        _check(port, schema)
+        _check_can_start(port, schema)
     except HoldfastError as error:
         if not as_json:
             raise
@@ -36,13 +36,13 @@ def command(as_json: bool, port: int | None, schema: int) -> None:
         click.echo(f"A gateway would start in {chosen_home()}.")
 
 
-def _check(port: int | None, schema: int) -> None:
+def _check_can_start(port: int | None, schema: int) -> None:
     overrides = {} if port is None else {"gateway.port": port}
     try:
-        from holdfast.cli.gateway.fitness import check  # noqa: PLC0415 - what does not import is told
+        from holdfast.cli.gateway.fitness import check_can_start  # noqa: PLC0415 - what does not import is told
         from holdfast.config import load  # noqa: PLC0415 - as above
 
-        check(load(chosen_home(), overrides=overrides), schema=schema)
+        check_can_start(load(chosen_home(), overrides=overrides), schema=schema)
     except HoldfastError:
         raise
     except Exception as error:  # the edge of the process: code on disk that does not even import

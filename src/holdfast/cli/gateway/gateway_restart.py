@@ -12,7 +12,7 @@ from holdfast.cli.common.output import json_option
 @click.option("--now", is_flag=True, help="Wait for no turn, not even to the end of its step.")
 @click.option("--when-idle", is_flag=True, help="Wait until no turn runs; go on meanwhile.")
 @click.option("--timeout", type=float, default=120.0, show_default=True, help="Seconds to wait.")
-def command(as_json: bool, now: bool, when_idle: bool, timeout: float) -> None:
+def restart_command(as_json: bool, now: bool, when_idle: bool, timeout: float) -> None:
     """Restart the gateway; what runs goes on in its successor.
 
     The successor is checked first: where it could not start, the reason is told and the running

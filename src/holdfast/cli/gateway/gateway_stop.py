@@ -11,7 +11,7 @@ from holdfast.cli.common.output import json_option
 @json_option
 @click.option("--now", is_flag=True, help="Wait for no turn, not even for the drain.")
 @click.option("--timeout", type=float, default=120.0, show_default=True, help="Seconds to wait.")
-def command(as_json: bool, now: bool, timeout: float) -> None:
+def stop_command(as_json: bool, now: bool, timeout: float) -> None:
     """Stop the gateway; it stays down until it is started again.
 
     Turns that run are cut and go on when it is started. Exits with 0 when it has gone, 3 when

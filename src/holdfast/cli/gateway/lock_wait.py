@@ -14,32 +14,32 @@ class LockWait:
 
     def __init__(self, lock: HomeLock) -> None:
         self._lock = lock
-        self._awake, self._done = socket.socketpair()
+        self._wake_socket, self._done_socket = socket.socketpair()
         self._failed: HoldfastError | None = None
-        self._thread = threading.Thread(target=self._wait, name="lock", daemon=True)
+        self._thread = threading.Thread(target=self._acquire, name="lock", daemon=True)
 
     def __enter__(self) -> Self:
         self._thread.start()
         return self
 
     def __exit__(self, *exc: object) -> None:
-        self._awake.close()
+        self._wake_socket.close()
 
-    def over(self, *, within: float) -> bool:
+    def wait(self, *, timeout: float) -> bool:
         """True once the lock is ours; False if it is not by then."""
         poll = select.poll()
-        poll.register(self._awake, select.POLLIN)
-        if not poll.poll(max(0.0, within) * 1000):
+        poll.register(self._wake_socket, select.POLLIN)
+        if not poll.poll(max(0.0, timeout) * 1000):
             return False
         self._thread.join()
         if self._failed is not None:
             raise self._failed
         return True
 
-    def _wait(self) -> None:
+    def _acquire(self) -> None:
         try:
             self._lock.wait()
         except HoldfastError as error:
             self._failed = error
         finally:
-            self._done.close()
+            self._done_socket.close()

@@ -40,64 +40,64 @@ def command(port: int | None, replace: bool, unattended: bool, understudy: int |
       HOLDFAST_MODEL_PROVIDER=openai HOLDFAST_MODEL_NAME=gpt-5 \\
         HOLDFAST_MODEL_API_KEY=env:OPENAI_API_KEY holdfast run
     """
-    from holdfast.service.garbage import uncollected_from_here  # noqa: PLC0415 - as below
+    from holdfast.service.garbage import disable_gc  # noqa: PLC0415 - as below
 
-    uncollected_from_here()
+    disable_gc()
     from holdfast.config import load, prepare_home  # noqa: PLC0415 - not needed for --help
-    from holdfast.config.surroundings import handed_down  # noqa: PLC0415 - as above
-    from holdfast.system.sockets import VARIABLES, adopt  # noqa: PLC0415 - as above
+    from holdfast.config.surroundings import pop_variables  # noqa: PLC0415 - as above
+    from holdfast.system.sockets import LISTEN_VARIABLES, adopt_inherited  # noqa: PLC0415 - as above
 
-    sockets = adopt(handed_down(VARIABLES), pid=os.getpid())
+    sockets = adopt_inherited(pop_variables(LISTEN_VARIABLES), pid=os.getpid())
     home = chosen_home()
     prepare_home(home)
     config = load(home, overrides={} if port is None else {"gateway.port": port})
-    from holdfast.service.lookup import import_aiohttp  # noqa: PLC0415 - as below
+    from holdfast.service.lookup import import_aiohttp_without_aiodns  # noqa: PLC0415 - as below
 
-    import_aiohttp()
-    from holdfast.service.ground import Ground  # noqa: PLC0415 - as above
+    import_aiohttp_without_aiodns()
+    from holdfast.service.ground import LaunchOptions  # noqa: PLC0415 - as above
     from holdfast.service.main import run  # noqa: PLC0415 - a wrong configuration is told before the wait
     from holdfast.system import exits  # noqa: PLC0415 - as above
-    from holdfast.system.launchd_exit import exit_for  # noqa: PLC0415 - as above
+    from holdfast.system.launchd_exit import launchd_exit_code  # noqa: PLC0415 - as above
     from holdfast.system.lock import HomeLock  # noqa: PLC0415 - as above
 
     lock = HomeLock(home)
     if understudy is not None:
-        _await_cue(config, lock, understudy)
+        _wait_for_go_signal(config, lock, understudy)
     if replace:
-        sockets = [*sockets, *_taken_over(config, lock)]
-    code = run(config, Ground(lock=lock, sockets=sockets, unattended=unattended))
-    exits.leave(exit_for(code, config.environ))
+        sockets = [*sockets, *_take_over(config, lock)]
+    code = run(config, LaunchOptions(lock=lock, sockets=sockets, unattended=unattended))
+    exits.exit_now(launchd_exit_code(code, config.environ))
 
 
-def _await_cue(config: "Config", lock: "HomeLock", line: int) -> None:
+def _wait_for_go_signal(config: "Config", lock: "HomeLock", fd: int) -> None:
     """Returns with the lock held; without a cue this process ends here."""
-    from holdfast.cli.gateway.fitness import check  # noqa: PLC0415 - only a restart asks for it
+    from holdfast.cli.gateway.fitness import check_can_start  # noqa: PLC0415 - only a restart asks for it
     from holdfast.cli.root import exit_code  # noqa: PLC0415 - as above
     from holdfast.core.errors import HoldfastError  # noqa: PLC0415 - as above
-    from holdfast.service.understudy import Cue  # noqa: PLC0415 - as above
-    from holdfast.store.sqlite.schema import migrations  # noqa: PLC0415 - as above
+    from holdfast.service.understudy import StandbyChannel  # noqa: PLC0415 - as above
+    from holdfast.store.sqlite.schema import load_migrations  # noqa: PLC0415 - as above
 
-    cue = Cue(line)
+    cue = StandbyChannel(fd)
     try:
-        check(config)
+        check_can_start(config)
     except HoldfastError as error:
-        cue.tell(error=str(error))
+        cue.report(error=str(error))
         sys.exit(exit_code(error))
-    cue.tell(schema=len(migrations()))
-    if not cue.comes():
+    cue.report(schema=len(load_migrations()))
+    if not cue.wait_for_release():
         sys.exit(0)
     lock.wait()
 
 
-def _taken_over(config: "Config", lock: "HomeLock") -> "list[socket.socket]":
-    from holdfast.cli.gateway.replacing import Delegated, Replacement  # noqa: PLC0415 - few replace
+def _take_over(config: "Config", lock: "HomeLock") -> "list[socket.socket]":
+    from holdfast.cli.gateway.replacing import RestartDelegated, Takeover  # noqa: PLC0415 - few replace
 
     try:
-        return Replacement(config, lock=lock, tell=_tell).take_over()
-    except Delegated as delegated:
+        return Takeover(config, lock=lock, report=_print_progress).take_over()
+    except RestartDelegated as delegated:
         click.echo(str(delegated))
         sys.exit(0)
 
 
-def _tell(text: str) -> None:
+def _print_progress(text: str) -> None:
     click.echo(f"  {text}", err=True)

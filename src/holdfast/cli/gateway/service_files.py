@@ -10,67 +10,73 @@ from pathlib import Path
 import click
 
 from holdfast.cli.common.home import chosen_home
-from holdfast.cli.gateway.service_driving import halt
-from holdfast.cli.gateway.service_hints import hints
-from holdfast.cli.gateway.service_wish import Plan, Wish, plan
-from holdfast.cli.gateway.services import NoService, service_of, supervisors
+from holdfast.cli.gateway.service_driving import stop_for_removal
+from holdfast.cli.gateway.service_hints import install_hints
+from holdfast.cli.gateway.service_wish import InstallOptions, InstallPlan, plan_install
+from holdfast.cli.gateway.services import ServiceNotInstalled, find_service, find_supervisors
 from holdfast.config import prepare_home
-from holdfast.config.whole_file import write_whole
+from holdfast.config.whole_file import write_atomically
 from holdfast.core.errors import HoldfastError
-from holdfast.service.supervisors.calling import must
-from holdfast.service.supervisors.keeping import Keeper
-from holdfast.service.supervisors.unit import Scope
+from holdfast.service.supervisors.calling import run_or_raise
+from holdfast.service.supervisors.keeping import SupervisorBackend
+from holdfast.service.supervisors.unit import UnitScope
 from holdfast.system.paths import Paths, private_dir
 
 
-def install(wish: Wish) -> None:
-    planned = plan(wish, chosen_home())
-    keeper, unit = planned.keeper, planned.unit
-    wanted = keeper.wanted(unit).decode()
+def install_service(options: InstallOptions) -> None:
+    planned = plan_install(options, chosen_home())
+    keeper, unit = planned.service, planned.unit
+    wanted = keeper.render(unit).decode()
     before = keeper.file.read_text(encoding="utf-8") if keeper.file.is_file() else None
     if before == wanted:
         click.echo(f"{keeper.file} is as it should be; nothing was changed.")
         return
-    _refuse_a_second(planned)
-    _show(keeper.file, before, wanted, whole=wish.dry_run)
-    if wish.dry_run:
-        _tell_calls(keeper.after_writing())
+    _refuse_second_unit(planned)
+    _print_unit(keeper.file, before, wanted, whole=options.dry_run)
+    if options.dry_run:
+        _print_commands(keeper.commands_after_install())
         return
-    if before is not None and not wish.force:
+    if before is not None and not options.force:
         raise HoldfastError(
             f"{keeper.file} is there and is different. `holdfast gateway install --force` writes "
             "over it; nothing was changed."
         )
-    _must_listen(planned)
-    _prepare(planned)
-    _write(keeper, wanted)
+    _require_supervisor(planned)
+    _prepare_home_dirs(planned)
+    _write_unit(keeper, wanted)
     click.echo(f"{keeper.file} is installed.")
-    for hint in hints(planned):
+    for hint in install_hints(planned):
         click.echo(hint)
 
 
-def uninstall(home: Path, *, dry_run: bool) -> None:
-    keeper = service_of(home)
+def uninstall_service(home: Path, *, dry_run: bool) -> None:
+    keeper = find_service(home)
     if keeper is None:
-        raise NoService(home)
-    if not keeper.ours():
+        raise ServiceNotInstalled(home)
+    if not keeper.is_ours():
         raise HoldfastError(
             f"{keeper.file} was not written by `holdfast gateway install`, and is left alone."
         )
     if dry_run:
-        _tell_calls([*keeper.before_removing(), ["rm", str(keeper.file)], *keeper.after_removing()])
+        _print_commands(
+            [
+                *keeper.commands_before_removal(),
+                ["rm", str(keeper.file)],
+                *keeper.commands_after_removal(),
+            ]
+        )
         return
-    halt(home, keeper)
-    _call(keeper.before_removing())
+    stop_for_removal(home, keeper)
+    _run_commands(keeper.commands_before_removal())
     keeper.file.unlink()
-    _call(keeper.after_removing())
+    _run_commands(keeper.commands_after_removal())
     click.echo(f"{keeper.file} is removed. {home} and all that is in it stay.")
 
 
-def _refuse_a_second(planned: Plan) -> None:
+def _refuse_second_unit(planned: InstallPlan) -> None:
     """One home has one unit, and a unit one home: two would fight over either."""
-    keeper, unit = planned.keeper, planned.unit
-    other = service_of(unit.home)
+    keeper, unit = planned.service, planned.unit
+    other = find_service(unit.home)
     if other is not None and other.file != keeper.file:
         raise HoldfastError(
             f"{other.file} keeps this home already. `holdfast gateway uninstall` removes it; "
@@ -81,34 +87,34 @@ def _refuse_a_second(planned: Plan) -> None:
         raise HoldfastError(f"{keeper.file} is for {theirs}. Choose another name with --name.")
 
 
-def _show(file: Path, before: str | None, wanted: str, *, whole: bool) -> None:
+def _print_unit(file: Path, before: str | None, content: str, *, whole: bool) -> None:
     click.echo(f"{file}:")
     if before is None or whole:
-        click.echo(wanted if whole else "", nl=whole)
+        click.echo(content if whole else "", nl=whole)
     if before is not None:
-        for line in _difference(before, wanted):
+        for line in _diff_lines(before, content):
             click.echo("  " + click.style(line, fg={"+": "green", "-": "red"}.get(line[:1])))
 
 
-def _difference(before: str, wanted: str) -> Iterator[str]:
-    lines = difflib.unified_diff(before.splitlines(), wanted.splitlines(), lineterm="", n=1)
+def _diff_lines(before: str, content: str) -> Iterator[str]:
+    lines = difflib.unified_diff(before.splitlines(), content.splitlines(), lineterm="", n=1)
     yield from [*lines][2:]
 
 
-def _must_listen(planned: Plan) -> None:
-    where = supervisors()
+def _require_supervisor(planned: InstallPlan) -> None:
+    where = find_supervisors()
     if not (where.launchd or where.systemd):
         raise HoldfastError(
             "Neither systemd nor launchd is here. In a container, `holdfast gateway boot` keeps "
             "the gateway; elsewhere let your supervisor run `holdfast run` and start it again "
             "when it ends with anything but 0 or 78. --dry-run shows the unit all the same."
         )
-    if planned.keeper.scope is Scope.SYSTEM and os.geteuid():
+    if planned.service.scope is UnitScope.SYSTEM and os.geteuid():
         raise HoldfastError("A system unit is installed by root: sudo holdfast gateway install …")
-    planned.keeper.listens()
+    planned.service.check_available()
 
 
-def _prepare(planned: Plan) -> None:
+def _prepare_home_dirs(planned: InstallPlan) -> None:
     """The home is there and its gateway's own, with a folder for what a supervisor writes."""
     home, user = planned.unit.home, planned.unit.user
     # What is there already is as its owner wants it, who may be another than who installs.
@@ -122,22 +128,22 @@ def _prepare(planned: Plan) -> None:
             os.chown(folder, owner.pw_uid, owner.pw_gid)
 
 
-def _write(keeper: Keeper, wanted: str) -> None:
+def _write_unit(service: SupervisorBackend, content: str) -> None:
     try:
-        keeper.file.parent.mkdir(parents=True, exist_ok=True)
+        service.file.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise HoldfastError(f"{keeper.file.parent} cannot be made: {error.strerror}") from None
-    write_whole(keeper.file, wanted, mode=0o644)
-    _call(keeper.after_writing())
+        raise HoldfastError(f"{service.file.parent} cannot be made: {error.strerror}") from None
+    write_atomically(service.file, content, mode=0o644)
+    _run_commands(service.commands_after_install())
 
 
-def _call(calls: Sequence[Sequence[str]]) -> None:
-    where = supervisors()
-    for argv in calls:
+def _run_commands(commands: Sequence[Sequence[str]]) -> None:
+    where = find_supervisors()
+    for argv in commands:
         click.echo(f"$ {shlex.join(argv)}")
-        must(where.call, argv)
+        run_or_raise(where.run, argv)
 
 
-def _tell_calls(calls: Sequence[Sequence[str]]) -> None:
-    for argv in calls:
+def _print_commands(commands: Sequence[Sequence[str]]) -> None:
+    for argv in commands:
         click.echo(f"$ {shlex.join(argv)}")

@@ -13,7 +13,9 @@ from holdfast.cli.common.home import home_option
 @click.option("--name", default="", help="The unit's, beside another one: holdfast-NAME.")
 @click.option("--force", is_flag=True, help="Write over a unit that is different.")
 @click.option("--dry-run", is_flag=True, help="Show what would be written and called.")
-def command(scope: str | None, run_as: str | None, name: str, force: bool, dry_run: bool) -> None:
+def install_command(
+    scope: str | None, run_as: str | None, name: str, force: bool, dry_run: bool
+) -> None:
     """Write a unit for systemd or launchd, from the configuration, and have it started at boot.
 
     Nothing is started. A unit that is there and right is left alone; one that is different is
@@ -25,7 +27,9 @@ def command(scope: str | None, run_as: str | None, name: str, force: bool, dry_r
       sudo holdfast gateway install --system --run-as holdfast --home /var/lib/holdfast
       holdfast gateway install --home /srv/bot --name bot --dry-run
     """
-    from holdfast.cli.gateway.service_files import install  # noqa: PLC0415 - not for --help
-    from holdfast.cli.gateway.service_wish import Wish  # noqa: PLC0415 - as above
+    from holdfast.cli.gateway.service_files import install_service  # noqa: PLC0415 - not for --help
+    from holdfast.cli.gateway.service_wish import InstallOptions  # noqa: PLC0415 - as above
 
-    install(Wish(scope=scope, run_as=run_as, name=name, force=force, dry_run=dry_run))
+    install_service(
+        InstallOptions(scope=scope, run_as=run_as, name=name, force=force, dry_run=dry_run)
+    )

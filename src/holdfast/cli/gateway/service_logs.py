@@ -7,15 +7,17 @@ import click
 
 from holdfast.cli import logs
 from holdfast.cli.common.home import chosen_home
-from holdfast.cli.gateway.services import service_of
+from holdfast.cli.gateway.services import find_service
 
 
-def _read(**options: Any) -> None:
-    keeper = service_of(chosen_home()) if sys.stderr.isatty() else None
+def _show_logs(**options: Any) -> None:
+    keeper = find_service(chosen_home()) if sys.stderr.isatty() else None
     if keeper is not None:
-        click.echo(f"What it says before it has a log:  {keeper.journal()}", err=True)
+        click.echo(f"What it says before it has a log:  {keeper.log_command()}", err=True)
     click.get_current_context().invoke(logs.command, **options)
 
 
 # The options are those of `holdfast logs`, whatever they are.
-command = click.Command("logs", params=logs.command.params, callback=_read, help=logs.command.help)
+logs_command = click.Command(
+    "logs", params=logs.command.params, callback=_show_logs, help=logs.command.help
+)

@@ -6,17 +6,17 @@ import pwd
 from dataclasses import dataclass
 from pathlib import Path
 
-from holdfast.cli.gateway.services import service_of, supervisors
+from holdfast.cli.gateway.services import find_service, find_supervisors
 from holdfast.config import load
-from holdfast.config.surroundings import surroundings
+from holdfast.config.surroundings import process_environment
 from holdfast.core.errors import HoldfastError
-from holdfast.service.supervisors.fitting import MACHINE_HOME, default_home, needed
-from holdfast.service.supervisors.keeping import Keeper
-from holdfast.service.supervisors.unit import Scope, Unit
+from holdfast.service.supervisors.fitting import SYSTEM_HOME, default_home, needed_unit
+from holdfast.service.supervisors.keeping import SupervisorBackend
+from holdfast.service.supervisors.unit import Unit, UnitScope
 
 
 @dataclass(frozen=True, kw_only=True)
-class Wish:
+class InstallOptions:
     """The options as they were given."""
 
     scope: str | None
@@ -27,37 +27,37 @@ class Wish:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class InstallPlan:
     """What is to be there, and whom to tell."""
 
     unit: Unit
-    keeper: Keeper
+    service: SupervisorBackend
 
 
-def plan(wish: Wish, home: Path) -> Plan:
+def plan_install(options: InstallOptions, home: Path) -> InstallPlan:
     """What was not said is as it is in the unit that is installed, if there is one."""
-    there = service_of(home)
-    usual = Scope.USER if os.geteuid() else Scope.SYSTEM
-    scope = Scope(wish.scope) if wish.scope else there.scope if there else usual
-    name = wish.name or (there.file.stem if there is not None and there.scope is scope else "")
-    if wish.run_as and scope is Scope.USER:
+    there = find_service(home)
+    usual = UnitScope.USER if os.geteuid() else UnitScope.SYSTEM
+    scope = UnitScope(options.scope) if options.scope else there.scope if there else usual
+    name = options.name or (there.file.stem if there is not None and there.scope is scope else "")
+    if options.run_as and scope is UnitScope.USER:
         raise HoldfastError("--run-as is for a system unit: a user unit runs as its user.")
-    if scope is Scope.SYSTEM and wish.run_as and home == default_home(surroundings()):
-        home = MACHINE_HOME
-    user, group = _identity(wish.run_as, home) if scope is Scope.SYSTEM else ("", "")
-    unit = needed(
+    if scope is UnitScope.SYSTEM and options.run_as and home == default_home(process_environment()):
+        home = SYSTEM_HOME
+    user, group = _resolve_user(options.run_as, home) if scope is UnitScope.SYSTEM else ("", "")
+    unit = needed_unit(
         home,
         load(home).settings.gateway,
-        environ=surroundings(),
+        environ=process_environment(),
         scope=scope,
         name=name,
         user=user,
         group=group,
     )
-    return Plan(unit=unit, keeper=supervisors().keeper(unit.name, scope))
+    return InstallPlan(unit=unit, service=find_supervisors().backend(unit.name, scope))
 
 
-def _identity(run_as: str | None, home: Path) -> tuple[str, str]:
+def _resolve_user(run_as: str | None, home: Path) -> tuple[str, str]:
     """Who a system unit's gateway is: who was named, else who owns the home; "": root."""
     try:
         if run_as:

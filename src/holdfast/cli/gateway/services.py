@@ -5,33 +5,33 @@ from pathlib import Path
 
 import click
 
-from holdfast.config.surroundings import surroundings
+from holdfast.config.surroundings import process_environment
 from holdfast.core.errors import HoldfastError
 from holdfast.service.supervisors.fitting import default_home
-from holdfast.service.supervisors.installed import Supervision, supervision
-from holdfast.service.supervisors.keeping import Keeper, Kept
+from holdfast.service.supervisors.installed import SupervisorBackends, supervisor_backends
+from holdfast.service.supervisors.keeping import SupervisorBackend, UnitStatus
 
 
-def supervisors() -> Supervision:
-    return supervision(surroundings(), user_id=os.getuid())
+def find_supervisors() -> SupervisorBackends:
+    return supervisor_backends(process_environment(), user_id=os.getuid())
 
 
-def service_of(home: Path) -> Keeper | None:
+def find_service(home: Path) -> SupervisorBackend | None:
     """None: no unit of this home is installed where this user could see it."""
-    return supervisors().of(home, default_home=default_home(surroundings()))
+    return find_supervisors().find_unit(home, default_home=default_home(process_environment()))
 
 
-def tell_kept(keeper: Keeper, kept: Kept) -> None:
+def print_service_state(service: SupervisorBackend, state: UnitStatus) -> None:
     """One line about the unit, for a person."""
-    colour = "red" if kept.failed else "green" if kept.pid else "yellow"
-    more = [f"process {kept.pid}"] if kept.pid else []
-    more += [f"started again {kept.restarts} times"] if kept.restarts else []
-    more += [] if kept.at_boot else ["not started at boot"]
+    colour = "red" if state.failed else "green" if state.pid else "yellow"
+    more = [f"process {state.pid}"] if state.pid else []
+    more += [f"started again {state.restarts} times"] if state.restarts else []
+    more += [] if state.enabled else ["not started at boot"]
     told = f" ({', '.join(more)})" if more else ""
-    click.echo(f"{keeper.name} is {click.style(kept.state, fg=colour)}{told}")
+    click.echo(f"{service.name} is {click.style(state.state, fg=colour)}{told}")
 
 
-class NoService(HoldfastError):
+class ServiceNotInstalled(HoldfastError):
     """No supervisor keeps this home's gateway."""
 
     def __init__(self, home: Path) -> None:

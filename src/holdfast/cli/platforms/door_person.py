@@ -4,34 +4,34 @@ from typing import Protocol
 
 import click
 
-from holdfast.cli.common.output import wrapped
-from holdfast.core.ports.question import Question
+from holdfast.cli.common.output import wrap_text
+from holdfast.core.ports.question import SetupQuestion
 
 
-class Person(Protocol):
-    def tell(self, question: Question, *, offered: str, unseen: bool) -> str:
+class Prompter(Protocol):
+    def ask(self, question: SetupQuestion, *, default: str, hidden: bool) -> str:
         """The answer; "" only where it may be left empty."""
         ...
 
-    def agrees(self, asked: str, *, usually: bool = True) -> bool: ...
+    def confirm(self, question: str, *, default: bool = True) -> bool: ...
 
 
-class AtTerminal:
+class TerminalPrompter:
     """Asks with the words of the door. Ctrl-C is `click.Abort`, and nothing was written then."""
 
-    def tell(self, question: Question, *, offered: str, unseen: bool) -> str:
+    def ask(self, question: SetupQuestion, *, default: str, hidden: bool) -> str:
         if question.help:
-            click.echo(f"\n{wrapped(question.help)}")
-        empty = question.optional or question.made
-        label = f"{question.label} (it is not shown)" if unseen else question.label
+            click.echo(f"\n{wrap_text(question.help)}")
+        empty = question.optional or question.generated
+        label = f"{question.label} (it is not shown)" if hidden else question.label
         return str(
             click.prompt(
-                f"{label}, or nothing" if empty and not offered else label,
-                default=offered if offered or empty else None,
-                show_default=bool(offered),
-                hide_input=unseen,
+                f"{label}, or nothing" if empty and not default else label,
+                default=default if default or empty else None,
+                show_default=bool(default),
+                hide_input=hidden,
             )
         ).strip()
 
-    def agrees(self, asked: str, *, usually: bool = True) -> bool:
-        return click.confirm(asked, default=usually)
+    def confirm(self, question: str, *, default: bool = True) -> bool:
+        return click.confirm(question, default=default)

@@ -8,36 +8,36 @@ from typing import Any
 
 import click
 
-from holdfast.cli.common.file_change import show_change
-from holdfast.cli.common.output import print_json, wrapped
-from holdfast.cli.platforms.door_answers import Answering, Answers, Surroundings
+from holdfast.cli.common.file_change import print_file_diff
+from holdfast.cli.common.output import print_json, wrap_text
+from holdfast.cli.platforms.door_answers import AccountAnswers, AccountQuestionnaire, KnownSettings
 from holdfast.cli.platforms.door_draft import (
     AccountDraft,
-    drafted,
-    standing_table,
-    variables_of_others,
+    current_table,
+    draft_account,
+    variables_used_elsewhere,
 )
-from holdfast.cli.platforms.door_person import Person
-from holdfast.config.doors import find_door, known_doors
+from holdfast.cli.platforms.door_person import Prompter
+from holdfast.config.doors import find_plugin, plugin_names
 from holdfast.config.dotenv import read_dotenv
-from holdfast.config.errors import nearest
+from holdfast.config.errors import closest_match
 from holdfast.config.platforms import is_account_name
-from holdfast.config.toml_patch import Value
+from holdfast.config.toml_patch import TomlValue
 from holdfast.core.config.home_files import CONFIG_FILE, ENV_FILE
 from holdfast.core.errors import ConnectError, ConnectRefused, HoldfastError, SendError
-from holdfast.core.ports.door import Door, Known
-from holdfast.core.ports.question import Question
+from holdfast.core.ports.door import AccountIdentity, PlatformPlugin
+from holdfast.core.ports.question import SetupQuestion
 
-_LONGEST_TRIAL = 40.0  # seconds; a person waits
+_TEST_TIMEOUT = 40.0  # seconds; a person waits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class AddAccountOptions:
     """What was said on the command line."""
 
-    door: str
+    platform: str
     account: str
-    given: Mapping[str, str]  # keys of the account's table, as texts
+    settings: Mapping[str, str]  # keys of the account's table, as texts
     secret_from: str | None = None  # the variable that the first secret is in
     owners: tuple[str, ...] = ()
     test: bool = True
@@ -45,72 +45,74 @@ class Wish:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SetUp:
+class AddedAccount:
     """What came of it."""
 
     draft: AccountDraft
-    known: Known | None  # None: the vendor was not asked
+    identity: AccountIdentity | None  # None: the vendor was not asked
     owners: tuple[str, ...]
     changed: bool
 
 
-def install(home: Path, wish: Wish, *, person: Person | None, environ: Mapping[str, str]) -> SetUp:
+def add_account(
+    home: Path, options: AddAccountOptions, *, prompter: Prompter | None, environ: Mapping[str, str]
+) -> AddedAccount:
     """Nothing is written before the vendor knows the account, or a person wants it all the same.
     `person` None: nobody is asked anything."""
-    door = _door(wish.door)
-    if not is_account_name(wish.account):
-        raise HoldfastError(f'--account {wish.account}: say letters, digits, "_" and "-".')
-    if person is not None and door.guide:
-        click.echo(wrapped(door.guide))
-    around = Surroundings(
-        standing=standing_table(home, door.name, wish.account),
+    door = _find_plugin(options.platform)
+    if not is_account_name(options.account):
+        raise HoldfastError(f'--account {options.account}: say letters, digits, "_" and "-".')
+    if prompter is not None and door.setup_guide:
+        click.echo(wrap_text(door.setup_guide))
+    around = KnownSettings(
+        current=current_table(home, door.name, options.account),
         environ=environ,
-        kept=read_dotenv(home / ENV_FILE).values,
-        taken=variables_of_others(home, door.name, wish.account),
+        dotenv=read_dotenv(home / ENV_FILE).values,
+        reserved_variables=variables_used_elsewhere(home, door.name, options.account),
     )
-    answers = _answers(door, wish, around, person)
-    owners = _owners(door, wish, around, person)
-    answers.values.update(_lists(around, owners))
-    draft = drafted(home, door, wish.account, answers, environ=environ)
-    known = _tried(draft, person) if wish.test and door.check is not None else None
-    if known is not None and not wish.as_json:
+    answers = _collect_answers(door, options, around, prompter)
+    owners = _ask_owners(door, options, around, prompter)
+    answers.values.update(_access_lists(around, owners))
+    draft = draft_account(home, door, options.account, answers, environ=environ)
+    known = _test_account(draft, prompter) if options.test and door.check is not None else None
+    if known is not None and not options.as_json:
         click.echo(f"It is {known.name}.")
-        for lack in known.lacks:
+        for lack in known.missing_grants:
             click.echo(click.style(f"It lacks {lack}.", fg="yellow"))
-    shown = not wish.as_json and show_change(home / CONFIG_FILE, draft.before, draft.after)
-    if shown and person is not None and not person.agrees("Write this?"):
+    shown = not options.as_json and print_file_diff(home / CONFIG_FILE, draft.before, draft.after)
+    if shown and prompter is not None and not prompter.confirm("Write this?"):
         raise click.Abort
-    return SetUp(draft=draft, known=known, owners=owners, changed=draft.write())
+    return AddedAccount(draft=draft, identity=known, owners=owners, changed=draft.write())
 
 
-def tell(done: SetUp, *, as_json: bool) -> None:
-    home, draft, known = done.draft.home, done.draft, done.known
+def print_added(added: AddedAccount, *, as_json: bool) -> None:
+    home, draft, known = added.draft.home, added.draft, added.identity
     if as_json:
         print_json(
             {
-                "platform": draft.door.name,
+                "platform": draft.plugin.name,
                 "account": draft.account,
-                "changed": done.changed,
+                "changed": added.changed,
                 "config": str(home / CONFIG_FILE),
                 "variables": sorted(draft.variables),
                 "name": known.name if known is not None else None,
-                "address": known.at if known is not None else None,
-                "lacks": list(known.lacks) if known is not None else [],
-                "owners": list(done.owners),
+                "address": known.chat_link if known is not None else None,
+                "lacks": list(known.missing_grants) if known is not None else [],
+                "owners": list(added.owners),
             }
         )
         return
     for variable in draft.variables:
         click.echo(f"{variable} is in {home / ENV_FILE}, for you alone (mode 0600).")
-    if not done.changed:
+    if not added.changed:
         click.echo("All of it stood there already; nothing was changed.")
 
 
-def _door(name: str) -> Door[Any]:
-    door = find_door(name)
+def _find_plugin(name: str) -> PlatformPlugin[Any]:
+    door = find_plugin(name)
     if door is None:
-        names = known_doors()
-        near = nearest(name, names)
+        names = plugin_names()
+        near = closest_match(name, names)
         meant = f" Did you mean {near}?" if near else ""
         raise HoldfastError(f"There is no door {name!r}.{meant} There are: {', '.join(names)}.")
     if door.open is None:
@@ -118,63 +120,71 @@ def _door(name: str) -> Door[Any]:
     return door
 
 
-def _answers(door: Door[Any], wish: Wish, around: Surroundings, person: Person | None) -> Answers:
-    given = dict(wish.given)
-    if wish.secret_from is not None:
-        given.setdefault(_first_secret(door), f"env:{wish.secret_from}")
-    return Answering(door, wish.account, around, person=person).answers(given)
+def _collect_answers(
+    plugin: PlatformPlugin[Any],
+    options: AddAccountOptions,
+    known: KnownSettings,
+    prompter: Prompter | None,
+) -> AccountAnswers:
+    given = dict(options.settings)
+    if options.secret_from is not None:
+        given.setdefault(_first_secret_key(plugin), f"env:{options.secret_from}")
+    return AccountQuestionnaire(plugin, options.account, known, prompter=prompter).collect(given)
 
 
-def _first_secret(door: Door[Any]) -> str:
-    secret = next((each.key for each in door.questions if each.secret), None)
+def _first_secret_key(plugin: PlatformPlugin[Any]) -> str:
+    secret = next((each.key for each in plugin.setup_questions if each.secret), None)
     if secret is None:
-        raise HoldfastError(f"{door.name} asks for no secret that --key-from-env could be.")
+        raise HoldfastError(f"{plugin.name} asks for no secret that --key-from-env could be.")
     return secret
 
 
-def _owners(
-    door: Door[Any], wish: Wish, around: Surroundings, person: Person | None
+def _ask_owners(
+    plugin: PlatformPlugin[Any],
+    options: AddAccountOptions,
+    known: KnownSettings,
+    prompter: Prompter | None,
 ) -> tuple[str, ...]:
     """Who is let in from the beginning, and may run the gateway from there."""
-    if wish.owners or person is None or not door.people or around.standing.get("allow"):
-        return wish.owners
-    asked = Question(
+    if options.owners or prompter is None or not plugin.user_id_help or known.current.get("allow"):
+        return options.owners
+    asked = SetupQuestion(
         key="allow",
         label="Who you are there",
-        help=f"You can be let in right away, by {door.people}. Else the account answers your first "
+        help=f"You can be let in right away, by {plugin.user_id_help}. Else the account answers your first "
         "message with a code.",
         optional=True,
     )
-    told = person.tell(asked, offered="", unseen=False)
+    told = prompter.ask(asked, default="", hidden=False)
     return (told,) if told else ()
 
 
-def _lists(around: Surroundings, owners: Sequence[str]) -> dict[str, Value]:
+def _access_lists(known: KnownSettings, owners: Sequence[str]) -> dict[str, TomlValue]:
     """The keys that name people, with the owners among them."""
-    lists: dict[str, Value] = {}
+    lists: dict[str, TomlValue] = {}
     for key in ("allow", "operators"):
-        listed = [str(each) for each in around.standing.get(key, ())]
+        listed = [str(each) for each in known.current.get(key, ())]
         if new := [owner for owner in owners if owner not in listed]:
             lists[key] = [*listed, *new]
     return lists
 
 
-def _tried(draft: AccountDraft, person: Person | None) -> Known | None:
+def _test_account(draft: AccountDraft, prompter: Prompter | None) -> AccountIdentity | None:
     """None: it does not work, and a person wants it all the same."""
     try:
-        return asyncio.run(_asked(draft))
+        return asyncio.run(_check_account(draft))
     except (ConnectError, SendError, OSError) as error:
         remedy = f" {error.remedy}." if isinstance(error, ConnectRefused) and error.remedy else ""
         told = f"{str(error) or type(error).__name__}.{remedy}"
-    if person is None:
+    if prompter is None:
         raise HoldfastError(f"The account does not work, and nothing was written: {told}")
     click.echo(click.style(told, fg="red"))
-    if not person.agrees("Write it down all the same?", usually=False):
+    if not prompter.confirm("Write it down all the same?", default=False):
         raise click.Abort
     return None
 
 
-async def _asked(draft: AccountDraft) -> Known:
-    assert draft.door.check is not None, "only such doors are tried"
-    async with asyncio.timeout(_LONGEST_TRIAL):
-        return await draft.door.check(draft.opening)
+async def _check_account(draft: AccountDraft) -> AccountIdentity:
+    assert draft.plugin.check is not None, "only such doors are tried"
+    async with asyncio.timeout(_TEST_TIMEOUT):
+        return await draft.plugin.check(draft.plugin_context)

@@ -5,7 +5,7 @@ import click
 from holdfast.cli.common.home import chosen_home, home_option
 from holdfast.cli.common.output import json_option
 
-_which = click.argument("account", metavar="PLATFORM[:ACCOUNT]")
+_account_argument = click.argument("account", metavar="PLATFORM[:ACCOUNT]")
 
 
 @click.group("platforms")
@@ -53,28 +53,28 @@ def check(account: str | None, as_json: bool) -> None:
 @command.command("pause")
 @home_option
 @json_option
-@_which
+@_account_argument
 def pause(account: str, as_json: bool) -> None:
     """Let an account go until it is resumed.
 
     It stays paused over restarts. Turns that run go on; what they answer waits, and so does what
     people write, where the platform keeps it.
     """
-    from holdfast.cli.platforms.platforms_shown import change  # noqa: PLC0415 - not for --help
+    from holdfast.cli.platforms.platforms_shown import change_account  # noqa: PLC0415 - not for --help
 
-    change(chosen_home(), account, "pause", as_json=as_json)
+    change_account(chosen_home(), account, "pause", as_json=as_json)
 
 
 @command.command("resume")
 @home_option
 @json_option
-@_which
+@_account_argument
 def resume(account: str, as_json: bool) -> None:
     """Connect an account again.
 
     One that was paused or refused, or that waits for its next try. Exits with 1 if it could not be
     connected.
     """
-    from holdfast.cli.platforms.platforms_shown import change  # noqa: PLC0415 - not for --help
+    from holdfast.cli.platforms.platforms_shown import change_account  # noqa: PLC0415 - not for --help
 
-    change(chosen_home(), account, "resume", as_json=as_json)
+    change_account(chosen_home(), account, "resume", as_json=as_json)

@@ -10,22 +10,22 @@ from urllib.parse import quote
 import click
 import msgspec
 
-from holdfast.cli.common.harmless import safe
+from holdfast.cli.common.harmless import sanitize
 from holdfast.cli.common.output import print_json, print_table
-from holdfast.cli.status.account_told import account_told
+from holdfast.cli.status.account_told import account_text
 from holdfast.config import load_settings
-from holdfast.config.doors import DoorUnusable, find_door, outdone
+from holdfast.config.doors import PluginUnusable, find_plugin, shadowed_plugins
 from holdfast.core.config.settings import DEFAULT_ACCOUNT
 from holdfast.core.ops.account import AccountState
-from holdfast.core.ops.facts import PlatformFacts
+from holdfast.core.ops.facts import AccountStatus
 from holdfast.server.api.views.account_views import AccountList, AccountView
 from holdfast.server.local.client import ControlClient, GatewayDown
 from holdfast.system import exits
 from holdfast.system.paths import Paths
 
-_DOWN = "The gateway does not run; these are the accounts of the configuration."
-_NONE = "No account of a platform is set up: `holdfast setup --door telegram` is one way."
-_TAKEN_OVER = (
+_GATEWAY_DOWN = "The gateway does not run; these are the accounts of the configuration."
+_NO_ACCOUNTS = "No account of a platform is set up: `holdfast setup --door telegram` is one way."
+_RELOAD_HINT = (
     "What you change in the settings is taken over when it is saved; a secret in a file of its own "
     "by: holdfast config reload"
 )
@@ -33,123 +33,130 @@ _TAKEN_OVER = (
 
 def print_accounts(home: Path, *, as_json: bool) -> None:
     try:
-        accounts = _all(home)
+        accounts = _fetch_accounts(home)
     except GatewayDown:
         _print_configured(home, as_json=as_json)
         return
     if as_json:
         print_json(msgspec.to_builtins(accounts))
     else:
-        _print(accounts)
-        _print_outdone()
+        _print_account_table(accounts)
+        _print_shadowed_plugins()
 
 
 def check_accounts(home: Path, account: str | None, *, as_json: bool) -> None:
     """Exits with 1 unless every one of them is connected."""
     if account is not None:
-        checked = [_ask(home, account, "check")]
+        checked = [_request_account(home, account, "check")]
     else:
-        wanted = [each for each in _all(home) if each.state is not AccountState.PAUSED]
-        checked = [_ask(home, f"{each.name}:{each.account}", "check") for each in wanted]
+        wanted = [each for each in _fetch_accounts(home) if each.state is not AccountState.PAUSED]
+        checked = [
+            _request_account(home, f"{each.name}:{each.account}", "check") for each in wanted
+        ]
     if as_json:
         print_json(msgspec.to_builtins(checked))
     else:
-        _print(checked)
+        _print_account_table(checked)
     sys.exit(exits.OK if all(each.connected for each in checked) else exits.FAILED)
 
 
-def change(home: Path, account: str, do: str, *, as_json: bool) -> None:
+def change_account(home: Path, account: str, action: str, *, as_json: bool) -> None:
     """Exits with 1 where it is resumed and still not connected."""
-    view = _ask(home, account, do)
+    view = _request_account(home, account, action)
     if as_json:
         print_json(msgspec.to_builtins(view))
     else:
-        click.echo(f"{_name(view)} is {safe(_told(view))}.")
-        _hint(view)
-        _tell_of_settings([view])
-    if do == "resume" and not view.connected:
+        click.echo(f"{_account_name(view)} is {sanitize(_state_text(view))}.")
+        _print_remedy(view)
+        _print_reload_hint([view])
+    if action == "resume" and not view.connected:
         sys.exit(exits.FAILED)
 
 
-def _all(home: Path) -> list[AccountView]:
+def _fetch_accounts(home: Path) -> list[AccountView]:
     document = ControlClient(Paths(home)).get("/platforms")
     return msgspec.convert(document, AccountList).accounts
 
 
-def _ask(home: Path, named: str, do: str) -> AccountView:
-    name, _, account = named.partition(":")
+def _request_account(home: Path, account_name: str, action: str) -> AccountView:
+    name, _, account = account_name.partition(":")
     parts = [quote(part, safe="") or "-" for part in (name, account or DEFAULT_ACCOUNT)]
-    document = ControlClient(Paths(home)).post(f"/platforms/{'/'.join(parts)}/{do}")
+    document = ControlClient(Paths(home)).post(f"/platforms/{'/'.join(parts)}/{action}")
     return msgspec.convert(document, AccountView)
 
 
-def _print(accounts: Sequence[AccountView]) -> None:
-    rows = [[_name(each), safe(each.backlog), safe(_told(each, why=False))] for each in accounts]
+def _print_account_table(accounts: Sequence[AccountView]) -> None:
+    rows = [
+        [_account_name(each), sanitize(each.backlog), sanitize(_state_text(each, with_error=False))]
+        for each in accounts
+    ]
     print_table(["ACCOUNT", "BACKLOG", "STANDS"], rows)
     for each in accounts:  # below the table: a terminal would cut a reason where its line ends
         if each.error:
-            click.echo(f"{click.style(_name(each), bold=True)}: {safe(each.error)}")
-        for lack in each.lacks:
-            click.echo(f"{click.style(_name(each), bold=True)} lacks {safe(lack)}.")
-        _hint(each)
-    _tell_of_settings(accounts)
+            click.echo(f"{click.style(_account_name(each), bold=True)}: {sanitize(each.error)}")
+        for lack in each.missing_grants:
+            click.echo(f"{click.style(_account_name(each), bold=True)} lacks {sanitize(lack)}.")
+        _print_remedy(each)
+    _print_reload_hint(accounts)
 
 
-def _tell_of_settings(accounts: Sequence[AccountView]) -> None:
+def _print_reload_hint(accounts: Sequence[AccountView]) -> None:
     """Whoever has mended a password in its file and asks again would be told of the old one."""
-    if any(each.state is AccountState.PARKED for each in accounts):
-        click.echo(_TAKEN_OVER, err=True)
+    if any(each.state is AccountState.BLOCKED for each in accounts):
+        click.echo(_RELOAD_HINT, err=True)
 
 
-def _name(view: AccountView) -> str:
-    return f"{safe(view.name)}:{safe(view.account)}"
+def _account_name(view: AccountView) -> str:
+    return f"{sanitize(view.name)}:{sanitize(view.account)}"
 
 
-def _hint(view: AccountView) -> None:
+def _print_remedy(view: AccountView) -> None:
     if view.remedy:
-        click.echo(f"{click.style(_name(view), bold=True)}: {safe(view.remedy)}", err=True)
+        click.echo(
+            f"{click.style(_account_name(view), bold=True)}: {sanitize(view.remedy)}", err=True
+        )
 
 
-def _told(view: AccountView, *, why: bool = True) -> str:
-    if view.here and view.connected:
+def _state_text(view: AccountView, *, with_error: bool = True) -> str:
+    if view.in_process and view.connected:
         return "here"
-    given = msgspec.structs.asdict(view) | ({} if why else {"error": ""})
-    facts = {name: given[name] for name in PlatformFacts.__struct_fields__ if name in given}
-    return account_told(PlatformFacts(**facts), now=time.time())
+    given = msgspec.structs.asdict(view) | ({} if with_error else {"error": ""})
+    facts = {name: given[name] for name in AccountStatus.__struct_fields__ if name in given}
+    return account_text(AccountStatus(**facts), now=time.time())
 
 
 def _print_configured(home: Path, *, as_json: bool) -> None:
     found: list[dict[str, Any]] = [
         {"name": name, "account": account, "enabled": each.enabled, "state": None}
-        for name, account, each in load_settings(home).every_account()
+        for name, account, each in load_settings(home).all_accounts()
     ]
     if as_json:
         print_json(found)
         return
     if not found:
-        click.echo(_NONE)
-        _print_outdone()
+        click.echo(_NO_ACCOUNTS)
+        _print_shadowed_plugins()
         return
-    click.echo(_DOWN, err=True)
-    rows = [[f"{each['name']}:{each['account']}", _configured(each)] for each in found]
+    click.echo(_GATEWAY_DOWN, err=True)
+    rows = [[f"{each['name']}:{each['account']}", _configured_state(each)] for each in found]
     print_table(["ACCOUNT", "IS"], rows)
-    _print_outdone()
+    _print_shadowed_plugins()
 
 
-def _configured(account: dict[str, Any]) -> str:
+def _configured_state(account: dict[str, Any]) -> str:
     if not account["enabled"]:
         return "switched off"
     try:
-        find_door(account["name"])
-    except DoorUnusable as error:
-        return f"enabled, and cannot be used: {safe(str(error))}"
+        find_plugin(account["name"])
+    except PluginUnusable as error:
+        return f"enabled, and cannot be used: {sanitize(str(error))}"
     return "enabled"
 
 
-def _print_outdone() -> None:
-    for name, package in outdone().items():
+def _print_shadowed_plugins() -> None:
+    for name, package in shadowed_plugins().items():
         click.echo(
-            f"{name}: the package {safe(package)} brings a door of this name, too. Holdfast's own "
+            f"{name}: the package {sanitize(package)} brings a door of this name, too. Holdfast's own "
             "is used; that one needs another name.",
             err=True,
         )

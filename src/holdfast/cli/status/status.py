@@ -7,12 +7,12 @@ import click
 
 from holdfast.cli.common.home import chosen_home, home_option
 from holdfast.cli.common.output import json_option
-from holdfast.cli.status.status_looked import look
+from holdfast.cli.status.status_looked import render_status
 from holdfast.system import exits
 from holdfast.system.paths import Paths
 
-_EVERY = 1.0  # seconds between two looks of --watch
-_HOME_AND_CLEAR = "\x1b[H\x1b[2J"
+_REFRESH_SECONDS = 1.0  # seconds between two looks of --watch
+_CLEAR_SCREEN = "\x1b[H\x1b[2J"
 
 
 @click.command("status")
@@ -37,7 +37,7 @@ def command(as_json: bool, watch: bool, quiet: bool) -> None:
     if watch and not quiet:
         _watch(paths, as_json=as_json)
         return
-    text, code = look(paths, as_json=as_json, indent=2)
+    text, code = render_status(paths, as_json=as_json, indent=2)
     if not quiet:
         click.echo(text, err=code == exits.GATEWAY_DOWN and not as_json)
     sys.exit(code)
@@ -45,11 +45,11 @@ def command(as_json: bool, watch: bool, quiet: bool) -> None:
 
 def _watch(paths: Paths, *, as_json: bool) -> None:
     """The same again every second; a gateway that goes away is waited for."""
-    clear = _HOME_AND_CLEAR if sys.stdout.isatty() and not as_json else ""
+    clear = _CLEAR_SCREEN if sys.stdout.isatty() and not as_json else ""
     try:
         while True:
-            text, _ = look(paths, as_json=as_json)
+            text, _ = render_status(paths, as_json=as_json)
             click.echo(clear + text)
-            time.sleep(_EVERY)
+            time.sleep(_REFRESH_SECONDS)
     except KeyboardInterrupt:
         return

@@ -7,13 +7,13 @@ import click
 
 from holdfast.cli.common.able import is_coloured, is_dumb
 from holdfast.cli.common.home import chosen_home, home_option
-from holdfast.cli.status.status_looked import look as look_once
-from holdfast.cli.top.frame import frame, whole
-from holdfast.cli.top.ink import painted
-from holdfast.cli.top.keys import Key
-from holdfast.cli.top.sight import Sight, look
-from holdfast.cli.top.terminal import Terminal
-from holdfast.cli.top.view import View, pressed
+from holdfast.cli.status.status_looked import render_status as look_once
+from holdfast.cli.top.frame import render_frame, render_plain
+from holdfast.cli.top.ink import to_ansi
+from holdfast.cli.top.keys import TopKey
+from holdfast.cli.top.sight import StatusSample, read_sample
+from holdfast.cli.top.terminal import FullScreenTerminal
+from holdfast.cli.top.view import TopView, apply_key
 from holdfast.system.paths import Paths
 
 
@@ -51,22 +51,22 @@ def command(as_json: bool, once: bool, every: float) -> None:
     """
     paths = Paths(chosen_home())
     if as_json:
-        _documents(paths, once=once, every=every)
+        _print_json_lines(paths, once=once, every=every)
     elif once or is_dumb(sys.stdout) or not sys.stdin.isatty():
-        _print(look(paths, now=time.time()))
+        _print_once(read_sample(paths, now=time.time()))
     else:
-        with Terminal(coloured=is_coloured(sys.stdout)) as terminal:
-            _live(paths, terminal, every=every)
+        with FullScreenTerminal(coloured=is_coloured(sys.stdout)) as terminal:
+            _run_live(paths, terminal, every=every)
 
 
-def _print(sight: Sight) -> None:
+def _print_once(sample: StatusSample) -> None:
     coloured = is_coloured(sys.stdout)
-    for line in whole(sight):
-        click.echo(painted(line, coloured=coloured), err=sight.document is None)
-    sys.exit(sight.code)
+    for line in render_plain(sample):
+        click.echo(to_ansi(line, coloured=coloured), err=sample.document is None)
+    sys.exit(sample.exit_code)
 
 
-def _documents(paths: Paths, *, once: bool, every: float) -> None:
+def _print_json_lines(paths: Paths, *, once: bool, every: float) -> None:
     """What `status --json` prints, one document a line."""
     try:
         while True:
@@ -79,17 +79,17 @@ def _documents(paths: Paths, *, once: bool, every: float) -> None:
         return
 
 
-def _live(paths: Paths, terminal: Terminal, *, every: float) -> None:
-    view, sight = View(), look(paths, now=time.time())
+def _run_live(paths: Paths, terminal: FullScreenTerminal, *, every: float) -> None:
+    view, sight = TopView(), read_sample(paths, now=time.time())
     due = time.monotonic() + every
     while True:
-        terminal.draw(frame(sight, view, terminal.size))
+        terminal.draw(render_frame(sight, view, terminal.size))
         left = None if view.paused else max(0.0, due - time.monotonic())
         typed = terminal.wait(left)
-        if Key.QUIT in typed:
+        if TopKey.QUIT in typed:
             return
         for key in typed:
-            view = pressed(view, key, sight.turns)
-        if Key.LOOK in typed or (not view.paused and time.monotonic() >= due):
-            sight = look(paths, now=time.time())
+            view = apply_key(view, key, sight.turns)
+        if TopKey.REFRESH in typed or (not view.paused and time.monotonic() >= due):
+            sight = read_sample(paths, now=time.time())
             due = time.monotonic() + every

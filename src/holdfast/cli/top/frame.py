@@ -5,17 +5,29 @@ from collections.abc import Sequence
 from datetime import datetime
 from os import terminal_size
 
-from holdfast.cli.common.harmless import safe
-from holdfast.cli.common.output import duration, moment
-from holdfast.cli.status.status_shown import turn_table
-from holdfast.cli.top.ink import EMPTY, Ink, Line, Piece, apart, fitted, length, line
-from holdfast.cli.top.sight import Sight
-from holdfast.cli.top.summary import headline, summary
-from holdfast.cli.top.view import Page, View
-from holdfast.core.ops.facts import Document, Snapshot, TurnFacts
+from holdfast.cli.common.harmless import sanitize
+from holdfast.cli.common.output import format_duration, format_time
+from holdfast.cli.status.status_shown import format_turn_table
+from holdfast.cli.top.ink import (
+    EMPTY_LINE,
+    TerminalLine,
+    TerminalSpan,
+    TerminalStyle,
+    justify,
+    line_width,
+    terminal_line,
+    truncate_line,
+)
+from holdfast.cli.top.sight import StatusSample
+from holdfast.cli.top.summary import headline_line, render_summary
+from holdfast.cli.top.view import TopPage, TopView
+from holdfast.core.ops.facts import GatewaySnapshot, StatusReport, TurnStatus
 
-_TURNS, _DETAILS = 5, 8  # lines that the lower part has at the least, if it has as many to show
-_HELP = (
+_MIN_TURN_LINES, _MIN_DETAIL_LINES = (
+    5,
+    8,
+)  # lines that the lower part has at the least, if it has as many to show
+_KEY_HELP = (
     ("up, down, j, k", "choose a turn; page up and down, g and G go further"),
     ("enter", "show all that is known of it; again, or escape: back"),
     ("p", "pause the screen, so that it can be read; again: go on"),
@@ -25,93 +37,114 @@ _HELP = (
 )
 
 
-def frame(sight: Sight, view: View, size: terminal_size) -> list[Line]:
+def render_frame(sample: StatusSample, view: TopView, size: terminal_size) -> list[TerminalLine]:
     """Exactly as many lines as the terminal has, none of them longer than it is wide."""
-    lines = [_head(sight, view, size.columns), *_body(sight, view, size)]
+    lines = [_header_line(sample, view, size.columns), *_body_lines(sample, view, size)]
     room = max(1, size.lines - 1)
-    lines = lines[:room] + [EMPTY] * (room - len(lines))
-    lines.append(_foot(sight, view, size.columns))
-    return [_across(fitted(each, size.columns), size.columns) for each in lines[-size.lines :]]
+    lines = lines[:room] + [EMPTY_LINE] * (room - len(lines))
+    lines.append(_footer_line(sample, view, size.columns))
+    return [
+        _fill_selected_line(truncate_line(each, size.columns), size.columns)
+        for each in lines[-size.lines :]
+    ]
 
 
-def _across(pieces: Line, columns: int) -> Line:
+def _fill_selected_line(line: TerminalLine, columns: int) -> TerminalLine:
     """A line that is chosen is so to the edge, whatever stands in it."""
-    if not pieces or pieces[0].ink is not Ink.CHOSEN:
-        return pieces
-    return (*pieces, Piece(" " * (columns - length(pieces)), Ink.CHOSEN))
+    if not line or line[0].style is not TerminalStyle.SELECTED:
+        return line
+    return (*line, TerminalSpan(" " * (columns - line_width(line)), TerminalStyle.SELECTED))
 
 
-def whole(sight: Sight) -> list[Line]:
+def render_plain(sample: StatusSample) -> list[TerminalLine]:
     """The same for what is no screen: no line is cut, and every turn is listed."""
-    document = sight.document
+    document = sample.document
     if document is None:
-        return [line(text) for text in sight.why.splitlines()]
-    told = summary(document, columns=0, now=sight.at)
-    turns = _turns(document.snapshot, sight.at, chosen=None)
-    return [headline(document), *told, *([EMPTY, *turns] if turns else [])]
+        return [terminal_line(text) for text in sample.down_text.splitlines()]
+    told = render_summary(document, columns=0, now=sample.at)
+    turns = _turn_lines(document.snapshot, sample.at, selected=None)
+    return [headline_line(document), *told, *([EMPTY_LINE, *turns] if turns else [])]
 
 
-def _head(sight: Sight, view: View, columns: int) -> Line:
-    clock = line(datetime.fromtimestamp(sight.at).strftime("%H:%M:%S"), Ink.FAINT)
-    right = line(" PAUSED ", Ink.CHOSEN) if view.paused else clock
-    if sight.document is None:
-        return apart(line("holdfast does not answer", Ink.BAD), right, columns)
-    return apart(headline(sight.document), right, columns)
+def _header_line(sample: StatusSample, view: TopView, columns: int) -> TerminalLine:
+    clock = terminal_line(datetime.fromtimestamp(sample.at).strftime("%H:%M:%S"), TerminalStyle.DIM)
+    right = terminal_line(" PAUSED ", TerminalStyle.SELECTED) if view.paused else clock
+    if sample.document is None:
+        return justify(terminal_line("holdfast does not answer", TerminalStyle.BAD), right, columns)
+    return justify(headline_line(sample.document), right, columns)
 
 
-def _body(sight: Sight, view: View, size: terminal_size) -> list[Line]:
-    if view.page is Page.HELP:
-        return [EMPTY, *(_named(name, text) for name, text in _HELP)]
-    if sight.document is None:
-        return [EMPTY, *_told(sight.why, size.columns), EMPTY, line("  It is waited for.")]
-    return _parts(sight.document, view, size, now=sight.at)
+def _body_lines(sample: StatusSample, view: TopView, size: terminal_size) -> list[TerminalLine]:
+    if view.page is TopPage.HELP:
+        return [EMPTY_LINE, *(_labelled_line(name, text) for name, text in _KEY_HELP)]
+    if sample.document is None:
+        return [
+            EMPTY_LINE,
+            *_wrapped_lines(sample.down_text, size.columns),
+            EMPTY_LINE,
+            terminal_line("  It is waited for."),
+        ]
+    return _sections(sample.document, view, size, now=sample.at)
 
 
-def _told(text: str, columns: int) -> list[Line]:
-    wrapped = (textwrap.wrap(each, max(20, columns - 4)) for each in safe(text).splitlines())
-    return [line(f"  {each}") for lines in wrapped for each in lines]
+def _wrapped_lines(text: str, columns: int) -> list[TerminalLine]:
+    wrapped = (textwrap.wrap(each, max(20, columns - 4)) for each in sanitize(text).splitlines())
+    return [terminal_line(f"  {each}") for lines in wrapped for each in lines]
 
 
-def _parts(document: Document, view: View, size: terminal_size, *, now: float) -> list[Line]:
+def _sections(
+    document: StatusReport, view: TopView, size: terminal_size, *, now: float
+) -> list[TerminalLine]:
     """The lower part gets what the upper leaves, and the upper is cut where that is too little."""
     turns = document.snapshot.open_turns
-    upper = summary(document, columns=size.columns, now=now)
+    upper = render_summary(document, columns=size.columns, now=now)
     room = size.lines - 3  # less the head, the foot, and a line between the parts
-    opened = view.page is Page.DETAILS and turns
-    upper = upper[: max(0, room - (_DETAILS if opened else min(_TURNS, len(turns) + 1)))]
-    chosen = view.chosen(turns)
+    opened = view.page is TopPage.DETAILS and turns
+    upper = upper[
+        : max(0, room - (_MIN_DETAIL_LINES if opened else min(_MIN_TURN_LINES, len(turns) + 1)))
+    ]
+    chosen = view.selected_index(turns)
     if opened:
-        return [*upper, EMPTY, *_details(turns[chosen], now)]
-    listed = _turns(document.snapshot, now, chosen=chosen)
-    return [*upper, EMPTY, *_scrolled(listed, room - len(upper), chosen)]
+        return [*upper, EMPTY_LINE, *_detail_lines(turns[chosen], now)]
+    listed = _turn_lines(document.snapshot, now, selected=chosen)
+    return [*upper, EMPTY_LINE, *_scroll(listed, room - len(upper), chosen)]
 
 
-def _turns(snapshot: Snapshot, now: float, *, chosen: int | None) -> list[Line]:
+def _turn_lines(
+    snapshot: GatewaySnapshot, now: float, *, selected: int | None
+) -> list[TerminalLine]:
     if not snapshot.open_turns:
-        return [] if chosen is None else [line("  No turn is open.", Ink.FAINT)]
-    header, *table = turn_table(snapshot.open_turns, now)
+        return [] if selected is None else [terminal_line("  No turn is open.", TerminalStyle.DIM)]
+    header, *table = format_turn_table(snapshot.open_turns, now)
     lines = [
-        line(text, Ink.CHOSEN if place == chosen else _ink(snapshot.open_turns[place]))
+        terminal_line(
+            text,
+            TerminalStyle.SELECTED
+            if place == selected
+            else _turn_style(snapshot.open_turns[place]),
+        )
         for place, text in enumerate(table)
     ]
-    more = [line(f"  … and {snapshot.more_turns} more")] if snapshot.more_turns else []
-    return [line(header, Ink.FAINT), *lines, *more]
+    more = [terminal_line(f"  … and {snapshot.more_turns} more")] if snapshot.more_turns else []
+    return [terminal_line(header, TerminalStyle.DIM), *lines, *more]
 
 
-def _ink(turn: TurnFacts) -> Ink:
-    return Ink.WARNING if turn.state == "waiting" else Ink.PLAIN
+def _turn_style(turn: TurnStatus) -> TerminalStyle:
+    return TerminalStyle.WARNING if turn.state == "waiting" else TerminalStyle.PLAIN
 
 
-def _scrolled(lines: Sequence[Line], room: int, chosen: int) -> list[Line]:
+def _scroll(lines: Sequence[TerminalLine], height: int, selected: int) -> list[TerminalLine]:
     """The header stays; below it are those around the chosen one."""
     header, rest = lines[:1], lines[1:]
-    room = max(1, room - 1)
-    start = max(0, min(chosen - room // 2, len(rest) - room))
-    return [*header, *rest[start : start + room]]
+    height = max(1, height - 1)
+    start = max(0, min(selected - height // 2, len(rest) - height))
+    return [*header, *rest[start : start + height]]
 
 
-def _details(turn: TurnFacts, now: float) -> list[Line]:
-    since = f"{duration(max(0.0, now - turn.started_at))}, since {moment(turn.started_at)}"
+def _detail_lines(turn: TurnStatus, now: float) -> list[TerminalLine]:
+    since = (
+        f"{format_duration(max(0.0, now - turn.started_at))}, since {format_time(turn.started_at)}"
+    )
     told = [
         ("turn", turn.turn),
         ("session", turn.session),
@@ -122,17 +155,19 @@ def _details(turn: TurnFacts, now: float) -> list[Line]:
         ("behind it", f"{turn.queued} messages" if turn.queued else "nothing"),
         ("follow it", f"holdfast sessions follow {turn.session}"),
     ]
-    return [_named(name, safe(text)) for name, text in told]
+    return [_labelled_line(name, sanitize(text)) for name, text in told]
 
 
-def _named(name: str, text: str) -> Line:
-    return Piece(f"  {name:<14}  ", Ink.FAINT), Piece(text)
+def _labelled_line(name: str, text: str) -> TerminalLine:
+    return TerminalSpan(f"  {name:<14}  ", TerminalStyle.DIM), TerminalSpan(text)
 
 
-def _foot(sight: Sight, view: View, columns: int) -> Line:
-    keys = line(" q quit  ↑↓ choose  enter details  p pause  ? help", Ink.FAINT)
-    if sight.document is None or not sight.turns:
+def _footer_line(sample: StatusSample, view: TopView, columns: int) -> TerminalLine:
+    keys = terminal_line(" q quit  ↑↓ choose  enter details  p pause  ? help", TerminalStyle.DIM)
+    if sample.document is None or not sample.turns:
         return keys
-    number = len(sight.turns) + sight.document.snapshot.more_turns
-    place = line(f"{view.chosen(sight.turns) + 1} of {number} ", Ink.FAINT)
-    return apart(keys, place, columns)
+    number = len(sample.turns) + sample.document.snapshot.more_turns
+    place = terminal_line(
+        f"{view.selected_index(sample.turns) + 1} of {number} ", TerminalStyle.DIM
+    )
+    return justify(keys, place, columns)

@@ -2,93 +2,121 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from holdfast.cli.common.harmless import safe
-from holdfast.cli.common.output import duration
-from holdfast.cli.status.status_rows import Row, platform_told, rows
-from holdfast.cli.status.status_shown import underway
-from holdfast.cli.top.ink import EMPTY, Ink, Line, Piece, fitted, length, line
-from holdfast.core.ops.facts import Document, Level, PaceFacts, PlatformFacts
+from holdfast.cli.common.harmless import sanitize
+from holdfast.cli.common.output import format_duration
+from holdfast.cli.status.status_rows import StatusRow, platform_text, status_rows
+from holdfast.cli.status.status_shown import transition_lines
+from holdfast.cli.top.ink import (
+    EMPTY_LINE,
+    TerminalLine,
+    TerminalSpan,
+    TerminalStyle,
+    line_width,
+    terminal_line,
+    truncate_line,
+)
+from holdfast.core.ops.facts import AccountStatus, HourStats, ProblemLevel, StatusReport
 
-BESIDE = 140  # columns from which on there is room for two rows beside each other
+TWO_COLUMN_WIDTH = 140  # columns from which on there is room for two rows beside each other
 
-_NAME = 9  # columns of a row's name
-_PLATFORMS = 6  # lines of them, where other rows and the turns stand below
-_LEFT = 84  # columns of the left one of two
-_FIRST = ("turns", "pace")
-_THEN = ("messages", "latency", "tokens", "outbox", "jobs", "agents")
-_LAST = ("loop", "machine")
-_BESIDE = ("address", "model", "commands", "store", "backup")
-_BARS = "▁▂▃▄▅▆▇█"
-_STATES = {"running": Ink.GOOD, "hanging": Ink.BAD}
+_NAME_WIDTH = 9  # columns of a row's name
+_MAX_PLATFORM_LINES = 6  # lines of them, where other rows and the turns stand below
+_LEFT_COLUMN_WIDTH = 84  # columns of the left one of two
+_FIRST_ROWS = ("turns", "pace")
+_MIDDLE_ROWS = ("messages", "latency", "tokens", "outbox", "jobs", "agents")
+_LAST_ROWS = ("loop", "machine")
+_RIGHT_ROWS = ("address", "model", "commands", "store", "backup")
+_CHART_BARS = "▁▂▃▄▅▆▇█"
+_STATE_STYLES = {"running": TerminalStyle.GOOD, "hanging": TerminalStyle.BAD}
 
 
-def headline(document: Document) -> Line:
-    seen = f", seen {duration(document.seen)} ago" if document.seen > 1 else ""
+def headline_line(document: StatusReport) -> TerminalLine:
+    seen = (
+        f", seen {format_duration(document.snapshot_age)} ago" if document.snapshot_age > 1 else ""
+    )
     return (
-        Piece(f"holdfast {document.version} is "),
-        Piece(document.state, _STATES.get(document.state, Ink.WARNING)),
-        Piece(f"{seen} (process {document.pid}, up {duration(document.uptime)})"),
+        TerminalSpan(f"holdfast {document.version} is "),
+        TerminalSpan(document.state, _STATE_STYLES.get(document.state, TerminalStyle.WARNING)),
+        TerminalSpan(f"{seen} (process {document.pid}, up {format_duration(document.uptime)})"),
     )
 
 
-def summary(document: Document, *, columns: int, now: float) -> list[Line]:
+def render_summary(document: StatusReport, *, columns: int, now: float) -> list[TerminalLine]:
     """What is wrong first, then how it is; the least wanted last, for whoever has to cut it."""
-    known = list(rows(document, now=now))
+    known = list(status_rows(document, now=now))
     top = [
-        *_wrong(document),
-        *(line(text, Ink.STRONG) for text in underway(document.snapshot, now)),
+        *_problem_lines(document),
+        *(
+            terminal_line(text, TerminalStyle.BOLD)
+            for text in transition_lines(document.snapshot, now)
+        ),
     ]
-    chart = _chart(document.snapshot.pace)
-    first = [*_picked(known, _FIRST), *chart, *_picked(known, _THEN)]
-    platforms = list(_platforms(document.snapshot.platforms, now))
-    if columns < BESIDE:
-        platforms = _at_most(platforms, _PLATFORMS)
-        return [*top, *first, *platforms, *_picked(known, _LAST)]
-    left = [*first, *_picked(known, _LAST)]
-    return [*top, *_beside(left, [*_picked(known, _BESIDE), *platforms], columns)]
+    chart = _chart_line(document.snapshot.last_hour)
+    first = [*_select_rows(known, _FIRST_ROWS), *chart, *_select_rows(known, _MIDDLE_ROWS)]
+    platforms = list(_platform_lines(document.snapshot.platforms, now))
+    if columns < TWO_COLUMN_WIDTH:
+        platforms = _limit_lines(platforms, _MAX_PLATFORM_LINES)
+        return [*top, *first, *platforms, *_select_rows(known, _LAST_ROWS)]
+    left = [*first, *_select_rows(known, _LAST_ROWS)]
+    return [*top, *_two_columns(left, [*_select_rows(known, _RIGHT_ROWS), *platforms], columns)]
 
 
-def _wrong(document: Document) -> Iterator[Line]:
+def _problem_lines(document: StatusReport) -> Iterator[TerminalLine]:
     for problem in document.problems:
-        mark, ink = ("✗", Ink.BAD) if problem.level is Level.PROBLEM else ("!", Ink.WARNING)
-        yield line(f"{mark} {safe(problem.what)}", ink)
+        mark, ink = (
+            ("✗", TerminalStyle.BAD)
+            if problem.level is ProblemLevel.PROBLEM
+            else ("!", TerminalStyle.WARNING)
+        )
+        yield terminal_line(f"{mark} {sanitize(problem.what)}", ink)
 
 
-def _picked(known: Iterable[Row], names: Sequence[str]) -> list[Line]:
-    told = dict(known)
-    return [_row(name, Piece(told[name])) for name in names if name in told]
+def _select_rows(rows: Iterable[StatusRow], names: Sequence[str]) -> list[TerminalLine]:
+    told = dict(rows)
+    return [_styled_row(name, TerminalSpan(told[name])) for name in names if name in told]
 
 
-def _row(name: str, *value: Piece) -> Line:
-    return (Piece(f"  {name.ljust(_NAME)}  ", Ink.FAINT), *value)
+def _styled_row(name: str, *value: TerminalSpan) -> TerminalLine:
+    return (TerminalSpan(f"  {name.ljust(_NAME_WIDTH)}  ", TerminalStyle.DIM), *value)
 
 
-def _chart(pace: PaceFacts) -> Iterator[Line]:
+def _chart_line(pace: HourStats) -> Iterator[TerminalLine]:
     """A bar for each minute; what is nought is a dot, so that one turn is seen among none."""
     if not any(pace.turns):
         return
     most = max(pace.turns)
-    bars = "".join(_BARS[-(-turns * 7 // most)] if turns else "·" for turns in pace.turns)
-    yield _row("", Piece(bars, Ink.GOOD), Piece(f" {most}", Ink.FAINT))
+    bars = "".join(_CHART_BARS[-(-turns * 7 // most)] if turns else "·" for turns in pace.turns)
+    yield _styled_row(
+        "", TerminalSpan(bars, TerminalStyle.GOOD), TerminalSpan(f" {most}", TerminalStyle.DIM)
+    )
 
 
-def _platforms(platforms: Iterable[PlatformFacts], now: float) -> Iterator[Line]:
+def _platform_lines(platforms: Iterable[AccountStatus], now: float) -> Iterator[TerminalLine]:
     """Those that are away first: they are what somebody looks for."""
     ordered = sorted(platforms, key=lambda each: each.connected(now))
     for index, each in enumerate(ordered):
-        ink = Ink.GOOD if each.connected(now) else Ink.BAD
-        told = Piece(safe(platform_told(each, now)))
-        yield _row("platforms" if index == 0 else "", Piece("● ", ink), told)
+        ink = TerminalStyle.GOOD if each.connected(now) else TerminalStyle.BAD
+        told = TerminalSpan(sanitize(platform_text(each, now)))
+        yield _styled_row("platforms" if index == 0 else "", TerminalSpan("● ", ink), told)
 
 
-def _at_most(lines: list[Line], most: int) -> list[Line]:
+def _limit_lines(lines: list[TerminalLine], most: int) -> list[TerminalLine]:
     if len(lines) <= most:
         return lines
-    return [*lines[: most - 1], _row("", Piece(f"… and {len(lines) - most + 1} more"))]
+    return [
+        *lines[: most - 1],
+        _styled_row("", TerminalSpan(f"… and {len(lines) - most + 1} more")),
+    ]
 
 
-def _beside(left: Sequence[Line], right: Sequence[Line], columns: int) -> Iterator[Line]:
+def _two_columns(
+    left: Sequence[TerminalLine], right: Sequence[TerminalLine], columns: int
+) -> Iterator[TerminalLine]:
     for index in range(max(len(left), len(right))):
-        one = fitted(left[index], _LEFT) if index < len(left) else EMPTY
-        other = right[index] if index < len(right) else EMPTY
-        yield (*one, Piece(" " * (_LEFT + 2 - length(one))), *fitted(other, columns - _LEFT - 2))
+        one = truncate_line(left[index], _LEFT_COLUMN_WIDTH) if index < len(left) else EMPTY_LINE
+        other = right[index] if index < len(right) else EMPTY_LINE
+        yield (
+            *one,
+            TerminalSpan(" " * (_LEFT_COLUMN_WIDTH + 2 - line_width(one))),
+            *truncate_line(other, columns - _LEFT_COLUMN_WIDTH - 2),
+        )

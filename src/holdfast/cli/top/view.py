@@ -5,63 +5,70 @@ from enum import StrEnum
 
 import msgspec
 
-from holdfast.cli.top.keys import Key
-from holdfast.core.ops.facts import TurnFacts
+from holdfast.cli.top.keys import TopKey
+from holdfast.core.ops.facts import TurnStatus
 
-_PAGE = 10  # turns
+_PAGE_TURNS = 10  # turns
 
 
-class Page(StrEnum):
+class TopPage(StrEnum):
     TURNS = "turns"
     DETAILS = "details"  # of the turn that is chosen
     HELP = "help"
 
 
-class View(msgspec.Struct, frozen=True, kw_only=True):
+class TopView(msgspec.Struct, frozen=True, kw_only=True):
     """The turn that is chosen is known by its id: the list changes under whoever reads it. Its
     place is kept for when it has ended."""
 
-    page: Page = Page.TURNS
+    page: TopPage = TopPage.TURNS
     paused: bool = False
     turn: str = ""
-    place: int = 0
+    index: int = 0
 
-    def chosen(self, turns: Sequence[TurnFacts]) -> int:
+    def selected_index(self, turns: Sequence[TurnStatus]) -> int:
         """The place of the chosen turn, or of whichever stands there now."""
         for place, turn in enumerate(turns):
             if turn.turn == self.turn:
                 return place
-        return max(0, min(self.place, len(turns) - 1))
+        return max(0, min(self.index, len(turns) - 1))
 
 
-_STEPS = {Key.UP: -1, Key.DOWN: 1, Key.PAGE_UP: -_PAGE, Key.PAGE_DOWN: _PAGE}
+_KEY_STEPS = {
+    TopKey.UP: -1,
+    TopKey.DOWN: 1,
+    TopKey.PAGE_UP: -_PAGE_TURNS,
+    TopKey.PAGE_DOWN: _PAGE_TURNS,
+}
 
 
-def pressed(view: View, key: Key, turns: Sequence[TurnFacts]) -> View:
-    if key in _STEPS:
-        return _chosen(view, turns, view.chosen(turns) + _STEPS[key])
+def apply_key(view: TopView, key: TopKey, turns: Sequence[TurnStatus]) -> TopView:
+    if key in _KEY_STEPS:
+        return _select_turn(view, turns, view.selected_index(turns) + _KEY_STEPS[key])
     match key:
-        case Key.FIRST:
-            return _chosen(view, turns, 0)
-        case Key.LAST:
-            return _chosen(view, turns, len(turns))
-        case Key.PAUSE:
+        case TopKey.FIRST:
+            return _select_turn(view, turns, 0)
+        case TopKey.LAST:
+            return _select_turn(view, turns, len(turns))
+        case TopKey.PAUSE:
             return msgspec.structs.replace(view, paused=not view.paused)
-        case Key.HELP:
-            return _turned(view, Page.HELP)
-        case Key.OPEN if turns and view.page is not Page.HELP:
-            return _turned(_chosen(view, turns, view.chosen(turns)), Page.DETAILS)
-        case Key.BACK | Key.OPEN:
-            return msgspec.structs.replace(view, page=Page.TURNS)
+        case TopKey.HELP:
+            return _toggle_page(view, TopPage.HELP)
+        case TopKey.OPEN if turns and view.page is not TopPage.HELP:
+            return _toggle_page(
+                _select_turn(view, turns, view.selected_index(turns)), TopPage.DETAILS
+            )
+        case TopKey.BACK | TopKey.OPEN:
+            return msgspec.structs.replace(view, page=TopPage.TURNS)
     return view
 
 
-def _chosen(view: View, turns: Sequence[TurnFacts], place: int) -> View:
-    place = max(0, min(place, len(turns) - 1))
-    turn = turns[place].turn if turns else ""
-    return msgspec.structs.replace(view, turn=turn, place=place)
+def _select_turn(view: TopView, turns: Sequence[TurnStatus], index: int) -> TopView:
+    index = max(0, min(index, len(turns) - 1))
+    turn = turns[index].turn if turns else ""
+    return msgspec.structs.replace(view, turn=turn, index=index)
 
 
-def _turned(view: View, page: Page) -> View:
+def _toggle_page(view: TopView, page: TopPage) -> TopView:
     """The same key closes what it opened."""
-    return msgspec.structs.replace(view, page=Page.TURNS if view.page is page else page)
+    return msgspec.structs.replace(view, page=TopPage.TURNS if view.page is page else page)

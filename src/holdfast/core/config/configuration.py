@@ -5,36 +5,36 @@ from typing import Protocol
 
 import msgspec
 
-from holdfast.core.config.kept_configuration import ConfigurationSource
+from holdfast.core.config.kept_configuration import ConfigSource
 
 
-class Reloaded(msgspec.Struct, frozen=True, kw_only=True):
+class ReloadResult(msgspec.Struct, frozen=True, kw_only=True):
     """What came of reading the file again. Keys are as people write them; where nothing has
     changed, the number is the one that was in force already."""
 
     number: int
     changed: tuple[str, ...] = ()  # in force from now on, or waiting
     accounts: tuple[str, ...] = ()  # "platform:account": connected anew, added or let go
-    waits: tuple[str, ...] = ()  # keys that differ from what is in force until a restart
+    pending_restart: tuple[str, ...] = ()  # keys that differ from what is in force until a restart
     warnings: tuple[str, ...] = ()  # what is allowed there, and unwise
 
 
-class ConfigurationFacts(msgspec.Struct, frozen=True, kw_only=True):
+class ConfigStatus(msgspec.Struct, frozen=True, kw_only=True):
     """What a running gateway tells of its configuration."""
 
     number: int = 0  # of the one in force; 0: it is not kept yet
     since: float = 0.0  # when it came into force
-    waits: tuple[str, ...] = ()  # keys that wait for a restart
+    pending_restart: tuple[str, ...] = ()  # keys that wait for a restart
     problem: str = ""  # why the file as it stands now cannot be used; the last good one holds
 
 
-class Reloading(Protocol):
+class SupportsReload(Protocol):
     @property
-    def facts(self) -> ConfigurationFacts: ...
+    def status(self) -> ConfigStatus: ...
 
     async def reload(
-        self, *, by: str, source: ConfigurationSource, first: Callable[[], None] | None = None
-    ) -> Reloaded:
+        self, *, by: str, source: ConfigSource, before_read: Callable[[], None] | None = None
+    ) -> ReloadResult:
         """Read the file again and put it into force. Raises `ConfigError`, which says place and
         remedy: then what was in force still is. Several at a time are done one after the other.
 

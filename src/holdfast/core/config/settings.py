@@ -89,7 +89,7 @@ class ApiMode(StrEnum):
     ANTHROPIC_MESSAGES = "anthropic_messages"
 
 
-class Sight(StrEnum):
+class VisionMode(StrEnum):
     """Whether a model is shown pictures."""
 
     AUTO = "auto"  # by its name
@@ -121,7 +121,7 @@ class ModelSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     whole_timeout: Seconds = 900
     retries: Annotated[int, msgspec.Meta(ge=0, le=20)] = 4
     context_window: Annotated[int, msgspec.Meta(ge=0)] = 0  # tokens; 0: known by the name
-    sight: Sight = Sight.AUTO
+    vision: VisionMode = VisionMode.AUTO
 
 
 class AuxiliarySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -302,17 +302,17 @@ class OtelSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     service: str = "holdfast"  # what this gateway is called there
 
 
-class Answers(StrEnum):
+class GroupReplyMode(StrEnum):
     """What is answered in a group."""
 
-    MEANT = "meant"  # what names the account, answers it, or is a command
+    ADDRESSED = "meant"  # what names the account, answers it, or is a command
     ALL = "all"
 
 
 class ChatSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`[platforms.NAME.chats.ID]`: what holds in one chat."""
 
-    answers: Answers = Answers.MEANT
+    answers: GroupReplyMode = GroupReplyMode.ADDRESSED
     allow: tuple[str, ...] = ()  # besides those of the account, and only there
     bots: Annotated[int, msgspec.Meta(ge=0)] = 0  # messages of bots in a row that are answered
     quiet: bool | None = None  # None: as its account
@@ -371,7 +371,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             return settings
         return settings.accounts.get(account)
 
-    def every_account(self) -> Iterator[tuple[str, str, PlatformSettings]]:
+    def all_accounts(self) -> Iterator[tuple[str, str, PlatformSettings]]:
         """Each account with what is set for it: one inherits nothing from another."""
         for name, platform in self.platforms.items():
             yield name, DEFAULT_ACCOUNT, platform
@@ -379,12 +379,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
                 yield name, account, each
 
 
-def table_of(platform: str, account: str) -> str:
+def account_table(platform: str, account: str) -> str:
     """Where holdfast.toml speaks of an account."""
     table = f"platforms.{platform}"
     return table if account == DEFAULT_ACCOUNT else f"{table}.accounts.{account}"
 
 
-def holds_secret(key: str) -> bool:
+def is_secret_key(key: str) -> bool:
     """Whether a key of that name holds a reference to a secret, and never a value."""
     return key.endswith(SECRET_ENDINGS)

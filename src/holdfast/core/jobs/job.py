@@ -13,11 +13,13 @@ from holdfast.core.messages.source import Source
 
 JobId = NewType("JobId", int)  # a number that people type; never given twice
 
-JOBS = "jobs"  # the account of the house by which runs come in, and which keeps what nobody is sent
-SCHEDULE = "schedule"  # the tool by which an agent has jobs, and its toolset
-SILENT = "[SILENT]"  # what a run of a silent job answers where there is nothing to tell
+JOBS_ACCOUNT = (
+    "jobs"  # the account of the house by which runs come in, and which keeps what nobody is sent
+)
+SCHEDULE_TOOL = "schedule"  # the tool by which an agent has jobs, and its toolset
+SILENT_REPLY = "[SILENT]"  # what a run of a silent job answers where there is nothing to tell
 
-LONGEST_TEXT = 8000  # characters of what a job is to do
+MAX_JOB_TEXT = 8000  # characters of what a job is to do
 
 ORIGIN = "origin"  # where the job was made
 HOME = "home"  # the home channel of that platform, else the first there is
@@ -28,7 +30,7 @@ class JobRefused(HoldfastError):
     """A job that cannot be had, changed or found; the text says why, and what to do."""
 
 
-class Missed(StrEnum):
+class MissedRunPolicy(StrEnum):
     """What becomes of due times that passed while nobody could run them."""
 
     SKIP = "skip"
@@ -36,7 +38,7 @@ class Missed(StrEnum):
     ALL = "all"
 
 
-class Overlap(StrEnum):
+class OverlapPolicy(StrEnum):
     """What becomes of a run that is due while the last one is still at work."""
 
     SKIP = "skip"
@@ -44,17 +46,17 @@ class Overlap(StrEnum):
     REPLACE = "replace"  # the old one is stopped
 
 
-class RunsIn(StrEnum):
+class RunSession(StrEnum):
     """The session of a run."""
 
     FRESH = "fresh"  # one of its own
     HERE = "here"  # the conversation of the chat it was made in
 
 
-class Cause(StrEnum):
+class RunCause(StrEnum):
     DUE = "due"
     MISSED = "missed"
-    ASKED = "asked"  # by a person, now
+    REQUESTED = "asked"  # by a person, now
 
 
 class RunState(StrEnum):
@@ -64,7 +66,7 @@ class RunState(StrEnum):
     FAILED = "failed"
     STOPPED = "stopped"
     SKIPPED = "skipped"
-    FORGOTTEN = "forgotten"  # its conversation was deleted
+    SESSION_DELETED = "forgotten"  # its conversation was deleted
 
 
 class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -76,10 +78,10 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     source: Source  # where it was made, and by whom
     to: str = ORIGIN
     address: Address | None = None  # of a chat that was named
-    runs_in: RunsIn = RunsIn.FRESH
+    runs_in: RunSession = RunSession.FRESH
     silent: bool = False
-    missed: Missed = Missed.ONCE
-    overlap: Overlap = Overlap.SKIP
+    missed: MissedRunPolicy = MissedRunPolicy.ONCE
+    overlap: OverlapPolicy = OverlapPolicy.SKIP
     limit: float = 0.0  # seconds that a run may take; 0: as long as it likes
 
 
@@ -104,16 +106,16 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True):
     at: float
 
 
-class ChangeKind(StrEnum):
+class JobChangeKind(StrEnum):
     PAUSE = "pause"
     RESUME = "resume"
     REMOVE = "remove"
-    REWRITE = "rewrite"  # it is another from now on, with its number and its history
+    UPDATE = "rewrite"  # it is another from now on, with its number and its history
 
 
 class JobChange(msgspec.Struct, frozen=True, kw_only=True):
     job_id: JobId
-    kind: ChangeKind
+    kind: JobChangeKind
     next_due: int | None = None  # of one that is resumed, or rewritten with other times
     spec: JobSpec | None = None  # of one that is rewritten
 
@@ -123,9 +125,9 @@ class NewRun(msgspec.Struct, frozen=True, kw_only=True):
 
     id: str
     job_id: JobId
-    cause: Cause
+    cause: RunCause
     due_at: int
-    skipped: str | None = None
+    skip_reason: str | None = None
 
 
 class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -135,14 +137,14 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
     runs: tuple[NewRun, ...]
     was_due: int | None = None  # None: these runs have nothing to do with its times
     next_due: int | None = None
-    unwanted: str = ""  # why those that wait already are not begun; "": they are
+    drop_waiting_reason: str = ""  # why those that wait already are not begun; "": they are
     at: float
 
 
 class WaitingRun(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     job: Job
-    cause: Cause
+    cause: RunCause
     due_at: int
 
 
@@ -151,7 +153,7 @@ class JobRun(msgspec.Struct, frozen=True, kw_only=True):
 
     id: str
     job_id: JobId
-    cause: Cause
+    cause: RunCause
     due_at: int
     state: RunState
     reason: str
@@ -163,7 +165,7 @@ class JobRun(msgspec.Struct, frozen=True, kw_only=True):
     turn_id: TurnId | None
 
 
-class Run(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class RunRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What travels in the inbox row by which a run comes in."""
 
     id: str
@@ -175,11 +177,15 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     limit: float = 0.0
     asked_in: SessionId | None = None  # the conversation whose people are asked for approval
 
-    def has_nothing_to_tell(self, answer: str) -> bool:
-        return self.silent and answer.strip().strip("`*_.").upper() in ("", SILENT, SILENT[1:-1])
+    def is_silent_reply(self, answer: str) -> bool:
+        return self.silent and answer.strip().strip("`*_.").upper() in (
+            "",
+            SILENT_REPLY,
+            SILENT_REPLY[1:-1],
+        )
 
 
-class WantedJob(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class JobRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What somebody asks for, in their own words; None and "": as it is usual there."""
 
     when: str
@@ -187,14 +193,14 @@ class WantedJob(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     name: str = ""
     zone: str = ""
     to: str = ""
-    runs_in: RunsIn | None = None
+    runs_in: RunSession | None = None
     silent: bool = False
-    missed: Missed = Missed.ONCE
-    overlap: Overlap = Overlap.SKIP
+    missed: MissedRunPolicy = MissedRunPolicy.ONCE
+    overlap: OverlapPolicy = OverlapPolicy.SKIP
     limit: float | None = None
 
 
-class RewrittenJob(msgspec.Struct, frozen=True, kw_only=True):
+class JobUpdate(msgspec.Struct, frozen=True, kw_only=True):
     """What is to be another of a job; None: it stays as it is. `zone` is one of `when`."""
 
     when: str | None = None
@@ -203,18 +209,18 @@ class RewrittenJob(msgspec.Struct, frozen=True, kw_only=True):
     name: str | None = None
     to: str | None = None
     silent: bool | None = None
-    missed: Missed | None = None
-    overlap: Overlap | None = None
+    missed: MissedRunPolicy | None = None
+    overlap: OverlapPolicy | None = None
     limit: float | None = None
 
 
-class Scheduling(Protocol):
+class JobPort(Protocol):
     """What a turn may ask of jobs, for the person it works for. The texts are for the model;
     each method raises `JobRefused` where it cannot be done."""
 
-    async def add(self, call_id: CallId, wanted: WantedJob) -> str:
+    async def add(self, call_id: CallId, request: JobRequest) -> str:
         """A call that is made again, by whatever process, finds the job it already has."""
         ...
 
-    async def listed(self) -> str: ...
-    async def change(self, job_id: int, kind: ChangeKind) -> str: ...
+    async def list_jobs(self) -> str: ...
+    async def change_job(self, job_id: int, kind: JobChangeKind) -> str: ...

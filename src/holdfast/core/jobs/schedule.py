@@ -8,19 +8,21 @@ import msgspec
 
 from holdfast.core.errors import HoldfastError
 
-_FIRST_WINDOW = 256  # seconds that are looked at first, where only the last due times are wanted
-_LOOKED_AT = 100  # due times, among which the shortest gap is looked for
-_DAYS_LOOKED_AT = 3 * 86400  # and they need not be looked for longer than this
+_FIRST_WINDOW_SECONDS = (
+    256  # seconds that are looked at first, where only the last due times are wanted
+)
+_MAX_DUE_TIMES = 100  # due times, among which the shortest gap is looked for
+_MAX_GAP_SECONDS = 3 * 86400  # and they need not be looked for longer than this
 
 
-class BadSchedule(HoldfastError):
+class InvalidSchedule(HoldfastError):
     """Words that say no time; the text says what was understood of them."""
 
 
 class Schedule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One of `cron`, `every` and `at` is set. Due times are whole seconds since the epoch."""
 
-    words: str  # as it was asked for
+    text: str  # as it was asked for
     cron: str = ""  # five fields
     every: int = 0  # seconds, counted from `start`
     start: int = 0
@@ -28,13 +30,13 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     zone: str = ""  # what a cron expression is read in; "": the machine's
 
     @property
-    def told(self) -> str:
+    def description(self) -> str:
         """The words, and what they were taken for where they do not say it themselves."""
         if not self.cron:
-            return self.words
+            return self.text
         known = (self.cron, self.zone or "local time")
-        more = [each for each in known if each.lower() not in self.words.lower()]
-        return f"{self.words} ({', '.join(more)})" if more else self.words
+        more = [each for each in known if each.lower() not in self.text.lower()]
+        return f"{self.text} ({', '.join(more)})" if more else self.text
 
 
 def next_due(schedule: Schedule, after: float, zone: tzinfo) -> int | None:
@@ -42,12 +44,12 @@ def next_due(schedule: Schedule, after: float, zone: tzinfo) -> int | None:
     return next(_due_after(schedule, after, zone), None)
 
 
-def first_due(schedule: Schedule, after: float, zone: tzinfo, *, number: int) -> list[int]:
-    return list(islice(_due_after(schedule, after, zone), number))
+def first_due_times(schedule: Schedule, after: float, zone: tzinfo, *, limit: int) -> list[int]:
+    return list(islice(_due_after(schedule, after, zone), limit))
 
 
 def due_times(
-    schedule: Schedule, *, first: int, until: float, most: int, zone: tzinfo
+    schedule: Schedule, *, first: int, until: float, limit: int, zone: tzinfo
 ) -> tuple[list[int], bool]:
     """The last `most` due times from `first`, which is one, to `until`; and whether there were
     more before those.
@@ -55,12 +57,12 @@ def due_times(
     Looked for backwards in growing windows: after a year of silence nobody wants to count every
     minute of it.
     """
-    window = _FIRST_WINDOW
+    window = _FIRST_WINDOW_SECONDS
     while True:
         begin = max(first, int(until) - window)
         found = list(_until(_due_after(schedule, begin - 1, zone), until))
-        if begin == first or len(found) > most:
-            return found[-most:], len(found) > most
+        if begin == first or len(found) > limit:
+            return found[-limit:], len(found) > limit
         window *= 4
 
 
@@ -70,7 +72,7 @@ def shortest_gap(schedule: Schedule, after: float, zone: tzinfo) -> float | None
     first = next(due, None)
     if first is None:
         return None
-    times = [first, *islice(_until(due, first + _DAYS_LOOKED_AT), _LOOKED_AT)]
+    times = [first, *islice(_until(due, first + _MAX_GAP_SECONDS), _MAX_DUE_TIMES)]
     return min((late - early for early, late in pairwise(times)), default=None)
 
 
@@ -105,18 +107,18 @@ def _cron_after(expression: str, after: float, zone: tzinfo) -> Iterator[int]:
             yield at
 
 
-def check_cron(expression: str) -> str:
-    """The expression in five fields. Raises `BadSchedule` where it is none."""
+def normalise_cron(expression: str) -> str:
+    """The expression in five fields. Raises `InvalidSchedule` where it is none."""
     from cronsim import CronSim, CronSimError  # noqa: PLC0415 - most gateways have no job
 
     fields = expression.split()
     if len(fields) != 5:
-        raise BadSchedule(
+        raise InvalidSchedule(
             f"a cron expression has five fields (minute hour day month weekday), and this has "
             f"{len(fields)}: {expression}"
         )
     try:
         CronSim(expression, datetime(2000, 1, 1))
     except CronSimError as error:
-        raise BadSchedule(f"{expression!r} is no cron expression: {error}".lower()) from None
+        raise InvalidSchedule(f"{expression!r} is no cron expression: {error}".lower()) from None
     return " ".join(fields)

@@ -3,15 +3,15 @@
 import re
 from datetime import datetime, timedelta, tzinfo
 
-from holdfast.core.jobs.schedule import BadSchedule, Schedule, check_cron
+from holdfast.core.jobs.schedule import InvalidSchedule, Schedule, normalise_cron
 from holdfast.core.jobs.time_words import (
-    EXAMPLES,
-    LONGEST,
+    MAX_DURATION,
+    SCHEDULE_EXAMPLES,
     TIME,
     UNITS,
-    Words,
-    take_duration,
-    take_time,
+    TextScanner,
+    scan_duration,
+    scan_time,
 )
 
 _ALIASES = {
@@ -29,7 +29,7 @@ _ADVERBS = {"hourly": "hour", "daily": "day", "weekly": "week", "monthly": "mont
 
 _ZONE = re.compile(r"\s+in\s+([A-Z][\w+-]*(?:/[\w+-]+)+|UTC)\s*$")
 _CRON = re.compile(r"[\d*][\d*/,-]*(?:\s+[\w*/,#-]+){4}")
-_STARS = re.compile(r"[\d*/,#-]+(?:\s+[\d*/,#-]+)+")  # no words at all: cron was meant
+_CRON_LIKE = re.compile(r"[\d*/,#-]+(?:\s+[\d*/,#-]+)+")  # no words at all: cron was meant
 _AND = re.compile(r"\s*(?:,\s*and|,|and|&)\s*")
 _DATE = re.compile(r"(?:at |on )?(\d{4})-(\d{1,2})-(\d{1,2})(?:t|\s+at\s+|\s+)?")
 _MONTH_DAY = re.compile(r"(?:the )?(?:(\d{1,2})(?:st|nd|rd|th)?|(last day))\b")
@@ -42,162 +42,168 @@ def split_zone(text: str) -> tuple[str, str]:
 
 
 def parse_schedule(text: str, *, now: float, zone: tzinfo, zone_name: str) -> Schedule:
-    """Raises `BadSchedule`, which says what was understood."""
-    words, said = Words(text), " ".join(text.split())
+    """Raises `InvalidSchedule`, which says what was understood."""
+    words, said = TextScanner(text), " ".join(text.split())
     if not words.text:
-        raise BadSchedule(f"It is not said when. {EXAMPLES}")
-    if (cron := _cron(words)) is not None:
-        return Schedule(words=said, cron=cron, zone=zone_name)
-    if words.take(r"in\b"):
-        return Schedule(words=said, at=int(now) + take_duration(words), zone=zone_name)
-    if words.take(r"(?:every|each)\b") or words.rest.split()[0] in _ADVERBS:
-        return _recurring(words, said, now=now, zone_name=zone_name)
-    if days := _days(words, plural=True):
-        return Schedule(words=said, cron=_at_times(words, days=days), zone=zone_name)
-    at = _moment(words, now=now, zone=zone)
+        raise InvalidSchedule(f"It is not said when. {SCHEDULE_EXAMPLES}")
+    if (cron := _scan_cron(words)) is not None:
+        return Schedule(text=said, cron=cron, zone=zone_name)
+    if words.match(r"in\b"):
+        return Schedule(text=said, at=int(now) + scan_duration(words), zone=zone_name)
+    if words.match(r"(?:every|each)\b") or words.rest.split()[0] in _ADVERBS:
+        return _scan_recurring(words, said, now=now, zone_name=zone_name)
+    if days := _scan_days(words, plural=True):
+        return Schedule(text=said, cron=_scan_times(words, days=days), zone=zone_name)
+    at = _scan_point_in_time(words, now=now, zone=zone)
     if at <= now:
-        raise BadSchedule(f"“{said}” is past. {EXAMPLES}")
-    if at > now + LONGEST:
-        raise BadSchedule(f"“{said}” is more than ten years away.")
-    return Schedule(words=said, at=at, zone=zone_name)
+        raise InvalidSchedule(f"“{said}” is past. {SCHEDULE_EXAMPLES}")
+    if at > now + MAX_DURATION:
+        raise InvalidSchedule(f"“{said}” is more than ten years away.")
+    return Schedule(text=said, at=at, zone=zone_name)
 
 
-def _cron(words: Words) -> str | None:
-    if words.text.startswith("@"):
-        if words.text in _ALIASES:
-            return _ALIASES[words.text]
-        raise words.lost(f"There are {', '.join(_ALIASES)}.")
-    meant = _CRON.fullmatch(words.text) or ("*" in words.text and _STARS.fullmatch(words.text))
-    return check_cron(words.text) if meant else None
+def _scan_cron(scanner: TextScanner) -> str | None:
+    if scanner.text.startswith("@"):
+        if scanner.text in _ALIASES:
+            return _ALIASES[scanner.text]
+        raise scanner.error(f"There are {', '.join(_ALIASES)}.")
+    meant = _CRON.fullmatch(scanner.text) or (
+        "*" in scanner.text and _CRON_LIKE.fullmatch(scanner.text)
+    )
+    return normalise_cron(scanner.text) if meant else None
 
 
-def _recurring(words: Words, said: str, *, now: float, zone_name: str) -> Schedule:
+def _scan_recurring(scanner: TextScanner, text: str, *, now: float, zone_name: str) -> Schedule:
     """Behind the word "every", or at an adverb that stands for it."""
-    adverb = words.take("|".join(_ADVERBS))
-    if days := _days(words):
-        return Schedule(words=said, cron=_at_times(words, days=days), zone=zone_name)
-    unit = _ADVERBS[adverb[0]] if adverb else _single(words)
+    adverb = scanner.match("|".join(_ADVERBS))
+    if days := _scan_days(scanner):
+        return Schedule(text=text, cron=_scan_times(scanner, days=days), zone=zone_name)
+    unit = _ADVERBS[adverb[0]] if adverb else _scan_unit(scanner)
     if unit is None:
-        every = take_duration(words)
-        return Schedule(words=said, every=every, start=int(now), zone=zone_name)
-    if not words.rest and unit != "month":
+        every = scan_duration(scanner)
+        return Schedule(text=text, every=every, start=int(now), zone=zone_name)
+    if not scanner.rest and unit != "month":
         seconds = UNITS[unit[0]]
-        return Schedule(words=said, every=seconds, start=int(now), zone=zone_name)
-    return Schedule(words=said, cron=_of_unit(words, unit), zone=zone_name)
+        return Schedule(text=text, every=seconds, start=int(now), zone=zone_name)
+    return Schedule(text=text, cron=_scan_after_unit(scanner, unit), zone=zone_name)
 
 
-def _single(words: Words) -> str | None:
-    found = words.take(r"(minute|hour|day|week|month)\b")
+def _scan_unit(scanner: TextScanner) -> str | None:
+    found = scanner.match(r"(minute|hour|day|week|month)\b")
     return found[1] if found else None
 
 
-def _of_unit(words: Words, unit: str) -> str:
+def _scan_after_unit(scanner: TextScanner, unit: str) -> str:
     """What stands behind "every hour", "every day", "every week" or "every month"."""
     if unit == "hour":
-        minute = words.take(r"at (?:minute )?:?([0-5]?\d)$")
+        minute = scanner.match(r"at (?:minute )?:?([0-5]?\d)$")
         if minute is None:
-            raise words.lost("Say at which minute: every hour at :15.")
+            raise scanner.error("Say at which minute: every hour at :15.")
         return f"{int(minute[1])} * * * *"
     if unit == "month":
-        return _at_times(words, month_days=_month_days(words))
+        return _scan_times(scanner, month_days=_scan_month_days(scanner))
     if unit == "week":
-        return _at_times(words, days=_week_days(words))
+        return _scan_times(scanner, days=_scan_week_days(scanner))
     if unit == "day":
-        return _at_times(words)
-    raise words.lost()
+        return _scan_times(scanner)
+    raise scanner.error()
 
 
-def _week_days(words: Words) -> str:
-    words.take(r"on\b")
-    if days := _days(words):
+def _scan_week_days(scanner: TextScanner) -> str:
+    scanner.match(r"on\b")
+    if days := _scan_days(scanner):
         return days
-    raise words.lost("Say on which day: every week on monday at 9.")
+    raise scanner.error("Say on which day: every week on monday at 9.")
 
 
-def _month_days(words: Words) -> str:
-    words.take(r"on\b")
+def _scan_month_days(scanner: TextScanner) -> str:
+    scanner.match(r"on\b")
     days: list[str] = []
-    while (found := words.take(_MONTH_DAY)) is not None:
+    while (found := scanner.match(_MONTH_DAY)) is not None:
         days.append("L" if found[2] else str(int(found[1])))
-        if not words.take(_AND):
+        if not scanner.match(_AND):
             break
     if not days or any(day != "L" and not 1 <= int(day) <= 31 for day in days):
-        raise words.lost("Say on which day: every month on the 1st at 9, or on the last day.")
+        raise scanner.error("Say on which day: every month on the 1st at 9, or on the last day.")
     return ",".join(days)
 
 
-def _days(words: Words, *, plural: bool = False) -> str:
+def _scan_days(scanner: TextScanner, *, plural: bool = False) -> str:
     """The days of the week as cron writes them; "": no day stands here. `plural`: only those
     that mean every one of them ("mondays")."""
-    if words.take(r"weekdays\b" if plural else r"weekdays?\b"):
+    if scanner.match(r"weekdays\b" if plural else r"weekdays?\b"):
         return "1-5"
-    if words.take(r"weekends\b" if plural else r"weekends?\b"):
+    if scanner.match(r"weekends\b" if plural else r"weekends?\b"):
         return "0,6"
     days: list[str] = []
-    while (found := words.take(rf"({_DAY_NAMES})\b")) is not None:
+    while (found := scanner.match(rf"({_DAY_NAMES})\b")) is not None:
         if plural and not found[1].endswith("days"):
-            words.place = 0
+            scanner.position = 0
             return ""
         days.append(str(_DAYS.index(found[1][:3])))
-        if not words.take(_AND):
+        if not scanner.match(_AND):
             break
     return ",".join(days)
 
 
-def _at_times(words: Words, *, days: str = "*", month_days: str = "*") -> str:
+def _scan_times(scanner: TextScanner, *, days: str = "*", month_days: str = "*") -> str:
     """The cron expression of "at 9", or of "at 9, 12 and 18"."""
-    words.take(r"at\b")
-    times = [take_time(words)]
-    while words.take(_AND):
-        times.append(take_time(words))
-    if words.rest:
-        raise words.lost()
+    scanner.match(r"at\b")
+    times = [scan_time(scanner)]
+    while scanner.match(_AND):
+        times.append(scan_time(scanner))
+    if scanner.rest:
+        raise scanner.error()
     minutes = {minute for _, minute in times}
     if len(minutes) > 1:
-        raise words.lost("Several times of one job need the same minute; make two jobs of it.")
+        raise scanner.error("Several times of one job need the same minute; make two jobs of it.")
     hours = ",".join(str(hour) for hour in sorted({hour for hour, _ in times}))
-    return check_cron(f"{minutes.pop()} {hours} {month_days} * {days}")
+    return normalise_cron(f"{minutes.pop()} {hours} {month_days} * {days}")
 
 
-def _moment(words: Words, *, now: float, zone: tzinfo) -> int:
+def _scan_point_in_time(scanner: TextScanner, *, now: float, zone: tzinfo) -> int:
     """A point in time that comes once."""
     today = datetime.fromtimestamp(now, zone)
-    if date := words.take(_DATE):
+    if date := scanner.match(_DATE):
         year, month, day = map(int, date.groups())
-        return _moment_of(words, (year, month, day), zone)
-    if named := words.take(r"(?:on )?(today|tomorrow)\b"):
+        return _timestamp_at(scanner, (year, month, day), zone)
+    if named := scanner.match(r"(?:on )?(today|tomorrow)\b"):
         day_ = today + timedelta(days=named[1] == "tomorrow")
-        words.take(r"at\b")
-        return _moment_of(words, (day_.year, day_.month, day_.day), zone)
-    if named := words.take(rf"(?:on )?({_DAY_NAMES})\b"):
+        scanner.match(r"at\b")
+        return _timestamp_at(scanner, (day_.year, day_.month, day_.day), zone)
+    if named := scanner.match(rf"(?:on )?({_DAY_NAMES})\b"):
         ahead = (_DAYS.index(named[1][:3]) - today.isoweekday()) % 7
-        return _next_such(words, today, ahead=ahead, step=7, zone=zone)
-    words.take(r"at\b")
-    if not TIME.match(words.rest):
-        raise words.lost()
-    return _next_such(words, today, ahead=0, step=1, zone=zone)
+        return _next_matching_day(scanner, today, ahead=ahead, step=7, zone=zone)
+    scanner.match(r"at\b")
+    if not TIME.match(scanner.rest):
+        raise scanner.error()
+    return _next_matching_day(scanner, today, ahead=0, step=1, zone=zone)
 
 
-def _next_such(words: Words, today: datetime, *, ahead: int, step: int, zone: tzinfo) -> int:
-    words.take(r"at\b")
-    place = words.place
+def _next_matching_day(
+    scanner: TextScanner, today: datetime, *, ahead: int, step: int, zone: tzinfo
+) -> int:
+    scanner.match(r"at\b")
+    place = scanner.position
     for days in (ahead, ahead + step):
-        words.place = place
+        scanner.position = place
         day = today + timedelta(days=days)
-        at = _moment_of(words, (day.year, day.month, day.day), zone)
+        at = _timestamp_at(scanner, (day.year, day.month, day.day), zone)
         if at > today.timestamp():
             return at
-    raise words.lost()
+    raise scanner.error()
 
 
-def _moment_of(words: Words, date: tuple[int, int, int], zone: tzinfo) -> int:
-    hour, minute = take_time(words)
-    offset = words.take(r"(z|[+-]\d{2}:?\d{2})$")
-    if words.rest:
-        raise words.lost()
+def _timestamp_at(scanner: TextScanner, date: tuple[int, int, int], zone: tzinfo) -> int:
+    hour, minute = scan_time(scanner)
+    offset = scanner.match(r"(z|[+-]\d{2}:?\d{2})$")
+    if scanner.rest:
+        raise scanner.error()
     try:
         if offset is not None:
             zone = datetime.strptime(offset[1].upper(), "%z").tzinfo or zone
         return int(datetime(*date, hour, minute, tzinfo=zone).timestamp())
     except (ValueError, OverflowError) as error:
-        raise BadSchedule(f"“{words.text}” is no date: {error}. {EXAMPLES}") from None
+        raise InvalidSchedule(
+            f"“{scanner.text}” is no date: {error}. {SCHEDULE_EXAMPLES}"
+        ) from None

@@ -6,16 +6,16 @@ import msgspec
 
 from holdfast.core.errors import HoldfastError
 
-ATTACHED = "[Attached, "
+ATTACHED_PREFIX = "[Attached, "
 """What the line begins with that names, behind the words of a message, the files that came."""
 
 
-class NoAttachment(HoldfastError):
+class AttachmentUnavailable(HoldfastError):
     """The file is not to be had, now or later; the text says why, for the sender and the agent."""
 
 
 class Attachment(msgspec.Struct, frozen=True, kw_only=True):
-    """`fetch` brings the whole file. It raises `NoAttachment` where that will never work, and
+    """`fetch` brings the whole file. It raises `AttachmentUnavailable` where that will never work, and
     anything else where the message had better be taken again later."""
 
     name: str  # as its sender calls it; nobody has looked at it yet

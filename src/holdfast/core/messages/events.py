@@ -4,7 +4,7 @@ import msgspec
 
 from holdfast.core.ids import CallId, InboxId, SessionId, TurnId
 from holdfast.core.messages.inbox import InboxState
-from holdfast.core.messages.message import Outcome
+from holdfast.core.messages.message import ToolOutcome
 from holdfast.core.turns.turn import Usage
 
 
@@ -36,7 +36,7 @@ class StepEnded(msgspec.Struct, frozen=True, tag="step", gc=False):
     text: str
 
 
-class ToolBegan(msgspec.Struct, frozen=True, tag="tool_began", gc=False):
+class ToolStarted(msgspec.Struct, frozen=True, tag="tool_began", gc=False):
     call_id: CallId
     name: str
     arguments: str
@@ -50,7 +50,7 @@ class ToolProgressed(msgspec.Struct, frozen=True, tag="tool_progress", gc=False)
 class ToolEnded(msgspec.Struct, frozen=True, tag="tool_ended", gc=False):
     call_id: CallId
     name: str
-    outcome: Outcome
+    outcome: ToolOutcome
     text: str
 
 
@@ -66,13 +66,13 @@ class MessageEnded(msgspec.Struct, frozen=True, tag="ended"):
     reason: str = ""
 
 
-Event = (
+TurnEvent = (
     TurnStarted
     | TextStreamed
     | ReasoningStreamed
     | StreamVoided
     | StepEnded
-    | ToolBegan
+    | ToolStarted
     | ToolProgressed
     | ToolEnded
     | MessageEnded

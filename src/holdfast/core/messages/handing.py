@@ -10,11 +10,11 @@ from holdfast.core.ids import CallId
 HERE = "here"  # the chat that the turn works for
 
 
-class NotHanded(HoldfastError):
+class SendNotPossible(HoldfastError):
     """Nothing will reach anybody; the text says why, to the agent."""
 
 
-class Letter(msgspec.Struct, frozen=True, kw_only=True):
+class OutgoingMessage(msgspec.Struct, frozen=True, kw_only=True):
     """A message to be brought to a chat; `path` names a file of the workspace to go with it."""
 
     to: str  # `here`, `home`, or platform:chat
@@ -22,19 +22,19 @@ class Letter(msgspec.Struct, frozen=True, kw_only=True):
     path: str = ""
 
 
-class Handing(Protocol):
+class MessageSender(Protocol):
     """Each call of a turn hands over once: asked again, by whatever process, it is the same
     delivery."""
 
-    async def hand_over(self, call_id: CallId, path: str, *, caption: str) -> None:
+    async def send_file(self, call_id: CallId, path: str, *, caption: str) -> None:
         """Returns once the file is owed to the chat of the turn, durably. It is read again when it
-        is sent: until then it had better stay. Raises `NotHanded`."""
+        is sent: until then it had better stay. Raises `SendNotPossible`."""
         ...
 
-    async def bring(self, call_id: CallId, letter: Letter) -> str:
-        """Returns once it is owed, durably, and says to which chat. Raises `NotHanded`."""
+    async def send_message(self, call_id: CallId, message: OutgoingMessage) -> str:
+        """Returns once it is owed, durably, and says to which chat. Raises `SendNotPossible`."""
         ...
 
-    async def owed(self, call_id: CallId) -> bool:
+    async def was_queued(self, call_id: CallId) -> bool:
         """Whether this call, started by an earlier process, has handed over what it was to."""
         ...

@@ -5,12 +5,12 @@ from enum import StrEnum
 import msgspec
 
 from holdfast.core.ids import InboxId, PrincipalId, SessionId, SessionKey, TurnId
-from holdfast.core.jobs.job import Run
+from holdfast.core.jobs.job import RunRequest
 from holdfast.core.messages.message import Image, Message
 from holdfast.core.messages.quote import Quote
 from holdfast.core.messages.source import Source
 from holdfast.core.sessions.reset import ResetReason
-from holdfast.core.turns.subagent import Child
+from holdfast.core.turns.subagent import Subagent
 
 
 class BusyMode(StrEnum):
@@ -58,8 +58,8 @@ class Inbound(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     toolsets: tuple[str, ...] | None = None  # all that its turn may use; None: as configured
     cursor: Cursor | None = None
     note: bool = False  # ours and no person's: in the transcript it is a note
-    child: Child | None = None  # this is the work of a child, and opens its session
-    run: Run | None = None  # this is a run of a job
+    subagent: Subagent | None = None  # this is the work of a child, and opens its session
+    run: RunRequest | None = None  # this is a run of a job
 
 
 class InboxState(StrEnum):
@@ -72,11 +72,11 @@ class InboxState(StrEnum):
     FAILED = "failed"
 
 
-OPEN = frozenset({InboxState.QUEUED, InboxState.RUNNING})
-ENDS = frozenset(InboxState) - OPEN
+OPEN_STATES = frozenset({InboxState.QUEUED, InboxState.RUNNING})
+END_STATES = frozenset(InboxState) - OPEN_STATES
 
 
-class Pointed(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class RouteTarget(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The session that a route points to, with all that decides whether it goes on there."""
 
     session_id: SessionId
@@ -84,14 +84,14 @@ class Pointed(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     suspended: bool = False
     ended: bool = False
     resume_pending: bool = False
-    untold: ResetReason | None = None  # why it is fresh, where nobody was told yet
+    unannounced_reset: ResetReason | None = None  # why it is fresh, where nobody was told yet
     previous: SessionId | None = None  # the one whose place it took then
-    note_owed: bool = False  # it was marked, and no turn of it has been told so
+    interruption_note_pending: bool = False  # it was marked, and no turn of it has been told so
     resume_reason: str | None = None
     busy_mode: BusyMode | None = None  # what /busy chose for it
 
     @property
-    def goes_on(self) -> bool:
+    def can_continue(self) -> bool:
         return not (self.suspended or self.ended)
 
 
@@ -101,13 +101,13 @@ class Accepted(msgspec.Struct, frozen=True, kw_only=True):
     row: "InboxRow"
     duplicate: bool
     route_session: SessionId | None  # where the route points now; None: a new route
-    pointed: Pointed | None = None  # the same, also where it cannot go on there
+    route_target: RouteTarget | None = None  # the same, also where it cannot go on there
 
     @property
     def busy_mode(self) -> BusyMode | None:
         """What /busy chose for the session that it goes on in."""
-        pointed = self.pointed
-        return pointed.busy_mode if pointed is not None and pointed.goes_on else None
+        pointed = self.route_target
+        return pointed.busy_mode if pointed is not None and pointed.can_continue else None
 
 
 class InboxRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -125,7 +125,7 @@ class InboxRow(msgspec.Struct, frozen=True, kw_only=True):
     ended_at: float | None = None
 
 
-class InboxGist(msgspec.Struct, frozen=True, kw_only=True):
+class InboxSummary(msgspec.Struct, frozen=True, kw_only=True):
     """A row as it is listed: the beginning of its words, and nothing that came with them."""
 
     id: InboxId

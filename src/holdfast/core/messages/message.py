@@ -21,7 +21,7 @@ class ToolCall(msgspec.Struct, frozen=True, kw_only=True):
     arguments: str  # JSON as the model wrote it; it may be malformed
 
 
-class Outcome(StrEnum):
+class ToolOutcome(StrEnum):
     """What is known of a tool call."""
 
     OK = "ok"
@@ -32,7 +32,7 @@ class Outcome(StrEnum):
     REFUSED = "refused"  # never started: a rule or a person said no
 
 
-class TakenUp(StrEnum):
+class CallRecovery(StrEnum):
     """How a call that an earlier process had started came to its result."""
 
     ATTACHED = "attached"  # it had run on meanwhile
@@ -83,9 +83,9 @@ class ToolMessage(msgspec.Struct, frozen=True, kw_only=True, tag="tool", omit_de
     call_id: CallId
     name: str
     text: str
-    outcome: Outcome = Outcome.OK
+    outcome: ToolOutcome = ToolOutcome.OK
     images: tuple[Image, ...] = ()
-    taken_up: TakenUp | None = None
+    recovery: CallRecovery | None = None
     exit_code: int | None = None  # of a command that came to its end
 
 
@@ -95,7 +95,7 @@ class NoteMessage(msgspec.Struct, frozen=True, kw_only=True, tag="note"):
     text: str
 
     @property
-    def gist(self) -> str:
+    def summary(self) -> str:
         """Its first sentence, for people: notes are written to the model."""
         inside = self.text.removeprefix("[System note: ").partition("]\n")[0]
         return inside.partition(". ")[0].rstrip(".]") + "."
@@ -116,7 +116,7 @@ class CompactionMessage(msgspec.Struct, frozen=True, kw_only=True, tag="compacti
 Message = UserMessage | AssistantMessage | ToolMessage | NoteMessage | CompactionMessage
 
 
-class Record(msgspec.Struct, frozen=True, kw_only=True):
+class TranscriptRecord(msgspec.Struct, frozen=True, kw_only=True):
     """A message as the store keeps it: its place in the session and the turn that wrote it."""
 
     seq: int

@@ -24,14 +24,14 @@ class DeliveryKind(StrEnum):
     CODE = "code"  # a pairing code: once it is sent, its words are forgotten
     FILE = "file"  # of the workspace, which the agent hands to people
     MESSAGE = "message"  # to a chat where nobody has asked for it
-    FAREWELL = "farewell"  # that the gateway goes: only who goes says it, no successor does
+    SHUTDOWN_NOTICE = "farewell"  # that the gateway goes: only who goes says it, no successor does
 
 
-class Choice(msgspec.Struct, frozen=True, kw_only=True):
+class Button(msgspec.Struct, frozen=True, kw_only=True):
     """A button under a message: what it says, and what a click hands in as the text."""
 
     label: str
-    says: str  # at most 64 bytes: what platforms carry in a button
+    value: str  # at most 64 bytes: what platforms carry in a button
 
 
 class Address(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -44,7 +44,7 @@ class Address(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     reply_to: str | None = None
 
 
-class OwedFile(msgspec.Struct, frozen=True, kw_only=True):
+class PendingFile(msgspec.Struct, frozen=True, kw_only=True):
     """A file that is owed to people, read when it is sent: one of a workspace, or, where none is
     named, one that the owner has handed in for this."""
 
@@ -52,31 +52,31 @@ class OwedFile(msgspec.Struct, frozen=True, kw_only=True):
     path: str
 
 
-class SentFile(msgspec.Struct, frozen=True, kw_only=True):
+class OutboundFile(msgspec.Struct, frozen=True, kw_only=True):
     """A file as a platform is given it."""
 
     name: str
     data: bytes
 
 
-class Part(msgspec.Struct, frozen=True, kw_only=True):
+class DeliveryPart(msgspec.Struct, frozen=True, kw_only=True):
     """One message of a delivery that has several, or that is shown before it is whole."""
 
     number: int  # from 1 on
     state: DeliveryState = DeliveryState.PENDING
     final: bool = False  # the platform shows the words that it is to end with
-    doubtful: bool = False
+    outcome_unknown: bool = False
     resends: int = 0
     platform_message_id: str | None = None
 
 
-class Begun(msgspec.Struct, frozen=True, kw_only=True):
+class StartedDelivery(msgspec.Struct, frozen=True, kw_only=True):
     """A delivery whose row was there before its text, and what is known of its parts."""
 
     id: DeliveryId
-    parts: tuple[Part, ...] = ()
-    shown: str = ""  # by this very process, the last
-    words: str = ""  # of that, what the turn has said: the rest is what it was doing
+    parts: tuple[DeliveryPart, ...] = ()
+    shown_text: str = ""  # by this very process, the last
+    reply_text: str = ""  # of that, what the turn has said: the rest is what it was doing
 
 
 class NewDelivery(msgspec.Struct, frozen=True, kw_only=True):
@@ -91,9 +91,11 @@ class NewDelivery(msgspec.Struct, frozen=True, kw_only=True):
     inbox_id: InboxId | None = None  # the message this answers
     state: DeliveryState = DeliveryState.PENDING  # SENT where committed means fetchable
     expires_at: float | None = None
-    choices: tuple[Choice, ...] = ()
-    file: OwedFile | None = None  # its text is then what stands under it
-    begun: Begun | None = None  # its row is there: this is the text that it was begun for
+    buttons: tuple[Button, ...] = ()
+    file: PendingFile | None = None  # its text is then what stands under it
+    started: StartedDelivery | None = (
+        None  # its row is there: this is the text that it was begun for
+    )
     error: str = ""
 
 
@@ -110,31 +112,31 @@ class DeliveryRow(msgspec.Struct, frozen=True, kw_only=True):
     inbox_id: InboxId | None
     state: DeliveryState
     attempts: int
-    doubtful: bool = False  # an attempt may have arrived though no receipt came
+    outcome_unknown: bool = False  # an attempt may have arrived though no receipt came
     resends: int = 0  # attempts made after that
     platform_message_id: str | None
     error: str
     expires_at: float | None
     created_at: float
-    choices: tuple[Choice, ...] = ()
-    file: OwedFile | None = None
-    parts: tuple[Part, ...] = ()  # of one that has several, or was begun before its text
+    buttons: tuple[Button, ...] = ()
+    file: PendingFile | None = None
+    parts: tuple[DeliveryPart, ...] = ()  # of one that has several, or was begun before its text
     updated_at: float = 0.0  # when what is known of it last changed: of one that is sent, then
 
 
-class WaitsFor(StrEnum):
+class DeliveryBlocker(StrEnum):
     """What stands between a delivery that is owed and its next attempt."""
 
     NOTHING = "nothing"  # it is under way
     ACCOUNT = "account"  # which is not connected
     CHAT = "chat"  # to which something else is owed before it
-    PACE = "pace"  # the platform is to be left in peace for a while
+    RATE_LIMIT = "pace"  # the platform is to be left in peace for a while
 
 
-class Prospect(msgspec.Struct, frozen=True, kw_only=True):
+class DeliveryStatus(msgspec.Struct, frozen=True, kw_only=True):
     """What is to come of a delivery that is owed; `until`: when a pace ends, as far as is known."""
 
-    waits_for: WaitsFor
+    blocked_by: DeliveryBlocker
     until: float | None = None
 
 
@@ -145,13 +147,13 @@ class Outbound(msgspec.Struct, frozen=True, kw_only=True):
     delivery_id: DeliveryId
     address: Address
     text: str
-    maybe_repeated: bool = False  # an earlier attempt may have arrived
-    choices: tuple[Choice, ...] = ()  # only where the platform has buttons
-    file: SentFile | None = None  # only where it takes files; the text stands under it
+    may_be_duplicate: bool = False  # an earlier attempt may have arrived
+    buttons: tuple[Button, ...] = ()  # only where the platform has buttons
+    file: OutboundFile | None = None  # only where it takes files; the text stands under it
     part: int = 1  # which of the messages of its delivery
 
 
-class Change(msgspec.Struct, frozen=True, kw_only=True):
+class MessageEdit(msgspec.Struct, frozen=True, kw_only=True):
     """What a platform is asked to show in the place of what it was sent before."""
 
     delivery_id: DeliveryId
@@ -160,7 +162,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     text: str
 
 
-def id_of_part(delivery_id: DeliveryId, number: int) -> DeliveryId:
+def part_delivery_id(delivery_id: DeliveryId, number: int) -> DeliveryId:
     """What a platform knows that part by; the first goes by the name of the whole."""
     return delivery_id if number < 2 else DeliveryId(f"{delivery_id}.{number}")
 

@@ -4,8 +4,8 @@ import base64
 
 from holdfast.core.messages.message import Image
 
-LARGEST_PICTURE = 8 * 1024 * 1024  # bytes; a larger one is a file like any other
-_BEGINNINGS = {
+MAX_IMAGE_BYTES = 8 * 1024 * 1024  # bytes; a larger one is a file like any other
+_FILE_SIGNATURES = {
     "image/png": (b"\x89PNG\r\n\x1a\n",),
     "image/jpeg": (b"\xff\xd8\xff",),
     "image/gif": (b"GIF87a", b"GIF89a"),
@@ -13,11 +13,11 @@ _BEGINNINGS = {
 }
 
 
-def picture_of(data: bytes) -> Image | None:
+def detect_image(data: bytes) -> Image | None:
     """A picture, if it is one by its bytes: a provider refuses what only calls itself so."""
-    if len(data) > LARGEST_PICTURE:
+    if len(data) > MAX_IMAGE_BYTES:
         return None
-    for media_type, beginnings in _BEGINNINGS.items():
+    for media_type, beginnings in _FILE_SIGNATURES.items():
         if data.startswith(beginnings) and (media_type != "image/webp" or data[8:12] == b"WEBP"):
             return Image(media_type=media_type, data=base64.b64encode(data).decode())
     return None

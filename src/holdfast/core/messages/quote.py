@@ -2,9 +2,11 @@
 
 import msgspec
 
-from holdfast.core.messages.source import plain_name
+from holdfast.core.messages.source import sanitise_name
 
-_LONGEST = 1000  # characters; whoever answers a long text has it before their eyes, in outline
+_MAX_QUOTE_LENGTH = (
+    1000  # characters; whoever answers a long text has it before their eyes, in outline
+)
 
 
 class Quote(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -18,7 +20,7 @@ class Quote(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     ours: bool = False
 
 
-def quote_lines(quote: Quote) -> str | None:
+def format_quote(quote: Quote) -> str | None:
     """What the agent reads in front of the answer; None: nothing is known of it.
 
     Each line is marked: nothing that is quoted can look like the words of whoever quotes it, nor
@@ -26,6 +28,8 @@ def quote_lines(quote: Quote) -> str | None:
     """
     if not quote.text.strip():
         return None
-    author = "you" if quote.ours else plain_name(quote.user_name, quote.user_id) or "somebody"
-    cut = quote.text if len(quote.text) <= _LONGEST else f"{quote.text[:_LONGEST]}…"
+    author = "you" if quote.ours else sanitise_name(quote.user_name, quote.user_id) or "somebody"
+    cut = (
+        quote.text if len(quote.text) <= _MAX_QUOTE_LENGTH else f"{quote.text[:_MAX_QUOTE_LENGTH]}…"
+    )
     return "\n".join(f"> {line}".rstrip() for line in (f"{author} wrote:", *cut.splitlines()))

@@ -9,10 +9,12 @@ import msgspec
 
 from holdfast.core.ids import SessionKey
 
-_LONGEST_PART = 256  # characters of a key that one id may take
-_HEAD = 64  # those that are kept of a longer one, for people to read
-_LONGEST_NAME = 64
-_MARKS = frozenset(":[]<>")  # what notes, tags and the words of a speaker begin and end with
+_MAX_PART_LENGTH = 256  # characters of a key that one id may take
+_KEPT_PREFIX = 64  # those that are kept of a longer one, for people to read
+_MAX_NAME_LENGTH = 64
+_RESERVED_CHARACTERS = frozenset(
+    ":[]<>"
+)  # what notes, tags and the words of a speaker begin and end with
 
 
 class ChatType(StrEnum):
@@ -27,7 +29,7 @@ class Author(StrEnum):
 
     PERSON = "person"
     BOT = "bot"  # a program: another bot, a hook, an automatic reply
-    OURSELVES = "ourselves"  # the account that it was brought by
+    SELF = "ourselves"  # the account that it was brought by
     OPERATOR = "operator"  # whoever runs the gateway, into a chat of others: no door says this
 
 
@@ -58,9 +60,9 @@ def build_session_key(
     """
     parts = [source.platform, source.account, source.chat_type, source.chat_id]
     parts.append(source.thread_id or "")
-    if _per_person(source, group_sessions_per_user, thread_sessions_per_user):
+    if _is_per_person(source, group_sessions_per_user, thread_sessions_per_user):
         parts.append(source.user_id)
-    return SessionKey(":".join(map(_encoded, parts)))
+    return SessionKey(":".join(map(_encode_part, parts)))
 
 
 def is_shared(
@@ -71,10 +73,10 @@ def is_shared(
     """Whether several people speak in the session of this source."""
     if source.chat_type is ChatType.DM:
         return False
-    return not _per_person(source, group_sessions_per_user, thread_sessions_per_user)
+    return not _is_per_person(source, group_sessions_per_user, thread_sessions_per_user)
 
 
-def speaker_of(source: Source) -> str | None:
+def speaker_name(source: Source) -> str | None:
     """Who a message is from, where more than one could be; None in a chat of two.
 
     One line of plain characters: a name stands in front of what was said, and must not be able
@@ -84,28 +86,30 @@ def speaker_of(source: Source) -> str | None:
         return "operator of this gateway"
     if source.chat_type is ChatType.DM:
         return None
-    return plain_name(source.user_name, source.user_id) or "somebody"
+    return sanitise_name(source.user_name, source.user_id) or "somebody"
 
 
-def plain_name(*names: str | None) -> str | None:
+def sanitise_name(*names: str | None) -> str | None:
     """The first of these of which a plain line is left."""
     for name in names:
-        plain = "".join(c if c.isprintable() and c not in _MARKS else " " for c in name or "")
-        if line := " ".join(plain.split())[:_LONGEST_NAME]:
+        plain = "".join(
+            c if c.isprintable() and c not in _RESERVED_CHARACTERS else " " for c in name or ""
+        )
+        if line := " ".join(plain.split())[:_MAX_NAME_LENGTH]:
             return line
     return None
 
 
-def place_of(route: SessionKey) -> tuple[str, str, ChatType, str]:
+def parse_route(route: SessionKey) -> tuple[str, str, ChatType, str]:
     """Platform, account, kind and id of the chat that a route names.
 
     An id that was too long for its route is not to be had from it: it comes back cut.
     """
-    platform, account, kind, chat = map(_decoded, route.split(":")[:4])
+    platform, account, kind, chat = map(_decode_part, route.split(":")[:4])
     return platform, account, ChatType(kind), chat
 
 
-def _per_person(source: Source, groups: bool, threads: bool) -> bool:
+def _is_per_person(source: Source, groups: bool, threads: bool) -> bool:
     if source.chat_type is ChatType.DM:
         return False
     threaded = source.chat_type is ChatType.THREAD or bool(source.thread_id)
@@ -113,14 +117,18 @@ def _per_person(source: Source, groups: bool, threads: bool) -> bool:
 
 
 @lru_cache(maxsize=1024)  # on the way of every message, and most are of chats that just spoke
-def _encoded(part: str) -> str:
-    if part.isascii() and part.isalnum() and len(part) <= _LONGEST_PART:
+def _encode_part(part: str) -> str:
+    if part.isascii() and part.isalnum() and len(part) <= _MAX_PART_LENGTH:
         return part
     whole = part.encode("utf-8", "surrogatepass")
     # A dot could lead out of a folder, and a tilde is ours: it says that a hash follows.
     text = quote(whole, safe="").replace(".", "%2E").replace("~", "%7E")
-    return text if len(text) <= _LONGEST_PART else f"{text[:_HEAD]}~{sha256(whole).hexdigest()}"
+    return (
+        text
+        if len(text) <= _MAX_PART_LENGTH
+        else f"{text[:_KEPT_PREFIX]}~{sha256(whole).hexdigest()}"
+    )
 
 
-def _decoded(part: str) -> str:
+def _decode_part(part: str) -> str:
     return unquote_to_bytes(part).decode("utf-8", "replace")

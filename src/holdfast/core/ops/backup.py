@@ -6,17 +6,17 @@ import msgspec
 
 from holdfast.core.errors import HoldfastError
 
-FORMAT = 1
+BACKUP_FORMAT = 1
 
 
-class BadBackup(HoldfastError):
+class InvalidBackup(HoldfastError):
     """The file is no backup, or is not what it was when it was made."""
 
 
-class Manifest(msgspec.Struct, frozen=True, kw_only=True):
+class BackupManifest(msgspec.Struct, frozen=True, kw_only=True):
     """The first thing in a backup, so that it can be told without unpacking the rest."""
 
-    format: int = FORMAT
+    format: int = BACKUP_FORMAT
     version: str  # of the program that made it
     schema: int
     made_at: float
@@ -26,12 +26,12 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     workspaces: bool = False  # all of them; else only what people sent
     secrets: bool = False
 
-    def told(self) -> str:
+    def describe(self) -> str:
         """What is in it, in the words of a person."""
-        return said(self.counts)
+        return describe_counts(self.counts)
 
 
-def said(counts: Mapping[str, int]) -> str:
+def describe_counts(counts: Mapping[str, int]) -> str:
     """How much of what people said is in a database with so many rows."""
     kinds = {"conversation": "sessions", "message": "messages"}
     return ", ".join(
@@ -40,8 +40,8 @@ def said(counts: Mapping[str, int]) -> str:
     )
 
 
-class Copied(msgspec.Struct, frozen=True, kw_only=True):
+class CopyProgress(msgspec.Struct, frozen=True, kw_only=True):
     """How far the copying of a database has come, in pages."""
 
     done: int
-    of: int
+    total: int

@@ -9,7 +9,7 @@ import msgspec
 
 from holdfast.core.ids import InboxId
 
-Value = str | bool | int | float | Sequence[str]
+AttributeValue = str | bool | int | float | Sequence[str]
 
 
 class SpanKind(StrEnum):
@@ -19,44 +19,44 @@ class SpanKind(StrEnum):
     INTERNAL = "internal"
 
 
-class SpanPlace(msgspec.Struct, frozen=True, gc=False):
+class SpanContext(msgspec.Struct, frozen=True, gc=False):
     """Which span of which trace."""
 
-    trace: int  # of 128 bits
-    span: int  # of 64
+    trace_id: int  # of 128 bits
+    span_id: int  # of 64
 
 
-class Span(msgspec.Struct, frozen=True, kw_only=True):
+class TraceSpan(msgspec.Struct, frozen=True, kw_only=True):
     """Something that is over. `error`: the kind of failure; "": it went well. Text that a person,
     a model or a tool wrote is never in it."""
 
-    place: SpanPlace
+    context: SpanContext
     parent: int | None  # None: it is the first of its trace
     name: str
     kind: SpanKind = SpanKind.INTERNAL
     began_at: float
     ended_at: float
-    attributes: Mapping[str, Value]
-    links: tuple[SpanPlace, ...] = ()
+    attributes: Mapping[str, AttributeValue]
+    links: tuple[SpanContext, ...] = ()
     error: str = ""
 
 
-class Spans(Protocol):
+class SpanExporter(Protocol):
     """Where spans go."""
 
-    def take(self, span: Span) -> None:
+    def export(self, span: TraceSpan) -> None:
         """Never waits and never raises; what cannot be kept is dropped."""
         ...
 
 
-def root_of(inbox_id: InboxId, *, key: str) -> SpanPlace:
+def root_span_context(inbox_id: InboxId, *, key: str) -> SpanContext:
     """The first span of a message's trace, which every process of a gateway names alike: what goes
     on after a restart joins it. `key` tells gateways apart."""
     digest = sha256(f"{key}:{inbox_id}".encode()).digest()
-    return SpanPlace(_number(digest[:16]), _number(digest[16:24]))
+    return SpanContext(_number(digest[:16]), _number(digest[16:24]))
 
 
-def span_id(name: str) -> int:
+def span_id_of(name: str) -> int:
     """For a span whose name is given to no other."""
     return _number(sha256(name.encode()).digest()[:8])
 

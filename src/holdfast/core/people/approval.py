@@ -5,7 +5,7 @@ from enum import StrEnum
 
 import msgspec
 
-from holdfast.core.errors import IllegalMove
+from holdfast.core.errors import InvalidTransition
 from holdfast.core.ids import (
     ApprovalId,
     CallId,
@@ -31,19 +31,19 @@ class ApprovalState(StrEnum):
 
 
 _S = ApprovalState
-MOVES: Mapping[ApprovalState, frozenset[ApprovalState]] = {
+APPROVAL_TRANSITIONS: Mapping[ApprovalState, frozenset[ApprovalState]] = {
     _S.PENDING: frozenset(_S) - {_S.PENDING},
     **{end: frozenset() for end in _S if end is not _S.PENDING},
 }
 
 
-def move(state: ApprovalState, to: ApprovalState) -> ApprovalState:
-    if to not in MOVES[state]:
-        raise IllegalMove(f"an approval cannot go from {state} to {to}")
+def approval_transition(state: ApprovalState, to: ApprovalState) -> ApprovalState:
+    if to not in APPROVAL_TRANSITIONS[state]:
+        raise InvalidTransition(f"an approval cannot go from {state} to {to}")
     return to
 
 
-class Scope(StrEnum):
+class ApprovalScope(StrEnum):
     """How far a yes goes."""
 
     ONCE = "once"
@@ -70,11 +70,11 @@ class Approval(msgspec.Struct, frozen=True, kw_only=True):
     asked_at: float
     deadline: float
     state: ApprovalState = ApprovalState.PENDING
-    scope: Scope = Scope.ONCE
+    scope: ApprovalScope = ApprovalScope.ONCE
     by: str = ""
-    words: str = ""  # what was said with a no
+    comment: str = ""  # what was said with a no
     ended_at: float | None = None
-    unheard: bool = False  # the message that asks was refused for good
+    request_failed: bool = False  # the message that asks was refused for good
 
     @property
     def pending(self) -> bool:
@@ -86,16 +86,16 @@ class ApprovalEnd(msgspec.Struct, frozen=True, kw_only=True):
 
     id: ApprovalId
     state: ApprovalState
-    scope: Scope = Scope.ONCE
+    scope: ApprovalScope = ApprovalScope.ONCE
     by: str = ""
-    words: str = ""
+    comment: str = ""
 
 
-class StandingRule(msgspec.Struct, frozen=True, kw_only=True):
+class ApprovalRule(msgspec.Struct, frozen=True, kw_only=True):
     """A yes that stands: what this rule asks about is run for this person without asking."""
 
     id: RuleId
-    scope: Scope
+    scope: ApprovalScope
     session_id: SessionId  # where it was said; `session` holds there alone
     principal: PrincipalId
     rule: str
@@ -103,11 +103,11 @@ class StandingRule(msgspec.Struct, frozen=True, kw_only=True):
     by: str
     created_at: float
 
-    def holds_in(self, session_id: SessionId) -> bool:
-        return self.scope is Scope.ALWAYS or self.session_id == session_id
+    def applies_to(self, session_id: SessionId) -> bool:
+        return self.scope is ApprovalScope.ALWAYS or self.session_id == session_id
 
 
-class Ask(msgspec.Struct, frozen=True, kw_only=True):
+class ApprovalRequest(msgspec.Struct, frozen=True, kw_only=True):
     """One commit: the rows of what is asked together, and the message that asks."""
 
     session_id: SessionId
@@ -117,11 +117,11 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
     at: float
 
 
-class Decision(msgspec.Struct, frozen=True, kw_only=True):
+class ApprovalDecision(msgspec.Struct, frozen=True, kw_only=True):
     """What somebody, or a deadline, decided: the ends of rows, and the rules that follow."""
 
     ends: tuple[ApprovalEnd, ...] = ()
-    rules: tuple[StandingRule, ...] = ()
+    rules: tuple[ApprovalRule, ...] = ()
     revoked: tuple[RuleId, ...] = ()
     by: str = ""  # who revokes; each end and each rule names its own
     at: float

@@ -10,14 +10,14 @@ from holdfast.core.messages.inbox import Inbound, InboxRow
 from holdfast.core.messages.source import Author
 from holdfast.core.people.approval import OPERATOR
 
-GATEWAY = "gateway"  # the actor of what nobody asked for
-UNKNOWN = "unknown"  # the actor of what was asked for before there was an audit
+GATEWAY_ACTOR = "gateway"  # the actor of what nobody asked for
+UNKNOWN_ACTOR = "unknown"  # the actor of what was asked for before there was an audit
 DONE, REFUSED, ASKED = "done", "refused", "asked"
 
-LONGEST = 400  # characters of a word that are kept
-_OURS = ("api", "web")  # whatever comes from there came with the gateway's own token
+MAX_TEXT_LENGTH = 400  # characters of a word that are kept
+_OPERATOR_PLATFORMS = ("api", "web")  # whatever comes from there came with the gateway's own token
 
-Fact = str | int | float | bool | None
+AuditValue = str | int | float | bool | None
 
 
 class AuditKind(StrEnum):
@@ -28,7 +28,7 @@ class AuditKind(StrEnum):
     APPROVAL_ENDED = "approval.ended"
     PERMISSION_GIVEN = "permission.given"
     PERMISSION_REVOKED = "permission.revoked"
-    STRANGER_REFUSED = "refused.stranger"
+    SENDER_REFUSED = "refused.stranger"
     COMMAND_REFUSED = "refused.command"
     REQUEST_REFUSED = "refused.request"
     COMMAND = "command.given"
@@ -62,17 +62,17 @@ class AuditKind(StrEnum):
     AUDIT_PRUNED = "audit.pruned"
 
 
-def kinds() -> list[str]:
+def audit_kinds() -> list[str]:
     """What can be looked for: each part before a dot, and behind it the whole ones."""
     parts = dict.fromkeys(kind.partition(".")[0] for kind in AuditKind)
-    return [each for part in parts for each in (part, *_within(part))]
+    return [each for part in parts for each in (part, *_kinds_within(part))]
 
 
-def _within(part: str) -> list[str]:
+def _kinds_within(part: str) -> list[str]:
     return [kind.value for kind in AuditKind if kind.startswith(f"{part}.")]
 
 
-class Act(msgspec.Struct, frozen=True, kw_only=True):
+class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
     """A row that is to be written, in the commit of what it tells of.
 
     `facts` stay as long as the row. `words` are what people or agents said: kept without secrets
@@ -86,7 +86,7 @@ class Act(msgspec.Struct, frozen=True, kw_only=True):
     turn_id: str | None = None
     subject: str = ""  # what it was done to, or with
     outcome: str = DONE
-    facts: Mapping[str, Fact] = {}
+    facts: Mapping[str, AuditValue] = {}
     words: Mapping[str, str] = {}
 
 
@@ -101,7 +101,7 @@ class AuditRow(msgspec.Struct, frozen=True, kw_only=True):
     turn_id: str | None
     subject: str
     outcome: str
-    facts: Mapping[str, Fact]
+    facts: Mapping[str, AuditValue]
     words: Mapping[str, str] | None
     forgotten: bool
     hash: str
@@ -121,14 +121,14 @@ class AuditFilter(msgspec.Struct, frozen=True, kw_only=True):
     since: float | None = None
 
 
-class Link(msgspec.Struct, frozen=True, kw_only=True):
+class AuditChainLink(msgspec.Struct, frozen=True, kw_only=True):
     """What the next row is chained by: the number and the hash of the one before it."""
 
     seq: int
     hash: bytes
 
 
-class Verified(msgspec.Struct, frozen=True, kw_only=True):
+class AuditCheckResult(msgspec.Struct, frozen=True, kw_only=True):
     """What came of checking the chain: how many rows hold together, from which to which, and the
     hash of the last. `broken`: what is wrong, and where; empty: nothing."""
 
@@ -142,40 +142,40 @@ class Verified(msgspec.Struct, frozen=True, kw_only=True):
 
 def actor_of(inbound: Inbound) -> str:
     """By whom a message is: a person of a platform, whoever runs the gateway, or a job."""
-    source, child = inbound.source, inbound.child
+    source, child = inbound.source, inbound.subagent
     if inbound.run is not None:
         return f"job:{inbound.run.job_id}"
     if child is not None:
-        return actor_named(child.principal)
-    if source.author is Author.OPERATOR or source.platform in _OURS:
+        return actor_of_principal(child.principal)
+    if source.author is Author.OPERATOR or source.platform in _OPERATOR_PLATFORMS:
         return OPERATOR
     # Where people choose what they are called, nobody can be called like two.
     return f"{source.platform}:{source.account}:{source.user_id}".replace(", ", ",")
 
 
-def actor_named(principal: str) -> str:
+def actor_of_principal(principal: str) -> str:
     """As who somebody stands in the audit; the owner of the page and of the API is one person."""
-    return OPERATOR if principal.partition(":")[0] in _OURS else principal
+    return OPERATOR if principal.partition(":")[0] in _OPERATOR_PLATFORMS else principal
 
 
-def asked_by(rows: Iterable[InboxRow]) -> str:
+def requesters_of(rows: Iterable[InboxRow]) -> str:
     """By whom these messages are, each named once."""
     return ", ".join(dict.fromkeys(actor_of(row.inbound) for row in rows))
 
 
-def shortened(text: str, *, length: int) -> str:
+def truncate_text(text: str, *, length: int) -> str:
     """The beginning of a text, and how long the whole of it is."""
-    if len(text) <= LONGEST:
+    if len(text) <= MAX_TEXT_LENGTH:
         return text
-    return f"{text[:LONGEST]}… ({length:,} characters)"
+    return f"{text[:MAX_TEXT_LENGTH]}… ({length:,} characters)"
 
 
-def digest_of(salt: str, words: str) -> str:
+def salted_digest(salt: str, words: str) -> str:
     """What a row keeps of its words. Salted, and the salt goes with the words: nobody can try
     afterwards which ones they were."""
     return sha256(f"{salt}{words}".encode()).hexdigest()
 
 
-def chained(previous: bytes, *row: Fact) -> bytes:
+def chain_hash(previous: bytes, *row: AuditValue) -> bytes:
     """The hash of a row: over all of it, and over the hash of the row before."""
     return sha256(msgspec.json.encode((previous.hex(), *row))).digest()

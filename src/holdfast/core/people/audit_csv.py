@@ -8,7 +8,7 @@ import msgspec
 
 from holdfast.core.people.audit import AuditRow
 
-_COLUMNS = (
+_CSV_COLUMNS = (
     "seq",
     "time",
     "kind",
@@ -21,10 +21,10 @@ _COLUMNS = (
     "forgotten",
     "hash",
 )
-_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
+_FORMULA_PREFIXES = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 
-def csv_line(row: AuditRow) -> str:
+def format_csv_row(row: AuditRow) -> str:
     detail = {**row.facts, **(row.words or {})}
     time = datetime.fromtimestamp(row.at, UTC).isoformat(timespec="milliseconds")
     texts = (
@@ -38,18 +38,18 @@ def csv_line(row: AuditRow) -> str:
         "yes" if row.forgotten else "",
         row.hash,
     )
-    return _written((str(row.seq), time, *map(_harmless, texts)))
+    return _csv_line((str(row.seq), time, *map(_escape_formula, texts)))
 
 
-def _harmless(text: str) -> str:
+def _escape_formula(text: str) -> str:
     """What begins like a formula would be one, and may come from anybody who talks here."""
-    return f"'{text}" if text.startswith(_FORMULA) else text
+    return f"'{text}" if text.startswith(_FORMULA_PREFIXES) else text
 
 
-def _written(cells: tuple[str, ...]) -> str:
+def _csv_line(cells: tuple[str, ...]) -> str:
     line = io.StringIO()
     csv.writer(line).writerow(cells)
     return line.getvalue()
 
 
-HEAD = _written(_COLUMNS)
+CSV_HEADER = _csv_line(_CSV_COLUMNS)

@@ -13,7 +13,7 @@ class Permission(StrEnum):
     OPERATE = "operate"  # whoever runs the gateway
 
 
-class Topic(StrEnum):
+class CommandTopic(StrEnum):
     """Under which heading /help lists a command, in the order of the headings."""
 
     CONVERSATIONS = "Conversations"
@@ -26,28 +26,28 @@ class Topic(StrEnum):
 class CommandSpec(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     help: str  # one line, without the name
-    topic: Topic = Topic.GATEWAY
+    topic: CommandTopic = CommandTopic.GATEWAY
     arguments: str = ""  # as shown: "[NAME]" may be left out, "TEXT" may not
     aliases: tuple[str, ...] = ()
     permission: Permission = Permission.TALK
     outlives_restart: bool = True  # False: one typed before this start is dropped
-    mid_turn: bool = True  # False: while a turn runs it says so and does nothing
-    says: bool = False  # True: what follows it is said to the agent, and answered by it
+    allowed_mid_turn: bool = True  # False: while a turn runs it says so and does nothing
+    is_message: bool = False  # True: what follows it is said to the agent, and answered by it
     strict: bool = True  # False: words that it does not ask for are passed over
 
     @property
     def usage(self) -> str:
         return f"/{self.name} {self.arguments}".rstrip()
 
-    def misuse(self, argument: str) -> str | None:
+    def argument_problem(self, argument: str) -> str | None:
         """What is wrong with an argument, by the table alone; None: nothing."""
         if argument and not self.arguments and self.strict:
-            return self.misused(f"/{self.name} takes nothing after it.")
+            return self.usage_error(f"/{self.name} takes nothing after it.")
         if not argument and self.arguments and not self.arguments.startswith("["):
-            return self.misused(f"/{self.name} needs something after it.")
+            return self.usage_error(f"/{self.name} needs something after it.")
         return None
 
-    def misused(self, why: str) -> str:
+    def usage_error(self, why: str) -> str:
         """What whoever typed it wrong is told."""
         return f"{why} Usage: {self.usage} - {self.help}"
 
@@ -55,53 +55,53 @@ class CommandSpec(msgspec.Struct, frozen=True, kw_only=True):
 COMMANDS = (
     CommandSpec(
         name="approvals",
-        topic=Topic.APPROVALS,
+        topic=CommandTopic.APPROVALS,
         arguments="[revoke N]",
         help="show what waits for approval and which approvals stand, or revoke one",
     ),
     CommandSpec(
         name="approve",
-        topic=Topic.APPROVALS,
+        topic=CommandTopic.APPROVALS,
         arguments="[N | all] [session | always]",
         help="let a command run that waits for your word",
     ),
     CommandSpec(
         name="background",
-        topic=Topic.WORK,
+        topic=CommandTopic.WORK,
         arguments="TEXT",
         help="do TEXT beside this conversation, and tell it here when it is done",
     ),
     CommandSpec(
         name="busy",
-        topic=Topic.WORK,
+        topic=CommandTopic.WORK,
         arguments="[interrupt | queue | steer | default]",
         help="show or choose what a new message does while the agent works",
     ),
     CommandSpec(
         name="compact",
-        topic=Topic.CONVERSATIONS,
+        topic=CommandTopic.CONVERSATIONS,
         arguments="[WHAT TO KEEP]",
         help="summarise the older part of this conversation, to make room",
-        mid_turn=False,  # the turn that runs makes room for itself
+        allowed_mid_turn=False,  # the turn that runs makes room for itself
     ),
     CommandSpec(
         name="cron",
-        topic=Topic.WORK,
+        topic=CommandTopic.WORK,
         arguments="[list | add | pause N | resume N | run N | stop N | rm N | history N]",
         help='have something done later or regularly: /cron add "every weekday at 9" TEXT',
     ),
     CommandSpec(
         name="deny",
-        topic=Topic.APPROVALS,
+        topic=CommandTopic.APPROVALS,
         arguments="[N | all] [WHY]",
         help="do not let a command run that waits for your word",
     ),
     CommandSpec(
         name="fork",
-        topic=Topic.CONVERSATIONS,
+        topic=CommandTopic.CONVERSATIONS,
         arguments="[TITLE]",
         help="go on in a copy of this conversation, and keep it as it is",
-        mid_turn=False,
+        allowed_mid_turn=False,
     ),
     CommandSpec(
         name="help",
@@ -111,7 +111,7 @@ COMMANDS = (
     ),
     CommandSpec(
         name="memory",
-        topic=Topic.KNOWLEDGE,
+        topic=CommandTopic.KNOWLEDGE,
         arguments="[add TEXT | edit N TEXT | forget N | clear | off | on]",
         help="show or change what is remembered about you",
     ),
@@ -122,7 +122,7 @@ COMMANDS = (
     ),
     CommandSpec(
         name="new",
-        topic=Topic.CONVERSATIONS,
+        topic=CommandTopic.CONVERSATIONS,
         aliases=("reset",),
         help="begin a new conversation; the old one is kept",
     ),
@@ -134,15 +134,15 @@ COMMANDS = (
     ),
     CommandSpec(
         name="queue",
-        topic=Topic.WORK,
+        topic=CommandTopic.WORK,
         arguments="TEXT",
         aliases=("q",),
-        says=True,
+        is_message=True,
         help="say something that is answered after what runs now",
     ),
     CommandSpec(
         name="quiet",
-        topic=Topic.WORK,
+        topic=CommandTopic.WORK,
         arguments="[on | off | default]",
         help="show or choose whether this chat gets answers and nothing else",
     ),
@@ -155,26 +155,26 @@ COMMANDS = (
     ),
     CommandSpec(
         name="resume",
-        topic=Topic.CONVERSATIONS,
+        topic=CommandTopic.CONVERSATIONS,
         arguments="[N | TITLE | ID]",
         help="go back to an earlier conversation; without a name, to the last one",
-        mid_turn=False,  # what waits behind the turn would be parted from it
+        allowed_mid_turn=False,  # what waits behind the turn would be parted from it
     ),
     CommandSpec(
         name="retry",
-        topic=Topic.CONVERSATIONS,
+        topic=CommandTopic.CONVERSATIONS,
         help="have the last message answered again",
-        mid_turn=False,
+        allowed_mid_turn=False,
     ),
     CommandSpec(
         name="search",
-        topic=Topic.KNOWLEDGE,
+        topic=CommandTopic.KNOWLEDGE,
         arguments="WORDS",
         help="find where something was said, here and in your other conversations",
     ),
     CommandSpec(
         name="sessions",
-        topic=Topic.CONVERSATIONS,
+        topic=CommandTopic.CONVERSATIONS,
         help="list the conversations that can be gone back to",
     ),
     CommandSpec(
@@ -186,14 +186,14 @@ COMMANDS = (
     CommandSpec(name="status", help="show what this session and the gateway are doing"),
     CommandSpec(
         name="steer",
-        topic=Topic.WORK,
+        topic=CommandTopic.WORK,
         arguments="TEXT",
-        says=True,
+        is_message=True,
         help="add to what the agent is working on, without interrupting it",
     ),
     CommandSpec(
         name="stop",
-        topic=Topic.WORK,
+        topic=CommandTopic.WORK,
         arguments="[all]",
         help="stop what runs, and drop what waits behind it; all: also what is in the background",
         strict=False,  # who says "/stop please" means it
@@ -201,16 +201,16 @@ COMMANDS = (
     ),
     CommandSpec(
         name="title",
-        topic=Topic.CONVERSATIONS,
+        topic=CommandTopic.CONVERSATIONS,
         arguments="[TEXT]",
         help="show what this conversation is called, or call it something else",
     ),
     CommandSpec(
         name="undo",
-        topic=Topic.CONVERSATIONS,
+        topic=CommandTopic.CONVERSATIONS,
         arguments="[N]",
         help="take back the last exchange, or the last N",
-        mid_turn=False,
+        allowed_mid_turn=False,
     ),
     CommandSpec(name="usage", help="show how many tokens were used, here and in all"),
 )
@@ -223,7 +223,7 @@ class MenuEntry(msgspec.Struct, frozen=True, kw_only=True):
     help: str
 
 
-def menu(permission: Permission = Permission.TALK) -> tuple[MenuEntry, ...]:
+def command_menu(permission: Permission = Permission.TALK) -> tuple[MenuEntry, ...]:
     """What a platform may offer whom it cannot tell apart: the names, without slash or alias."""
     return tuple(
         MenuEntry(name=spec.name, help=spec.help)
@@ -232,14 +232,14 @@ def menu(permission: Permission = Permission.TALK) -> tuple[MenuEntry, ...]:
     )
 
 
-def by_name(table: Iterable[CommandSpec]) -> Mapping[str, CommandSpec]:
+def index_commands(table: Iterable[CommandSpec]) -> Mapping[str, CommandSpec]:
     """Each command by every name it answers to."""
     return {name: spec for spec in table for name in (spec.name, *spec.aliases)}
 
 
-BY_NAME = by_name(COMMANDS)
+COMMANDS_BY_NAME = index_commands(COMMANDS)
 
-_SPOKEN = {
+_COMMAND_WORDS = {
     "yes": ("approve", ""),
     "y": ("approve", ""),
     "no": ("deny", ""),
@@ -249,6 +249,6 @@ _SPOKEN = {
 }
 
 
-def spoken(text: str) -> tuple[str, str] | None:
+def parse_command_word(text: str) -> tuple[str, str] | None:
     """The command, with its argument, that a plain word stands for where something was asked."""
-    return _SPOKEN.get(text.strip().rstrip(".!").lower()) if len(text) < 16 else None
+    return _COMMAND_WORDS.get(text.strip().rstrip(".!").lower()) if len(text) < 16 else None

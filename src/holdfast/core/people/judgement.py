@@ -6,24 +6,24 @@ from typing import Protocol
 import msgspec
 
 
-class Level(StrEnum):
+class CommandRisk(StrEnum):
     HARMLESS = "harmless"  # runs
     DANGEROUS = "dangerous"  # a person is asked first
-    HOPELESS = "hopeless"  # refused: nobody could want it
+    FORBIDDEN = "hopeless"  # refused: nobody could want it
 
 
-class Judgement(msgspec.Struct, frozen=True, kw_only=True):
-    level: Level
+class CommandVerdict(msgspec.Struct, frozen=True, kw_only=True):
+    level: CommandRisk
     rule: str = ""  # the rule that decided, by name: what "always" is remembered by
     why: str = ""  # for people: what it would do
     part: str = ""  # the piece of the command that the rule saw
 
 
-HARMLESS = Judgement(level=Level.HARMLESS)
+HARMLESS = CommandVerdict(level=CommandRisk.HARMLESS)
 
 
-class Judge(Protocol):
-    def judge(self, command: str) -> Judgement:
+class CommandJudge(Protocol):
+    def judge(self, command: str) -> CommandVerdict:
         """The worst thing that the command, as a shell would read it, may do. Never raises:
         what cannot be read is dangerous, and says so."""
         ...

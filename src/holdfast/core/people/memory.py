@@ -12,38 +12,42 @@ import msgspec
 
 from holdfast.core.ids import PrincipalId, SessionId, SessionKey, TurnId
 from holdfast.core.messages.message import Message
-from holdfast.core.messages.source import ChatType, place_of
+from holdfast.core.messages.source import ChatType, parse_route
 
 OwnerId = NewType("OwnerId", str)  # whose memory: "person:…" or, where people share, "place:…"
 
-_OWN_DOORS = frozenset({"api", "web"})  # whoever has the gateway's own token is its owner
-_LONGEST, _HEAD = 256, 160  # characters of a name, and those kept of a longer one
-_WITH_USER = 6  # parts of a route that names a person
+_OPERATOR_PLATFORMS = frozenset({"api", "web"})  # whoever has the gateway's own token is its owner
+_MAX_NAME_LENGTH, _KEPT_PREFIX = 256, 160  # characters of a name, and those kept of a longer one
+_PARTS_WITH_USER = 6  # parts of a route that names a person
 _JOINERS = "\u200c\u200d"  # Persian and many emoji need them
-_HIDDEN = frozenset({"Cc", "Cf", "Co", "Cs", "Zl", "Zp"})
+_INVISIBLE_CATEGORIES = frozenset({"Cc", "Cf", "Co", "Cs", "Zl", "Zp"})
 _FENCE = re.compile(r"<(?=\s*/?\s*(?:notes|memory)\b)", re.IGNORECASE)
 
 
-def owner_of(route: SessionKey, principal: PrincipalId) -> OwnerId:
+def memory_owner(route: SessionKey, principal: PrincipalId) -> OwnerId:
     """Whose memory a session has: that of the one person who owns it, or, where several people
     speak in it, that of the place, so that nobody's own notes are shown to the others."""
-    platform, _, kind, _ = place_of(route)
+    platform, _, kind, _ = parse_route(route)
     # Also where it is the house that speaks for them: in a run of their job.
-    if platform in _OWN_DOORS or principal.partition(":")[0] in _OWN_DOORS:
+    if platform in _OPERATOR_PLATFORMS or principal.partition(":")[0] in _OPERATOR_PLATFORMS:
         return OwnerId("person:owner")
-    if kind is ChatType.DM or len(route.split(":")) >= _WITH_USER:
-        return OwnerId(f"person:{_bounded(principal)}")
-    return OwnerId(f"place:{_bounded(route)}")
+    if kind is ChatType.DM or len(route.split(":")) >= _PARTS_WITH_USER:
+        return OwnerId(f"person:{_encode_bounded(principal)}")
+    return OwnerId(f"place:{_encode_bounded(route)}")
 
 
-def _bounded(name: str) -> str:
+def _encode_bounded(name: str) -> str:
     """Printable ASCII of at most 256 characters; no two names become the same one."""
     whole = name.encode("utf-8", "surrogatepass")
     text = quote(whole, safe=":@+").replace("~", "%7E")
-    return text if len(text) <= _LONGEST else f"{text[:_HEAD]}~{sha256(whole).hexdigest()}"
+    return (
+        text
+        if len(text) <= _MAX_NAME_LENGTH
+        else f"{text[:_KEPT_PREFIX]}~{sha256(whole).hexdigest()}"
+    )
 
 
-class About(StrEnum):
+class NoteTopic(StrEnum):
     PERSON = "person"
     WORLD = "world"
 
@@ -52,7 +56,7 @@ class Note(msgspec.Struct, frozen=True, kw_only=True):
     """`id` is short, rises, and is never given to another note of the same owner."""
 
     id: int
-    about: About
+    topic: NoteTopic
     text: str
     changed_at: float
 
@@ -69,42 +73,42 @@ class Notebook(msgspec.Struct, frozen=True, kw_only=True):
         return sum(len(note.text) for note in self.notes)
 
 
-class Edit(msgspec.Struct, frozen=True, kw_only=True):
+class NoteEdit(msgspec.Struct, frozen=True, kw_only=True):
     """A change to a notebook, one commit. `room`: characters that all its notes may have,
     of which a note takes up 20 at least."""
 
     action: Literal["add", "replace", "remove", "clear", "off", "on"]
     owner: OwnerId
     note_id: int = 0
-    about: About | None = None  # None: as it was, or the person
+    topic: NoteTopic | None = None  # None: as it was, or the person
     text: str = ""
-    room: int = 0
+    max_chars: int = 0
     by: str = ""  # who wants it, where that is nobody's message and no call of an agent
     at: float
 
 
-class EditOutcome(StrEnum):
+class NoteEditOutcome(StrEnum):
     DONE = "done"
-    SAME = "same"  # it is so already; nothing was written
+    UNCHANGED = "same"  # it is so already; nothing was written
     FULL = "full"
     MISSING = "missing"  # no note has that id
     OFF = "off"  # nothing is added while memory is off
 
 
-class Edited(msgspec.Struct, frozen=True, kw_only=True):
-    outcome: EditOutcome
+class NoteEditResult(msgspec.Struct, frozen=True, kw_only=True):
+    outcome: NoteEditOutcome
     notebook: Notebook  # as it is now
     note: Note | None = None  # the one it was about
 
 
-class Subject(msgspec.Struct, frozen=True, kw_only=True):
+class MemorySubject(msgspec.Struct, frozen=True, kw_only=True):
     """Whom a hook is about."""
 
     session_id: SessionId
     owner: OwnerId
 
 
-class OwedToMemory(msgspec.Struct, frozen=True, kw_only=True):
+class PendingMemorySync(msgspec.Struct, frozen=True, kw_only=True):
     """Whose memory is to hear that a turn was answered, and by whom it is kept."""
 
     owner: OwnerId
@@ -115,12 +119,12 @@ class AnsweredTurn(msgspec.Struct, frozen=True, kw_only=True):
     """What memory is told of a turn."""
 
     turn_id: TurnId
-    subject: Subject
-    said: str
+    subject: MemorySubject
+    user_text: str
     answer: str
 
 
-class Hook(StrEnum):
+class MemoryHook(StrEnum):
     """What a provider can be asked. It is asked only what it `wants`."""
 
     PROMPT_BLOCK = "prompt_block"
@@ -139,31 +143,31 @@ class MemoryProvider(Protocol):
     """
 
     name: str
-    wants: frozenset[Hook]
+    wants: frozenset[MemoryHook]
 
     async def initialise(self) -> None:
         """Before any hook; again after a pause, where it failed."""
         ...
 
-    async def prompt_block(self, subject: Subject) -> str:
+    async def prompt_block(self, subject: MemorySubject) -> str:
         """What belongs into the session's frozen prompt; asked once per session."""
         ...
 
-    async def prefetch(self, subject: Subject, query: str) -> str:
+    async def prefetch(self, subject: MemorySubject, query: str) -> str:
         """What may help with this message. The turn waits for it, as long as the limit is."""
         ...
 
-    async def sync_turn(self, subject: Subject, user: str, assistant: str) -> None:
+    async def sync_turn(self, subject: MemorySubject, user: str, assistant: str) -> None:
         """A turn was answered. In order within a session, never twice, never for a turn that
         was interrupted, stopped or failed; a crash may leave out the last."""
         ...
 
-    async def on_session_end(self, subject: Subject) -> None:
+    async def on_session_end(self, subject: MemorySubject) -> None:
         """The session ended, or the gateway stops while it has an agent. Never twice for the
         same words: told again only after more was said."""
         ...
 
-    async def on_pre_compact(self, subject: Subject, messages: Sequence[Message]) -> None:
+    async def on_pre_compact(self, subject: MemorySubject, messages: Sequence[Message]) -> None:
         """These messages are about to be replaced by a summary."""
         ...
 
@@ -172,29 +176,31 @@ class MemoryProvider(Protocol):
         ...
 
 
-class ProviderContext(msgspec.Struct, frozen=True, kw_only=True):
+class MemoryProviderContext(msgspec.Struct, frozen=True, kw_only=True):
     """What a provider is made with."""
 
     directory: str  # of its own, for what it keeps and how it is set up; it may not exist yet
 
 
-class ProviderFactory(Protocol):
+class MemoryProviderFactory(Protocol):
     """What an entry point of the group `holdfast.memory_providers` names."""
 
-    def __call__(self, context: ProviderContext) -> MemoryProvider: ...
+    def __call__(self, context: MemoryProviderContext) -> MemoryProvider: ...
 
 
-def visible(text: str) -> str:
+def strip_invisible(text: str) -> str:
     """The text without what nobody sees: controls, direction marks, tags, half characters."""
     return "".join(
-        c for c in text if c in "\n\t" or c in _JOINERS or unicodedata.category(c) not in _HIDDEN
+        c
+        for c in text
+        if c in "\n\t" or c in _JOINERS or unicodedata.category(c) not in _INVISIBLE_CATEGORIES
     )
 
 
-def one_line(text: str) -> str:
-    return " ".join(visible(text).split())
+def to_single_line(text: str) -> str:
+    return " ".join(strip_invisible(text).split())
 
 
-def fenced(tag: str, text: str) -> str:
+def fence_text(tag: str, text: str) -> str:
     """The text between tags that nothing in it can close."""
     return f"<{tag}>\n{_FENCE.sub('&lt;', text)}\n</{tag}>"

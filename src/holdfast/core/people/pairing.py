@@ -9,19 +9,19 @@ from holdfast.core.messages.inbox import Inbound
 from holdfast.core.messages.outbox import Address, NewDelivery
 
 # Read out over a telephone, no two of these are taken for each other: no 0 and O, no 1, I and L.
-ALPHABET = "ABCDEFGHJKMNPQRSTUVWXYZ23456789"
+CODE_ALPHABET = "ABCDEFGHJKMNPQRSTUVWXYZ23456789"
 CODE_LENGTH = 8
-CODE_LASTS = 3600.0  # seconds
-ASKED_AGAIN_AFTER = 600.0  # seconds until somebody who writes again gets another code
-MOST_PENDING = 5  # of one account at a time
-MOST_WRONG = 5  # codes in a row, and then none is taken
-LOCKED_FOR = 3600.0  # seconds
+CODE_LIFETIME = 3600.0  # seconds
+NEW_CODE_AFTER = 600.0  # seconds until somebody who writes again gets another code
+MAX_PENDING = 5  # of one account at a time
+MAX_WRONG_CODES = 5  # codes in a row, and then none is taken
+LOCKOUT_SECONDS = 3600.0  # seconds
 
 
-def is_ahead(end: float, now: float, *, lasting: float) -> bool:
+def is_in_future(end: float, now: float, *, lifetime: float) -> bool:
     """Whether what lasts so long is not over yet. An end that is far beyond it was written while
     the clock was wrong, and would keep people waiting until the clock gets there."""
-    return now < end <= now + 2 * lasting
+    return now < end <= now + 2 * lifetime
 
 
 class PairingRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,10 +42,10 @@ class PairingRequest(msgspec.Struct, frozen=True, kw_only=True):
         return self.address.platform, self.address.account
 
     def pending(self, now: float) -> bool:
-        return bool(self.digest) and is_ahead(self.expires_at, now, lasting=CODE_LASTS)
+        return bool(self.digest) and is_in_future(self.expires_at, now, lifetime=CODE_LIFETIME)
 
 
-class PairedPerson(msgspec.Struct, frozen=True, kw_only=True):
+class PairedUser(msgspec.Struct, frozen=True, kw_only=True):
     """Somebody who was let in: a user of the account they asked at, until that is revoked."""
 
     principal: PrincipalId
@@ -75,14 +75,14 @@ class PairingChange(msgspec.Struct, frozen=True, kw_only=True):
 
     kind: PairingKind
     principal: PrincipalId | None = None  # whom it is about
-    person: PairedPerson | None = None  # who is let in
+    user: PairedUser | None = None  # who is let in
     wrong: WrongCodes = WrongCodes()  # as it stands from then on
     by: str = ""  # who decided
     deliveries: tuple[NewDelivery, ...] = ()
     at: float
 
 
-class TurnAway(msgspec.Struct, frozen=True, kw_only=True):
+class RefusedMessage(msgspec.Struct, frozen=True, kw_only=True):
     """A message that is not for the agent and whose writer is told why: one commit of its row,
     which is born refused, of what they are told, and of their request to be let in."""
 
@@ -99,5 +99,5 @@ class Pairings(msgspec.Struct, frozen=True, kw_only=True):
     """All that the store has of it."""
 
     requests: tuple[PairingRequest, ...] = ()
-    people: tuple[PairedPerson, ...] = ()
+    users: tuple[PairedUser, ...] = ()
     wrong: WrongCodes = WrongCodes()

@@ -32,7 +32,7 @@ class Formatting(StrEnum):
     MRKDWN = "mrkdwn"  # Slack's own
 
 
-class ChatForm(msgspec.Struct, frozen=True, kw_only=True):
+class ChatIdFormat(msgspec.Struct, frozen=True, kw_only=True):
     """What the ids of a platform's chats look like, so that a slip of the pen is told at once."""
 
     pattern: str  # a regular expression that the whole id fits
@@ -47,7 +47,9 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     max_length: int | None = None  # of one message, in its unit
     length_unit: LengthUnit = LengthUnit.CHARACTERS
     formatting: Formatting = Formatting.PLAIN
-    settle: float = 0.0  # seconds to wait for the rest of an album or a split paste; 0: none come
+    merge_window: float = (
+        0.0  # seconds to wait for the rest of an album or a split paste; 0: none come
+    )
     busy_notices: bool = True  # people are told by message what happens to theirs in a turn
     restart_notices: bool = True  # people are told by message that the gateway goes or is back
     edit: bool = False  # what was sent can be changed: replies are shown there as they grow
@@ -62,18 +64,18 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     max_file: int | None = None  # bytes of one of those; None: what the gateway sends at the most
     # What its vendor has not granted, each in words that go behind "it lacks": what is missing
     # without it, and what to do. Known once there was an answer.
-    lacks: tuple[str, ...] = ()
-    chat_form: ChatForm | None = None  # None: anything may be the id of a chat
+    missing_grants: tuple[str, ...] = ()
+    chat_id_format: ChatIdFormat | None = None  # None: anything may be the id of a chat
     # Seconds within which a line that lives has told `Intake.proven`, whatever people do. One that
     # is silent for longer is taken for half-open and replaced. 0: silence means nothing here.
-    alive_within: float = 0.0
+    heartbeat_interval: float = 0.0
 
     @property
-    def settles_doubt(self) -> bool:
+    def can_resolve_unknown(self) -> bool:
         """Whether a delivery that may have arrived can be brought there exactly once."""
         return self.idempotent_send or self.lookup
 
-    def interval_in(self, chat_type: ChatType) -> float:
+    def edit_interval_in(self, chat_type: ChatType) -> float:
         """Seconds between two edits of one message in such a chat."""
         if chat_type is ChatType.DM or self.group_edit_interval is None:
             return self.edit_interval

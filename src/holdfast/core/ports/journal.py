@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Mapping, Sequence
 from typing import Protocol
 
-from holdfast.core.config.kept_configuration import NewConfiguration
+from holdfast.core.config.kept_configuration import NewConfigVersion
 from holdfast.core.ids import (
     CallId,
     DeliveryId,
@@ -22,27 +22,27 @@ from holdfast.core.messages.message import (
     ToolMessage,
     UserMessage,
 )
-from holdfast.core.messages.outbox import DeliveryRow, DeliveryState, NewDelivery, Part
-from holdfast.core.messages.saying import Said
-from holdfast.core.ops.minute import Minute
-from holdfast.core.people.approval import Ask, Decision
-from holdfast.core.people.audit import GATEWAY, Act
-from holdfast.core.people.memory import Edit, Edited, OwnerId
-from holdfast.core.people.pairing import PairingChange, TurnAway
-from holdfast.core.sessions.reset import Opening
+from holdfast.core.messages.outbox import DeliveryPart, DeliveryRow, DeliveryState, NewDelivery
+from holdfast.core.messages.saying import ProactiveDelivery
+from holdfast.core.ops.minute import MinuteStats
+from holdfast.core.people.approval import ApprovalDecision, ApprovalRequest
+from holdfast.core.people.audit import GATEWAY_ACTOR, AuditEntry
+from holdfast.core.people.memory import NoteEdit, NoteEditResult, OwnerId
+from holdfast.core.people.pairing import PairingChange, RefusedMessage
+from holdfast.core.sessions.reset import SessionReset
 from holdfast.core.sessions.session import (
     CommandEffect,
+    CommandOutcome,
     ImportedSession,
     ProcessRow,
     RunnerRow,
-    Settled,
 )
-from holdfast.core.turns.auxiliary import Errand
-from holdfast.core.turns.stop import Left, StopRow
+from holdfast.core.turns.auxiliary import AuxiliaryTask
+from holdfast.core.turns.stop import LeftTurn, StopRow
 from holdfast.core.turns.turn import BeginTurn, EndTurn, Usage
 
 
-class Journal(Protocol):
+class StoreWriter(Protocol):
     """The writing half of the store.
 
     Each method queues its write **when it is called**, in call order, and returns an awaitable
@@ -54,7 +54,7 @@ class Journal(Protocol):
     def accept(
         self, inbound: Inbound, *, route: SessionKey, principal: PrincipalId, at: float
     ) -> Awaitable[Accepted]: ...
-    def decide(
+    def record_busy_decision(
         self, inbox_id: InboxId, *, session_id: SessionId, decision: BusyMode
     ) -> Awaitable[None]: ...
     def begin_turn(self, begin: BeginTurn) -> Awaitable[None]: ...
@@ -101,16 +101,20 @@ class Journal(Protocol):
         when the turn was left is counted."""
         ...
 
-    def leave_turn(self, left: Left, *, at: float) -> Awaitable[None]:
+    def leave_turn(self, left: LeftTurn, *, at: float) -> Awaitable[None]:
         """This process does not end the turn. One that is not parked is cut: its session is
         marked, and the cut counted, in this commit."""
         ...
 
-    def go_on_turn(self, turn_id: TurnId, *, session_id: SessionId, at: float) -> Awaitable[None]:
+    def continue_turn(
+        self, turn_id: TurnId, *, session_id: SessionId, at: float
+    ) -> Awaitable[None]:
         """A turn that was left is run again by this process, and nothing is said of it."""
         ...
 
-    def keep_prompt(self, session_id: SessionId, *, prompt: str, shape: str) -> Awaitable[None]:
+    def save_prompt(
+        self, session_id: SessionId, *, prompt: str, fingerprint: str
+    ) -> Awaitable[None]:
         """Freeze the prompt that a configuration of another shape makes for a session."""
         ...
 
@@ -132,8 +136,8 @@ class Journal(Protocol):
         usage: Usage,
         at: float,
     ) -> Awaitable[None]: ...
-    def count_auxiliary(
-        self, session_id: SessionId, *, errand: Errand, usage: Usage
+    def add_auxiliary_usage(
+        self, session_id: SessionId, *, task: AuxiliaryTask, usage: Usage
     ) -> Awaitable[None]:
         """A call that belongs to no turn; it is counted apart from them."""
         ...
@@ -142,37 +146,37 @@ class Journal(Protocol):
         """A turn that is answered clears the session's cuts."""
         ...
 
-    def suspend_session(self, end: EndTurn) -> Awaitable[None]:
+    def end_turn_and_suspend(self, end: EndTurn) -> Awaitable[None]:
         """As `end_turn`, and the session is suspended: its route opens a fresh one next time."""
         ...
 
-    def ask_approvals(self, ask: Ask) -> Awaitable[None]:
+    def ask_approvals(self, ask: ApprovalRequest) -> Awaitable[None]:
         """Fails where the turn is not open, or one of its calls was asked for before."""
         ...
 
-    def decide_approvals(self, decision: Decision) -> Awaitable[None]:
+    def decide_approvals(self, decision: ApprovalDecision) -> Awaitable[None]:
         """Fails, whole, where a row has ended already or a rule is not there."""
         ...
 
-    def turn_away(self, away: TurnAway) -> Awaitable[Accepted]:
+    def refuse_message(self, refused: RefusedMessage) -> Awaitable[Accepted]:
         """Refuse a message in the commit that takes it."""
         ...
 
     def change_pairing(self, change: PairingChange) -> Awaitable[None]: ...
-    def settle_command(self, effect: CommandEffect) -> Awaitable[Settled]: ...
+    def apply_command(self, effect: CommandEffect) -> Awaitable[CommandOutcome]: ...
     def open_session(
         self, session_id: SessionId, *, route: SessionKey, at: float
     ) -> Awaitable[SessionId]:
         """The session that the route points to; if it points nowhere, the new one."""
         ...
 
-    def open_fresh(
+    def open_new_session(
         self,
         session_id: SessionId,
         *,
         route: SessionKey,
         principal: PrincipalId | None,
-        opening: Opening | None,
+        reset: SessionReset | None,
         at: float,
     ) -> Awaitable[SessionId]:
         """The session that the route goes on in: the new one, in the place of the one that
@@ -192,8 +196,8 @@ class Journal(Protocol):
         ...
 
     def rename_session(self, session_id: SessionId, title: str) -> Awaitable[None]: ...
-    def retitle_session(
-        self, session_id: SessionId, title: str, *, instead_of: str
+    def replace_session_title(
+        self, session_id: SessionId, title: str, *, expected: str
     ) -> Awaitable[bool]:
         """Renamed, unless somebody else has renamed it: False then."""
         ...
@@ -220,13 +224,13 @@ class Journal(Protocol):
     def delete_session(
         self, session_id: SessionId, *, inbox_ids: Sequence[InboxId]
     ) -> Awaitable[None]:
-        """Every row of it, and those messages, are gone; `Library.inbox_of` has their ids."""
+        """Every row of it, and those messages, are gone; `StoreReader.inbox_of` has their ids."""
         ...
 
     def add_deliveries(
         self, deliveries: Sequence[NewDelivery], *, at: float
     ) -> Awaitable[None]: ...
-    def say(self, said: Said) -> Awaitable[bool]:
+    def add_proactive_message(self, message: ProactiveDelivery) -> Awaitable[bool]:
         """Owe a message to a chat, with the note of it in that chat's conversation. False, and
         nothing is written: the delivery of that id is there already."""
         ...
@@ -238,7 +242,7 @@ class Journal(Protocol):
 
     def begin_part(self, delivery_id: DeliveryId, number: int, *, at: float) -> Awaitable[None]: ...
     def settle_part(
-        self, delivery_id: DeliveryId, part: Part, *, at: float, error: str = ""
+        self, delivery_id: DeliveryId, part: DeliveryPart, *, at: float, error: str = ""
     ) -> Awaitable[None]: ...
     def begin_attempt(self, delivery_id: DeliveryId, *, at: float) -> Awaitable[None]: ...
     def settle_delivery(
@@ -250,8 +254,8 @@ class Journal(Protocol):
         platform_message_id: str | None = None,
         error: str = "",
     ) -> Awaitable[None]: ...
-    def owe_again(
-        self, delivery_id: DeliveryId, *, by: str = GATEWAY, at: float
+    def requeue_delivery(
+        self, delivery_id: DeliveryId, *, by: str = GATEWAY_ACTOR, at: float
     ) -> Awaitable[DeliveryRow | None]:
         """One that failed, or was for good unknown, is pending again, with whatever doubt there
         was; as it stands then, with its parts. None: it was neither."""
@@ -264,7 +268,7 @@ class Journal(Protocol):
         """A stop as far as it has come; what was written of it before is replaced."""
         ...
 
-    def record_back(
+    def record_ready(
         self, deliveries: Sequence[NewDelivery], *, at: float, resumed: int = 0
     ) -> Awaitable[None]:
         """A successor is ready: every open stop is over, and these are owed, in one commit.
@@ -275,7 +279,7 @@ class Journal(Protocol):
         """Forget all but the last so many that are over."""
         ...
 
-    def add_job(self, new: NewJob, *, most: int) -> Awaitable[Job | None]:
+    def add_job(self, new: NewJob, *, limit: int) -> Awaitable[Job | None]:
         """None: its person has `most` already. Asked for again, it is the one there is."""
         ...
 
@@ -296,12 +300,12 @@ class Journal(Protocol):
         ...
 
     def set_meta(self, key: str, value: str) -> Awaitable[None]: ...
-    def acting(self, act: Act) -> "Journal":
+    def audited(self, entry: AuditEntry) -> "StoreWriter":
         """The same journal for one who acts: each write that changes something leaves this row
         of the audit in its own commit."""
         ...
 
-    def record_act(self, act: Act) -> Awaitable[None]:
+    def record_audit(self, entry: AuditEntry) -> Awaitable[None]:
         """The row of something that is not done in the store. To be written before it is done:
         a deed without its row is worse than a row without its deed."""
         ...
@@ -310,16 +314,16 @@ class Journal(Protocol):
         """Forget some rows of the audit from before then; 0: there are none left."""
         ...
 
-    def edit_notes(self, edit: Edit) -> Awaitable[Edited]: ...
-    def keep_configuration(self, new: NewConfiguration) -> Awaitable[int]:
+    def edit_notes(self, edit: NoteEdit) -> Awaitable[NoteEditResult]: ...
+    def save_configuration(self, new: NewConfigVersion) -> Awaitable[int]:
         """Its number. One that is as the last, text and signature, is that one."""
         ...
 
-    def keep_minute(self, minute: Minute, *, since: int) -> Awaitable[None]:
+    def add_minute_stats(self, stats: MinuteStats, *, since: int) -> Awaitable[None]:
         """Add to what is kept of a minute, and forget those from before `since`."""
         ...
 
-    def enrol_memory(self, session_id: SessionId, owner: OwnerId) -> Awaitable[None]:
+    def enable_memory(self, session_id: SessionId, owner: OwnerId) -> Awaitable[None]:
         """From now on memory is to hear of this session's end; the first owner stays."""
         ...
 

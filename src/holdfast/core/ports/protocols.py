@@ -11,16 +11,16 @@ from holdfast.core.ids import (
     SessionId,
 )
 from holdfast.core.messages.attachment import Attachment
-from holdfast.core.messages.events import Event, MessageEnded
+from holdfast.core.messages.events import MessageEnded, TurnEvent
 from holdfast.core.messages.inbox import Accepted, Inbound
-from holdfast.core.messages.outbox import Address, Change, Outbound, Receipt
+from holdfast.core.messages.outbox import Address, MessageEdit, Outbound, Receipt
 from holdfast.core.ports.capabilities import Capabilities
-from holdfast.core.ports.journal import Journal
-from holdfast.core.ports.library import Library
-from holdfast.core.sessions.search import SearchState
+from holdfast.core.ports.journal import StoreWriter
+from holdfast.core.ports.library import StoreReader
+from holdfast.core.sessions.search import SearchIndexStatus
 from holdfast.core.turns.model import ModelEvent, ModelRequest, ToolSchema
 from holdfast.core.turns.stop import StopOrder
-from holdfast.core.turns.tool import Arguments, Danger, Replay, ToolContext, ToolOutput
+from holdfast.core.turns.tool import Arguments, Danger, ReplayClass, ToolContext, ToolOutput
 
 
 class Clock(Protocol):
@@ -31,35 +31,35 @@ class Clock(Protocol):
     def monotonic(self) -> float: ...
 
 
-class Alarm(Protocol):
-    async def ring(self, at: float) -> None:
+class WallClockTimer(Protocol):
+    async def wait_until(self, at: float) -> None:
         """Returns when the clock on the wall has come to that time; sooner, where somebody has
         set it meanwhile. May be cancelled."""
         ...
 
 
-NewId = Callable[[str], str]
+IdFactory = Callable[[str], str]
 """Makes an id with the given prefix that nobody had before."""
 
 
-class Forgetting(Protocol):
+class DataErasure(Protocol):
     """What is needed so that deleted words are gone from the disk, and not only from sight."""
 
-    async def forget(self, session_id: SessionId) -> None:
+    async def unindex_session(self, session_id: SessionId) -> None:
         """The search index has nothing of the session any more."""
         ...
 
-    async def scrub(self) -> None:
+    async def erase_deleted(self) -> None:
         """Nothing that was deleted before can be read from the store's files any more, unless
         somebody reads an older state of them at this instant; then from the next quiet one."""
         ...
 
-    async def rebuild_search(self) -> SearchState:
+    async def rebuild_search_index(self) -> SearchIndexStatus:
         """Throw the search index away and make it anew from the store."""
         ...
 
 
-class Store(Journal, Library, Forgetting, Protocol):
+class Store(StoreWriter, StoreReader, DataErasure, Protocol):
     """Open while its context is; entering raises `StoreUnusable` and writes nothing if the
     file is damaged, foreign, newer than the program or cannot be written."""
 
@@ -87,7 +87,7 @@ class Tool(Protocol):
 
     schema: ToolSchema
     toolset: str
-    replay: Replay
+    replay: ReplayClass
     danger: Danger
 
     async def run(self, context: ToolContext, arguments: Arguments) -> ToolOutput:
@@ -95,7 +95,7 @@ class Tool(Protocol):
         ...
 
     async def attach(self, context: ToolContext, arguments: Arguments) -> ToolOutput | None:
-        """The outcome of a call that an earlier process started (`Replay.ATTACH` only).
+        """The outcome of a call that an earlier process started (`ReplayClass.ATTACH` only).
 
         None: it never began, so it may be run. A tool that cannot know says so in its output,
         with the outcome `unknown`.
@@ -104,7 +104,7 @@ class Tool(Protocol):
 
 
 @runtime_checkable
-class Commanding(Protocol):
+class CommandTool(Protocol):
     """A tool whose calls run commands: they are judged before the call is started."""
 
     def command(self, arguments: Arguments) -> str | None:
@@ -113,14 +113,14 @@ class Commanding(Protocol):
 
 
 @runtime_checkable
-class Addressed(Protocol):
+class MessageTool(Protocol):
     """A tool whose calls speak to chats: whether one may is settled before the call is started."""
 
     def chat(self, arguments: Arguments) -> str | None:
         """Which; None: the arguments are wrong."""
         ...
 
-    def words(self, arguments: Arguments) -> str | None:
+    def message_text(self, arguments: Arguments) -> str | None:
         """What people are shown of the message, where they are asked; None: as above."""
         ...
 
@@ -128,22 +128,22 @@ class Addressed(Protocol):
 class Intake(Protocol):
     """What a platform may ask of the gateway."""
 
-    async def accept(self, inbound: Inbound, attached: Sequence[Attachment] = ()) -> Accepted:
+    async def accept(self, inbound: Inbound, attachments: Sequence[Attachment] = ()) -> Accepted:
         """Returns once the message is durable; only then may the platform acknowledge it.
 
         What is attached is fetched first, if its sender may talk at all, and kept as files of the
         session; the message names them. Raises `NotAllowed` where `authorise` says no, and
-        `NotMeant`, which is one, where it was not said to the agent: such a message is to be
+        `NotAddressed`, which is one, where it was not said to the agent: such a message is to be
         acknowledged, and whatever its writer is to hear of it is on its way. Raises `StoreError`
         where it cannot be kept, and what a fetch raises, if it may go better later.
         """
         ...
 
-    async def end_of(self, inbox_id: InboxId) -> MessageEnded | None:
+    async def wait_for_end(self, inbox_id: InboxId) -> MessageEnded | None:
         """The end of an accepted message, waited for; None: the gateway stopped before it."""
         ...
 
-    def watch(self, inbox_id: InboxId) -> AbstractAsyncContextManager[AsyncIterator[Event]]:
+    def watch(self, inbox_id: InboxId) -> AbstractAsyncContextManager[AsyncIterator[TurnEvent]]:
         """What happens to an accepted message, from now to its `MessageEnded`, which is always
         the last event. Text that streamed before the call comes first, as one piece."""
         ...
@@ -152,12 +152,12 @@ class Intake(Protocol):
         """How far a stream of that account was taken, by what is durable; None: not at all."""
         ...
 
-    def proven(self, platform: str, account: str) -> None:
+    def report_alive(self, platform: str, account: str) -> None:
         """The account has just had an answer from its vendor: it is connected. To be told at
         each poll and each sign of life, for nobody is believed to be connected for long."""
         ...
 
-    def lost(self, platform: str, account: str, error: ConnectError) -> None:
+    def report_lost(self, platform: str, account: str, error: ConnectError) -> None:
         """The account's line is gone, and its door will not mend it: the door's context is closed
         and entered again a little later, unless it is a `ConnectRefused`. May be told from anywhere
         while the context is open, and more than once; afterwards it is heard by nobody."""
@@ -175,7 +175,7 @@ class Platform(Protocol):
         """Connected while the context is open; events go to `intake.accept`.
 
         Entering it is the attempt: it has a time limit, and may be cancelled. It raises
-        `ConnectRefused` where no further attempt can help (a bad token), `AccountHeld` where
+        `ConnectRefused` where no further attempt can help (a bad token), `AccountInUse` where
         somebody else has the line, and anything else where it may go better later; whoever calls
         tries again, so a door need not. Once entered, it has had a round trip. A line that breaks
         afterwards is told with `intake.lost`, or by letting the context itself fail, as a task
@@ -191,10 +191,10 @@ class Platform(Protocol):
 
 
 @runtime_checkable
-class Editing(Protocol):
+class SupportsEditing(Protocol):
     """A platform that declares `Capabilities.edit`."""
 
-    async def edit(self, change: Change) -> None:
+    async def edit(self, change: MessageEdit) -> None:
         """Show that text in the place of what was sent. The same change made twice is made once.
 
         Raises a `SendError`: `Refused` where the message is not to be changed any more.
@@ -203,7 +203,7 @@ class Editing(Protocol):
 
 
 @runtime_checkable
-class Rendering(Protocol):
+class SupportsRendering(Protocol):
     """A platform that shows Markdown in a form of its own, which may be longer than the text."""
 
     def fits(self, text: str) -> bool:
@@ -212,20 +212,20 @@ class Rendering(Protocol):
 
 
 @runtime_checkable
-class Spells(Protocol):
+class SupportsChatIdNormalisation(Protocol):
     """A platform whose chats may be written in more than one way."""
 
-    def spelled(self, chat: str) -> str:
+    def normalise_chat_id(self, chat: str) -> str:
         """The id that the messages of that chat come with, whoever writes it how. A text that is no
         chat stays as it is."""
         ...
 
 
 @runtime_checkable
-class LooksUp(Protocol):
+class SupportsLookup(Protocol):
     """A platform that declares `Capabilities.lookup`."""
 
-    async def find(self, delivery_id: DeliveryId, address: Address) -> Receipt | None:
+    async def find_delivery(self, delivery_id: DeliveryId, address: Address) -> Receipt | None:
         """The message that a delivery was taken as; None: it has not arrived, and will not. Raises
         `NotConnected`, `Throttled` or `OutcomeUnknown` where there is no answer: the question is
         asked again."""
@@ -233,27 +233,27 @@ class LooksUp(Protocol):
 
 
 @runtime_checkable
-class ShowsTyping(Protocol):
+class SupportsTyping(Protocol):
     """A platform that declares `Capabilities.typing`."""
 
-    async def typing(self, address: Address) -> None:
+    async def show_typing(self, address: Address) -> None:
         """Show for a few seconds that an answer is being written. Raises a `SendError`, and
         nobody tries again."""
         ...
 
 
 @runtime_checkable
-class Reacting(Protocol):
+class SupportsReactions(Protocol):
     """A platform that declares `Capabilities.reactions`."""
 
-    async def react(self, address: Address, message_id: str, sign: str | None) -> None:
+    async def react(self, address: Address, message_id: str, emoji: str | None) -> None:
         """Put that sign, an emoji, on a person's message, or take ours back with None; either of
         them twice is once. Raises a `SendError`, and nobody tries again."""
         ...
 
 
 @runtime_checkable
-class Probing(Protocol):
+class SupportsProbing(Protocol):
     """A platform that can be asked for a sign of life."""
 
     async def probe(self) -> None:
@@ -265,12 +265,12 @@ class Lifecycle(Protocol):
     """What the house may ask of the process it lives in."""
 
     @property
-    def order(self) -> StopOrder | None:
+    def stop_order(self) -> StopOrder | None:
         """The stop or restart that has begun."""
         ...
 
     @property
-    def waiting(self) -> StopOrder | None:
+    def pending_restart(self) -> StopOrder | None:
         """A restart that will begin as soon as no turn runs."""
         ...
 

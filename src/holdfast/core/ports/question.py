@@ -2,10 +2,10 @@
 
 import msgspec
 
-from holdfast.core.config.settings import holds_secret
+from holdfast.core.config.settings import is_secret_key
 
 
-class Question(msgspec.Struct, frozen=True, kw_only=True):
+class SetupQuestion(msgspec.Struct, frozen=True, kw_only=True):
     """One key of an account's table, and how a person is asked for it.
 
     What kind of value it takes is what the settings of the door declare. A key that holds a secret
@@ -20,12 +20,12 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     # to an earlier question.
     default: str = ""
     optional: bool = False  # it may be left empty, and is then not written
-    unless: str = ""  # an earlier key: once that has an answer, this is not asked
+    skip_if: str = ""  # an earlier key: once that has an answer, this is not asked
     # Of a secret: the variable that it is kept in. "": the platform and the key, IRC_PASSWORD.
     # Accounts besides the default one have their name appended.
     variable: str = ""
-    made: bool = False  # of a secret: where none is given, one is made by chance
+    generated: bool = False  # of a secret: where none is given, one is made by chance
 
     @property
     def secret(self) -> bool:
-        return holds_secret(self.key)
+        return is_secret_key(self.key)

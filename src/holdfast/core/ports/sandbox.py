@@ -9,7 +9,7 @@ from holdfast.core.errors import RunnerError
 from holdfast.core.ids import CallId
 
 
-class BenchRefused(RunnerError):
+class SandboxRefused(RunnerError):
     """The workbench is well and did not do it; the text says why, for the model to read."""
 
 
@@ -62,27 +62,27 @@ class FileText(msgspec.Struct, frozen=True, kw_only=True):
     total: int
 
 
-class FileWritten(msgspec.Struct, frozen=True, kw_only=True):
+class FileWriteResult(msgspec.Struct, frozen=True, kw_only=True):
     path: str
     bytes: int
     existed: bool
 
 
-class FileEdited(msgspec.Struct, frozen=True, kw_only=True):
+class FileEditResult(msgspec.Struct, frozen=True, kw_only=True):
     path: str
     replaced: int
     lines: tuple[int, ...] = ()
 
 
-class FilesFound(msgspec.Struct, frozen=True, kw_only=True):
+class FileSearchResult(msgspec.Struct, frozen=True, kw_only=True):
     lines: tuple[str, ...]
     more: bool = False
 
 
-class Bench(Protocol):
+class Sandbox(Protocol):
     """One session's workbench; started on first use, found again by a successor.
 
-    Every method raises `BenchRefused` with a reason for the model, or `RunnerError` when
+    Every method raises `SandboxRefused` with a reason for the model, or `RunnerError` when
     the workbench cannot be started or reached.
     """
 
@@ -139,20 +139,22 @@ class Bench(Protocol):
         ...
 
     async def read_file(self, path: str, *, offset: int = 1, limit: int = 2000) -> FileText: ...
-    async def write_file(self, call_id: CallId, path: str, text: str) -> FileWritten:
+    async def write_file(self, call_id: CallId, path: str, text: str) -> FileWriteResult:
         """Whole or not at all; the same call id again changes nothing."""
         ...
 
     async def edit_file(
         self, call_id: CallId, path: str, *, old: str, new: str, everywhere: bool = False
-    ) -> FileEdited:
+    ) -> FileEditResult:
         """Replace `old`, which must occur once unless `everywhere`; once per call id."""
         ...
 
-    async def recorded_edit(self, call_id: CallId) -> FileEdited | None:
+    async def recorded_edit(self, call_id: CallId) -> FileEditResult | None:
         """What became of an edit asked for earlier; None: not known. Raises what it raised."""
         ...
 
-    async def search_files(self, pattern: str, *, path: str = ".", glob: str = "") -> FilesFound:
+    async def search_files(
+        self, pattern: str, *, path: str = ".", glob: str = ""
+    ) -> FileSearchResult:
         """Lines that match a regular expression; with an empty pattern, names of files."""
         ...

@@ -28,7 +28,7 @@ class ResetReason(StrEnum):
     DAILY = "daily"
 
 
-class Opening(msgspec.Struct, frozen=True, kw_only=True):
+class SessionReset(msgspec.Struct, frozen=True, kw_only=True):
     """Why a session is fresh, and which one its route pointed to before."""
 
     reason: ResetReason
@@ -54,7 +54,7 @@ class ResetPolicy(msgspec.Struct, frozen=True, kw_only=True):
     zone: tzinfo | None = None
 
 
-class Expiring(msgspec.Struct, frozen=True, kw_only=True):
+class ExpiringSession(msgspec.Struct, frozen=True, kw_only=True):
     """A session that goes on, and when it is over if nobody speaks to it any more."""
 
     session_id: SessionId
@@ -62,7 +62,7 @@ class Expiring(msgspec.Struct, frozen=True, kw_only=True):
     expires_at: float
 
 
-Deadline = Callable[[SessionKey, float], float | None]
+ExpiryRule = Callable[[SessionKey, float], float | None]
 """When a session of a route, last active then, is over; None: it never is."""
 
 
@@ -70,18 +70,18 @@ class ResetPolicies:
     """Which policy a chat has: that of the first rule that speaks of it, else the common one."""
 
     def __init__(
-        self, common: ResetPolicy, rules: Sequence[ResetRule] = (), *, zone: tzinfo | None = None
+        self, default: ResetPolicy, rules: Sequence[ResetRule] = (), *, zone: tzinfo | None = None
     ) -> None:
-        self._common = common
+        self._default = default
         self._rules = [(rule, _policy(rule, zone)) for rule in rules]
-        self.every = (common, *(policy for _, policy in self._rules))
-        self.any = any(policy.mode is not ResetMode.NONE for policy in self.every)
+        self.policies = (default, *(policy for _, policy in self._rules))
+        self.is_enabled = any(policy.mode is not ResetMode.NONE for policy in self.policies)
 
-    def of(self, platform: str, chat_type: ChatType) -> ResetPolicy:
+    def for_chat(self, platform: str, chat_type: ChatType) -> ResetPolicy:
         for rule, policy in self._rules:
             if rule.platform in ("", platform) and rule.chat_type in (None, chat_type):
                 return policy
-        return self._common
+        return self._default
 
 
 def reset_due(policy: ResetPolicy, *, active_at: float, now: float) -> ResetReason | None:

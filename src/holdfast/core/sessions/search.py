@@ -3,14 +3,14 @@
 import msgspec
 
 from holdfast.core.ids import PrincipalId, SessionId, SessionKey
-from holdfast.core.messages.source import ChatType, place_of
+from holdfast.core.messages.source import ChatType, parse_route
 from holdfast.core.sessions.session import SessionRow
-from holdfast.core.turns.subagent import HOUSE
+from holdfast.core.turns.subagent import INTERNAL_PLATFORM
 
-MOST_WORDS = 200  # characters of a question; nobody types more, and programs need no more
+MAX_QUERY_LENGTH = 200  # characters of a question; nobody types more, and programs need no more
 
 
-class Visible(msgspec.Struct, frozen=True, kw_only=True):
+class SearchScope(msgspec.Struct, frozen=True, kw_only=True):
     """Whose conversations are looked at: those of a route, and those that a person owns."""
 
     route: SessionKey
@@ -25,10 +25,10 @@ class SearchQuery(msgspec.Struct, frozen=True, kw_only=True):
     session_id: SessionId | None = None
     platform: str = ""
     since: float = 0.0
-    visible: Visible | None = None  # None: everything, for whoever runs the gateway
+    scope: SearchScope | None = None  # None: everything, for whoever runs the gateway
 
 
-class FoundRecord(msgspec.Struct, frozen=True, kw_only=True):
+class SearchMatch(msgspec.Struct, frozen=True, kw_only=True):
     """A message that holds what was searched for.
 
     `pieces` are the part of its text around that: every second one is what was found.
@@ -45,7 +45,7 @@ class FoundRecord(msgspec.Struct, frozen=True, kw_only=True):
         return "".join(self.pieces)
 
 
-class SearchState(msgspec.Struct, frozen=True, kw_only=True):
+class SearchIndexStatus(msgspec.Struct, frozen=True, kw_only=True):
     """How far the index is; `behind` counts the sessions it has yet to look at."""
 
     messages: int
@@ -53,13 +53,13 @@ class SearchState(msgspec.Struct, frozen=True, kw_only=True):
     bytes: int
 
 
-def visible_from(route: SessionKey, principal: PrincipalId) -> Visible:
+def search_scope(route: SessionKey, principal: PrincipalId) -> SearchScope:
     """What may be found from a conversation on this route.
 
     What is found is read by all who read the chat it is told in. So a private chat finds all
     that is its person's, and a chat of several only its own past. A child does not know in
     which chat its reply is told, and finds only its own.
     """
-    platform, _, kind, _ = place_of(route)
-    private = kind is ChatType.DM and platform != HOUSE
-    return Visible(route=route, principal=principal if private else None)
+    platform, _, kind, _ = parse_route(route)
+    private = kind is ChatType.DM and platform != INTERNAL_PLATFORM
+    return SearchScope(route=route, principal=principal if private else None)

@@ -5,14 +5,19 @@ import msgspec
 from holdfast.core.ids import InboxId, PrincipalId, SessionId, SessionKey
 from holdfast.core.jobs.job import JobChange, RunPlan
 from holdfast.core.messages.inbox import Accepted, Inbound, InboxEnd, InboxRow
-from holdfast.core.messages.message import CompactionMessage, Record
+from holdfast.core.messages.message import CompactionMessage, TranscriptRecord
 from holdfast.core.messages.outbox import Address, NewDelivery
 from holdfast.core.messages.quiet import QuietChat
-from holdfast.core.people.approval import Decision
-from holdfast.core.people.memory import Edited
+from holdfast.core.people.approval import ApprovalDecision
+from holdfast.core.people.memory import NoteEditResult
 from holdfast.core.people.pairing import PairingChange
-from holdfast.core.sessions.reset import Opening, ResetReason
-from holdfast.core.sessions.worded import SentOff, WordedEdits, WordedJob, WordedSkip
+from holdfast.core.sessions.reset import ResetReason, SessionReset
+from holdfast.core.sessions.worded import (
+    BackgroundStart,
+    NewJobWithReply,
+    NoteEditsWithReply,
+    SkipRunsWithReply,
+)
 from holdfast.core.turns.stop import HomeChannel
 from holdfast.core.turns.turn import NO_USAGE, Usage
 
@@ -21,9 +26,9 @@ class SessionRow(msgspec.Struct, frozen=True, kw_only=True):
     id: SessionId
     route: SessionKey  # the route it was opened by
     prompt: str  # frozen at the first turn; "" before
-    prompt_shape: str = ""  # of the configuration it was made by; "": nobody knows
+    prompt_fingerprint: str = ""  # of the configuration it was made by; "": nobody knows
     model_override: str | None
-    cuts: int  # process lives that cut this session's turn since one last completed
+    interruptions: int  # process lives that cut this session's turn since one last completed
     suspended: bool
     created_at: float
     active_at: float
@@ -50,11 +55,11 @@ class SessionFilter(msgspec.Struct, frozen=True, kw_only=True):
     list, which is when one was last active, and its id."""
 
     user: str = ""
-    only: tuple[SessionId, ...] | None = None
-    without: tuple[SessionId, ...] = ()
+    include: tuple[SessionId, ...] | None = None
+    exclude: tuple[SessionId, ...] = ()
     suspended: bool | None = None
     ended: bool | None = None
-    beyond: tuple[float, SessionId] | None = None
+    after: tuple[float, SessionId] | None = None
 
 
 ALL_SESSIONS = SessionFilter()
@@ -66,11 +71,11 @@ class ImportedSession(msgspec.Struct, frozen=True, kw_only=True):
     id: SessionId
     route: SessionKey
     title: str
-    records: tuple[Record, ...]
+    records: tuple[TranscriptRecord, ...]
     at: float
 
 
-class Undo(msgspec.Struct, frozen=True, kw_only=True):
+class UndoEffect(msgspec.Struct, frozen=True, kw_only=True):
     """From `from_seq` to its present end a transcript is taken back: kept, and no part of the
     conversation any more."""
 
@@ -78,7 +83,7 @@ class Undo(msgspec.Struct, frozen=True, kw_only=True):
     from_seq: int
 
 
-class Fork(msgspec.Struct, frozen=True, kw_only=True):
+class ForkEffect(msgspec.Struct, frozen=True, kw_only=True):
     """A session with the history, the prompt and the model of another; the route goes on there."""
 
     of: SessionId
@@ -87,7 +92,7 @@ class Fork(msgspec.Struct, frozen=True, kw_only=True):
     principal: PrincipalId | None
 
 
-class Again(msgspec.Struct, frozen=True, kw_only=True):
+class Resubmission(msgspec.Struct, frozen=True, kw_only=True):
     """A message that a command hands in; the command's own row is merged into it."""
 
     inbound: Inbound
@@ -109,40 +114,40 @@ class CommandEffect(msgspec.Struct, frozen=True, kw_only=True):
     session_id: SessionId | None = None  # the session it acts on
     route: SessionKey | None = None
     new_session: SessionId | None = None
-    opening: Opening | None = None  # why a session that a choice opens is fresh
+    reset: SessionReset | None = None  # why a session that a choice opens is fresh
     supersede_before: InboxId | None = None
-    spared: tuple[InboxId, ...] = ()  # of those, the ones that somebody is carrying out
+    keep: tuple[InboxId, ...] = ()  # of those, the ones that somebody is carrying out
     model_override: str | None = None  # "" clears it
     title: str | None = None
     resume: SessionId | None = None
-    fork: Fork | None = None
-    undo: Undo | None = None
-    again: Again | None = None
+    fork: ForkEffect | None = None
+    undo: UndoEffect | None = None
+    resubmit: Resubmission | None = None
     compaction: CompactionMessage | None = None
     compaction_usage: Usage = NO_USAGE  # counted beside the turns
     busy_mode: str | None = None  # a `BusyMode` for this session; "" clears it
-    decision: Decision | None = None
+    decision: ApprovalDecision | None = None
     home: HomeChannel | None = None  # of its account, from now on
     job: JobChange | None = None
-    new_job: WordedJob | None = None
+    new_job: NewJobWithReply | None = None
     runs: RunPlan | None = None
-    skip: WordedSkip | None = None
-    notes: WordedEdits | None = None
-    sent_off: SentOff | None = None
+    skip_runs: SkipRunsWithReply | None = None
+    notes: NoteEditsWithReply | None = None
+    background: BackgroundStart | None = None
     pairing: PairingChange | None = None
-    no_home: Address | None = None  # its account has none any more
+    unset_home: Address | None = None  # its account has none any more
     quiet: QuietChat | None = None
     at: float
 
 
-class Settled(msgspec.Struct, frozen=True, kw_only=True):
+class CommandOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """What `Store.settle_command` brought about besides the end of its own row."""
 
     deliveries: tuple[NewDelivery, ...]  # as they are worded
     superseded: tuple[InboxId, ...] = ()
-    again: InboxRow | None = None  # what it handed in
-    edited: tuple[Edited, ...] = ()
-    sent_off: Accepted | None = None
+    resubmitted: InboxRow | None = None  # what it handed in
+    note_edits: tuple[NoteEditResult, ...] = ()
+    background: Accepted | None = None
 
 
 class RunnerRow(msgspec.Struct, frozen=True, kw_only=True):

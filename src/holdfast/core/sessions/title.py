@@ -4,17 +4,17 @@ from collections.abc import Iterable
 
 from holdfast.core.messages.message import Message, UserMessage
 
-LONGEST_TITLE = 80
+MAX_TITLE_LENGTH = 80
 
 
-def first_words(messages: Iterable[Message]) -> str:
+def initial_title(messages: Iterable[Message]) -> str:
     """The first line of the first thing that was said."""
     for message in messages:
         if isinstance(message, UserMessage) and (said := message.text[:400].strip()):
-            return shortened(said.splitlines()[0])
+            return truncate_title(said.splitlines()[0])
     return ""
 
 
-def shortened(text: str) -> str:
+def truncate_title(text: str) -> str:
     text = " ".join(text.split())
-    return text if len(text) <= LONGEST_TITLE else f"{text[: LONGEST_TITLE - 1]}…"
+    return text if len(text) <= MAX_TITLE_LENGTH else f"{text[: MAX_TITLE_LENGTH - 1]}…"

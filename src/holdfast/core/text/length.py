@@ -3,7 +3,7 @@
 from holdfast.core.ports.capabilities import LengthUnit
 
 
-def length(text: str, unit: LengthUnit = LengthUnit.CHARACTERS) -> int:
+def message_length(text: str, unit: LengthUnit = LengthUnit.CHARACTERS) -> int:
     if unit is LengthUnit.CHARACTERS or text.isascii():
         return len(text)
     if unit is LengthUnit.UTF16:
@@ -11,15 +11,15 @@ def length(text: str, unit: LengthUnit = LengthUnit.CHARACTERS) -> int:
     return len(text.encode("utf-8", "surrogatepass"))
 
 
-def reach(text: str, limit: int, unit: LengthUnit = LengthUnit.CHARACTERS) -> int:
+def fitting_prefix(text: str, limit: int, unit: LengthUnit = LengthUnit.CHARACTERS) -> int:
     """The most characters from the beginning of the text that take no more than the limit."""
     most = min(len(text), max(limit, 0))  # no character takes less than one of any unit
-    if length(text[:most], unit) <= limit:
+    if message_length(text[:most], unit) <= limit:
         return most
     least = 0
     while most - least > 1:
         middle = (least + most) // 2
-        if length(text[:middle], unit) <= limit:
+        if message_length(text[:middle], unit) <= limit:
             least = middle
         else:
             most = middle

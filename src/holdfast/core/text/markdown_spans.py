@@ -16,7 +16,7 @@ _TOKEN = re.compile(
 _TICKS = re.compile("`+")
 
 
-class Span(msgspec.Struct, frozen=True, kw_only=True):
+class MarkdownSpan(msgspec.Struct, frozen=True, kw_only=True):
     """From where to where it goes; `marks` closes and opens it again, "" where nothing can."""
 
     start: int
@@ -24,11 +24,11 @@ class Span(msgspec.Struct, frozen=True, kw_only=True):
     marks: str
 
 
-def spans(paragraph: str, *, offset: int = 0) -> list[Span]:
+def scan_spans(paragraph: str, *, offset: int = 0) -> list[MarkdownSpan]:
     """Every span, an outer one before those within it. Nearly what a Markdown parser finds: where
     the two differ, a mark is seen that was meant as none, and no word is lost. The time it takes
     grows with the text and no faster: whoever writes it may mean harm."""
-    found = list(_Spans(paragraph).found(offset))
+    found = list(_SpanScanner(paragraph).scan(offset))
     return sorted(found, key=lambda span: (span.start, -span.end))
 
 
@@ -37,7 +37,7 @@ class _Opener(msgspec.Struct, frozen=True, kw_only=True):
     marks: str
 
 
-class _Spans:
+class _SpanScanner:
     """Owns the marks that are open while a paragraph is read."""
 
     def __init__(self, text: str) -> None:
@@ -47,16 +47,16 @@ class _Spans:
         for run in reversed(list(_TICKS.finditer(text))):
             self._ticks.setdefault(len(run[0]), []).append(run.start())
 
-    def found(self, offset: int) -> Iterator[Span]:
+    def scan(self, offset: int) -> Iterator[MarkdownSpan]:
         at = 0
         while (token := _TOKEN.search(self._text, at)) is not None:
             at = token.end()
             if token["ticks"] is not None:
                 at = self._code_end(token) or at
                 if at > token.end():
-                    yield _moved(token.start(), at, token["ticks"], offset)
+                    yield _shifted_span(token.start(), at, token["ticks"], offset)
             elif token["solid"] is not None:
-                yield _moved(token.start(), at, "", offset)
+                yield _shifted_span(token.start(), at, "", offset)
             elif token["marks"] is not None:
                 yield from self._emphasis(token, offset)
 
@@ -67,7 +67,7 @@ class _Spans:
             runs.pop()
         return runs[-1] + len(token[0]) if runs else None
 
-    def _emphasis(self, token: re.Match[str], offset: int) -> Iterator[Span]:
+    def _emphasis(self, token: re.Match[str], offset: int) -> Iterator[MarkdownSpan]:
         start, end = token.span()
         before, behind = self._text[start - 1 : start] or " ", self._text[end : end + 1] or " "
         within_word = token[0][0] == "_" and before.isalnum() and behind.isalnum()
@@ -76,7 +76,7 @@ class _Spans:
         while not before.isspace() and start < end and self._closes(token[0][0], end - start):
             opener = self._open.pop()
             start += len(opener.marks)
-            yield _moved(opener.at, start, opener.marks, offset)
+            yield _shifted_span(opener.at, start, opener.marks, offset)
         if start < end and not behind.isspace():
             self._open.append(_Opener(at=start, marks=self._text[start:end]))
 
@@ -86,5 +86,5 @@ class _Spans:
         return marks[:1] == sign and len(marks) <= most
 
 
-def _moved(start: int, end: int, marks: str, offset: int) -> Span:
-    return Span(start=start + offset, end=end + offset, marks=marks)
+def _shifted_span(start: int, end: int, marks: str, offset: int) -> MarkdownSpan:
+    return MarkdownSpan(start=start + offset, end=end + offset, marks=marks)

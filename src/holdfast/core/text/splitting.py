@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator
 import msgspec
 
 from holdfast.core.ports.capabilities import LengthUnit
-from holdfast.core.text.graphemes import grapheme_start
-from holdfast.core.text.length import length, reach
-from holdfast.core.text.markdown_lines import Open, Row, quote_of, rows
-from holdfast.core.text.markdown_spans import Span, spans
+from holdfast.core.text.graphemes import grapheme_boundary
+from holdfast.core.text.length import fitting_prefix, message_length
+from holdfast.core.text.markdown_lines import MarkdownLine, OpenBlock, quote_prefix, scan_lines
+from holdfast.core.text.markdown_spans import MarkdownSpan, scan_spans
 
-Fits = Callable[[str], bool]
+FitsMessage = Callable[[str], bool]
 """Whether a Markdown text is one message, as its platform shows it."""
 
 _SENTENCE = re.compile(r"[.!?…]['\")\]]*\s+|[。！？]")  # noqa: RUF001 - the full stops of others
@@ -22,16 +22,16 @@ _LIKE_A_BLOCK = re.compile(
     re.MULTILINE,
 )
 _UNDERLINE = re.compile(r" {0,3}(?:=+|-+)[ \t]*")
-_FAR = 5  # messages
-_LEAST = 16  # a limit below this leaves no room for marks
+_MAX_SPAN_MESSAGES = 5  # messages
+_MIN_LIMIT = 16  # a limit below this leaves no room for marks
 
 
-def split(
+def split_message(
     text: str,
     limit: int | None,
     *,
     unit: LengthUnit = LengthUnit.CHARACTERS,
-    fits: Fits | None = None,
+    fits: FitsMessage | None = None,
 ) -> tuple[str, ...]:
     """The parts, in order, each a Markdown text of its own that is short enough. No word is lost:
     joined, they are the text, but for space at the cuts and for what a cut fence, table, quote or
@@ -45,8 +45,8 @@ def split(
         return (text,)
     measure = _Measure(limit=limit, unit=unit, fits=fits)
     parts = []
-    while not measure.holds(text):
-        part, text = _first(text, measure)
+    while not measure.fits_message(text):
+        part, text = _split_first(text, measure)
         parts.append(part)
     return tuple(part for part in (*parts, text) if part.strip()) or (text,)
 
@@ -54,16 +54,16 @@ def split(
 class _Measure(msgspec.Struct, frozen=True, kw_only=True):
     limit: int
     unit: LengthUnit
-    fits: Fits | None
+    fits: FitsMessage | None
 
-    def holds(self, text: str) -> bool:
+    def fits_message(self, text: str) -> bool:
         if self.fits is None or not text.strip():
-            return length(text, self.unit) <= self.limit
+            return message_length(text, self.unit) <= self.limit
         # What is far too long is not rendered to find that out.
         return len(text) <= 2 * self.limit + 64 and self.fits(text)
 
-    def reach(self, text: str, room: int) -> int:
-        return reach(text, room, self.unit)
+    def prefix_length(self, text: str, room: int) -> int:
+        return fitting_prefix(text, room, self.unit)
 
 
 class _Cut(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,39 +71,39 @@ class _Cut(msgspec.Struct, frozen=True, kw_only=True):
 
     at: int
     close: str = ""
-    again: str = ""
+    reopen: str = ""
     indent: int = 0  # columns that the lines behind it stand too far to the right
     within_line: bool = False
 
 
-def _first(text: str, measure: _Measure) -> tuple[str, str]:
+def _split_first(text: str, measure: _Measure) -> tuple[str, str]:
     """The first part and the rest. Less is tried until it fits; a single sign is sent anyway."""
     room = measure.limit
     while True:
-        end = max(1, measure.reach(text, room))
-        part, rest = _apart(text, _cut(text, end))
+        end = max(1, measure.prefix_length(text, room))
+        part, rest = _apply_cut(text, _find_cut(text, end))
         if len(rest) >= len(text) or not part.strip():  # it would never end
-            part, rest = _apart(text, _Cut(at=grapheme_start(text, end)))
-        if measure.holds(part) or room <= 1:
+            part, rest = _apply_cut(text, _Cut(at=grapheme_boundary(text, end)))
+        if measure.fits_message(part) or room <= 1:
             return part, rest
         room = room - max(1, room // 6)
 
 
-def _apart(text: str, cut: _Cut) -> tuple[str, str]:
+def _apply_cut(text: str, cut: _Cut) -> tuple[str, str]:
     part, rest = text[: cut.at], text[cut.at :]
     if cut.close:
         part = part.rstrip() if cut.within_line else part.rstrip("\n")
         part += cut.close
     if cut.indent:
-        rest = _moved_left(rest, cut.indent)
+        rest = _unindent(rest, cut.indent)
     if cut.within_line:
         rest = rest.lstrip(" ")
-        if not cut.again.strip(" >"):
-            rest = _as_words(rest)
-    return part, cut.again + rest
+        if not cut.reopen.strip(" >"):
+            rest = _escape_block_start(rest)
+    return part, cut.reopen + rest
 
 
-def _as_words(rest: str) -> str:
+def _escape_block_start(rest: str) -> str:
     """What stood within a line stays text where it begins one."""
     found = _LIKE_A_BLOCK.match(rest)
     if found is None:
@@ -112,7 +112,7 @@ def _as_words(rest: str) -> str:
     return f"{rest[:at]}\\{rest[at:]}"
 
 
-def _moved_left(text: str, columns: int) -> str:
+def _unindent(text: str, columns: int) -> str:
     """The lines of a list that goes on, as far as they stand that far to the right: without the
     item that they belong to they would be taken for code."""
     lines = text.splitlines(keepends=True)
@@ -123,89 +123,97 @@ def _moved_left(text: str, columns: int) -> str:
     return "".join(lines)
 
 
-def _cut(text: str, end: int) -> _Cut:
+def _find_cut(text: str, end: int) -> _Cut:
     """The best place in the second half of what fits: before a block, else before a line of the
     last one, behind a sentence or a word of its last line, through a word."""
-    if end < _LEAST:
-        return _Cut(at=_blank_before(text, end))
-    near = list(_rows_until(text, end))
-    if found := _before_row(near, end, lambda row: row.fresh):
+    if end < _MIN_LIMIT:
+        return _Cut(at=_last_blank(text, end))
+    near = list(_lines_until(text, end))
+    if found := _cut_before_line(near, end, lambda row: row.starts_block):
         return found
     if near[-1].open.fence:
-        return _within_fence(near, end) or _through_fence(text, near[-1].open, end)
-    there = _spans_near(text, near, end)
-    found = _before_row(near, end, lambda row: not row.open.fence and not _around(there, row.at))
-    return found or _within_line(text, near[-1], there, end)
+        return _cut_in_fence(near, end) or _cut_through_fence(text, near[-1].open, end)
+    there = _spans_around_end(text, near, end)
+    found = _cut_before_line(
+        near, end, lambda row: not row.open.fence and not _enclosing_spans(there, row.at)
+    )
+    return found or _cut_in_line(text, near[-1], there, end)
 
 
-def _rows_until(text: str, end: int) -> Iterator[Row]:
+def _lines_until(text: str, end: int) -> Iterator[MarkdownLine]:
     """The rows that begin within reach. What stands further down never changes a cut."""
-    for row in rows(text):
+    for row in scan_lines(text):
         if row.at > end:
             return
         yield row
 
 
-def _blank_before(text: str, end: int) -> int:
+def _last_blank(text: str, end: int) -> int:
     for blank in ("\n\n", "\n", " "):
         at = text.rfind(blank, end // 2, end)
         if at != -1:
             return at + len(blank)
-    return grapheme_start(text, end)
+    return grapheme_boundary(text, end)
 
 
-def _spans_near(text: str, near: list[Row], end: int) -> list[Span]:
+def _spans_around_end(text: str, near: list[MarkdownLine], end: int) -> list[MarkdownSpan]:
     """Those of the block in which the reach ends. One that ends further away than a few messages
     is taken for one that never does."""
-    start = next((row.at for row in reversed(near) if row.fresh and row.text.strip()), 0)
+    start = next((row.at for row in reversed(near) if row.starts_block and row.text.strip()), 0)
     stop = text.find("\n\n", end)
-    return spans(text[start : min(stop if stop != -1 else len(text), _FAR * end)], offset=start)
+    return scan_spans(
+        text[start : min(stop if stop != -1 else len(text), _MAX_SPAN_MESSAGES * end)], offset=start
+    )
 
 
-def _before_row(near: list[Row], end: int, good: Callable[[Row], bool]) -> _Cut | None:
+def _cut_before_line(
+    near: list[MarkdownLine], end: int, is_good: Callable[[MarkdownLine], bool]
+) -> _Cut | None:
     for row in reversed(near):
-        if end // 2 < row.at <= end and row.text.strip() and good(row):
-            if _UNDERLINE.fullmatch(row.text) and not row.fresh:
+        if end // 2 < row.at <= end and row.text.strip() and is_good(row):
+            if _UNDERLINE.fullmatch(row.text) and not row.starts_block:
                 continue  # it makes a heading of the line before it
-            return _Cut(at=row.at, again=row.open.again, indent=row.open.indent)
+            return _Cut(at=row.at, reopen=row.open.reopen, indent=row.open.indent)
     return None
 
 
-def _within_fence(near: list[Row], end: int) -> _Cut | None:
+def _cut_in_fence(near: list[MarkdownLine], end: int) -> _Cut | None:
     """Before a line of the fence, which is closed there and opened again; None: marks would take
     more of a message than they are worth, or the line that is cut is longer than the message."""
     fence = near[-1].open
     cost = len(fence.close) + 1
-    if 4 * (cost + len(fence.again)) > end:
+    if 4 * (cost + len(fence.reopen)) > end:
         return None
     for row in reversed(near):
         if end // 2 < row.at <= end - cost and row.open == fence:
-            return _Cut(at=row.at, close=f"\n{fence.close}", again=fence.again, indent=fence.indent)
+            return _Cut(
+                at=row.at, close=f"\n{fence.close}", reopen=fence.reopen, indent=fence.indent
+            )
     return None
 
 
-def _within_line(text: str, row: Row, there: list[Span], end: int) -> _Cut:
+def _cut_in_line(text: str, row: MarkdownLine, there: list[MarkdownSpan], end: int) -> _Cut:
     """Behind a sentence or a word of the last line, else through a word."""
     if row.at == end:  # an empty line, or one that belongs to the one before it
         return _Cut(at=end)
-    quote = quote_of(row.text)
+    quote = quote_prefix(row.text)
     start = row.at + len(quote)
     if start >= end:  # nothing but the mark of the quote would be left
         start = row.at
     low = max(end // 2, start)
     for pause in (_SENTENCE, _WORD):
         for at in _pauses(text, pause, low, end):
-            if not _around(there, at):
-                return _Cut(at=at, again=quote, within_line=True)
-    return _through_spans(text, there, low, end, quote)
+            if not _enclosing_spans(there, at):
+                return _Cut(at=at, reopen=quote, within_line=True)
+    return _cut_through_spans(text, there, low, end, quote)
 
 
-def _through_fence(text: str, fence: Open, end: int) -> _Cut:
+def _cut_through_fence(text: str, fence: OpenBlock, end: int) -> _Cut:
     cost = len(fence.close) + 1
-    if 4 * (cost + len(fence.again)) > end:
-        return _Cut(at=grapheme_start(text, end))
-    at = grapheme_start(text, end - cost)
-    return _Cut(at=at, close=f"\n{fence.close}", again=fence.again)
+    if 4 * (cost + len(fence.reopen)) > end:
+        return _Cut(at=grapheme_boundary(text, end))
+    at = grapheme_boundary(text, end - cost)
+    return _Cut(at=at, close=f"\n{fence.close}", reopen=fence.reopen)
 
 
 def _pauses(text: str, pause: re.Pattern[str], low: int, end: int) -> list[int]:
@@ -214,27 +222,29 @@ def _pauses(text: str, pause: re.Pattern[str], low: int, end: int) -> list[int]:
     return [at for at in reversed(found) if low < at <= end]
 
 
-def _around(there: list[Span], at: int) -> list[Span]:
+def _enclosing_spans(there: list[MarkdownSpan], at: int) -> list[MarkdownSpan]:
     return [span for span in there if span.start < at < span.end]
 
 
-def _through_spans(text: str, there: list[Span], low: int, end: int, quote: str) -> _Cut:
+def _cut_through_spans(
+    text: str, there: list[MarkdownSpan], low: int, end: int, quote: str
+) -> _Cut:
     """No place is free of marks: before the span that is in the way, if that leaves something;
     else between two words of it, with its marks closed and set again."""
-    around = _around(there, end) or _around(there, end - 1)
+    around = _enclosing_spans(there, end) or _enclosing_spans(there, end - 1)
     if around and around[0].start > max(low // 2, len(quote)):
-        return _Cut(at=around[0].start, again=quote, within_line=True)
+        return _Cut(at=around[0].start, reopen=quote, within_line=True)
     marks = [span.marks for span in around if span.marks]
     cost = len("".join(marks))
     room = end - cost if 4 * cost < end else end
-    words = [at for at in _pauses(text, _WORD, low, room) if _around(there, at) == around]
-    at = words[0] if words else grapheme_start(text, room)
-    inside = [span.marks for span in _around(there, at) if span.marks]
+    words = [at for at in _pauses(text, _WORD, low, room) if _enclosing_spans(there, at) == around]
+    at = words[0] if words else grapheme_boundary(text, room)
+    inside = [span.marks for span in _enclosing_spans(there, at) if span.marks]
     if 4 * cost >= end or len("".join(inside)) > cost:
         inside = []
     return _Cut(
         at=at,
         close="".join(reversed(inside)),
-        again=quote + "".join(inside),
+        reopen=quote + "".join(inside),
         within_line=True,
     )

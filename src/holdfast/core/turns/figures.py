@@ -10,17 +10,17 @@ from holdfast.core.turns.timeline import TurnOutline
 from holdfast.core.turns.turn import Usage
 
 
-class SessionGist(msgspec.Struct, frozen=True, kw_only=True):
+class SessionPreview(msgspec.Struct, frozen=True, kw_only=True):
     """What a list says of a session besides its row. `usage`: of its turns, of an open one its
     steps so far, and of what was done beside them."""
 
     session_id: SessionId
-    said: str  # the last words, or their beginning
-    by: str  # whose they are: "user", "assistant"; "": nothing was said yet
+    last_text: str  # the last words, or their beginning
+    last_role: str  # whose they are: "user", "assistant"; "": nothing was said yet
     usage: Usage
 
 
-class Reply(msgspec.Struct, frozen=True, kw_only=True):
+class ReplyStats(msgspec.Struct, frozen=True, kw_only=True):
     """A reply of a model: its record, and what it took. It began when all before it was done, and a
     process was there."""
 
@@ -32,10 +32,10 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
     usage: Usage
 
 
-class Figures(msgspec.Struct, frozen=True, kw_only=True):
+class TranscriptStats(msgspec.Struct, frozen=True, kw_only=True):
     """Of a stretch of a transcript: its replies, and of the turns that wrote in it all."""
 
     turns: tuple[TurnOutline, ...]  # the oldest first
-    replies: tuple[Reply, ...]
+    replies: tuple[ReplyStats, ...]
     deliveries: tuple[DeliveryRow, ...]
-    used: Mapping[TurnId, Mapping[str, Usage]]  # of its turns, by model
+    usage_by_model: Mapping[TurnId, Mapping[str, Usage]]  # of its turns, by model

@@ -3,9 +3,9 @@
 import re
 from collections.abc import Sequence
 
-from holdfast.core.config.settings import Sight
+from holdfast.core.config.settings import VisionMode
 
-DEFAULT_WINDOW = 128_000
+DEFAULT_CONTEXT_WINDOW = 128_000
 
 # The first pattern that is found in a name counts, so the special stand before the general. Where
 # a vendor sells a larger window by a switch of its own, the ordinary one is meant.
@@ -30,7 +30,7 @@ _WINDOWS: Sequence[tuple[str, int]] = (
     (r"mixtral|mistral-7b", 32_768),
     (r"kimi-k2|grok-4", 256_000),
 )
-_BLIND = (
+_TEXT_ONLY = (
     r"smollm2|gpt-3\.5|gpt-4-32k|gpt-4(?![.\w-])|gpt-oss|o1-mini|o1-preview|o3-mini|deepseek"
     r"|codestral|mixtral|mistral-7b|llama-?2|llama-?3(?:\.[013])?(?![.\d])(?!.*vision)|qwen[23]?-?coder"
     r"|kimi-k2|glm-4\.[56](?!v)|phi-?3(?!.*vision)"
@@ -43,12 +43,12 @@ def context_window(name: str) -> int:
     for pattern, window in _WINDOWS:
         if re.search(pattern, lower):
             return window
-    return DEFAULT_WINDOW
+    return DEFAULT_CONTEXT_WINDOW
 
 
-def sees_images(name: str, told: Sight = Sight.AUTO) -> bool:
+def accepts_images(name: str, configured: VisionMode = VisionMode.AUTO) -> bool:
     """Whether pictures are shown to it. A name nobody knows sees: most do, and one that does
     not says so, while a picture that is kept back is never missed."""
-    if told is not Sight.AUTO:
-        return told is Sight.YES
-    return re.search(_BLIND, name.lower()) is None
+    if configured is not VisionMode.AUTO:
+        return configured is VisionMode.YES
+    return re.search(_TEXT_ONLY, name.lower()) is None

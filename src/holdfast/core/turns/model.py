@@ -51,7 +51,7 @@ class Retrying(msgspec.Struct, frozen=True, tag="retrying", gc=False):
     delay: float
 
 
-class FellBack(msgspec.Struct, frozen=True, tag="fell_back", gc=False):
+class FallbackUsed(msgspec.Struct, frozen=True, tag="fell_back", gc=False):
     """The call failed for good and `model` takes it over; what was streamed is void."""
 
     why: str
@@ -65,10 +65,10 @@ class Completed(msgspec.Struct, frozen=True, tag="completed"):
     usage: Usage
 
 
-ModelEvent = TextDelta | ReasoningDelta | Retrying | FellBack | Completed
+ModelEvent = TextDelta | ReasoningDelta | Retrying | FallbackUsed | Completed
 
 
-class Fault(StrEnum):
+class ModelFault(StrEnum):
     """Why a model call failed."""
 
     AUTH = "auth"
@@ -81,8 +81,14 @@ class Fault(StrEnum):
     MALFORMED = "malformed"
 
 
-RETRYABLE = frozenset(
-    {Fault.RATE_LIMIT, Fault.SERVER, Fault.NETWORK, Fault.TIMEOUT, Fault.MALFORMED}
+RETRYABLE_FAULTS = frozenset(
+    {
+        ModelFault.RATE_LIMIT,
+        ModelFault.SERVER,
+        ModelFault.NETWORK,
+        ModelFault.TIMEOUT,
+        ModelFault.MALFORMED,
+    }
 )
 
 
@@ -93,7 +99,7 @@ class ModelFailed(ModelError):
         self,
         message: str,
         *,
-        fault: Fault,
+        fault: ModelFault,
         status: int | None = None,
         retry_after: float | None = None,
     ) -> None:

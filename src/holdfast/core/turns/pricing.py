@@ -19,7 +19,7 @@ class Price(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     output: Money
     cached: Money | None = None  # of the input, what the vendor had cached; None: as other input
 
-    def of(self, usage: Usage) -> float:
+    def cost_of(self, usage: Usage) -> float:
         """The tokens of reasoning are among those of the output, the cached among the input."""
         cached = self.input if self.cached is None else self.cached
         fresh = max(0, usage.input_tokens - usage.cached_tokens)
@@ -32,7 +32,7 @@ class Price(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 Prices = Mapping[str, Price]  # by the name of a model, or the beginning of names: "small-*"
 
 
-def price_of(model: str, prices: Prices) -> Price | None:
+def find_price(model: str, prices: Prices) -> Price | None:
     """By its whole name, else by the longest beginning that fits; None: nobody has set one."""
     if model in prices:
         return prices[model]
@@ -40,12 +40,12 @@ def price_of(model: str, prices: Prices) -> Price | None:
     return prices[max(begins, key=len)] if begins else None
 
 
-def cost(used: Mapping[str, Usage], prices: Prices) -> float | None:
+def total_cost(usage_by_model: Mapping[str, Usage], prices: Prices) -> float | None:
     """What all of it cost; None: for some of it no price is set."""
     whole = 0.0
-    for model, usage in used.items():
-        price = price_of(model, prices)
+    for model, usage in usage_by_model.items():
+        price = find_price(model, prices)
         if price is None:
             return None
-        whole += price.of(usage)
+        whole += price.cost_of(usage)
     return whole

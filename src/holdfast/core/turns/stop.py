@@ -24,7 +24,7 @@ class StopKind(StrEnum):
         return self in (StopKind.RESTART, StopKind.REPLACE)
 
 
-class AskedBy(StrEnum):
+class StopRequester(StrEnum):
     CHAT = "chat"
     CLI = "cli"
     PAGE = "page"
@@ -33,7 +33,7 @@ class AskedBy(StrEnum):
     NOBODY = "nobody"  # a crash
 
 
-class LeftAs(StrEnum):
+class TurnExitReason(StrEnum):
     """How a process left a turn that it did not end. A turn without this was cut by a crash."""
 
     PARKED = "parked"  # at a step boundary: it goes on as if nothing had happened
@@ -45,7 +45,7 @@ class StopOrder(msgspec.Struct, frozen=True, kw_only=True):
     """One wish that the gateway go. The first stands; what comes after it can only hurry it."""
 
     kind: StopKind
-    by: AskedBy
+    by: StopRequester
     at: float
     principal: PrincipalId | None = None
     # The chat it was asked in, with the very message in `reply_to`; None: outside of any chat.
@@ -53,11 +53,15 @@ class StopOrder(msgspec.Struct, frozen=True, kw_only=True):
     now: bool = False  # no turn is waited for, not even to a step boundary
 
     @property
-    def mark(self) -> LeftAs:
-        return LeftAs.RESTART_TIMEOUT if self.kind.restarts else LeftAs.SHUTDOWN_TIMEOUT
+    def exit_reason(self) -> TurnExitReason:
+        return (
+            TurnExitReason.RESTART_TIMEOUT
+            if self.kind.restarts
+            else TurnExitReason.SHUTDOWN_TIMEOUT
+        )
 
     @property
-    def told_to_agents(self) -> str:
+    def agent_notice(self) -> str:
         return "Gateway restarting" if self.kind.restarts else "Gateway shutting down"
 
 
@@ -75,7 +79,7 @@ class StopRow(msgspec.Struct, frozen=True, kw_only=True):
     interrupted: int = 0  # turns that were cut
     stopped_at: float | None = None  # None: it was still on its way when last heard of
     ready_at: float | None = None  # when a successor took messages again
-    told: bool = False  # somebody was owed the news, durably, when it was back
+    notified: bool = False  # somebody was owed the news, durably, when it was back
     phases: Mapping[str, float] = {}  # seconds that each took, as far as they could be written
     resumed: int = 0  # turns that the successor went on with
 
@@ -88,9 +92,9 @@ class HomeChannel(msgspec.Struct, frozen=True, kw_only=True):
     at: float = 0.0
 
 
-class Left(msgspec.Struct, frozen=True, kw_only=True):
+class LeftTurn(msgspec.Struct, frozen=True, kw_only=True):
     """A turn that is left to a successor, and how."""
 
     session_id: SessionId
     turn_id: str
-    how: LeftAs
+    exit_reason: TurnExitReason

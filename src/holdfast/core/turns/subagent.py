@@ -9,38 +9,40 @@ import msgspec
 from holdfast.core.ids import CallId, PrincipalId, SessionId, TurnId
 from holdfast.core.messages.source import Source
 
-HOUSE = "house"  # the platform of what the gateway asks itself; no door of it leads outside
-DELEGATE = "delegate"  # the tool by which an agent gets children, and its toolset
-_LONGEST_TITLE = 60
+INTERNAL_PLATFORM = (
+    "house"  # the platform of what the gateway asks itself; no door of it leads outside
+)
+DELEGATE_TOOL = "delegate"  # the tool by which an agent gets children, and its toolset
+_MAX_TITLE_LENGTH = 60
 
 
-class ChildKind(StrEnum):
+class SubagentKind(StrEnum):
     """Also the account of the house by which a child's work comes in and its reply goes out."""
 
-    WAITED = "waited"  # a tool call waits for it, and its reply is that call's result
+    FOREGROUND = "waited"  # a tool call waits for it, and its reply is that call's result
     BACKGROUND = "background"  # nobody waits; its reply comes back as a message
 
 
-class Child(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Subagent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a child is made of; it travels in the inbox row by which its work comes in."""
 
     session_id: SessionId
     parent: SessionId
     turn_id: TurnId | None = None  # the parent's turn that waits for it
     call_id: CallId  # what asked for it: a tool call, or a command
-    kind: ChildKind
+    kind: SubagentKind
     principal: PrincipalId  # the person it works for
     title: str
     depth: int  # 1: works for a conversation, 2: for a child of it
     max_steps: int
     toolsets: tuple[str, ...]
-    bench: SessionId  # the conversation whose workbench it shares
+    sandbox_session: SessionId  # the conversation whose workbench it shares
     model: str | None = None  # the model that was chosen there
     chat: Source  # where the people are that it works for
     message_id: str  # what they said last there
 
 
-class Task(msgspec.Struct, frozen=True, kw_only=True):
+class SubagentTask(msgspec.Struct, frozen=True, kw_only=True):
     """What a child is to do; None: as it is usual."""
 
     text: str
@@ -51,21 +53,21 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     def title(self) -> str:
         first = self.text.strip().partition("\n")[0]
         words = " ".join(first[:400].split())
-        return words if len(words) <= _LONGEST_TITLE else f"{words[: _LONGEST_TITLE - 1]}…"
+        return words if len(words) <= _MAX_TITLE_LENGTH else f"{words[: _MAX_TITLE_LENGTH - 1]}…"
 
 
-class ChildState(StrEnum):
+class SubagentState(StrEnum):
     ANSWERED = "answered"
     FAILED = "failed"
     STOPPED = "stopped"
-    LATE = "late"  # stopped, because its time was over
+    TIMED_OUT = "late"  # stopped, because its time was over
 
 
-class ChildEnd(msgspec.Struct, frozen=True, kw_only=True):
+class SubagentResult(msgspec.Struct, frozen=True, kw_only=True):
     """How a child ended: its reply, or why there is none and what it had said by then."""
 
     title: str
-    state: ChildState
+    state: SubagentState
     text: str
     why: str = ""
 
@@ -79,14 +81,14 @@ class Delegation(Protocol):
         """What may be given to a child, which is never more than the asker has."""
         ...
 
-    async def wait_for(
-        self, call_id: CallId, tasks: Sequence[Task], *, progress: Callable[[str], None]
-    ) -> list[ChildEnd]:
+    async def run_and_wait(
+        self, call_id: CallId, tasks: Sequence[SubagentTask], *, progress: Callable[[str], None]
+    ) -> list[SubagentResult]:
         """The ends of all, in the order of their tasks. Cancelling it stops them, unless it is
         the gateway that stops: then they go on in its successor."""
         ...
 
-    async def send_off(self, call_id: CallId, tasks: Sequence[Task]) -> list[str]:
+    async def run_in_background(self, call_id: CallId, tasks: Sequence[SubagentTask]) -> list[str]:
         """The titles of children that work in the background from now on.
 
         Raises `ToolFailed` where no more of them may be had.

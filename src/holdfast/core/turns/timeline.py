@@ -4,10 +4,10 @@ import msgspec
 
 from holdfast.core.ids import CallId, InboxId, PrincipalId, TurnId
 from holdfast.core.messages.inbox import InboxState
-from holdfast.core.messages.message import Outcome, TakenUp
+from holdfast.core.messages.message import CallRecovery, ToolOutcome
 from holdfast.core.messages.outbox import DeliveryRow
 from holdfast.core.people.approval import Approval
-from holdfast.core.turns.stop import LeftAs, StopRow
+from holdfast.core.turns.stop import StopRow, TurnExitReason
 from holdfast.core.turns.turn import StepKind, TurnRow, TurnState, Usage
 
 
@@ -18,10 +18,10 @@ class TurnOutline(msgspec.Struct, frozen=True, kw_only=True):
     usage: Usage
     steps: int
     resumed: int  # lives of the gateway, after its first, in which it was open
-    left_as: LeftAs | None = None  # open, and by no process of this instant
+    exit_reason: TurnExitReason | None = None  # open, and by no process of this instant
 
 
-class TurnChoice(msgspec.Struct, frozen=True, kw_only=True):
+class TurnQuery(msgspec.Struct, frozen=True, kw_only=True):
     """Which turns of all sessions are asked for, the newest first, or the slowest of them.
 
     Those that are open are all looked at; of the others the newest `LOOKED_AT` that began before
@@ -34,7 +34,7 @@ class TurnChoice(msgspec.Struct, frozen=True, kw_only=True):
     slowest: bool = False
 
 
-class TakenMessage(msgspec.Struct, frozen=True, kw_only=True):
+class TurnInput(msgspec.Struct, frozen=True, kw_only=True):
     """A message that a turn took, without its words, which are in the transcript."""
 
     id: InboxId
@@ -44,7 +44,7 @@ class TakenMessage(msgspec.Struct, frozen=True, kw_only=True):
     ended_at: float | None
 
 
-class StepLine(msgspec.Struct, frozen=True, kw_only=True):
+class StepSummary(msgspec.Struct, frozen=True, kw_only=True):
     """A step with what of its message is worth a line."""
 
     seq: int
@@ -56,17 +56,17 @@ class StepLine(msgspec.Struct, frozen=True, kw_only=True):
     call_id: CallId | None = None
     model: str = ""
     tool: str = ""
-    outcome: Outcome | None = None
-    taken_up: TakenUp | None = None
-    about: str = ""  # what a call is about, in a line
+    outcome: ToolOutcome | None = None
+    recovery: CallRecovery | None = None
+    summary: str = ""  # what a call is about, in a line
 
 
-class Course(msgspec.Struct, frozen=True, kw_only=True):
+class TurnDetails(msgspec.Struct, frozen=True, kw_only=True):
     """One page of a turn's steps, read in one snapshot with all that surrounds them."""
 
     outline: TurnOutline
-    messages: tuple[TakenMessage, ...]  # at most `MOST`, the oldest first; so of all below
-    steps: tuple[StepLine, ...]
+    inputs: tuple[TurnInput, ...]  # at most `MOST`, the oldest first; so of all below
+    steps: tuple[StepSummary, ...]
     more: bool  # steps follow behind these
     since: float  # the end of what came before the first of these
     approvals: tuple[Approval, ...]
@@ -76,5 +76,5 @@ class Course(msgspec.Struct, frozen=True, kw_only=True):
     next: TurnId | None = None
 
 
-MOST = 500
-LOOKED_AT = 2000
+MAX_TIMELINE_ITEMS = 500
+MAX_TURNS_SCANNED = 2000

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from holdfast.core.ids import CallId, PrincipalId, SessionId
-from holdfast.core.messages.message import Image, Outcome, TakenUp
+from holdfast.core.messages.message import CallRecovery, Image, ToolOutcome
 
 if TYPE_CHECKING:
-    from holdfast.core.jobs.job import Scheduling
-    from holdfast.core.messages.handing import Handing
-    from holdfast.core.ports.sandbox import Bench
+    from holdfast.core.jobs.job import JobPort
+    from holdfast.core.messages.handing import MessageSender
+    from holdfast.core.ports.sandbox import Sandbox
     from holdfast.core.turns.subagent import Delegation
 
 
-class Replay(StrEnum):
+class ReplayClass(StrEnum):
     """What may be done with a call that was started and has no recorded result."""
 
     ATTACH = "attach"  # the runner still has it: ask there
@@ -32,9 +32,9 @@ class Danger(StrEnum):
 
 class ToolOutput(msgspec.Struct, frozen=True, kw_only=True):
     text: str
-    outcome: Outcome = Outcome.OK
+    outcome: ToolOutcome = ToolOutcome.OK
     images: tuple[Image, ...] = ()
-    taken_up: TakenUp | None = None  # by another process than the one that began the call
+    recovery: CallRecovery | None = None  # by another process than the one that began the call
     exit_code: int | None = None
 
 
@@ -48,11 +48,11 @@ class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
     session_id: SessionId
     principal: PrincipalId
     call_id: CallId
-    bench: "Bench"
+    sandbox: "Sandbox"
     workspace: SessionId | None = None  # whose workspace the bench has; None: the session's own
     delegation: "Delegation | None" = None  # None: this call can have no children
-    scheduling: "Scheduling | None" = None  # None: this call can have no jobs
-    handing: "Handing | None" = None  # None: this call can give no files to people
+    jobs: "JobPort | None" = None  # None: this call can have no jobs
+    sender: "MessageSender | None" = None  # None: this call can give no files to people
     progress: Callable[[str], None] = lambda _: None
 
 

@@ -5,15 +5,15 @@ from enum import StrEnum
 
 import msgspec
 
-from holdfast.core.errors import IllegalMove
+from holdfast.core.errors import InvalidTransition
 from holdfast.core.ids import CallId, InboxId, PrincipalId, SessionId, SessionKey, TurnId
 from holdfast.core.messages.inbox import InboxEnd, InboxRow
 from holdfast.core.messages.message import AssistantMessage, Message
-from holdfast.core.messages.outbox import Begun, NewDelivery
+from holdfast.core.messages.outbox import NewDelivery, StartedDelivery
 from holdfast.core.people.approval import Approval
-from holdfast.core.people.memory import OwedToMemory
-from holdfast.core.sessions.reset import Opening
-from holdfast.core.turns.stop import LeftAs
+from holdfast.core.people.memory import PendingMemorySync
+from holdfast.core.sessions.reset import SessionReset
+from holdfast.core.turns.stop import TurnExitReason
 
 
 class TurnState(StrEnum):
@@ -44,7 +44,7 @@ class LaneState(StrEnum):
 
 
 _S = LaneState
-MOVES: Mapping[LaneState, frozenset[LaneState]] = {
+LANE_TRANSITIONS: Mapping[LaneState, frozenset[LaneState]] = {
     _S.IDLE: frozenset({_S.STARTING, _S.WAITING, _S.STOPPING}),
     _S.STARTING: frozenset({_S.RUNNING, _S.IDLE, _S.STOPPING}),
     _S.RUNNING: frozenset({_S.WAITING, _S.PARKED, _S.IDLE, _S.STOPPING}),
@@ -54,9 +54,9 @@ MOVES: Mapping[LaneState, frozenset[LaneState]] = {
 }
 
 
-def move(state: LaneState, to: LaneState) -> LaneState:
-    if to not in MOVES[state]:
-        raise IllegalMove(f"a lane cannot go from {state} to {to}")
+def lane_transition(state: LaneState, to: LaneState) -> LaneState:
+    if to not in LANE_TRANSITIONS[state]:
+        raise InvalidTransition(f"a lane cannot go from {state} to {to}")
     return to
 
 
@@ -88,10 +88,10 @@ class BeginTurn(msgspec.Struct, frozen=True, kw_only=True):
     inbox_ids: tuple[InboxId, ...]
     messages: tuple[Message, ...]
     prompt: str  # the frozen system prompt, kept if the session has none of its shape; "": it has
-    prompt_shape: str = ""
+    prompt_fingerprint: str = ""
     principal: PrincipalId | None = None  # whose session it is from now on, if nobody's yet
-    opening: Opening | None = None  # this turn tells why its session is fresh
-    note_paid: bool = False  # this turn tells of a cut that its session was marked with
+    reset: SessionReset | None = None  # this turn tells why its session is fresh
+    has_interruption_note: bool = False  # this turn tells of a cut that its session was marked with
     asked_by: str = ""  # whose words these are, for the audit
     deliveries: tuple[NewDelivery, ...] = ()
     at: float
@@ -110,7 +110,7 @@ class EndTurn(msgspec.Struct, frozen=True, kw_only=True):
     inbox_ends: tuple[InboxEnd, ...] = ()
     reason: str = ""
     by: str = ""  # who ended it, where that is nobody's message
-    memory: OwedToMemory | None = None
+    memory: PendingMemorySync | None = None
     at: float
 
     @property
@@ -141,22 +141,22 @@ class OpenTurn(msgspec.Struct, frozen=True, kw_only=True):
     usage: Usage  # of the steps that are committed
     model_steps: int  # how many model replies are committed
     approvals: tuple[Approval, ...] = ()  # all that it asked for, in order
-    left_as: LeftAs | None = None  # by the process that ran it; None: a crash cut it
-    stream: Begun | None = None  # its reply, which was shown before it was whole
-    set_aside: bool = False  # by this very process, which goes on with it
+    exit_reason: TurnExitReason | None = None  # by the process that ran it; None: a crash cut it
+    stream: StartedDelivery | None = None  # its reply, which was shown before it was whole
+    held_by_this_process: bool = False  # by this very process, which goes on with it
 
     @property
-    def waits(self) -> bool:
+    def is_waiting(self) -> bool:
         """It stands at a step boundary, for a person's word: nothing of it was cut. One that was
         in a call which had been allowed did not, although it has asked about the next as well."""
         asks = any(approval.pending for approval in self.approvals)
-        in_a_call = self.started_calls or self.left_as not in (None, LeftAs.PARKED)
-        return self.set_aside or (asks and not in_a_call)
+        in_a_call = self.started_calls or self.exit_reason not in (None, TurnExitReason.PARKED)
+        return self.held_by_this_process or (asks and not in_a_call)
 
     @property
-    def cut(self) -> bool:
+    def was_interrupted(self) -> bool:
         """It stood at no step boundary when its process went."""
-        return not self.waits and self.left_as is not LeftAs.PARKED
+        return not self.is_waiting and self.exit_reason is not TurnExitReason.PARKED
 
 
 class StepRow(msgspec.Struct, frozen=True, kw_only=True):

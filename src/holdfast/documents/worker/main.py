@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from holdfast.documents.worker.text_buffer import Enough, Gathered, Unreadable
+from holdfast.documents.worker.text_buffer import LimitReached, TextBuffer, UnreadableDocument
 
 _LIMITS = (
     (resource.RLIMIT_CPU, 20),  # seconds of the processor
@@ -25,12 +25,12 @@ def main() -> None:
 
 
 def read(data: bytes, *, kind: str, limit: int) -> Mapping[str, Any]:
-    gathered, more, problem = Gathered(limit), False, ""
+    gathered, more, problem = TextBuffer(limit), False, ""
     try:
-        _reader(kind)(data, gathered)
-    except Enough:
+        _reader_for(kind)(data, gathered)
+    except LimitReached:
         more = True
-    except Unreadable as error:
+    except UnreadableDocument as error:
         problem = str(error)
     except (MemoryError, RecursionError):
         problem = "it is too intricate to be read"
@@ -47,7 +47,7 @@ def _confine() -> None:
         resource.setrlimit(kind, (most, most))
 
 
-def _reader(kind: str) -> Callable[[bytes, Gathered], None]:
+def _reader_for(kind: str) -> Callable[[bytes, TextBuffer], None]:
     """Each is imported for its own kind alone."""
     match kind:
         case "pdf":
@@ -57,30 +57,30 @@ def _reader(kind: str) -> Callable[[bytes, Gathered], None]:
         case "html":
             return _read_html
         case "docx" | "pptx" | "xlsx" | "odt" | "ods" | "odp":
-            return lambda data, gathered: _read_packed(kind, data, gathered)
-    raise Unreadable("it is of a kind that nobody here reads")
+            return lambda data, gathered: _read_office(kind, data, gathered)
+    raise UnreadableDocument("it is of a kind that nobody here reads")
 
 
-def _read_html(data: bytes, gathered: Gathered) -> None:
-    from holdfast.tools.html_text import decode_page, page_text  # noqa: PLC0415 - for HTML alone
+def _read_html(data: bytes, buffer: TextBuffer) -> None:
+    from holdfast.tools.html_text import decode_page, html_to_text  # noqa: PLC0415 - for HTML alone
 
-    gathered.add(page_text(decode_page(data, None), ""))
+    buffer.add(html_to_text(decode_page(data, None), ""))
 
 
-def _read_packed(kind: str, data: bytes, gathered: Gathered) -> None:
+def _read_office(kind: str, data: bytes, buffer: TextBuffer) -> None:
     from holdfast.documents.worker import sheets, writings  # noqa: PLC0415 - as above
-    from holdfast.documents.worker.packed import Packed  # noqa: PLC0415 - as above
+    from holdfast.documents.worker.packed import ZipDocument  # noqa: PLC0415 - as above
 
-    packed = Packed(data)
+    packed = ZipDocument(data)
     match kind:
         case "docx":
-            writings.read_docx(packed, gathered)
+            writings.read_docx(packed, buffer)
         case "pptx":
-            writings.read_pptx(packed, gathered)
+            writings.read_pptx(packed, buffer)
         case "xlsx":
-            sheets.read_xlsx(packed, gathered)
+            sheets.read_xlsx(packed, buffer)
         case _:
-            writings.read_open_document(packed, gathered)
+            writings.read_open_document(packed, buffer)
 
 
 if __name__ == "__main__":

@@ -4,20 +4,20 @@ from collections.abc import Mapping
 from typing import Protocol
 from xml.parsers import expat
 
-from holdfast.documents.worker.text_buffer import Unreadable
+from holdfast.documents.worker.text_buffer import UnreadableDocument
 
-_DEEPEST = 256
+_MAX_DEPTH = 256
 
 
-class Hearer(Protocol):
+class XmlHandler(Protocol):
     """Names come without what stands before their colon."""
 
-    def begins(self, name: str, attributes: Mapping[str, str]) -> None: ...
-    def ends(self, name: str) -> None: ...
-    def says(self, text: str) -> None: ...
+    def start_element(self, name: str, attributes: Mapping[str, str]) -> None: ...
+    def end_element(self, name: str) -> None: ...
+    def text(self, text: str) -> None: ...
 
 
-def read_markup(data: bytes, hearer: Hearer) -> None:
+def parse_xml(data: bytes, handler: XmlHandler) -> None:
     """Raises `Unreadable` for what is no XML, is nested absurdly, or declares entities: no document
     of an office has a use for those, and a few lines of them unfold to gigabytes."""
     parser = expat.ParserCreate(namespace_separator=" ")
@@ -27,28 +27,30 @@ def read_markup(data: bytes, hearer: Hearer) -> None:
     def begins(name: str, attributes: dict[str, str]) -> None:
         nonlocal depth
         depth += 1
-        if depth > _DEEPEST:
-            raise Unreadable("it is nested deeper than a document is")
-        hearer.begins(_local(name), {_local(key): value for key, value in attributes.items()})
+        if depth > _MAX_DEPTH:
+            raise UnreadableDocument("it is nested deeper than a document is")
+        handler.start_element(
+            _local_name(name), {_local_name(key): value for key, value in attributes.items()}
+        )
 
     def ends(name: str) -> None:
         nonlocal depth
         depth -= 1
-        hearer.ends(_local(name))
+        handler.end_element(_local_name(name))
 
     parser.StartElementHandler = begins
     parser.EndElementHandler = ends
-    parser.CharacterDataHandler = hearer.says
-    parser.EntityDeclHandler = _refuse
+    parser.CharacterDataHandler = handler.text
+    parser.EntityDeclHandler = _refuse_entity
     try:
         parser.Parse(data, True)
     except expat.ExpatError as error:
-        raise Unreadable(f"it is damaged ({error})") from None
+        raise UnreadableDocument(f"it is damaged ({error})") from None
 
 
-def _refuse(*_: object) -> None:
-    raise Unreadable("it declares entities, which no document needs")
+def _refuse_entity(*_: object) -> None:
+    raise UnreadableDocument("it declares entities, which no document needs")
 
 
-def _local(name: str) -> str:
+def _local_name(name: str) -> str:
     return name.rpartition(" ")[2]

@@ -4,7 +4,7 @@ import unicodedata
 
 # Letters that are drawn as one and read as several.
 LIGATURES = {0xFB00: "ff", 0xFB01: "fi", 0xFB02: "fl", 0xFB03: "ffi", 0xFB04: "ffl"}
-_SEVERAL = frozenset(LIGATURES.values())
+_LIGATURE_NAMES = frozenset(LIGATURES.values())
 # Of Adobe's list, the names that texts are made of; those of letters with accents are put together.
 _NAMES = """
 space=0020 nbspace=0020 exclam=0021 quotedbl=0022 numbersign=0023 dollar=0024 percent=0025
@@ -31,10 +31,10 @@ _ACCENTS = {
 }
 
 
-def letter_named(name: str) -> str:
+def character_named(name: str) -> str:
     """The letter of a name of Adobe's list; "": nobody knows."""
     name = name.partition(".")[0]
-    if len(name) == 1 or name in _SEVERAL:
+    if len(name) == 1 or name in _LIGATURE_NAMES:
         return name
     if name in _NAMED:
         return _NAMED[name]

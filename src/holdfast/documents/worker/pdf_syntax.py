@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from holdfast.documents.worker.text_buffer import Unreadable
+from holdfast.documents.worker.text_buffer import UnreadableDocument
 
 _SPACE = re.compile(rb"(?:[\x00\t\n\f\r ]+|%[^\r\n]*)*")
 _TOKEN = re.compile(
@@ -20,55 +20,55 @@ _TOKEN = re.compile(
 _TEXT = re.compile(rb"[()\\]")
 _OCTAL = re.compile(rb"[0-7]{1,3}")
 _ESCAPES = {b"n": b"\n", b"r": b"\r", b"t": b"\t", b"b": b"\b", b"f": b"\f"}
-_DEEPEST = 100
-_LONGEST_NUMBER = 30
+_MAX_NESTING = 100
+_MAX_NUMBER_LENGTH = 30
 
 
-class Name(str):
+class PdfName(str):
     """`/Name`, without its slash."""
 
     __slots__ = ()
 
 
-class Word(str):
+class PdfKeyword(str):
     """What is no object: an operator, `obj`, `R`."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Ref:
+class PdfRef:
     number: int
 
 
-END = Word("")  # there is nothing more
+END = PdfKeyword("")  # there is nothing more
 _CLOSING = {"[": "]", "<<": ">>"}
 
 
-class Reader:
+class PdfParser:
     """Owns a place in the bytes."""
 
     def __init__(self, data: bytes, at: int = 0) -> None:
         self.data = data
         self.at = at
 
-    def object(self, depth: int = 0) -> Any:
+    def next_object(self, depth: int = 0) -> Any:
         """The next object or word. What does not close, ends with the bytes."""
         token = self._token()
-        if not isinstance(token, Word) or token not in _CLOSING:
+        if not isinstance(token, PdfKeyword) or token not in _CLOSING:
             return token
-        if depth > _DEEPEST:
-            raise Unreadable("it is nested deeper than a document is")
+        if depth > _MAX_NESTING:
+            raise UnreadableDocument("it is nested deeper than a document is")
         items: list[Any] = []
-        while (item := self.object(depth + 1)) != _CLOSING[token]:
+        while (item := self.next_object(depth + 1)) != _CLOSING[token]:
             if item is END:
                 break
-            if isinstance(item, Word) and item == "R" and len(items) > 1:
+            if isinstance(item, PdfKeyword) and item == "R" and len(items) > 1:
                 number = items[-2]
-                items[-2:] = [Ref(number) if isinstance(number, int) else None]
+                items[-2:] = [PdfRef(number) if isinstance(number, int) else None]
             else:
                 items.append(item)
-        return items if token == "[" else _table(items)
+        return items if token == "[" else _dictionary(items)
 
     def _token(self) -> Any:
         spaces = _SPACE.match(self.data, self.at)
@@ -82,13 +82,13 @@ class Reader:
             case "number":
                 return _number(found)
             case "name":
-                return Name(_unescaped(found).decode("latin-1"))
+                return PdfName(_unescaped(found).decode("latin-1"))
             case "hex":
                 digits = re.sub(rb"\s|\x00", b"", found)
                 return bytes.fromhex((digits + b"0" * (len(digits) % 2)).decode())
             case "text":
                 return self._text()
-        return Word(found.decode("latin-1"))
+        return PdfKeyword(found.decode("latin-1"))
 
     def _text(self) -> bytes:
         parts, depth = [], 1
@@ -115,13 +115,13 @@ class Reader:
         return b"" if letter in (b"\r", b"\n") else _ESCAPES.get(letter, letter)
 
 
-def _table(items: list[Any]) -> dict[str, Any]:
+def _dictionary(items: list[Any]) -> dict[str, Any]:
     pairs = zip(items[::2], items[1::2], strict=False)
-    return {key: value for key, value in pairs if isinstance(key, Name)}
+    return {key: value for key, value in pairs if isinstance(key, PdfName)}
 
 
 def _number(found: bytes) -> int | float:
-    text = found[:_LONGEST_NUMBER].decode()
+    text = found[:_MAX_NUMBER_LENGTH].decode()
     return float(text) if "." in text else int(text)
 
 

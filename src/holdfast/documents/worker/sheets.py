@@ -3,84 +3,87 @@
 import re
 from collections.abc import Mapping
 
-from holdfast.documents.worker.markup import read_markup
-from holdfast.documents.worker.packed import Packed
-from holdfast.documents.worker.text_buffer import Gathered, Unreadable
+from holdfast.documents.worker.markup import parse_xml
+from holdfast.documents.worker.packed import ZipDocument
+from holdfast.documents.worker.text_buffer import TextBuffer, UnreadableDocument
 
-_MOST_STRINGS = 500_000
-_MOST_COLUMNS = 256
+_MAX_STRINGS = 500_000
+_MAX_COLUMNS = 256
 _COLUMN = re.compile(r"[A-Z]{1,3}")
 
 
-def read_xlsx(packed: Packed, gathered: Gathered) -> None:
-    book, targets = _Names("sheet", "name", "id"), _Names("Relationship", "Id", "Target")
+def read_xlsx(document: ZipDocument, buffer: TextBuffer) -> None:
+    book, targets = (
+        _AttributePairsHandler("sheet", "name", "id"),
+        _AttributePairsHandler("Relationship", "Id", "Target"),
+    )
     for name, hearer in (("xl/workbook.xml", book), ("xl/_rels/workbook.xml.rels", targets)):
-        if not (data := packed.read(name)):
-            raise Unreadable("there are no sheets in it")
-        read_markup(data, hearer)
-    strings = _Strings()
-    if shared := packed.read("xl/sharedStrings.xml"):
-        read_markup(shared, strings)
+        if not (data := document.read(name)):
+            raise UnreadableDocument("there are no sheets in it")
+        parse_xml(data, hearer)
+    strings = _SharedStringsHandler()
+    if shared := document.read("xl/sharedStrings.xml"):
+        parse_xml(shared, strings)
     paths = dict(targets.pairs)
     for title, relation in book.pairs:
         path = paths.get(relation, "")
-        gathered.line()
-        gathered.add(f"[Sheet {title}]")
-        gathered.line()
-        if data := packed.read(path.lstrip("/") if path.startswith("/") else f"xl/{path}"):
-            read_markup(data, _Rows(gathered, strings.found))
+        buffer.new_line()
+        buffer.add(f"[Sheet {title}]")
+        buffer.new_line()
+        if data := document.read(path.lstrip("/") if path.startswith("/") else f"xl/{path}"):
+            parse_xml(data, _SheetHandler(buffer, strings.strings))
 
 
-class _Names:
+class _AttributePairsHandler:
     """Two attributes of every element of one name."""
 
     def __init__(self, element: str, first: str, second: str) -> None:
         self._element, self._first, self._second = element, first, second
         self.pairs: list[tuple[str, str]] = []
 
-    def begins(self, name: str, attributes: Mapping[str, str]) -> None:
+    def start_element(self, name: str, attributes: Mapping[str, str]) -> None:
         if name == self._element:
             self.pairs.append((attributes.get(self._first, ""), attributes.get(self._second, "")))
 
-    def ends(self, name: str) -> None: ...
-    def says(self, text: str) -> None: ...
+    def end_element(self, name: str) -> None: ...
+    def text(self, text: str) -> None: ...
 
 
-class _Strings:
+class _SharedStringsHandler:
     """The texts that cells refer to by number."""
 
     def __init__(self) -> None:
-        self.found: list[str] = []
+        self.strings: list[str] = []
         self._parts: list[str] = []
         self._in_text = False
 
-    def begins(self, name: str, attributes: Mapping[str, str]) -> None:
+    def start_element(self, name: str, attributes: Mapping[str, str]) -> None:
         self._in_text = name == "t"
         if name == "si":
             self._parts = []
 
-    def ends(self, name: str) -> None:
+    def end_element(self, name: str) -> None:
         self._in_text = False
         if name == "si":
-            if len(self.found) >= _MOST_STRINGS:
-                raise Unreadable(f"it has more than {_MOST_STRINGS} texts in it")
-            self.found.append("".join(self._parts))
+            if len(self.strings) >= _MAX_STRINGS:
+                raise UnreadableDocument(f"it has more than {_MAX_STRINGS} texts in it")
+            self.strings.append("".join(self._parts))
 
-    def says(self, text: str) -> None:
+    def text(self, text: str) -> None:
         if self._in_text:
             self._parts.append(text)
 
 
-class _Rows:
-    def __init__(self, gathered: Gathered, strings: list[str]) -> None:
-        self._gathered = gathered
+class _SheetHandler:
+    def __init__(self, buffer: TextBuffer, strings: list[str]) -> None:
+        self._buffer = buffer
         self._strings = strings
         self._row: list[str] = []
         self._kind = ""
         self._value: list[str] = []
         self._in_value = False
 
-    def begins(self, name: str, attributes: Mapping[str, str]) -> None:
+    def start_element(self, name: str, attributes: Mapping[str, str]) -> None:
         if name == "row":
             self._row = []
         elif name == "c":
@@ -89,28 +92,28 @@ class _Rows:
         elif name in ("v", "t"):
             self._in_value = True
 
-    def ends(self, name: str) -> None:
+    def end_element(self, name: str) -> None:
         if name in ("v", "t"):
             self._in_value = False
-        elif name == "c" and len(self._row) < _MOST_COLUMNS:
-            self._row.append(self._shown("".join(self._value)))
+        elif name == "c" and len(self._row) < _MAX_COLUMNS:
+            self._row.append(self._cell_text("".join(self._value)))
         elif name == "row":
-            self._gathered.add("\t".join(self._row).rstrip())
-            self._gathered.line()
+            self._buffer.add("\t".join(self._row).rstrip())
+            self._buffer.new_line()
 
-    def says(self, text: str) -> None:
+    def text(self, text: str) -> None:
         if self._in_value:
             self._value.append(text)
 
-    def _skip_to(self, place: str) -> None:
+    def _skip_to(self, reference: str) -> None:
         """Cells that are empty are not written down, and would move the others to the left."""
         column = 0
-        for letter in (_COLUMN.match(place) or [""])[0]:
+        for letter in (_COLUMN.match(reference) or [""])[0]:
             column = column * 26 + ord(letter) - 64
-        missing = min(column - 1, _MOST_COLUMNS) - len(self._row)
+        missing = min(column - 1, _MAX_COLUMNS) - len(self._row)
         self._row.extend([""] * max(0, missing))
 
-    def _shown(self, value: str) -> str:
+    def _cell_text(self, value: str) -> str:
         if self._kind == "s":
             at = int(value) if value.isdigit() else -1
             value = self._strings[at] if 0 <= at < len(self._strings) else ""

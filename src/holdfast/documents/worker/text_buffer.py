@@ -1,23 +1,23 @@
 """The text of a document as it is gathered, up to what anybody wants of it."""
 
 
-class Unreadable(Exception):
+class UnreadableDocument(Exception):
     """Nothing can be read in it; the text says why, for the agent and its user."""
 
 
-class Enough(Exception):
+class LimitReached(Exception):
     """There is more, and nobody asked for it."""
 
 
-class Gathered:
+class TextBuffer:
     """Owns the text so far. A document may be a thousand times longer than what is wanted of it,
-    so whoever adds to this is stopped with `Enough`."""
+    so whoever adds to this is stopped with `LimitReached`."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._parts: list[str] = []
         self._length = 0
-        self._blank = 2  # line ends in a row: none stands at the beginning, or thrice
+        self._line_ends = 2  # line ends in a row: none stands at the beginning, or thrice
 
     @property
     def text(self) -> str:
@@ -29,13 +29,13 @@ class Gathered:
         left = max(0, self._limit - self._length)
         self._parts.append(text[:left])
         self._length += len(text)
-        self._blank = 0
+        self._line_ends = 0
         if self._length > self._limit:
-            raise Enough
+            raise LimitReached
 
-    def line(self) -> None:
+    def new_line(self) -> None:
         """What follows stands on a line of its own, with one empty line above it at most."""
-        if self._blank < 2:
-            self._blank += 1
+        if self._line_ends < 2:
+            self._line_ends += 1
             self._parts.append("\n")
             self._length += 1

@@ -4,19 +4,25 @@ import asyncio
 from collections.abc import Coroutine, Iterator, Sequence
 from typing import Any
 
-from holdfast.config.errors import nearest
-from holdfast.core.errors import ConnectError, HoldfastError, LineLost, SendError, Throttled
+from holdfast.config.errors import closest_match
+from holdfast.core.errors import (
+    AccountDisconnected,
+    ConnectError,
+    HoldfastError,
+    SendError,
+    Throttled,
+)
 from holdfast.core.ops.account import AccountState, NoSuchAccount
-from holdfast.core.ops.facts import PlatformFacts
+from holdfast.core.ops.facts import AccountStatus
 from holdfast.core.people.approval import OPERATOR
-from holdfast.core.ports.protocols import Platform, Probing
-from holdfast.core.turns.subagent import HOUSE
-from holdfast.gateway.accounts.connection import Ground
-from holdfast.gateway.accounts.paused import Paused
-from holdfast.gateway.accounts.supervisor import Line
+from holdfast.core.ports.protocols import Platform, SupportsProbing
+from holdfast.core.turns.subagent import INTERNAL_PLATFORM
+from holdfast.gateway.accounts.connection import AccountDependencies
+from holdfast.gateway.accounts.paused import PausedAccounts
+from holdfast.gateway.accounts.supervisor import AccountSupervisor
 
-_PROBE = 10.0  # seconds that an account is given to answer when it is checked
-_OWNERS = frozenset({"api", "web"})  # by which one would have to ask for them again
+_PROBE_TIMEOUT = 10.0  # seconds that an account is given to answer when it is checked
+_CONTROL_PLATFORMS = frozenset({"api", "web"})  # by which one would have to ask for them again
 
 
 class NotPausable(HoldfastError):
@@ -26,11 +32,11 @@ class NotPausable(HoldfastError):
 class Accounts:
     """Owns the lines, from the first attempt to the last goodbye."""
 
-    def __init__(self, ground: Ground, paused: Paused) -> None:
-        self._ground = ground
+    def __init__(self, deps: AccountDependencies, paused: PausedAccounts) -> None:
+        self._deps = deps
         self._paused = paused
-        self._lines: dict[tuple[str, str], Line] = {}
-        self._running: dict[tuple[str, str], asyncio.Task[None]] = {}
+        self._supervisors: dict[tuple[str, str], AccountSupervisor] = {}
+        self._tasks: dict[tuple[str, str], asyncio.Task[None]] = {}
         self._closed = False
 
     async def open(self) -> None:
@@ -38,130 +44,140 @@ class Accounts:
         for: one that hangs would keep the rest from starting."""
         await self._paused.load()
         # Those outside first: one that answers at once is there when this returns.
-        platforms = sorted(self._ground.doors, key=_inside)
+        platforms = sorted(self._deps.platforms, key=_is_internal)
         for platform in platforms:
-            self._begin(platform)
-        for line in self._lines.values():
-            if _inside(line.platform):
-                await line.settled()
+            self._start(platform)
+        for line in self._supervisors.values():
+            if _is_internal(line.platform):
+                await line.wait_until_known()
 
     async def close(self) -> None:
         """Let all of them go at once; one that hangs keeps no other."""
         self._closed = True
-        running = list(self._running.values())
-        for line in self._lines.values():
-            line.leave()
+        running = list(self._tasks.values())
+        for line in self._supervisors.values():
+            line.close()
         try:
             if running:
                 await asyncio.wait(running)
         finally:
             for task in running:
                 task.cancel()
-            self._running.clear()
+            self._tasks.clear()
 
-    def put(self, platform: Platform) -> None:
+    def add_or_replace(self, platform: Platform) -> None:
         """An account was added, or is set up anew: it is connected by this, once what stood in its
         place has been let go of. No other is touched, and no turn is cut."""
-        line = self._lines.get((platform.name, platform.account))
+        line = self._supervisors.get((platform.name, platform.account))
         if self._closed:
             return
-        if line is not None and line.lives:
-            line.change(platform)
+        if line is not None and line.is_running:
+            line.replace_platform(platform)
             return
-        self._ground.gone(platform)  # what comes to be owed there waits until it is connected
-        self._ground.doors.put(platform)
-        self._begin(platform)
+        self._deps.on_disconnected(
+            platform
+        )  # what comes to be owed there waits until it is connected
+        self._deps.platforms.register(platform)
+        self._start(platform)
 
     def remove(self, name: str, account: str) -> None:
         """An account was taken out of the configuration, or switched off: it is let go of. What
         is owed there waits."""
-        if (line := self._lines.get((name, account))) is not None:
-            line.leave()
+        if (line := self._supervisors.get((name, account))) is not None:
+            line.close()
 
-    def _begin(self, platform: Platform) -> None:
+    def _start(self, platform: Platform) -> None:
         key = platform.name, platform.account
-        line = self._lines[key] = Line(platform, self._ground, paused=key in self._paused)
+        line = self._supervisors[key] = AccountSupervisor(
+            platform, self._deps, paused=key in self._paused
+        )
         name = f"line {platform.name}:{platform.account}"
-        task = self._ground.tasks.create_task(line.run(), name=name)
-        self._running[key] = task
-        task.add_done_callback(lambda _: self._ended(key, line))
+        task = self._deps.tasks.create_task(line.run(), name=name)
+        self._tasks[key] = task
+        task.add_done_callback(lambda _: self._on_supervisor_ended(key, line))
 
-    def _ended(self, key: tuple[str, str], line: Line) -> None:
+    def _on_supervisor_ended(self, key: tuple[str, str], supervisor: AccountSupervisor) -> None:
         """A stop ends all of them, and whoever looks at one until then is to see how it stands."""
-        if not self._closed and self._lines.get(key) is line:
-            del self._lines[key], self._running[key]
-            self._ground.doors.remove(line.platform)
-            self._ground.stirred()
+        if not self._closed and self._supervisors.get(key) is supervisor:
+            del self._supervisors[key], self._tasks[key]
+            self._deps.platforms.unregister(supervisor.platform)
+            self._deps.on_change()
 
-    def lost(self, name: str, account: str, error: ConnectError) -> None:
-        line = self._lines.get((name, account))
+    def connection_lost(self, name: str, account: str, error: ConnectError) -> None:
+        line = self._supervisors.get((name, account))
         if line is not None:
-            line.lost(error)
+            line.connection_lost(error)
 
-    def facts(self) -> tuple[PlatformFacts, ...]:
+    def statuses(self) -> tuple[AccountStatus, ...]:
         """How every account stands that leads outside."""
-        return self._ground.doors.facts()
+        return self._deps.platforms.statuses()
 
-    async def pause(self, name: str, account: str) -> PlatformFacts:
+    async def pause(self, name: str, account: str) -> AccountStatus:
         """It is let go of and stays so, also over a restart; no turn is cut by that, and what is
         owed there waits. Returns when that is kept."""
-        line = self._line(name, account)
-        if name in _OWNERS:
+        line = self._supervisor(name, account)
+        if name in _CONTROL_PLATFORMS:
             raise NotPausable(
                 f"{line.name} is served by the gateway itself; to do without it, set "
                 f"platforms.{name}.enabled = false and restart."
             )
         await self._paused.add((name, account), by=OPERATOR)
-        return await self._within(line, line.pause())
+        return await self._status_after(line, line.pause())
 
-    async def resume(self, name: str, account: str) -> PlatformFacts:
+    async def resume(self, name: str, account: str) -> AccountStatus:
         """Also one that was refused, or that waits for its next try, is tried now."""
-        line = self._line(name, account)
+        line = self._supervisor(name, account)
         await self._paused.remove((name, account), by=OPERATOR)
-        return await self._within(line, line.resume())
+        return await self._status_after(line, line.resume())
 
-    async def check(self, name: str, account: str) -> PlatformFacts:
+    async def check(self, name: str, account: str) -> AccountStatus:
         """Have a round trip now, or try to connect now, and say what came of it. A paused account
         is left in peace."""
-        line = self._line(name, account)
-        if line.standing.state is AccountState.CONNECTED:
+        line = self._supervisor(name, account)
+        if line.status.state is AccountState.CONNECTED:
             await self._probe(line)
         else:
-            await self._within(line, line.try_now())
-        return self._ground.doors.facts_of(line.platform)
+            await self._status_after(line, line.try_now())
+        return self._deps.platforms.status_of(line.platform)
 
-    async def _within(self, line: Line, change: Coroutine[Any, Any, None]) -> PlatformFacts:
+    async def _status_after(
+        self, supervisor: AccountSupervisor, change: Coroutine[Any, Any, None]
+    ) -> AccountStatus:
         """How it stands after the change, or on the way to it: a door may take its time."""
         try:
-            async with asyncio.timeout(_PROBE):
+            async with asyncio.timeout(_PROBE_TIMEOUT):
                 await change
         except TimeoutError:
             pass
-        return self._ground.doors.facts_of(line.platform)
+        return self._deps.platforms.status_of(supervisor.platform)
 
-    async def _probe(self, line: Line) -> None:
-        platform = line.platform
-        if not isinstance(platform, Probing):
+    async def _probe(self, supervisor: AccountSupervisor) -> None:
+        platform = supervisor.platform
+        if not isinstance(platform, SupportsProbing):
             return
         try:
-            async with asyncio.timeout(_PROBE):
+            async with asyncio.timeout(_PROBE_TIMEOUT):
                 await platform.probe()
         except TimeoutError:
-            await line.replace(LineLost(f"no answer within {_PROBE:.0f} s"))
+            await supervisor.reconnect(
+                AccountDisconnected(f"no answer within {_PROBE_TIMEOUT:.0f} s")
+            )
         except ConnectError as error:
-            await line.replace(error)
+            await supervisor.reconnect(error)
         except Throttled:
-            self._ground.doors.proven(platform.name, platform.account)  # that was an answer, too
+            self._deps.platforms.mark_reachable(
+                platform.name, platform.account
+            )  # that was an answer, too
         except SendError as error:
-            await line.replace(LineLost(str(error)))
+            await supervisor.reconnect(AccountDisconnected(str(error)))
         else:
-            self._ground.doors.proven(platform.name, platform.account)
+            self._deps.platforms.mark_reachable(platform.name, platform.account)
 
-    def _line(self, name: str, account: str) -> Line:
-        line = self._lines.get((name, account))
-        if line is None or line.platform.name == HOUSE:
+    def _supervisor(self, name: str, account: str) -> AccountSupervisor:
+        line = self._supervisors.get((name, account))
+        if line is None or line.platform.name == INTERNAL_PLATFORM:
             known = list(self._names())
-            near = _near(name, account, known)
+            near = _nearest(name, account, known)
             meant = f" Did you mean {near}?" if near else ""
             raise NoSuchAccount(
                 f"there is no account {name}:{account} that is switched on; there are: "
@@ -170,16 +186,20 @@ class Accounts:
         return line
 
     def _names(self) -> Iterator[str]:
-        return (line.name for line in self._lines.values() if line.platform.name != HOUSE)
+        return (
+            line.name
+            for line in self._supervisors.values()
+            if line.platform.name != INTERNAL_PLATFORM
+        )
 
 
-def _inside(platform: Platform) -> bool:
+def _is_internal(platform: Platform) -> bool:
     """Whether nothing lies between it and this process."""
-    return platform.capabilities.fetchable or platform.name == HOUSE
+    return platform.capabilities.fetchable or platform.name == INTERNAL_PLATFORM
 
 
-def _near(name: str, account: str, known: Sequence[str]) -> str | None:
+def _nearest(name: str, account: str, known: Sequence[str]) -> str | None:
     """First by the platform: every account that has no name is called alike."""
-    platform = nearest(name, [each.partition(":")[0] for each in known])
+    platform = closest_match(name, [each.partition(":")[0] for each in known])
     of_it = [each for each in known if each.partition(":")[0] == platform]
-    return nearest(f"{platform}:{account}", of_it) if of_it else None
+    return closest_match(f"{platform}:{account}", of_it) if of_it else None

@@ -3,20 +3,20 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from holdfast.core.errors import Refused
-from holdfast.core.jobs.job import JOBS
+from holdfast.core.errors import SendRejected
+from holdfast.core.jobs.job import JOBS_ACCOUNT
 from holdfast.core.messages.outbox import Outbound, Receipt
 from holdfast.core.ports.capabilities import Backlog, Capabilities
 from holdfast.core.ports.protocols import Intake
-from holdfast.core.turns.subagent import HOUSE
+from holdfast.core.turns.subagent import INTERNAL_PLATFORM
 
 
-class JobDoor:
+class JobPlatform:
     """Nobody outside can come in by it. What is addressed to it is sent to nobody: it is
     committed, and the history of the job shows it."""
 
-    name = HOUSE
-    account = JOBS
+    name = INTERNAL_PLATFORM
+    account = JOBS_ACCOUNT
     capabilities = Capabilities(backlog=Backlog.UNTIL_ACKED, fetchable=True)
 
     @asynccontextmanager
@@ -24,4 +24,4 @@ class JobDoor:
         yield
 
     async def send(self, outbound: Outbound) -> Receipt:
-        raise Refused("what a job keeps to itself is sent to nobody")
+        raise SendRejected("what a job keeps to itself is sent to nobody")

@@ -4,38 +4,38 @@ import asyncio
 import logging
 
 from holdfast.core.errors import (
-    AccountHeld,
+    AccountDisconnected,
+    AccountInUse,
     ConnectError,
     ConnectRefused,
-    LineLost,
     SendError,
     Throttled,
 )
-from holdfast.core.ops.account import AccountState, Standing
+from holdfast.core.ops.account import AccountState, ConnectionStatus
 from holdfast.core.ports.protocols import Platform
-from holdfast.gateway.accounts.backoff import Backoff
-from holdfast.gateway.accounts.connection import Connection, Ground
+from holdfast.gateway.accounts.backoff import ConnectionBackoff
+from holdfast.gateway.accounts.connection import AccountConnection, AccountDependencies
 
 log = logging.getLogger(__name__)
 
-_ENDED = (AccountState.PAUSED, AccountState.CLOSED)
-_ELSEWHERE = "End the other one, pause this account, or give it credentials of its own"
+_STOPPED_STATES = (AccountState.PAUSED, AccountState.CLOSED)
+_HELD_ELSEWHERE_REMEDY = "End the other one, pause this account, or give it credentials of its own"
 
 
-class Line:
+class AccountSupervisor:
     """Owns one account's connection, and how it stands. No trouble of it is another's."""
 
-    def __init__(self, platform: Platform, ground: Ground, *, paused: bool) -> None:
+    def __init__(self, platform: Platform, deps: AccountDependencies, *, paused: bool) -> None:
         self.platform = platform
-        self.standing = Standing()
-        self._ground = ground
-        self._backoff = Backoff(ground.patience, random=ground.random)
+        self.status = ConnectionStatus()
+        self._deps = deps
+        self._backoff = ConnectionBackoff(deps.backoff_settings, random=deps.random)
         self._paused = paused
-        self._next: Platform | None = None  # who is to stand in its place
+        self._replacement: Platform | None = None  # who is to stand in its place
         self._ending = False
-        self._asked = asyncio.Event()  # somebody wants it otherwise than it is
-        self._news = asyncio.Event()  # set when it stands differently than before
-        self._held: Connection | None = None
+        self._wake = asyncio.Event()  # somebody wants it otherwise than it is
+        self._changed = asyncio.Event()  # set when it stands differently than before
+        self._current_connection: AccountConnection | None = None
 
     @property
     def name(self) -> str:
@@ -44,90 +44,92 @@ class Line:
     async def run(self) -> None:
         """Until `leave`. Never fails: whatever a door does is its account's trouble."""
         while not self._ending:
-            self._asked.clear()
-            self._make_way()
+            self._wake.clear()
+            self._switch_platform()
             if self._paused:
-                await self._rest()
-            elif (error := await self._connection()) is not None:
-                await self._wait_out(error)
-        self._stand(AccountState.CLOSED)
+                await self._wait_while_paused()
+            elif (error := await self._connect_once()) is not None:
+                await self._back_off(error)
+        self._set_status(AccountState.CLOSED)
 
-    def change(self, platform: Platform) -> None:
+    def replace_platform(self, platform: Platform) -> None:
         """The account is set up anew: it is let go of, and then connected by this. Also one that
         was being let go of for good, as long as it `lives`."""
-        self._next = platform
+        self._replacement = platform
         self._ending = False
-        self._asked.set()
+        self._wake.set()
 
     @property
-    def lives(self) -> bool:
-        return self.standing.state is not AccountState.CLOSED
+    def is_running(self) -> bool:
+        return self.status.state is not AccountState.CLOSED
 
-    def _make_way(self) -> None:
-        if self._next is not None:
-            self.platform, self._next = self._next, None
-            self._backoff = Backoff(self._ground.patience, random=self._ground.random)
-            self._ground.doors.put(self.platform)
-            self._ground.doors.stands(self.platform, self.standing)
+    def _switch_platform(self) -> None:
+        if self._replacement is not None:
+            self.platform, self._replacement = self._replacement, None
+            self._backoff = ConnectionBackoff(self._deps.backoff_settings, random=self._deps.random)
+            self._deps.platforms.register(self.platform)
+            self._deps.platforms.set_status(self.platform, self.status)
 
     async def pause(self) -> None:
         """Returns when it has been let go of, or is not to be any more."""
         if not self._paused:
             self._paused = True
-            self._asked.set()
-        while self._paused and self.standing.state not in _ENDED:
-            await self._news.wait()
+            self._wake.set()
+        while self._paused and self.status.state not in _STOPPED_STATES:
+            await self._changed.wait()
 
     async def resume(self) -> None:
         """It is wanted again; returns when it is known what came of that."""
         if self._paused:
             self._paused = False
-            self._asked.set()
-            await self._news.wait()
+            self._wake.set()
+            await self._changed.wait()
         await self.try_now()
 
     async def try_now(self) -> None:
         """Try it, unless it is connected or paused; returns when it is known what came of that."""
-        if self.standing.state in (AccountState.AWAY, AccountState.PARKED):
-            self._asked.set()
-            await self._news.wait()
-        await self.settled()
+        if self.status.state in (AccountState.RETRYING, AccountState.BLOCKED):
+            self._wake.set()
+            await self._changed.wait()
+        await self.wait_until_known()
 
-    def leave(self) -> None:
+    def close(self) -> None:
         self._ending = True
-        self._asked.set()
+        self._wake.set()
 
-    def lost(self, error: ConnectError) -> None:
+    def connection_lost(self, error: ConnectError) -> None:
         """The line is gone; where there is none, that is known."""
-        if self._held is not None:
-            self._held.lost(error)
+        if self._current_connection is not None:
+            self._current_connection.fail(error)
 
-    async def replace(self, error: ConnectError) -> None:
+    async def reconnect(self, error: ConnectError) -> None:
         """The line is gone, and this returns when it has been left."""
-        if self._held is not None:
-            self._held.lost(error)
-            await self._news.wait()
+        if self._current_connection is not None:
+            self._current_connection.fail(error)
+            await self._changed.wait()
 
-    async def settled(self) -> None:
+    async def wait_until_known(self) -> None:
         """Returns when it is known whether it is connected."""
-        while self.standing.state in (AccountState.NEW, AccountState.CONNECTING):
-            await self._news.wait()
+        while self.status.state in (AccountState.NEW, AccountState.CONNECTING):
+            await self._changed.wait()
 
-    async def _rest(self) -> None:
-        if self.standing.state is AccountState.PAUSED:
-            self._tell()  # it was resumed and paused in one moment: whoever waits is to know
+    async def _wait_while_paused(self) -> None:
+        if self.status.state is AccountState.PAUSED:
+            self._notify()  # it was resumed and paused in one moment: whoever waits is to know
         else:
-            log.info("%s is paused.", self.name, extra={"action": "platform_paused"})
-            self._stand(AccountState.PAUSED)
-        await self._asked.wait()
+            log.info("%s is paused.", self.name, extra={"action": "account_paused"})
+            self._set_status(AccountState.PAUSED)
+        await self._wake.wait()
 
-    async def _connection(self) -> Exception | None:
+    async def _connect_once(self) -> Exception | None:
         """One connection, from the attempt to its end; None: somebody wanted it to end."""
-        self._stand(AccountState.CONNECTING)
-        self._held = held = Connection(self.platform, self._ground, opened=self._opened)
-        holding = self._ground.tasks.create_task(held.run(), name=f"platform {self.name}")
-        asked = asyncio.ensure_future(self._asked.wait())
-        over = asyncio.ensure_future(held.over())
+        self._set_status(AccountState.CONNECTING)
+        self._current_connection = held = AccountConnection(
+            self.platform, self._deps, on_opened=self._on_connected
+        )
+        holding = self._deps.tasks.create_task(held.run(), name=f"platform {self.name}")
+        asked = asyncio.ensure_future(self._wake.wait())
+        over = asyncio.ensure_future(held.wait_ended())
         try:
             await asyncio.wait({holding, asked, over}, return_when=asyncio.FIRST_COMPLETED)
             await held.end(holding)
@@ -135,64 +137,68 @@ class Line:
             asked.cancel()
             over.cancel()
             holding.cancel()  # where this very task is cancelled, nobody waits for it any more
-            self._held = None
-        self._backoff.held(held.seconds)
-        if self._asked.is_set():
+            self._current_connection = None
+        self._backoff.record_connection(held.seconds)
+        if self._wake.is_set():
             return None
-        return LineLost("its task was cancelled") if holding.cancelled() else holding.result()
+        return (
+            AccountDisconnected("its task was cancelled")
+            if holding.cancelled()
+            else holding.result()
+        )
 
-    async def _wait_out(self, error: Exception) -> None:
+    async def _back_off(self, error: Exception) -> None:
         """Until it is worth another try, or somebody asks for one."""
         cause = _cause(error)
         if isinstance(cause, ConnectRefused):
-            self._park(cause)
-            await self._asked.wait()
+            self._block(cause)
+            await self._wake.wait()
             return
-        pause = self._backoff.next()
+        pause = self._backoff.next_wait()
         if isinstance(cause, Throttled):
             pause = max(pause, cause.retry_after)
-        self._go_away(cause, pause)
+        self._record_failure(cause, pause)
         try:
             async with asyncio.timeout(pause):
-                await self._asked.wait()
+                await self._wake.wait()
         except TimeoutError:
             pass
 
-    def _park(self, error: ConnectRefused) -> None:
+    def _block(self, error: ConnectRefused) -> None:
         remedy = error.remedy or "mend its settings"
         log.error(
             "%s is refused for good, and not tried again until somebody asks for it: %s. %s",
             self.name,
-            _told(error),
+            _error_text(error),
             remedy,
-            extra={"action": "platform_parked"},
+            extra={"action": "account_blocked"},
         )
-        self._stand(AccountState.PARKED, why=_told(error), remedy=remedy)
+        self._set_status(AccountState.BLOCKED, why=_error_text(error), remedy=remedy)
 
-    def _go_away(self, error: BaseException, pause: float) -> None:
+    def _record_failure(self, error: BaseException, pause: float) -> None:
         # A bug in a door looks like any other failure from here; its trace is what finds it.
         known = isinstance(error, ConnectError | SendError | OSError)
         log.warning(
             "%s is not connected: %s. The next try is in %.1f s.",
             self.name,
-            _told(error),
+            _error_text(error),
             pause,
             exc_info=None if known else error,
-            extra={"action": "platform_away"},
+            extra={"action": "account_disconnected"},
         )
-        self._stand(
-            AccountState.AWAY,
-            why=_told(error),
-            remedy=_ELSEWHERE if isinstance(error, AccountHeld) else "",
-            next_try=self._ground.clock.now() + pause,
+        self._set_status(
+            AccountState.RETRYING,
+            why=_error_text(error),
+            remedy=_HELD_ELSEWHERE_REMEDY if isinstance(error, AccountInUse) else "",
+            next_try=self._deps.clock.now() + pause,
             failures=self._backoff.failures,
         )
 
-    def _opened(self) -> None:
-        log.info("%s is connected.", self.name, extra={"action": "platform_connected"})
-        self._stand(AccountState.CONNECTED)
+    def _on_connected(self) -> None:
+        log.info("%s is connected.", self.name, extra={"action": "account_connected"})
+        self._set_status(AccountState.CONNECTED)
 
-    def _stand(
+    def _set_status(
         self,
         state: AccountState,
         *,
@@ -201,21 +207,21 @@ class Line:
         next_try: float | None = None,
         failures: int = 0,
     ) -> None:
-        self.standing = self.standing.to(
+        self.status = self.status.transition(
             state,
-            at=self._ground.clock.now(),
-            why=self._ground.redact(why),
+            at=self._deps.clock.now(),
+            why=self._deps.redact(why),
             remedy=remedy,
-            next_try=next_try,
+            next_attempt_at=next_try,
             failures=failures,
         )
-        self._ground.doors.stands(self.platform, self.standing)
-        self._ground.stirred()
-        self._tell()
+        self._deps.platforms.set_status(self.platform, self.status)
+        self._deps.on_change()
+        self._notify()
 
-    def _tell(self) -> None:
-        self._news.set()
-        self._news = asyncio.Event()
+    def _notify(self) -> None:
+        self._changed.set()
+        self._changed = asyncio.Event()
 
 
 def _cause(error: BaseException) -> BaseException:
@@ -230,7 +236,7 @@ def _leaves(error: BaseException) -> list[BaseException]:
     return [error]
 
 
-def _told(error: BaseException) -> str:
+def _error_text(error: BaseException) -> str:
     """An error in words; one that has none is called by its name."""
     told = str(error).rstrip(".") or type(error).__name__
-    return f"{told} ({error.holder})" if isinstance(error, AccountHeld) and error.holder else told
+    return f"{told} ({error.holder})" if isinstance(error, AccountInUse) and error.holder else told

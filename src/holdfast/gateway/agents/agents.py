@@ -6,55 +6,59 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from holdfast.agent.agent import Agent, Close
-from holdfast.agent.context import Context
-from holdfast.agent.prompt import build_prompt, prompt_shape
-from holdfast.agent.signature import sign, sign_confined, sign_for
+from holdfast.agent.agent import Agent, CloseSession
+from holdfast.agent.context import ContextWindow
+from holdfast.agent.prompt import build_prompt, prompt_fingerprint
+from holdfast.agent.signature import (
+    agent_signature,
+    signature_for_principal,
+    signature_for_toolsets,
+)
 from holdfast.core.config.settings import Settings
 from holdfast.core.ids import SessionId
 from holdfast.core.messages.inbox import InboxRow
 from holdfast.core.messages.source import is_shared
-from holdfast.core.ports.library import Library
+from holdfast.core.ports.library import StoreReader
 from holdfast.core.ports.protocols import Clock
-from holdfast.core.turns.known_models import context_window, sees_images
+from holdfast.core.turns.known_models import accepts_images, context_window
 from holdfast.core.turns.model import ModelChoice
-from holdfast.core.turns.subagent import Child
-from holdfast.gateway.agents.outfit import Outfit
+from holdfast.core.turns.subagent import Subagent
+from holdfast.gateway.agents.outfit import AgentConfig
 from holdfast.tools.registry import Toolbox
 
-Remembered = Callable[[], Awaitable[str]]
+LoadMemory = Callable[[], Awaitable[str]]
 """What memory has for the prompt of a session."""
 
 
-class Agents:
+class AgentFactory:
     """Knows what an agent is made of; keeps nothing of any session."""
 
     def __init__(
         self,
-        outfit: Outfit,
+        agent_config: AgentConfig,
         *,
-        library: Library,
+        reads: StoreReader,
         clock: Clock,
-        close: Close,
+        close: CloseSession,
     ) -> None:
-        self._library = library
+        self._reads = reads
         self._clock = clock
         self._close = close
-        self.follow(outfit)
+        self.apply_config(agent_config)
 
-    def follow(self, outfit: Outfit) -> None:
+    def apply_config(self, agent_config: AgentConfig) -> None:
         """Agents are made of this from now on. One that was made of another outfit is made anew
         for its next turn, but only where what it was made of differs."""
-        self._outfit = outfit
-        self._signature = _sign(outfit)
+        self._agent_config = agent_config
+        self._signature = _config_signature(agent_config)
 
     @property
     def model(self) -> ModelChoice:
-        return self._outfit.model
+        return self._agent_config.model
 
     @property
     def model_name(self) -> str:
-        return self._outfit.model.name
+        return self._agent_config.model.name
 
     def signature_for(self, row: InboxRow) -> str:
         """What the agent that answers this message must have been built from.
@@ -62,15 +66,17 @@ class Agents:
         The person is part of it where one owns the session; in a session that several share a
         change of speaker rebuilds nothing. So are the toolsets that the message is confined to.
         """
-        sessions = self._outfit.settings.sessions
+        sessions = self._agent_config.settings.sessions
         shared = is_shared(
             row.inbound.source,
             sessions.group_sessions_per_user,
             sessions.thread_sessions_per_user,
         )
-        signature = self._signature if shared else sign_for(self._signature, row.principal)
+        signature = (
+            self._signature if shared else signature_for_principal(self._signature, row.principal)
+        )
         confined = row.inbound.toolsets
-        return signature if confined is None else sign_confined(signature, confined)
+        return signature if confined is None else signature_for_toolsets(signature, confined)
 
     async def build(
         self,
@@ -79,25 +85,25 @@ class Agents:
         signature: str,
         fresh: bool,
         instructions: str = "",
-        memory: Remembered | None = None,
+        memory: LoadMemory | None = None,
         toolsets: Iterable[str] | None = None,
-        child: Child | None = None,
+        subagent: Subagent | None = None,
     ) -> Agent:
         """The agent of a session; `fresh` says that the store has nothing of it yet, and `memory`
         is asked for what it has to say only where no prompt is frozen, or where the frozen one
         was made by a configuration of another shape."""
-        outfit = self._outfit  # one from the first line to the last, whatever comes meanwhile
-        row = None if fresh else await self._library.session(session_id)
-        skipped, records = (0, []) if row is None else await self._library.context(session_id)
-        confined = toolsets if child is None else child.toolsets
-        toolbox = outfit.toolbox if confined is None else outfit.toolbox.only(confined)
+        outfit = self._agent_config  # one from the first line to the last, whatever comes meanwhile
+        row = None if fresh else await self._reads.session(session_id)
+        skipped, records = (0, []) if row is None else await self._reads.context(session_id)
+        confined = toolsets if subagent is None else subagent.toolsets
+        toolbox = outfit.toolbox if confined is None else outfit.toolbox.restricted_to(confined)
         own = outfit.settings.agent
-        shape = prompt_shape(toolbox=toolbox, instructions=own.instructions)
-        stands = row is not None and row.prompt and row.prompt_shape in ("", shape)
+        shape = prompt_fingerprint(toolbox=toolbox, instructions=own.instructions)
+        stands = row is not None and row.prompt and row.prompt_fingerprint in ("", shape)
         if row is not None and stands:
             prompt = row.prompt
         else:
-            prompt = await self._prompt(toolbox, own.instructions, instructions, memory)
+            prompt = await self._build_prompt(toolbox, own.instructions, instructions, memory)
         override = row.model_override if row else None
         model = override or outfit.model.name
         return Agent(
@@ -105,18 +111,18 @@ class Agents:
             signature=signature,
             close=self._close,
             prompt=prompt,
-            prompt_shape=shape,
-            prompt_kept=bool(stands) and row is not None and row.prompt_shape == shape,
+            prompt_fingerprint=shape,
+            prompt_saved=bool(stands) and row is not None and row.prompt_fingerprint == shape,
             toolbox=toolbox,
             client=outfit.lease(override),
             messages=(record.message for record in records),
-            max_steps=child.max_steps if child else own.max_steps,
-            context=_context(outfit.settings, model, prompt, skipped=skipped),
-            sees=sees_images(model, outfit.settings.model.sight),
+            max_steps=subagent.max_steps if subagent else own.max_steps,
+            window=_build_window(outfit.settings, model, prompt, skipped=skipped),
+            accepts_images=accepts_images(model, outfit.settings.model.vision),
         )
 
-    async def _prompt(
-        self, toolbox: Toolbox, instructions: str, request: str, memory: Remembered | None
+    async def _build_prompt(
+        self, toolbox: Toolbox, instructions: str, request: str, memory: LoadMemory | None
     ) -> str:
         """The one to freeze."""
         return build_prompt(
@@ -128,36 +134,36 @@ class Agents:
         )
 
 
-def _context(settings: Settings, model: str, prompt: str, *, skipped: int) -> Context:
+def _build_window(settings: Settings, model: str, prompt: str, *, skipped: int) -> ContextWindow:
     limits, window = settings.compaction, settings.model.context_window
-    return Context(
-        window=window or context_window(model),
-        at=limits.at,
+    return ContextWindow(
+        size=window or context_window(model),
+        compact_at=limits.at,
         keep=limits.keep,
         skipped=skipped,
         prompt=prompt,
     )
 
 
-def _sign(outfit: Outfit) -> str:
-    model, agent = outfit.settings.model, outfit.settings.agent
-    return sign(
+def _config_signature(agent_config: AgentConfig) -> str:
+    model, agent = agent_config.settings.model, agent_config.settings.agent
+    return agent_signature(
         provider=model.provider,
         model=model.name,
         api_mode=model.api_mode or "",
         base_url=model.base_url,
-        api_key=outfit.api_key,
+        api_key=agent_config.api_key,
         toolsets=agent.toolsets,
         instructions=agent.instructions,
         max_steps=agent.max_steps,
-        shape=_shape(outfit),
+        extra=_signed_config(agent_config),
     )
 
 
-def _shape(outfit: Outfit) -> dict[str, object]:
+def _signed_config(agent_config: AgentConfig) -> dict[str, object]:
     """Everything in the config that an agent is made by, but for what each message may set
     afresh (A3) and the keys, which are signed whole."""
-    settings = outfit.settings
+    settings = agent_config.settings
     agent = msgspec.structs.asdict(settings.agent)
     model = msgspec.structs.asdict(settings.model)
     del agent["reasoning"], model["api_key"]
@@ -166,12 +172,12 @@ def _shape(outfit: Outfit) -> dict[str, object]:
     return {
         "agent": agent,
         "model": model,
-        "answers": outfit.model.name,
+        "answers": agent_config.model.name,
         "spare_keys": [
-            hashlib.sha256(key.reveal().encode()).hexdigest() for key in outfit.spare_keys
+            hashlib.sha256(key.reveal().encode()).hexdigest() for key in agent_config.fallback_keys
         ],
         "memory": settings.memory,
         "compaction": settings.compaction,
         "most_tasks": settings.delegate.max_tasks,
-        "tools": sorted(outfit.toolbox.schemas, key=lambda schema: schema.name),
+        "tools": sorted(agent_config.toolbox.schemas, key=lambda schema: schema.name),
     }

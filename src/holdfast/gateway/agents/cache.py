@@ -9,11 +9,11 @@ from itertools import islice
 from holdfast.agent.agent import Agent
 from holdfast.core.config.settings import Settings
 from holdfast.core.ids import SessionId
-from holdfast.core.ops.facts import AgentFacts
+from holdfast.core.ops.facts import AgentCacheStatus
 
 log = logging.getLogger(__name__)
 
-Build = Callable[[], Awaitable[Agent]]
+BuildAgent = Callable[[], Awaitable[Agent]]
 
 
 class _Entry:
@@ -44,12 +44,12 @@ class AgentCache:
         self._idle_ttl = idle_ttl
         self._entries: OrderedDict[SessionId, _Entry] = OrderedDict()
         self._building: set[SessionId] = set()
-        self._spared = 0  # of the oldest agents, how many were mid-turn at the last look
+        self._busy_over_bounds = 0  # of the oldest agents, how many were mid-turn at the last look
         self.bytes = 0
         self.hits = 0
         self.misses = 0
 
-    def follow(self, settings: Settings) -> None:
+    def apply_settings(self, settings: Settings) -> None:
         """These are its bounds from now on."""
         wanted = settings.cache
         self._max_agents = wanted.max_agents
@@ -67,12 +67,12 @@ class AgentCache:
         return iter(list(self._entries))
 
     @property
-    def facts(self) -> AgentFacts:
-        return AgentFacts(
+    def status(self) -> AgentCacheStatus:
+        return AgentCacheStatus(
             cached=len(self._entries),
-            most=self._max_agents,
+            max_agents=self._max_agents,
             bytes=self.bytes,
-            most_bytes=self._max_bytes,
+            max_bytes=self._max_bytes,
             mid_turn=sum(entry.busy for entry in self._entries.values()),
             hits=self.hits,
             misses=self.misses,
@@ -83,7 +83,7 @@ class AgentCache:
         entry = self._entries.get(session_id)
         return None if entry is None else entry.agent
 
-    async def lease(self, session_id: SessionId, *, signature: str, build: Build) -> Agent:
+    async def lease(self, session_id: SessionId, *, signature: str, build: BuildAgent) -> Agent:
         """The session's agent: the cached one if it was built from the same, else a new one.
 
         One lane owns a session, so nobody else leases it while this builds.
@@ -96,11 +96,11 @@ class AgentCache:
         else:
             self.misses += 1
             self.drop(session_id)
-            entry = self._entries[session_id] = _Entry(await self._built(session_id, build))
+            entry = self._entries[session_id] = _Entry(await self._build_current(session_id, build))
             self._evict()
         return entry.agent
 
-    async def _built(self, session_id: SessionId, build: Build) -> Agent:
+    async def _build_current(self, session_id: SessionId, build: BuildAgent) -> Agent:
         """Built again where `drop` came meanwhile: what was read before it is not so any more."""
         while True:
             self._building.add(session_id)
@@ -164,13 +164,13 @@ class AgentCache:
                 spared += 1
             else:
                 self._evict_one(session_id)
-        if spared > self._spared:
+        if spared > self._busy_over_bounds:
             log.warning(
                 "The agent cache is over its bounds; %d of the oldest agents are mid-turn.",
                 spared,
-                extra={"action": "cache_over"},
+                extra={"action": "agent_cache_over_limit"},
             )
-        self._spared = spared
+        self._busy_over_bounds = spared
 
     def _evict_one(self, session_id: SessionId) -> None:
         """Out of the cache now; what it holds is given back when this turn of the loop is over,

@@ -10,15 +10,15 @@ from holdfast.core.secret import Secret
 from holdfast.core.turns.model import ModelChoice
 from holdfast.tools.registry import Toolbox
 
-Lease = Callable[[str | None], ModelClient]
+LeaseModel = Callable[[str | None], ModelClient]
 """Leases a model: the configured one, or the one a session was told to use instead."""
 
 
-class Outfit(msgspec.Struct, frozen=True, kw_only=True):
+class AgentConfig(msgspec.Struct, frozen=True, kw_only=True):
     settings: Settings
-    lease: Lease
+    lease: LeaseModel
     model: ModelChoice
     api_key: Secret | None
-    spare_keys: Sequence[Secret] = ()  # of the models that stand in for it
+    fallback_keys: Sequence[Secret] = ()  # of the models that stand in for it
     toolbox: Toolbox
     secrets: Sequence[Secret] = ()  # whatever must never be said

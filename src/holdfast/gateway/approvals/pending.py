@@ -7,12 +7,18 @@ from typing import Any
 import msgspec
 
 from holdfast.core.ids import ApprovalId, CallId, DeliveryId
-from holdfast.core.people.approval import Approval, ApprovalEnd, ApprovalState, Decision, move
-from holdfast.core.ports.journal import Journal
+from holdfast.core.people.approval import (
+    Approval,
+    ApprovalDecision,
+    ApprovalEnd,
+    ApprovalState,
+    approval_transition,
+)
+from holdfast.core.ports.journal import StoreWriter
 from holdfast.core.ports.protocols import Clock
 
 
-class TurnApprovals:
+class PendingApprovals:
     """Owns what this process knows of one turn's approvals, and wakes the lane that waits.
 
     An end is *claimed* in the instant in which somebody decides, so that of two who answer at
@@ -23,10 +29,10 @@ class TurnApprovals:
     def __init__(self, rows: Iterable[Approval] = ()) -> None:
         self._rows: dict[ApprovalId, Approval] = {row.id: row for row in rows}
         self._claimed: dict[ApprovalId, Approval] = {}
-        self._news = asyncio.Event()
+        self._wake = asyncio.Event()
         self._withdrawn = False
         # What ended before this process began is news to a turn that has not gone on since.
-        self.moved = any(not row.pending for row in self._rows.values())
+        self.changed = any(not row.pending for row in self._rows.values())
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -45,11 +51,11 @@ class TurnApprovals:
         row = self._rows.get(approval_id)
         return None if row is None else self._claimed.get(approval_id, row)
 
-    def of_call(self, call_id: CallId) -> Approval | None:
+    def for_call(self, call_id: CallId) -> Approval | None:
         """As it stands in the log."""
         return next((row for row in self._rows.values() if row.call_id == call_id), None)
 
-    def asked_by(self, delivery_id: DeliveryId) -> Sequence[Approval]:
+    def for_delivery(self, delivery_id: DeliveryId) -> Sequence[Approval]:
         return [row for row in self.pending if row.delivery_id == delivery_id]
 
     def add(self, approvals: Iterable[Approval], *, at: float) -> None:
@@ -64,20 +70,20 @@ class TurnApprovals:
             row = self._rows[end.id]
             self._claimed[end.id] = msgspec.structs.replace(
                 row,
-                state=move(self._claimed.get(end.id, row).state, end.state),
+                state=approval_transition(self._claimed.get(end.id, row).state, end.state),
                 scope=end.scope,
                 by=end.by,
-                words=end.words,
+                comment=end.comment,
                 ended_at=at,
             )
 
-    def settle(self, decision: Decision, *, kept: bool) -> None:
+    def settle(self, decision: ApprovalDecision, *, durable: bool) -> None:
         """What was claimed stands from now on, or is pending again."""
         for end in decision.ends:
             claimed = self._claimed.pop(end.id, None)
-            if kept and claimed is not None:
+            if durable and claimed is not None:
                 self._rows[end.id] = claimed
-                self.moved = True
+                self.changed = True
         self.wake()
 
     def withdraw(self, *, at: float) -> None:
@@ -87,7 +93,7 @@ class TurnApprovals:
             (ApprovalEnd(id=row.id, state=ApprovalState.WITHDRAWN) for row in self.pending), at=at
         )
 
-    def stand_again(self) -> None:
+    def restore_withdrawn(self) -> None:
         """The turn goes on after all: what was withdrawn, and is in the log as pending, is."""
         self._withdrawn = False
         withdrawn = [
@@ -96,60 +102,64 @@ class TurnApprovals:
         for approval_id in withdrawn:
             del self._claimed[approval_id]
 
-    def due(self, now: float) -> list[ApprovalEnd]:
+    def ends_due(self, now: float) -> list[ApprovalEnd]:
         """The ends of those that nobody can answer any more: too late, or never asked."""
         ends = []
         for row in self.pending:
-            if row.unheard:
+            if row.request_failed:
                 ends.append(ApprovalEnd(id=row.id, state=ApprovalState.UNDELIVERABLE))
             elif row.deadline <= now:
                 ends.append(ApprovalEnd(id=row.id, state=ApprovalState.EXPIRED))
         return ends
 
-    def went_on(self) -> None:
+    def mark_resumed(self) -> None:
         """The turn runs again, and looks at what there is for itself."""
-        self.moved = False
+        self.changed = False
 
     def wake(self) -> None:
         """Whoever waits looks again."""
-        self._news.set()
+        self._wake.set()
 
-    async def news(self, *, now: float) -> None:
+    async def wait_for_change(self, *, now: float) -> None:
         """Returns when something has changed, or when the next deadline has come."""
         deadlines = [row.deadline for row in self.pending]
         wait = max(0.0, min(deadlines) - now) if deadlines else None
         try:
             async with asyncio.timeout(wait):
-                await self._news.wait()
+                await self._wake.wait()
         except TimeoutError:
             return
         finally:
-            self._news.clear()
+            self._wake.clear()
 
 
-async def until_woken(
-    approvals: TurnApprovals, *, store: Journal, clock: Clock, called: Callable[[], bool]
+async def wait_for_decision(
+    approvals: PendingApprovals,
+    *,
+    writes: StoreWriter,
+    clock: Clock,
+    interrupted: Callable[[], bool],
 ) -> None:
     """Returns when the turn has something to go on with: an end of an approval that is durable,
     or whatever else `called` looks for each time that the lane is woken."""
-    while not (called() or approvals.moved):
+    while not (interrupted() or approvals.changed):
         now = clock.now()
-        if ends := approvals.due(now):
-            await close(approvals, ends, store=store, at=now)
+        if ends := approvals.ends_due(now):
+            await end_approvals(approvals, ends, writes=writes, at=now)
         else:
-            await approvals.news(now=now)
+            await approvals.wait_for_change(now=now)
 
 
-async def close(
-    approvals: TurnApprovals, ends: Sequence[ApprovalEnd], *, store: Journal, at: float
+async def end_approvals(
+    approvals: PendingApprovals, ends: Sequence[ApprovalEnd], *, writes: StoreWriter, at: float
 ) -> None:
     """End what no person has ended."""
-    decision = Decision(ends=tuple(ends), at=at)
+    decision = ApprovalDecision(ends=tuple(ends), at=at)
     approvals.claim(ends, at=at)
-    deciding = asyncio.ensure_future(store.decide_approvals(decision))
-    deciding.add_done_callback(lambda done: approvals.settle(decision, kept=worked(done)))
+    deciding = asyncio.ensure_future(writes.decide_approvals(decision))
+    deciding.add_done_callback(lambda done: approvals.settle(decision, durable=succeeded(done)))
     await asyncio.shield(deciding)
 
 
-def worked(done: asyncio.Future[Any]) -> bool:
+def succeeded(done: asyncio.Future[Any]) -> bool:
     return not done.cancelled() and done.exception() is None

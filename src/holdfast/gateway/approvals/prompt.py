@@ -3,20 +3,20 @@
 import re
 from collections.abc import Sequence
 
-from holdfast.core.messages.outbox import Choice
-from holdfast.core.people.approval import Approval, Scope
+from holdfast.core.messages.outbox import Button
+from holdfast.core.people.approval import Approval, ApprovalScope
 
-_SHOWN = 1200  # characters of a command; the page shows all of it
+_MAX_COMMAND = 1200  # characters of a command; the page shows all of it
 _HOURS, _MINUTES = 2 * 3600, 120
 
 
-def question(approvals: Sequence[Approval], *, at: float) -> str:
+def approval_text(approvals: Sequence[Approval], *, at: float) -> str:
     """What is asked together, in one message."""
-    wait = lasting(approvals[0].deadline - at)
+    wait = format_duration(approvals[0].deadline - at)
     if len(approvals) == 1:
         (only,) = approvals
-        return f"May this run? {_what(only)}\n\n{_how(only)} I wait for {wait}."
-    asked = "\n\n".join(f"{each.number}. {_what(each)}" for each in approvals)
+        return f"May this run? {_command_block(only)}\n\n{_how_to_answer(only)} I wait for {wait}."
+    asked = "\n\n".join(f"{each.number}. {_command_block(each)}" for each in approvals)
     first = approvals[0].number
     return (
         f"May these run?\n\n{asked}\n\nAnswer each by its number, as /approve {first} or "
@@ -24,27 +24,27 @@ def question(approvals: Sequence[Approval], *, at: float) -> str:
     )
 
 
-def choices(approvals: Sequence[Approval]) -> tuple[Choice, ...]:
+def approval_buttons(approvals: Sequence[Approval]) -> tuple[Button, ...]:
     """The same as buttons. They name the row, so that a late click finds what it meant."""
     if len(approvals) > 1:
         return tuple(
-            Choice(label=f"{each.number}: {label}", says=f"/{verb} {each.id}")
+            Button(label=f"{each.number}: {label}", value=f"/{verb} {each.id}")
             for each in approvals
             for label, verb in (("Yes", "approve"), ("No", "deny"))
         )
     (only,) = approvals
     standing = (
-        Choice(label="In this conversation", says=f"/approve {only.id} {Scope.SESSION}"),
-        Choice(label="Always", says=f"/approve {only.id} {Scope.ALWAYS}"),
+        Button(label="In this conversation", value=f"/approve {only.id} {ApprovalScope.SESSION}"),
+        Button(label="Always", value=f"/approve {only.id} {ApprovalScope.ALWAYS}"),
     )
     return (
-        Choice(label="Yes, once", says=f"/approve {only.id}"),
+        Button(label="Yes, once", value=f"/approve {only.id}"),
         *(standing if only.rule else ()),
-        Choice(label="No", says=f"/deny {only.id}"),
+        Button(label="No", value=f"/deny {only.id}"),
     )
 
 
-def seen(command: str) -> str:
+def escape_unprintable(command: str) -> str:
     """The command with all that nobody would see spelt out: what is said yes to must be what is
     read, whatever turns the direction of a line, moves a cursor or takes no room."""
     return "".join(
@@ -53,13 +53,13 @@ def seen(command: str) -> str:
     )
 
 
-def named(approval: Approval) -> str:
+def command_summary(approval: Approval) -> str:
     """An approval in one line."""
     command = " ".join(approval.command.split())
     return command if len(command) <= 80 else f"{command[:79]}…"
 
 
-def lasting(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """A time to wait, as one would say it."""
     for unit, least, length in (("hours", _HOURS, 3600), ("minutes", _MINUTES, 60)):
         if seconds >= least:
@@ -72,15 +72,15 @@ def _fence(command: str) -> str:
     return "`" * max(3, 1 + max(map(len, re.findall("`+", command)), default=0))
 
 
-def _what(approval: Approval) -> str:
+def _command_block(approval: Approval) -> str:
     command = approval.command
     fence = _fence(command)
-    if len(command) > _SHOWN:
-        command = f"{command[:_SHOWN]}\n[{len(command) - _SHOWN} characters more]"
+    if len(command) > _MAX_COMMAND:
+        command = f"{command[:_MAX_COMMAND]}\n[{len(command) - _MAX_COMMAND} characters more]"
     return f"{approval.why or 'It may do harm.'}\n\n{fence}\n{command}\n{fence}"
 
 
-def _how(approval: Approval) -> str:
+def _how_to_answer(approval: Approval) -> str:
     if not approval.rule:
         return "Answer yes or no."
     return (

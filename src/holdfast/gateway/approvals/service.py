@@ -13,37 +13,37 @@ from holdfast.core.messages.source import Source
 from holdfast.core.people.approval import (
     OPERATOR,
     Approval,
+    ApprovalDecision,
     ApprovalEnd,
+    ApprovalRule,
+    ApprovalScope,
     ApprovalState,
-    Decision,
-    Scope,
-    StandingRule,
 )
-from holdfast.gateway.approvals.pending import close, worked
-from holdfast.gateway.inbound.authorise import Action, Authority, Owned, principal_of
-from holdfast.gateway.services import House
+from holdfast.gateway.approvals.pending import end_approvals, succeeded
+from holdfast.gateway.inbound.authorise import AccessPolicy, Action, OwnedResource, principal_of
+from holdfast.gateway.services import Services
 from holdfast.gateway.turns.lanes import Lanes
 
 log = logging.getLogger(__name__)
 
 
-class Answer(msgspec.Struct, frozen=True, kw_only=True):
+class ApprovalResponse(msgspec.Struct, frozen=True, kw_only=True):
     """What somebody says to an approval."""
 
     approved: bool
-    scope: Scope = Scope.ONCE
-    words: str = ""
+    scope: ApprovalScope = ApprovalScope.ONCE
+    comment: str = ""
 
 
-class Approvals:
+class ApprovalService:
     """Decides. Owns nothing: what is pending is the lanes', what has ended is in the store."""
 
-    def __init__(self, house: House, lanes: Lanes, *, authority: Authority) -> None:
-        self._house = house
+    def __init__(self, services: Services, lanes: Lanes, *, access: AccessPolicy) -> None:
+        self._services = services
         self._lanes = lanes
-        self._authority = authority
+        self._access = access
 
-    def asked_in(self, session_id: SessionId | None) -> list[Approval]:
+    def pending_in(self, session_id: SessionId | None) -> list[Approval]:
         """Those that the people of a conversation can still decide, by whichever turn."""
         return [
             approval
@@ -66,74 +66,76 @@ class Approvals:
         return None
 
     def may_answer(self, approval: Approval, source: Source) -> bool:
-        asked = Owned(place=source, owners=approval.approvers)
-        return self._authority.may(principal_of(source), Action.DECIDE, asked)
+        asked = OwnedResource(source=source, owners=approval.approvers)
+        return self._access.allows(principal_of(source), Action.DECIDE, asked)
 
-    def claim(self, chosen: Sequence[Approval], answer: Answer, *, by: PrincipalId) -> Decision:
+    def claim(
+        self, chosen: Sequence[Approval], answer: ApprovalResponse, *, by: PrincipalId
+    ) -> ApprovalDecision:
         """Decide, from this instant; whoever has the decision written calls `settled` with how
         that went. A yes that stands also answers what is pending and like it."""
-        at = self._house.clock.now()
+        at = self._services.clock.now()
         rules = tuple(self._rules(chosen, answer, by=by, at=at))
-        chosen = [*chosen, *self._alike(chosen, rules)]
+        chosen = [*chosen, *self._also_covered(chosen, rules)]
         state = ApprovalState.APPROVED if answer.approved else ApprovalState.DENIED
         ends = tuple(
             ApprovalEnd(
                 id=approval.id,
                 state=state,
-                scope=answer.scope if approval.rule else Scope.ONCE,
+                scope=answer.scope if approval.rule else ApprovalScope.ONCE,
                 by=by,
-                words=answer.words,
+                comment=answer.comment,
             )
             for approval in chosen
         )
         for lane in self._lanes:
             own = [end for end in ends if lane.approvals.find(end.id)]
             lane.approvals.claim(own, at=at)
-        return Decision(ends=ends, rules=rules, at=at)
+        return ApprovalDecision(ends=ends, rules=rules, at=at)
 
-    def settled(self, decision: Decision, *, kept: bool) -> None:
+    def settled(self, decision: ApprovalDecision, *, durable: bool) -> None:
         """What was claimed stands, and its turns go on; or it is pending again."""
-        if kept:
-            self._house.crash(CrashPoint.APPROVAL_DECIDED)
+        if durable:
+            self._services.crash(CrashPoint.APPROVAL_DECIDED)
         for lane in self._lanes:
             if any(lane.approvals.find(end.id) for end in decision.ends):
-                lane.approvals.settle(decision, kept=kept)
-                self._house.feeds.changed(lane.session_id)
+                lane.approvals.settle(decision, durable=durable)
+                self._services.feeds.session_changed(lane.session_id)
 
-    async def decide(self, approval_id: ApprovalId, answer: Answer) -> Approval | None:
+    async def decide(self, approval_id: ApprovalId, answer: ApprovalResponse) -> Approval | None:
         """An operator's word, from outside any chat. The row as it now is; None: it could not be
         decided, for it has ended or never was."""
         approval = self.find(approval_id)
         if approval is None or not approval.pending:
             return None
         decision = self.claim([approval], answer, by=OPERATOR)
-        writing = asyncio.ensure_future(self._house.store.decide_approvals(decision))
-        writing.add_done_callback(lambda done: self.settled(decision, kept=worked(done)))
+        writing = asyncio.ensure_future(self._services.store.decide_approvals(decision))
+        writing.add_done_callback(lambda done: self.settled(decision, durable=succeeded(done)))
         await asyncio.shield(writing)
-        return await self._house.store.approval(approval_id)
+        return await self._services.store.approval(approval_id)
 
-    async def undeliverable(self, delivery_id: DeliveryId) -> None:
+    async def end_undeliverable(self, delivery_id: DeliveryId) -> None:
         """The message that asks was refused for good: what it asks is not waited for."""
         for lane in self._lanes:
-            asked = lane.approvals.asked_by(delivery_id)
+            asked = lane.approvals.for_delivery(delivery_id)
             ends = [ApprovalEnd(id=a.id, state=ApprovalState.UNDELIVERABLE) for a in asked]
             if not ends:
                 continue
-            at, store = self._house.clock.now(), self._house.store
+            at, store = self._services.clock.now(), self._services.store
             try:
-                await close(lane.approvals, ends, store=store, at=at)
+                await end_approvals(lane.approvals, ends, writes=store, at=at)
             except StoreError as error:
                 # Its deadline ends it then, or the next start, which sees that nobody was asked.
-                log.warning("Not kept: %s", error, extra={"action": "approval_waits"})
+                log.warning("Not kept: %s", error, extra={"action": "approval_end_not_saved"})
 
     def _rules(
-        self, chosen: Iterable[Approval], answer: Answer, *, by: PrincipalId, at: float
-    ) -> Iterable[StandingRule]:
-        if not answer.approved or answer.scope is Scope.ONCE:
+        self, chosen: Iterable[Approval], answer: ApprovalResponse, *, by: PrincipalId, at: float
+    ) -> Iterable[ApprovalRule]:
+        if not answer.approved or answer.scope is ApprovalScope.ONCE:
             return
         for approval in {(a.rule, a.requester, a.asked_in): a for a in chosen if a.rule}.values():
-            yield StandingRule(
-                id=RuleId(self._house.new_id("rule")),
+            yield ApprovalRule(
+                id=RuleId(self._services.new_id("rule")),
                 scope=answer.scope,
                 session_id=approval.asked_in,
                 principal=approval.requester,
@@ -143,8 +145,8 @@ class Approvals:
                 created_at=at,
             )
 
-    def _alike(
-        self, chosen: Sequence[Approval], rules: Sequence[StandingRule]
+    def _also_covered(
+        self, chosen: Sequence[Approval], rules: Sequence[ApprovalRule]
     ) -> Iterable[Approval]:
         decided = {approval.id for approval in chosen}
         for lane in self._lanes if rules else ():
@@ -153,18 +155,18 @@ class Approvals:
                     yield each
 
 
-def _covers(rule: StandingRule, approval: Approval) -> bool:
+def _covers(rule: ApprovalRule, approval: Approval) -> bool:
     same = (rule.rule, rule.principal) == (approval.rule, approval.requester)
-    return same and rule.holds_in(approval.asked_in)
+    return same and rule.applies_to(approval.asked_in)
 
 
-def past(approval: Approval) -> str:
+def late_answer_text(approval: Approval) -> str:
     """What somebody is told whose answer changes nothing any more."""
     match approval.state:
         case ApprovalState.APPROVED:
-            return f"This was approved already, by {named(approval.by)}."
+            return f"This was approved already, by {principal_name(approval.by)}."
         case ApprovalState.DENIED:
-            return f"This was denied already, by {named(approval.by)}."
+            return f"This was denied already, by {principal_name(approval.by)}."
         case ApprovalState.EXPIRED:
             return "Too late: nobody had answered in time, and it was not run."
         case ApprovalState.UNDELIVERABLE:
@@ -174,6 +176,6 @@ def past(approval: Approval) -> str:
     return "This still waits for an answer."
 
 
-def named(principal: str) -> str:
+def principal_name(principal: str) -> str:
     """A person, as one would call them."""
     return "the operator" if principal == OPERATOR else principal.rsplit(":", 1)[-1]

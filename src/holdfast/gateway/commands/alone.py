@@ -3,10 +3,10 @@
 from collections.abc import Awaitable, Callable
 
 from holdfast.core.ids import SessionId
-from holdfast.gateway.commands.command import Asked
-from holdfast.gateway.commands.reply import answer
-from holdfast.gateway.services import House
-from holdfast.gateway.turns.barrier import Barrier
+from holdfast.gateway.commands.command import CommandRequest
+from holdfast.gateway.commands.reply import send_reply
+from holdfast.gateway.services import Services
+from holdfast.gateway.turns.barrier import LanePause
 from holdfast.gateway.turns.lanes import Lanes
 
 NOTHING_YET = "Nothing has been said in this conversation yet."
@@ -15,25 +15,27 @@ BUSY = (
     "first."
 )
 
-CarryOut = Callable[[Asked, SessionId], Awaitable[None]]
+CarryOut = Callable[[CommandRequest, SessionId], Awaitable[None]]
 
 
-def alone(house: House, lanes: Lanes, asked: Asked, carry_out: CarryOut) -> Awaitable[None]:
+def run_exclusively(
+    services: Services, lanes: Lanes, request: CommandRequest, carry_out: CarryOut
+) -> Awaitable[None]:
     """Carry a command out with no turn of its session under way, nor any that begins meanwhile:
     what is said from this instant on waits until it is done."""
-    if asked.session_id is None:
-        return answer(house, asked.row, NOTHING_YET)
-    barrier = lanes.shut(asked.session_id)
+    if request.session_id is None:
+        return send_reply(services, request.row, NOTHING_YET)
+    barrier = lanes.pause_lane(request.session_id)
     if barrier is None:
-        return answer(house, asked.row, BUSY)
-    return _behind(barrier, asked, asked.session_id, carry_out)
+        return send_reply(services, request.row, BUSY)
+    return _run_while_paused(barrier, request, request.session_id, carry_out)
 
 
-async def _behind(
-    barrier: Barrier, asked: Asked, session_id: SessionId, carry_out: CarryOut
+async def _run_while_paused(
+    pause: LanePause, request: CommandRequest, session_id: SessionId, carry_out: CarryOut
 ) -> None:
     try:
-        await barrier.rests()
-        await carry_out(asked, session_id)
+        await pause.wait_until_held()
+        await carry_out(request, session_id)
     finally:
-        barrier.lift()
+        pause.release()

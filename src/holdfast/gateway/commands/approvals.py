@@ -3,15 +3,15 @@
 from collections.abc import Awaitable, Callable
 
 from holdfast.core.messages.source import Source
-from holdfast.core.people.approval import Decision, Scope, StandingRule
-from holdfast.core.people.commands import BY_NAME
-from holdfast.gateway.approvals.prompt import lasting
-from holdfast.gateway.approvals.prompt import named as in_short
-from holdfast.gateway.approvals.service import Approvals
-from holdfast.gateway.commands.command import Asked
-from holdfast.gateway.commands.reply import answer
+from holdfast.core.people.approval import ApprovalDecision, ApprovalRule, ApprovalScope
+from holdfast.core.people.commands import COMMANDS_BY_NAME
+from holdfast.gateway.approvals.prompt import command_summary as in_short
+from holdfast.gateway.approvals.prompt import format_duration
+from holdfast.gateway.approvals.service import ApprovalService
+from holdfast.gateway.commands.command import CommandRequest
+from holdfast.gateway.commands.reply import send_reply
 from holdfast.gateway.inbound.authorise import principal_of
-from holdfast.gateway.services import House
+from holdfast.gateway.services import Services
 
 _REVOKE = "revoke"
 
@@ -22,57 +22,63 @@ class ApprovalsCommand:
     name = "approvals"
 
     def __init__(
-        self, house: House, approvals: Approvals, *, operates: Callable[[Source], bool]
+        self,
+        services: Services,
+        approvals: ApprovalService,
+        *,
+        is_operator: Callable[[Source], bool],
     ) -> None:
-        self._house = house
+        self._services = services
         self._approvals = approvals
-        self._operates = operates
+        self._is_operator = is_operator
 
-    def begin(self, asked: Asked) -> Awaitable[None]:
-        verb, _, which = asked.argument.partition(" ")
+    def begin(self, request: CommandRequest) -> Awaitable[None]:
+        verb, _, which = request.argument.partition(" ")
         if verb.lower() == _REVOKE:
-            return self._revoke(asked, which.strip())
+            return self._revoke(request, which.strip())
         if verb:
-            wrong = BY_NAME[self.name].misused(f"/approvals knows no {verb!r}.")
-            return answer(self._house, asked.row, wrong)
-        return self._list(asked)
+            wrong = COMMANDS_BY_NAME[self.name].usage_error(f"/approvals knows no {verb!r}.")
+            return send_reply(self._services, request.row, wrong)
+        return self._list(request)
 
-    async def _list(self, asked: Asked) -> None:
-        now = self._house.clock.now()
+    async def _list(self, request: CommandRequest) -> None:
+        now = self._services.clock.now()
         lines = [
-            f"Waits ({each.number}), for {lasting(each.deadline - now)} more: {in_short(each)}"
-            for each in self._approvals.asked_in(asked.session_id)
+            f"Waits ({each.number}), for {format_duration(each.deadline - now)} more: {in_short(each)}"
+            for each in self._approvals.pending_in(request.session_id)
         ] or ["Nothing waits for approval here."]
-        rules = await self._rules(asked)
-        lines += [f"{number}. {_line(rule, asked)}" for number, rule in enumerate(rules, 1)]
+        rules = await self._rules(request)
+        lines += [f"{number}. {_rule_line(rule, request)}" for number, rule in enumerate(rules, 1)]
         if rules:
             lines.append("/approvals revoke 1 takes the first of these back.")
-        await answer(self._house, asked.row, "\n".join(lines))
+        await send_reply(self._services, request.row, "\n".join(lines))
 
-    async def _revoke(self, asked: Asked, which: str) -> None:
-        rules = await self._rules(asked)
+    async def _revoke(self, request: CommandRequest, which: str) -> None:
+        rules = await self._rules(request)
         meant = {str(number): rule for number, rule in enumerate(rules, 1)}
         rule = (meant | {str(rule.id): rule for rule in rules}).get(which)
         if rule is None:
             text = f"There is no rule {which or '(say which)'}; /approvals lists them."
-            await answer(self._house, asked.row, text)
+            await send_reply(self._services, request.row, text)
             return
-        decision = Decision(revoked=(rule.id,), at=self._house.clock.now())
-        await answer(self._house, asked.row, f"Revoked: {_line(rule, asked)}", decision=decision)
+        decision = ApprovalDecision(revoked=(rule.id,), at=self._services.clock.now())
+        await send_reply(
+            self._services, request.row, f"Revoked: {_rule_line(rule, request)}", decision=decision
+        )
 
-    async def _rules(self, asked: Asked) -> list[StandingRule]:
+    async def _rules(self, request: CommandRequest) -> list[ApprovalRule]:
         """A person's own; an operator sees all."""
-        source = asked.row.inbound.source
-        own = None if self._operates(source) else principal_of(source).id
-        return list(await self._house.store.standing_rules(principal=own))
+        source = request.row.inbound.source
+        own = None if self._is_operator(source) else principal_of(source).id
+        return list(await self._services.store.approval_rules(principal=own))
 
 
-def _line(rule: StandingRule, asked: Asked) -> str:
-    return f"{rule.rule}, {_where(rule, asked)}, for {rule.principal}"
+def _rule_line(rule: ApprovalRule, request: CommandRequest) -> str:
+    return f"{rule.rule}, {_rule_scope(rule, request)}, for {rule.principal}"
 
 
-def _where(rule: StandingRule, asked: Asked) -> str:
-    if rule.scope is Scope.ALWAYS:
+def _rule_scope(rule: ApprovalRule, request: CommandRequest) -> str:
+    if rule.scope is ApprovalScope.ALWAYS:
         return "always"
-    here = rule.session_id == asked.session_id
+    here = rule.session_id == request.session_id
     return "in this conversation" if here else f"in session {rule.session_id}"

@@ -2,27 +2,31 @@
 
 from collections.abc import Awaitable
 
-from holdfast.core.people.approval import Scope
-from holdfast.core.people.commands import BY_NAME
-from holdfast.gateway.approvals.service import Answer
-from holdfast.gateway.commands.approving import Approving, is_target
-from holdfast.gateway.commands.command import Asked
-from holdfast.gateway.commands.reply import answer
-from holdfast.gateway.services import House
+from holdfast.core.people.approval import ApprovalScope
+from holdfast.core.people.commands import COMMANDS_BY_NAME
+from holdfast.gateway.approvals.service import ApprovalResponse
+from holdfast.gateway.commands.approving import ApprovalReplies, is_target
+from holdfast.gateway.commands.command import CommandRequest
+from holdfast.gateway.commands.reply import send_reply
+from holdfast.gateway.services import Services
 
 
-class Approve:
+class ApproveCommand:
     name = "approve"
 
-    def __init__(self, house: House, approving: Approving) -> None:
-        self._house = house
-        self._approving = approving
+    def __init__(self, services: Services, approval_replies: ApprovalReplies) -> None:
+        self._services = services
+        self._approval_replies = approval_replies
 
-    def begin(self, asked: Asked) -> Awaitable[None]:
-        words = asked.argument.split()
+    def begin(self, request: CommandRequest) -> Awaitable[None]:
+        words = request.argument.split()
         target = words.pop(0) if words and is_target(words[0]) else ""
-        scope = words.pop(0).lower() if words else Scope.ONCE
-        if words or scope not in list(Scope):
-            return answer(self._house, asked.row, BY_NAME[self.name].misused("That is no answer."))
-        said = Answer(approved=True, scope=Scope(scope))
-        return self._approving.begin(asked, target=target.lower(), said=said)
+        scope = words.pop(0).lower() if words else ApprovalScope.ONCE
+        if words or scope not in list(ApprovalScope):
+            return send_reply(
+                self._services,
+                request.row,
+                COMMANDS_BY_NAME[self.name].usage_error("That is no answer."),
+            )
+        said = ApprovalResponse(approved=True, scope=ApprovalScope(scope))
+        return self._approval_replies.begin(request, target=target.lower(), answer=said)

@@ -4,73 +4,82 @@ from collections.abc import Awaitable, Sequence
 
 from holdfast.core.errors import StoreError
 from holdfast.core.ids import ApprovalId
-from holdfast.core.people.approval import Approval, Decision, Scope
-from holdfast.gateway.approvals.prompt import named as in_short
-from holdfast.gateway.approvals.service import Answer, Approvals, named, past
-from holdfast.gateway.commands.command import Asked
-from holdfast.gateway.commands.reply import answer, prepare, settle
-from holdfast.gateway.services import House
+from holdfast.core.people.approval import Approval, ApprovalDecision, ApprovalScope
+from holdfast.gateway.approvals.prompt import command_summary as in_short
+from holdfast.gateway.approvals.service import (
+    ApprovalResponse,
+    ApprovalService,
+    late_answer_text,
+    principal_name,
+)
+from holdfast.gateway.commands.command import CommandRequest
+from holdfast.gateway.commands.reply import commit_effect, prepare_effect, send_reply
+from holdfast.gateway.services import Services
 
-NOTHING = "Nothing waits for approval here."
+NOTHING_PENDING = "Nothing waits for approval here."
 _ALL = "all"
 
 
-class Approving:
+class ApprovalReplies:
     """Carries out what /approve, /deny and a plain yes or no have in common."""
 
-    def __init__(self, house: House, approvals: Approvals) -> None:
-        self._house = house
+    def __init__(self, services: Services, approvals: ApprovalService) -> None:
+        self._services = services
         self._approvals = approvals
 
-    def begin(self, asked: Asked, *, target: str, said: Answer) -> Awaitable[None]:
+    def begin(
+        self, request: CommandRequest, *, target: str, answer: ApprovalResponse
+    ) -> Awaitable[None]:
         """`target`: a number, an id, "all", or "" for the only one there is. Who is meant is
         decided in this instant, so that of two answers one is the first."""
-        found = self._meant(asked, target, said)
+        found = self._find_approvals(request, target, answer)
         if isinstance(found, str):
-            return answer(self._house, asked.row, found)
+            return send_reply(self._services, request.row, found)
         if not found:
-            return self._tell_past(asked, ApprovalId(target))
-        source = asked.row.inbound.source
+            return self._reply_ended(request, ApprovalId(target))
+        source = request.row.inbound.source
         allowed = [each for each in found if self._approvals.may_answer(each, source)]
         if not allowed:
-            return answer(self._house, asked.row, _foreign(found[0]))
-        decision = self._approvals.claim(allowed, said, by=asked.row.principal)
-        return self._decide(asked, decision, _acknowledged(allowed, said))
+            return send_reply(self._services, request.row, _not_allowed_text(found[0]))
+        decision = self._approvals.claim(allowed, answer, by=request.row.principal)
+        return self._decide(request, decision, _decided_text(allowed, answer))
 
-    async def _decide(self, asked: Asked, decision: Decision, text: str) -> None:
-        effect = prepare(self._house, asked.row, text, decision=decision)
+    async def _decide(self, request: CommandRequest, decision: ApprovalDecision, text: str) -> None:
+        effect = prepare_effect(self._services, request.row, text, decision=decision)
         try:
-            await settle(
-                self._house,
+            await commit_effect(
+                self._services,
                 effect,
-                kept=lambda _: self._approvals.settled(decision, kept=True),
+                on_committed=lambda _: self._approvals.settled(decision, durable=True),
             )
         except StoreError:
-            self._approvals.settled(decision, kept=False)
+            self._approvals.settled(decision, durable=False)
             raise
 
-    def _meant(self, asked: Asked, target: str, said: Answer) -> list[Approval] | str:
+    def _find_approvals(
+        self, request: CommandRequest, target: str, answer: ApprovalResponse
+    ) -> list[Approval] | str:
         """The approvals that are meant, or why there is none; []: the store may know it."""
-        if is_id(target):
+        if is_approval_id(target):
             found = self._approvals.find(ApprovalId(target))
             if found is None:
                 return []
-            return [found] if found.pending else past(found)
-        pending = self._approvals.asked_in(asked.session_id)
+            return [found] if found.pending else late_answer_text(found)
+        pending = self._approvals.pending_in(request.session_id)
         if target.isdecimal():
             # No length of digits is too long to read: what fails here fails at every start.
-            return self._numbered(asked, pending, int(target[:9]))
+            return self._find_by_number(request, pending, int(target[:9]))
         if not pending:
-            return self._late(asked)
+            return self._nothing_pending_text(request)
         if len(pending) > 1 and target != _ALL:
             lines = [f"{each.number}. {in_short(each)}" for each in pending]
-            how = "/approve" if said.approved else "/deny"
+            how = "/approve" if answer.approved else "/deny"
             which = f"Which one? {how} {pending[0].number} is the first, {how} all is all of them:"
             return "\n".join([which, *lines])
         return pending
 
-    def _numbered(
-        self, asked: Asked, pending: Sequence[Approval], number: int
+    def _find_by_number(
+        self, request: CommandRequest, pending: Sequence[Approval], number: int
     ) -> list[Approval] | str:
         found = [each for each in pending if each.number == number]
         if len(found) > 1:
@@ -78,40 +87,40 @@ class Approving:
             return "\n".join(["Several have that number. Say which, by its id:", *lines])
         if found:
             return found
-        known = self._approvals.of_turn(asked.session_id) if asked.session_id else ()
+        known = self._approvals.of_turn(request.session_id) if request.session_id else ()
         ended = next((each for each in known if each.number == number), None)
-        return past(ended) if ended else NOTHING
+        return late_answer_text(ended) if ended else NOTHING_PENDING
 
-    def _late(self, asked: Asked) -> str:
+    def _nothing_pending_text(self, request: CommandRequest) -> str:
         """Nothing is pending: of the turn that is at work, the last answer is told."""
-        known = self._approvals.of_turn(asked.session_id) if asked.session_id else ()
-        return f"{past(known[-1])} /stop ends what runs." if known else NOTHING
+        known = self._approvals.of_turn(request.session_id) if request.session_id else ()
+        return f"{late_answer_text(known[-1])} /stop ends what runs." if known else NOTHING_PENDING
 
-    async def _tell_past(self, asked: Asked, approval_id: ApprovalId) -> None:
-        row = await self._house.store.approval(approval_id)
-        text = f"There is no approval {approval_id}." if row is None else past(row)
-        await answer(self._house, asked.row, text)
+    async def _reply_ended(self, request: CommandRequest, approval_id: ApprovalId) -> None:
+        row = await self._services.store.approval(approval_id)
+        text = f"There is no approval {approval_id}." if row is None else late_answer_text(row)
+        await send_reply(self._services, request.row, text)
 
 
-def is_id(word: str) -> bool:
+def is_approval_id(word: str) -> bool:
     return word.startswith("ap_")
 
 
 def is_target(word: str) -> bool:
-    return word.isdecimal() or is_id(word) or word.lower() == _ALL
+    return word.isdecimal() or is_approval_id(word) or word.lower() == _ALL
 
 
-def _foreign(approval: Approval) -> str:
-    people = " or ".join(map(named, approval.approvers)) or "an operator"
+def _not_allowed_text(approval: Approval) -> str:
+    people = " or ".join(map(principal_name, approval.approvers)) or "an operator"
     return f"Only {people} may answer this."
 
 
-def _acknowledged(chosen: Sequence[Approval], said: Answer) -> str:
-    verb = "Approved" if said.approved else "Denied"
+def _decided_text(chosen: Sequence[Approval], answer: ApprovalResponse) -> str:
+    verb = "Approved" if answer.approved else "Denied"
     what = "\n".join(in_short(each) for each in chosen)
-    if not said.approved or said.scope is Scope.ONCE:
+    if not answer.approved or answer.scope is ApprovalScope.ONCE:
         return f"{verb}: {what}"
     if not any(each.rule for each in chosen):
         return f"{verb}, but only this once, since it is like nothing else: {what}"
-    scope = "in this conversation" if said.scope is Scope.SESSION else "from now on"
+    scope = "in this conversation" if answer.scope is ApprovalScope.SESSION else "from now on"
     return f"{verb}, with all that is like it {scope} (/approvals lists and revokes): {what}"

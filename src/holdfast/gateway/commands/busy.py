@@ -4,10 +4,10 @@ from collections.abc import Awaitable, Mapping
 
 from holdfast.core.ids import SessionId
 from holdfast.core.messages.inbox import BusyMode
-from holdfast.core.people.commands import BY_NAME
-from holdfast.gateway.commands.command import Asked
-from holdfast.gateway.commands.reply import answer
-from holdfast.gateway.services import House
+from holdfast.core.people.commands import COMMANDS_BY_NAME
+from holdfast.gateway.commands.command import CommandRequest
+from holdfast.gateway.commands.reply import send_reply
+from holdfast.gateway.services import Services
 from holdfast.gateway.sessions.resolver import SessionStore
 
 DEFAULT = "default"
@@ -18,42 +18,44 @@ _MEANINGS: Mapping[BusyMode, str] = {
 }
 
 
-class Busy:
+class BusyCommand:
     name = "busy"
 
-    def __init__(self, house: House, sessions: SessionStore) -> None:
-        self._house = house
+    def __init__(self, services: Services, sessions: SessionStore) -> None:
+        self._services = services
         self._sessions = sessions
 
-    def begin(self, asked: Asked) -> Awaitable[None]:
-        word = asked.argument.lower()
+    def begin(self, request: CommandRequest) -> Awaitable[None]:
+        word = request.argument.lower()
         if not word:
-            return self._show(asked)
+            return self._show(request)
         if word == DEFAULT:
-            return self._choose(asked, None)
+            return self._choose(request, None)
         if word in _MEANINGS:
-            return self._choose(asked, BusyMode(word))
-        spec = BY_NAME[self.name]
-        return answer(self._house, asked.row, spec.misused(f"There is no mode {asked.argument!r}."))
+            return self._choose(request, BusyMode(word))
+        spec = COMMANDS_BY_NAME[self.name]
+        return send_reply(
+            self._services, request.row, spec.usage_error(f"There is no mode {request.argument!r}.")
+        )
 
-    async def _show(self, asked: Asked) -> None:
-        session_id = asked.session_id
-        chosen = await self._house.store.busy_mode(session_id) if session_id else None
-        await answer(self._house, asked.row, self._text(asked, chosen))
+    async def _show(self, request: CommandRequest) -> None:
+        session_id = request.session_id
+        chosen = await self._services.store.busy_mode(session_id) if session_id else None
+        await send_reply(self._services, request.row, self._text(request, chosen))
 
-    async def _choose(self, asked: Asked, mode: BusyMode | None) -> None:
-        session_id = asked.session_id or SessionId(self._house.new_id("s"))
-        await answer(
-            self._house,
-            asked.row,
-            self._text(asked, mode),
+    async def _choose(self, request: CommandRequest, mode: BusyMode | None) -> None:
+        session_id = request.session_id or SessionId(self._services.new_id("s"))
+        await send_reply(
+            self._services,
+            request.row,
+            self._text(request, mode),
             session_id=session_id,
-            route=asked.row.route,
-            opening=self._sessions.opening_for(asked),
+            route=request.row.route,
+            opening=self._sessions.reset_for(request),
             busy_mode="" if mode is None else mode.value,
         )
 
-    def _text(self, asked: Asked, chosen: BusyMode | None) -> str:
-        mode = chosen or self._house.busy_mode(asked.row.inbound.source)
+    def _text(self, request: CommandRequest, chosen: BusyMode | None) -> str:
+        mode = chosen or self._services.busy_mode(request.row.inbound.source)
         whence = "chosen here" if chosen else "the default"
         return f"While the agent works, {_MEANINGS[mode]} ({mode}, {whence})."

@@ -2,19 +2,19 @@
 
 from collections.abc import Awaitable
 
-from holdfast.gateway.approvals.service import Answer
-from holdfast.gateway.commands.approving import Approving, is_target
-from holdfast.gateway.commands.command import Asked
+from holdfast.gateway.approvals.service import ApprovalResponse
+from holdfast.gateway.commands.approving import ApprovalReplies, is_target
+from holdfast.gateway.commands.command import CommandRequest
 
 
-class Deny:
+class DenyCommand:
     name = "deny"
 
-    def __init__(self, approving: Approving) -> None:
-        self._approving = approving
+    def __init__(self, approval_replies: ApprovalReplies) -> None:
+        self._approval_replies = approval_replies
 
-    def begin(self, asked: Asked) -> Awaitable[None]:
-        first, _, rest = asked.argument.partition(" ")
-        target, words = (first.lower(), rest) if is_target(first) else ("", asked.argument)
-        said = Answer(approved=False, words=words.strip())
-        return self._approving.begin(asked, target=target, said=said)
+    def begin(self, request: CommandRequest) -> Awaitable[None]:
+        first, _, rest = request.argument.partition(" ")
+        target, words = (first.lower(), rest) if is_target(first) else ("", request.argument)
+        said = ApprovalResponse(approved=False, comment=words.strip())
+        return self._approval_replies.begin(request, target=target, answer=said)

@@ -12,20 +12,20 @@ from holdfast.core.ids import InboxId, SessionId
 from holdfast.core.messages.events import MessageEnded
 from holdfast.core.messages.inbox import Accepted, InboxEnd, InboxState
 from holdfast.core.messages.source import Source
-from holdfast.core.people.commands import COMMANDS, CommandSpec, Permission, by_name
+from holdfast.core.people.commands import COMMANDS, CommandSpec, Permission, index_commands
 from holdfast.core.sessions.session import CommandEffect
-from holdfast.gateway.commands.command import Asked, Command, parse
-from holdfast.gateway.commands.reply import answer, refuse
-from holdfast.gateway.inbound.authorise import Action, Authority, principal_of
-from holdfast.gateway.services import House
+from holdfast.gateway.commands.command import Command, CommandRequest, parse_command
+from holdfast.gateway.commands.reply import refuse, send_reply
+from holdfast.gateway.inbound.authorise import AccessPolicy, Action, principal_of
+from holdfast.gateway.services import Services
 from holdfast.gateway.turns.lanes import Lanes
 
 log = logging.getLogger(__name__)
 
-Make = Callable[[], Iterable[Command]]
+BuildCommands = Callable[[], Iterable[Command]]
 
 
-class CommandDesk:
+class CommandDispatcher:
     """Owns the commands and the tasks that carry them out; `table` says what there may be.
 
     What carries them out is made when the first is given: no start waits for it.
@@ -33,127 +33,129 @@ class CommandDesk:
 
     def __init__(
         self,
-        house: House,
+        services: Services,
         lanes: Lanes,
         *,
-        authority: Authority,
+        access: AccessPolicy,
         tasks: asyncio.TaskGroup,
         table: Sequence[CommandSpec] = COMMANDS,
     ) -> None:
-        self._house = house
+        self._services = services
         self._lanes = lanes
-        self._authority = authority
+        self._access = access
         self._tasks = tasks
         self._table = table
-        self._specs = by_name(table)
-        self._make: Make = tuple
-        self._made: Mapping[str, Command] | None = None
-        self._under_way: set[InboxId] = set()
+        self._specs = index_commands(table)
+        self._build: BuildCommands = tuple
+        self._built: Mapping[str, Command] | None = None
+        self._running: set[InboxId] = set()
 
-    def under_way(self) -> Collection[InboxId]:
+    def running(self) -> Collection[InboxId]:
         """The commands that are being carried out."""
-        return self._under_way
+        return self._running
 
-    def made_by(self, make: Make) -> None:
+    def set_factory(self, build: BuildCommands) -> None:
         """Who makes the commands, which know this desk."""
-        self._make = make
+        self._build = build
 
     @property
     def _commands(self) -> Mapping[str, Command]:
-        if self._made is None:
-            self._made = {command.name: command for command in self._make()}
-        return self._made
+        if self._built is None:
+            self._built = {command.name: command for command in self._build()}
+        return self._built
 
-    def listed(self) -> list[CommandSpec]:
+    def available(self) -> list[CommandSpec]:
         """What can be asked here: the rows of the table that somebody carries out."""
         return [spec for spec in self._table if spec.name in self._commands]
 
-    def listed_for(self, source: Source) -> list[CommandSpec]:
+    def available_for(self, source: Source) -> list[CommandSpec]:
         """What whoever asks from there may give."""
         principal = principal_of(source)
-        return [s for s in self.listed() if self._authority.may(principal, _action(s), source)]
+        return [s for s in self.available() if self._access.allows(principal, _action(s), source)]
 
-    def take(self, accepted: Accepted, *, late: bool = False) -> bool:
+    def dispatch(self, accepted: Accepted, *, late: bool = False) -> bool:
         """Carry the row out if it is a command; `late`: it was typed before this start."""
         row = accepted.row
-        parsed = parse(row.inbound.text) if row.inbound.commands else None
+        parsed = parse_command(row.inbound.text) if row.inbound.commands else None
         if parsed is None:
             return False
-        self.carry_out(accepted, *parsed, late=late)
+        self.run(accepted, *parsed, late=late)
         return True
 
     def session_of(self, accepted: Accepted) -> SessionId | None:
         """The session that a message is about, if its route has one."""
         return self._lanes.session_of(accepted.row.route) or accepted.route_session
 
-    def carry_out(
-        self, accepted: Accepted, name: str, argument: str, *, late: bool = False
-    ) -> None:
+    def run(self, accepted: Accepted, name: str, argument: str, *, late: bool = False) -> None:
         """Carry a row out as this command, whatever its own words are."""
         row, session_id = accepted.row, self.session_of(accepted)
         row = msgspec.structs.replace(row, session_id=session_id)
-        asked = Asked(
+        asked = CommandRequest(
             row=row,
             argument=argument,
             session_id=session_id,
             late=late,
-            pointed=accepted.pointed,
+            route_target=accepted.route_target,
         )
-        self._under_way.add(row.id)
+        self._running.add(row.id)
         effect = self._begin(name, asked)
         self._tasks.create_task(self._finish(effect, asked), name=f"command {name}")
 
-    def _begin(self, name: str, asked: Asked) -> Awaitable[None]:
+    def _begin(self, name: str, request: CommandRequest) -> Awaitable[None]:
         spec = self._specs.get(name)
         command = self._commands.get(spec.name) if spec else None
-        if (why := self._refusal(spec, asked)) is not None:
-            return refuse(self._house, asked.row, why)
+        if (why := self._refusal(spec, request)) is not None:
+            return refuse(self._services, request.row, why)
         if spec is None or command is None:
-            return answer(self._house, asked.row, self._unknown(name))
-        if asked.late and not spec.outlives_restart:
-            return self._drop(asked)
-        if (why := self._misuse(spec, asked)) is not None:
-            return answer(self._house, asked.row, why)
-        return command.begin(asked)
+            return send_reply(self._services, request.row, self._unknown(name))
+        if request.late and not spec.outlives_restart:
+            return self._drop_late(request)
+        if (why := self._misuse(spec, request)) is not None:
+            return send_reply(self._services, request.row, why)
+        return command.begin(request)
 
-    def _refusal(self, spec: CommandSpec | None, asked: Asked) -> str | None:
-        source = asked.row.inbound.source
+    def _refusal(self, spec: CommandSpec | None, request: CommandRequest) -> str | None:
+        source = request.row.inbound.source
         try:
-            self._authority.authorise(principal_of(source), _action(spec), source)
+            self._access.authorise(principal_of(source), _action(spec), source)
         except NotAllowed as error:
             return str(error)
         return None
 
-    def _misuse(self, spec: CommandSpec, asked: Asked) -> str | None:
-        lane = self._lanes.get(asked.session_id) if asked.session_id else None
-        if lane is not None and lane.busy and not spec.mid_turn:
+    def _misuse(self, spec: CommandSpec, request: CommandRequest) -> str | None:
+        lane = self._lanes.get(request.session_id) if request.session_id else None
+        if lane is not None and lane.busy and not spec.allowed_mid_turn:
             return (
                 f"/{spec.name} cannot be done while the agent works on something: wait for its "
                 "answer, or /stop it first."
             )
-        return spec.misuse(asked.argument)
+        return spec.argument_problem(request.argument)
 
-    async def _finish(self, effect: Awaitable[None], asked: Asked) -> None:
+    async def _finish(self, effect: Awaitable[None], request: CommandRequest) -> None:
         try:
             await effect
         except StoreError as error:
-            log.error("A command waits for the store: %s", error, extra={"action": "command"})
+            log.error(
+                "A command waits for the store: %s",
+                error,
+                extra={"action": "command_waiting_for_store"},
+            )
             # Its row is still queued, and the next start carries it out. Whoever waits is told.
             text = f"This is carried out when the gateway starts again: {error}"
-            self._house.watchers.end(MessageEnded(asked.row.id, InboxState.FAILED, text))
+            self._services.subscriptions.end(MessageEnded(request.row.id, InboxState.FAILED, text))
         finally:
-            self._under_way.discard(asked.row.id)
+            self._running.discard(request.row.id)
 
-    async def _drop(self, asked: Asked) -> None:
+    async def _drop_late(self, request: CommandRequest) -> None:
         end = InboxEnd(
-            inbox_id=asked.row.id,
+            inbox_id=request.row.id,
             state=InboxState.SUPERSEDED,
             reason="typed before the gateway was started again",
         )
-        at, session_id = self._house.clock.now(), asked.session_id
+        at, session_id = self._services.clock.now(), request.session_id
         effect = CommandEffect(inbox_ends=(end,), session_id=session_id, at=at)
-        await self._house.store.settle_command(effect)
-        self._house.announcer.messages(effect.inbox_ends, (), session_id=session_id)
+        await self._services.store.apply_command(effect)
+        self._services.publisher.messages_ended(effect.inbox_ends, (), session_id=session_id)
 
     def _unknown(self, name: str) -> str:
         there = [each for each, spec in self._specs.items() if spec.name in self._commands]

@@ -3,36 +3,36 @@
 from collections.abc import Awaitable, Callable
 
 from holdfast.core.errors import StoreError
-from holdfast.core.jobs.job import ChangeKind, Job, JobRefused
-from holdfast.core.jobs.schedule import BadSchedule
-from holdfast.core.people.commands import BY_NAME
-from holdfast.core.sessions.worded import WordedJob, WordedSkip
-from holdfast.gateway.commands.command import Asked
-from holdfast.gateway.commands.reply import answer, answer_with
+from holdfast.core.jobs.job import Job, JobChangeKind, JobRefused
+from holdfast.core.jobs.schedule import InvalidSchedule
+from holdfast.core.people.commands import COMMANDS_BY_NAME
+from holdfast.core.sessions.worded import NewJobWithReply, SkipRunsWithReply
+from holdfast.gateway.commands.command import CommandRequest
+from holdfast.gateway.commands.reply import send_effect_reply, send_reply
 from holdfast.gateway.jobs import job_lines
-from holdfast.gateway.jobs.destinations import Person
-from holdfast.gateway.jobs.jobs import STOPPED, Jobs
-from holdfast.gateway.jobs.scheduling import person_of
-from holdfast.gateway.services import House
+from holdfast.gateway.jobs.destinations import JobRequester
+from holdfast.gateway.jobs.jobs import STOPPED_BEFORE_START, JobService
+from holdfast.gateway.jobs.scheduling import requester_of
+from holdfast.gateway.services import Services
 
-_SHOWN = 10  # runs of a history
+_MAX_RUNS = 10  # runs of a history
 _CHANGES = {
-    "pause": (ChangeKind.PAUSE, "Paused: job {id} ({name}). /cron resume {id} goes on with it."),
-    "resume": (ChangeKind.RESUME, "Job {id} ({name}) goes on."),
-    "rm": (ChangeKind.REMOVE, "Removed: job {id} ({name})."),
-    "remove": (ChangeKind.REMOVE, "Removed: job {id} ({name})."),
+    "pause": (JobChangeKind.PAUSE, "Paused: job {id} ({name}). /cron resume {id} goes on with it."),
+    "resume": (JobChangeKind.RESUME, "Job {id} ({name}) goes on."),
+    "rm": (JobChangeKind.REMOVE, "Removed: job {id} ({name})."),
+    "remove": (JobChangeKind.REMOVE, "Removed: job {id} ({name})."),
 }
 
-Verb = Callable[[Person, int, Asked], Awaitable[None]]
+Verb = Callable[[JobRequester, int, CommandRequest], Awaitable[None]]
 
 
-class Cron:
+class CronCommand:
     """What it does for a person commits with its answer."""
 
     name = "cron"
 
-    def __init__(self, house: House) -> None:
-        self._house = house
+    def __init__(self, services: Services) -> None:
+        self._services = services
         self._verbs: dict[str, Verb] = {
             "run": self._run,
             "stop": self._stop,
@@ -40,92 +40,98 @@ class Cron:
         }
 
     @property
-    def _jobs(self) -> Jobs:
-        return self._house.jobs
+    def _jobs(self) -> JobService:
+        return self._services.jobs
 
-    async def begin(self, asked: Asked) -> None:
-        verb, _, rest = asked.argument.partition(" ")
+    async def begin(self, request: CommandRequest) -> None:
+        verb, _, rest = request.argument.partition(" ")
         verb, rest = verb.lower() or "list", rest.strip()
-        person = person_of(asked.row, self._jobs)
+        person = requester_of(request.row, self._jobs)
         try:
-            await self._carry_out(person, verb, rest, asked)
+            await self._run_verb(person, verb, rest, request)
         except StoreError:
             raise
-        except (JobRefused, BadSchedule) as error:
-            await answer(self._house, asked.row, str(error))
+        except (JobRefused, InvalidSchedule) as error:
+            await send_reply(self._services, request.row, str(error))
 
-    async def _carry_out(self, person: Person, verb: str, rest: str, asked: Asked) -> None:
+    async def _run_verb(
+        self, requester: JobRequester, verb: str, rest: str, request: CommandRequest
+    ) -> None:
         if verb == "list":
-            await self._list(person, asked)
+            await self._list(requester, request)
         elif verb == "add":
-            await self._add(person, rest, asked)
+            await self._add(requester, rest, request)
         elif verb in _CHANGES:
-            await self._change(person, verb, _number(rest), asked)
+            await self._change(requester, verb, _job_number(rest), request)
         elif verb in self._verbs:
-            await self._verbs[verb](person, _number(rest), asked)
+            await self._verbs[verb](requester, _job_number(rest), request)
         else:
-            wrong = BY_NAME[self.name].misused(f"/cron knows no {verb!r}.")
-            await answer(self._house, asked.row, wrong)
+            wrong = COMMANDS_BY_NAME[self.name].usage_error(f"/cron knows no {verb!r}.")
+            await send_reply(self._services, request.row, wrong)
 
-    async def _list(self, person: Person, asked: Asked) -> None:
-        jobs = await self._jobs.listed(person)
-        lines = [*job_lines.listed(jobs, busy=self._jobs.busy)]
+    async def _list(self, requester: JobRequester, request: CommandRequest) -> None:
+        jobs = await self._jobs.list_jobs(requester)
+        lines = [*job_lines.job_lines(jobs, busy=self._jobs.running_jobs)]
         none = 'There are no jobs. /cron add "every weekday at 9" TEXT has one.'
-        await answer(self._house, asked.row, "\n".join(lines) or none)
+        await send_reply(self._services, request.row, "\n".join(lines) or none)
 
-    async def _add(self, person: Person, rest: str, asked: Asked) -> None:
+    async def _add(self, requester: JobRequester, rest: str, request: CommandRequest) -> None:
         from holdfast.core.jobs.job_words import parse_job  # noqa: PLC0415 - most gateways have no job
 
-        jobs, now = self._jobs, self._house.clock.now()
-        new = jobs.to_add(parse_job(rest), person, key=f"command.{asked.row.id}")
+        jobs, now = self._jobs, self._services.clock.now()
+        new = jobs.prepare_add(parse_job(rest), requester, key=f"command.{request.row.id}")
 
         def told(job: Job | None) -> str:
-            return jobs.full if job is None else job_lines.made(job, now=now)
+            return jobs.limit_text if job is None else job_lines.job_created_text(job, now=now)
 
-        worded = WordedJob(new=new, most=jobs.most, told=told)
-        await answer_with(self._house, asked.row, new_job=worded)
-        jobs.stirred()
+        worded = NewJobWithReply(new=new, limit=jobs.max_per_person, reply=told)
+        await send_effect_reply(self._services, request.row, new_job=worded)
+        jobs.on_changed()
 
-    async def _change(self, person: Person, verb: str, number: int, asked: Asked) -> None:
+    async def _change(
+        self, requester: JobRequester, verb: str, number: int, request: CommandRequest
+    ) -> None:
         kind, done = _CHANGES[verb]
-        job, change = await self._jobs.change(number, kind, person)
+        job, change = await self._jobs.prepare_change(number, kind, requester)
         text = done.format(id=job.id, name=job.spec.name)
-        await answer(self._house, asked.row, text, job=change)
-        self._jobs.stirred()
+        await send_reply(self._services, request.row, text, job=change)
+        self._jobs.on_changed()
 
-    async def _run(self, person: Person, number: int, asked: Asked) -> None:
-        plan, replaces = await self._jobs.to_run(number, person, key=f"asked{asked.row.id}")
+    async def _run(self, requester: JobRequester, number: int, request: CommandRequest) -> None:
+        plan, replaces = await self._jobs.prepare_run(
+            number, requester, key=f"asked{request.row.id}"
+        )
         text = f"Job {number} runs now, as if it were due."
-        await answer(self._house, asked.row, text, runs=plan)
-        await self._jobs.planned(plan, replaces=replaces)
+        await send_reply(self._services, request.row, text, runs=plan)
+        await self._jobs.on_planned(plan, replaces=replaces)
 
-    async def _stop(self, person: Person, number: int, asked: Asked) -> None:
-        if asked.late:
+    async def _stop(self, requester: JobRequester, number: int, request: CommandRequest) -> None:
+        if request.late:
             # G5: what it was to stop died with the process it was typed to, and goes on since.
             text = f"This was said before the gateway was started again. /cron stop {number}?"
-            await answer(self._house, asked.row, text)
+            await send_reply(self._services, request.row, text)
             return
-        job = await self._jobs.find(number, person)
-        stopped = await self._jobs.stop_work(job.id)
+        job = await self._jobs.find(number, requester)
+        stopped = await self._jobs.stop_running(job.id)
 
         def told(dropped: int) -> str:
             at_work = stopped or dropped > 0
             return f"Stopped: job {number}." if at_work else f"Job {number} is not at work."
 
-        skip = WordedSkip(job_id=job.id, why=STOPPED, told=told)
-        await answer_with(self._house, asked.row, skip=skip)
+        skip = SkipRunsWithReply(job_id=job.id, why=STOPPED_BEFORE_START, reply=told)
+        await send_effect_reply(self._services, request.row, skip=skip)
         # One that waited may have begun in the place of what was stopped, before the commit.
-        await self._jobs.stop_work(job.id)
+        await self._jobs.stop_running(job.id)
 
-    async def _history(self, person: Person, number: int, asked: Asked) -> None:
-        job = await self._jobs.find(number, person)
-        runs = await self._jobs.history(number, person, limit=_SHOWN)
-        lines = [*job_lines.history(runs, job)] or ["It has not run yet."]
-        head = f"Job {job.id} ({job.spec.name}), {job.spec.schedule.told}:"
-        await answer(self._house, asked.row, "\n".join([head, *lines]))
+    async def _history(self, requester: JobRequester, number: int, request: CommandRequest) -> None:
+        job = await self._jobs.find(number, requester)
+        runs = await self._jobs.history(number, requester, limit=_MAX_RUNS)
+        lines = [*job_lines.run_lines(runs, job)] or ["It has not run yet."]
+        head = f"Job {job.id} ({job.spec.name}), {job.spec.schedule.description}:"
+        await send_reply(self._services, request.row, "\n".join([head, *lines]))
 
 
-def _number(text: str) -> int:
+def _job_number(text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) <= 9):
         raise JobRefused(f"Say which job, by number{f', not {text!r}' if text else ''}: /cron list")
     return int(text)

@@ -3,41 +3,41 @@
 from collections.abc import Awaitable
 
 from holdfast.core.ids import SessionId
-from holdfast.gateway.commands.command import Asked
-from holdfast.gateway.commands.reply import answer
-from holdfast.gateway.services import House
+from holdfast.gateway.commands.command import CommandRequest
+from holdfast.gateway.commands.reply import send_reply
+from holdfast.gateway.services import Services
 from holdfast.gateway.sessions.resolver import SessionStore
 
 
-class Model:
+class ModelCommand:
     name = "model"
 
-    def __init__(self, house: House, sessions: SessionStore) -> None:
-        self._house = house
+    def __init__(self, services: Services, sessions: SessionStore) -> None:
+        self._services = services
         self._sessions = sessions
 
-    def begin(self, asked: Asked) -> Awaitable[None]:
-        return self._choose(asked) if asked.argument else self._show(asked)
+    def begin(self, request: CommandRequest) -> Awaitable[None]:
+        return self._choose(request) if request.argument else self._show(request)
 
-    async def _show(self, asked: Asked) -> None:
-        row = await self._house.store.session(asked.session_id) if asked.session_id else None
+    async def _show(self, request: CommandRequest) -> None:
+        row = await self._services.store.session(request.session_id) if request.session_id else None
         chosen = row.model_override if row else None
-        model = self._house.agents.model
+        model = self._services.agent_factory.model
         found = f"{model.name} ({model.provider}): {model.why}"
         text = f"{chosen} (chosen here)" if chosen else found
-        await answer(self._house, asked.row, f"The model is {text}.")
+        await send_reply(self._services, request.row, f"The model is {text}.")
 
-    async def _choose(self, asked: Asked) -> None:
-        house, name = self._house, asked.argument
+    async def _choose(self, request: CommandRequest) -> None:
+        house, name = self._services, request.argument
         default = name.lower() == "default"
-        session_id = asked.session_id or SessionId(house.new_id("s"))
-        await answer(
+        session_id = request.session_id or SessionId(house.new_id("s"))
+        await send_reply(
             house,
-            asked.row,
-            f"From the next message on, {house.agents.model_name if default else name} answers.",
+            request.row,
+            f"From the next message on, {house.agent_factory.model_name if default else name} answers.",
             session_id=session_id,
-            route=asked.row.route,
-            opening=self._sessions.opening_for(asked),
+            route=request.row.route,
+            opening=self._sessions.reset_for(request),
             model_override="" if default else name,
         )
         house.cache.drop(session_id)

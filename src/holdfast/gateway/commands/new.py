@@ -7,44 +7,44 @@ from holdfast.core.ids import InboxId, SessionId
 from holdfast.core.messages.inbox import InboxRow
 from holdfast.core.people.audit import actor_of
 from holdfast.core.sessions.session import CommandEffect
-from holdfast.gateway.commands.command import Asked
-from holdfast.gateway.commands.reply import answer_to, settle
-from holdfast.gateway.services import House
-from holdfast.gateway.turns.endings import superseded
+from holdfast.gateway.commands.command import CommandRequest
+from holdfast.gateway.commands.reply import build_reply, commit_effect
+from holdfast.gateway.services import Services
+from holdfast.gateway.turns.endings import superseded_ends
 from holdfast.gateway.turns.lanes import Lanes
 
-Close = Callable[[SessionId], Awaitable[None]]
+CloseSession = Callable[[SessionId], Awaitable[None]]
 
 
-class New:
+class NewCommand:
     name = "new"
 
     def __init__(
         self,
-        house: House,
+        services: Services,
         lanes: Lanes,
         *,
-        close: Close,
-        under_way: Callable[[], Collection[InboxId]],
+        close: CloseSession,
+        running_commands: Callable[[], Collection[InboxId]],
     ) -> None:
-        self._house = house
+        self._services = services
         self._lanes = lanes
         self._close = close
-        self._under_way = under_way  # the commands that are being carried out
+        self._running_commands = running_commands  # the commands that are being carried out
 
-    def begin(self, asked: Asked) -> Awaitable[None]:
-        house, row, old = self._house, asked.row, asked.session_id
+    def begin(self, request: CommandRequest) -> Awaitable[None]:
+        house, row, old = self._services, request.row, request.session_id
         fresh = SessionId(house.new_id("s"))
         # Now, not when the commit is through: what is said after /new belongs to the new session.
-        pointed = self._lanes.point(row.route, fresh)
+        pointed = self._lanes.point_route(row.route, fresh)
         lane = self._lanes.get(old) if old else None
         waiting: list[InboxRow] = []
         if lane is not None:
-            waiting = lane.drop_waiting()
+            waiting = lane.drop_waiting_messages()
             lane.stop([], [], by=actor_of(row.inbound))
-        end, reply = answer_to(house, row, "A new conversation begins.")
+        end, reply = build_reply(house, row, "A new conversation begins.")
         effect = CommandEffect(
-            inbox_ends=(*superseded(waiting), end),
+            inbox_ends=(*superseded_ends(waiting), end),
             deliveries=(reply,),
             at=house.clock.now(),
             session_id=old,
@@ -52,7 +52,7 @@ class New:
             new_session=fresh,
             supersede_before=row.id,
             # A command that came first and still reads is answered, not taken for a message.
-            spared=tuple(self._under_way()),
+            keep=tuple(self._running_commands()),
         )
         return self._finish(effect, old, pointed, waiting)
 
@@ -60,16 +60,16 @@ class New:
         self,
         effect: CommandEffect,
         old: SessionId | None,
-        pointed: Callable[..., None],
+        settle_route: Callable[..., None],
         waiting: Sequence[InboxRow],
     ) -> None:
         try:
-            await settle(self._house, effect)
+            await commit_effect(self._services, effect)
         except StoreError:
-            pointed(undo=True)
+            settle_route(undo=True)
             if old:
-                self._lanes.give_back(waiting, old)
+                self._lanes.readmit(waiting, old)
             raise
-        pointed()
+        settle_route()
         if old:
             await self._close(old)

@@ -3,14 +3,20 @@
 from collections.abc import Awaitable, Callable
 
 from holdfast.core.ids import PrincipalId
-from holdfast.core.people.commands import BY_NAME
-from holdfast.gateway.approvals.prompt import lasting
-from holdfast.gateway.commands.command import Asked
-from holdfast.gateway.commands.reply import answer, prepare, settle
-from holdfast.gateway.inbound.pairing import Decided, Keep, Pairing, PairingRefused, named
-from holdfast.gateway.services import House
+from holdfast.core.people.commands import COMMANDS_BY_NAME
+from holdfast.gateway.approvals.prompt import format_duration
+from holdfast.gateway.commands.command import CommandRequest
+from holdfast.gateway.commands.reply import commit_effect, prepare_effect, send_reply
+from holdfast.gateway.inbound.pairing import (
+    CommitDecision,
+    PairingDecision,
+    PairingRefused,
+    PairingService,
+    person_with_name,
+)
+from holdfast.gateway.services import Services
 
-_NOBODY = (
+_NOBODY_WAITS = (
     "Nobody waits to be let in. Whoever writes to me privately and is not known gets a code; "
     "/pairing approve CODE lets them in."
 )
@@ -23,41 +29,49 @@ class PairingCommand:
 
     name = "pairing"
 
-    def __init__(self, house: House, pairing: Pairing) -> None:
-        self._house = house
+    def __init__(self, services: Services, pairing: PairingService) -> None:
+        self._services = services
         self._pairing = pairing
 
-    def begin(self, asked: Asked) -> Awaitable[None]:
-        verb, _, who = asked.argument.partition(" ")
-        who, pairing, by = who.strip(), self._pairing, PrincipalId(asked.row.principal)
+    def begin(self, request: CommandRequest) -> Awaitable[None]:
+        verb, _, who = request.argument.partition(" ")
+        who, pairing, by = who.strip(), self._pairing, PrincipalId(request.row.principal)
         match verb.lower():
             case "":
-                return answer(self._house, asked.row, self._list())
+                return send_reply(self._services, request.row, self._list())
             case "approve":
-                return self._decide(asked, lambda keep: pairing.approve(who, by=by, keep=keep))
+                return self._decide(request, lambda keep: pairing.approve(who, by=by, commit=keep))
             case "deny":
-                return self._decide(asked, lambda keep: pairing.deny(who, by=by, keep=keep))
+                return self._decide(request, lambda keep: pairing.deny(who, by=by, commit=keep))
             case "revoke":
-                return self._decide(asked, lambda keep: pairing.revoke(who, by=by, keep=keep))
-        wrong = BY_NAME[self.name].misused(f"/pairing knows no {verb!r}.")
-        return answer(self._house, asked.row, wrong)
+                return self._decide(request, lambda keep: pairing.revoke(who, by=by, commit=keep))
+        wrong = COMMANDS_BY_NAME[self.name].usage_error(f"/pairing knows no {verb!r}.")
+        return send_reply(self._services, request.row, wrong)
 
-    async def _decide(self, asked: Asked, decide: Callable[[Keep], Awaitable[Decided]]) -> None:
-        async def keep(decided: Decided) -> None:
-            effect = prepare(self._house, asked.row, decided.text, pairing=decided.change)
-            await settle(self._house, effect, kept=lambda _: self._pairing.kept(decided))
+    async def _decide(
+        self,
+        request: CommandRequest,
+        decide: Callable[[CommitDecision], Awaitable[PairingDecision]],
+    ) -> None:
+        async def keep(decided: PairingDecision) -> None:
+            effect = prepare_effect(
+                self._services, request.row, decided.text, pairing=decided.change
+            )
+            await commit_effect(
+                self._services, effect, on_committed=lambda _: self._pairing.on_committed(decided)
+            )
 
         try:
             await decide(keep)
         except PairingRefused as refused:
-            await answer(self._house, asked.row, str(refused))
+            await send_reply(self._services, request.row, str(refused))
 
     def _list(self) -> str:
-        now = self._house.clock.now()
+        now = self._services.clock.now()
         lines = [
-            f"{named(each)} waits, for {lasting(each.expires_at - now)} more."
+            f"{person_with_name(each)} waits, for {format_duration(each.expires_at - now)} more."
             for each in self._pairing.pending()
         ]
-        lines = [*lines, _HOW] if lines else [_NOBODY]
-        people = [f"- {named(each)}" for each in self._pairing.paired.people()]
+        lines = [*lines, _HOW] if lines else [_NOBODY_WAITS]
+        people = [f"- {person_with_name(each)}" for each in self._pairing.paired_users.users()]
         return "\n".join([*lines, *([_PEOPLE, *people] if people else [])])

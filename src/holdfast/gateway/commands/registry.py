@@ -2,89 +2,89 @@
 
 from holdfast.core.messages.inbox import BusyMode
 from holdfast.core.ports.protocols import Lifecycle
-from holdfast.gateway.approvals.service import Approvals
+from holdfast.gateway.approvals.service import ApprovalService
 from holdfast.gateway.commands.approvals import ApprovalsCommand
-from holdfast.gateway.commands.approve import Approve
-from holdfast.gateway.commands.approving import Approving
-from holdfast.gateway.commands.background import Background
-from holdfast.gateway.commands.busy import Busy
+from holdfast.gateway.commands.approve import ApproveCommand
+from holdfast.gateway.commands.approving import ApprovalReplies
+from holdfast.gateway.commands.background import BackgroundCommand
+from holdfast.gateway.commands.busy import BusyCommand
 from holdfast.gateway.commands.command import Command
-from holdfast.gateway.commands.compact import Compact
-from holdfast.gateway.commands.deny import Deny
-from holdfast.gateway.commands.dispatcher import CommandDesk
-from holdfast.gateway.commands.fork import Fork
-from holdfast.gateway.commands.help import Help
-from holdfast.gateway.commands.jobs import Cron
+from holdfast.gateway.commands.compact import CompactCommand
+from holdfast.gateway.commands.deny import DenyCommand
+from holdfast.gateway.commands.dispatcher import CommandDispatcher
+from holdfast.gateway.commands.fork import ForkCommand
+from holdfast.gateway.commands.help import HelpCommand
+from holdfast.gateway.commands.jobs import CronCommand
 from holdfast.gateway.commands.memory import MemoryCommand
-from holdfast.gateway.commands.model import Model
-from holdfast.gateway.commands.new import Close, New
+from holdfast.gateway.commands.model import ModelCommand
+from holdfast.gateway.commands.new import CloseSession, NewCommand
 from holdfast.gateway.commands.pairing import PairingCommand
 from holdfast.gateway.commands.quiet import QuietCommand
-from holdfast.gateway.commands.restart import Restart
-from holdfast.gateway.commands.resume import Resume
-from holdfast.gateway.commands.retry import Retry
-from holdfast.gateway.commands.say import Say
-from holdfast.gateway.commands.search import Search
-from holdfast.gateway.commands.sessions import Sessions
-from holdfast.gateway.commands.sethome import SetHome
-from holdfast.gateway.commands.status import Status
-from holdfast.gateway.commands.stop import Stop
-from holdfast.gateway.commands.title import Title
-from holdfast.gateway.commands.undo import Undo
-from holdfast.gateway.commands.usage import Usage
-from holdfast.gateway.inbound.authorise import Authority
-from holdfast.gateway.inbound.pairing import Pairing
-from holdfast.gateway.notify.home_channels import Homes
-from holdfast.gateway.notify.lifecycle_notices import Telling
-from holdfast.gateway.services import House
-from holdfast.gateway.sessions.insisting import Insisting
+from holdfast.gateway.commands.restart import RestartCommand
+from holdfast.gateway.commands.resume import ResumeCommand
+from holdfast.gateway.commands.retry import RetryCommand
+from holdfast.gateway.commands.say import QueueSteerCommand
+from holdfast.gateway.commands.search import SearchCommand
+from holdfast.gateway.commands.sessions import SessionsCommand
+from holdfast.gateway.commands.sethome import SetHomeCommand
+from holdfast.gateway.commands.status import StatusCommand
+from holdfast.gateway.commands.stop import StopCommand
+from holdfast.gateway.commands.title import TitleCommand
+from holdfast.gateway.commands.undo import UndoCommand
+from holdfast.gateway.commands.usage import UsageCommand
+from holdfast.gateway.inbound.authorise import AccessPolicy
+from holdfast.gateway.inbound.pairing import PairingService
+from holdfast.gateway.notify.home_channels import HomeChannels
+from holdfast.gateway.notify.lifecycle_notices import LifecycleNotices
+from holdfast.gateway.services import Services
+from holdfast.gateway.sessions.insisting import ForceStop
 from holdfast.gateway.sessions.resolver import SessionStore
 from holdfast.gateway.turns.lanes import Lanes
 
 
-def every_command(
-    house: House,
+def build_commands(
+    services: Services,
     lanes: Lanes,
     *,
-    desk: CommandDesk,
+    dispatcher: CommandDispatcher,
     sessions: SessionStore,
-    approvals: Approvals,
-    authority: Authority,
-    close: Close,
-    insisting: Insisting,
-    homes: Homes,
-    telling: Telling,
-    pairing: Pairing,
+    approvals: ApprovalService,
+    access: AccessPolicy,
+    close: CloseSession,
+    force_stop: ForceStop,
+    home_channels: HomeChannels,
+    lifecycle_notices: LifecycleNotices,
+    pairing: PairingService,
     lifecycle: Lifecycle | None,
 ) -> list[Command]:
     """In no order: `core/people/commands.py` has the one that people see."""
-    approving = Approving(house, approvals)
+    approving = ApprovalReplies(services, approvals)
     return [
-        Help(house, commands=desk.listed_for),
-        New(house, lanes, close=close, under_way=desk.under_way),
-        Stop(house, lanes, insisting),
-        Status(house, lanes, lifecycle=lifecycle),
-        MemoryCommand(house),
-        Model(house, sessions),
-        Background(house, lanes, sessions),
-        Approve(house, approving),
-        ApprovalsCommand(house, approvals, operates=authority.operates),
-        Busy(house, sessions),
-        Fork(house, lanes),
-        PairingCommand(house, pairing),
-        QuietCommand(house),
-        Resume(house, lanes),
-        Restart(house, lifecycle=lifecycle, telling=telling),
-        Retry(house, lanes),
-        Sessions(house),
-        SetHome(house, homes),
-        Title(house),
-        Undo(house, lanes),
-        Usage(house, lanes),
-        Deny(approving),
-        Compact(house, lanes),
-        Cron(house),
-        Say("queue", sessions, mode=BusyMode.QUEUE),
-        Say("steer", sessions, mode=BusyMode.STEER),
-        Search(house),
+        HelpCommand(services, commands=dispatcher.available_for),
+        NewCommand(services, lanes, close=close, running_commands=dispatcher.running),
+        StopCommand(services, lanes, force_stop),
+        StatusCommand(services, lanes, lifecycle=lifecycle),
+        MemoryCommand(services),
+        ModelCommand(services, sessions),
+        BackgroundCommand(services, lanes, sessions),
+        ApproveCommand(services, approving),
+        ApprovalsCommand(services, approvals, is_operator=access.is_operator),
+        BusyCommand(services, sessions),
+        ForkCommand(services, lanes),
+        PairingCommand(services, pairing),
+        QuietCommand(services),
+        ResumeCommand(services, lanes),
+        RestartCommand(services, lifecycle=lifecycle, lifecycle_notices=lifecycle_notices),
+        RetryCommand(services, lanes),
+        SessionsCommand(services),
+        SetHomeCommand(services, home_channels),
+        TitleCommand(services),
+        UndoCommand(services, lanes),
+        UsageCommand(services, lanes),
+        DenyCommand(approving),
+        CompactCommand(services, lanes),
+        CronCommand(services),
+        QueueSteerCommand("queue", sessions, mode=BusyMode.QUEUE),
+        QueueSteerCommand("steer", sessions, mode=BusyMode.STEER),
+        SearchCommand(services),
     ]

@@ -5,12 +5,12 @@ from collections.abc import Awaitable
 import msgspec
 
 from holdfast.core.messages.inbox import BusyMode
-from holdfast.gateway.commands.command import Asked
-from holdfast.gateway.commands.reply import nothing
+from holdfast.gateway.commands.command import CommandRequest
+from holdfast.gateway.commands.reply import no_effect
 from holdfast.gateway.sessions.resolver import SessionStore
 
 
-class Say:
+class QueueSteerCommand:
     """What follows the command is a message like any other, and its answer is the turn's.
 
     Its row keeps the text as it was typed, so a restart reads the same decision from it.
@@ -21,15 +21,15 @@ class Say:
         self._sessions = sessions
         self._mode = mode
 
-    def begin(self, asked: Asked) -> Awaitable[None]:
-        row = asked.row
+    def begin(self, request: CommandRequest) -> Awaitable[None]:
+        row = request.row
         inbound = msgspec.structs.replace(
             row.inbound,
-            text=asked.argument,
+            text=request.argument,
             busy_mode=self._mode,
             commands=False,
             mergeable=self._mode is not BusyMode.QUEUE,  # queued ones are a turn each
         )
         said = msgspec.structs.replace(row, inbound=inbound)
-        self._sessions.admit(said, known=asked.session_id, pointed=asked.pointed)
-        return nothing()
+        self._sessions.admit(said, known=request.session_id, route_target=request.route_target)
+        return no_effect()

@@ -2,28 +2,28 @@
 
 from collections.abc import Awaitable
 
-from holdfast.gateway.commands.command import Asked
-from holdfast.gateway.commands.reach import SHOWN, conversations, lines
-from holdfast.gateway.commands.reply import answer
-from holdfast.gateway.services import House
+from holdfast.gateway.commands.command import CommandRequest
+from holdfast.gateway.commands.reach import MAX_SHOWN, list_conversations, session_lines
+from holdfast.gateway.commands.reply import send_reply
+from holdfast.gateway.services import Services
 
 
-class Sessions:
+class SessionsCommand:
     name = "sessions"
 
-    def __init__(self, house: House) -> None:
-        self._house = house
+    def __init__(self, services: Services) -> None:
+        self._services = services
 
-    def begin(self, asked: Asked) -> Awaitable[None]:
-        return self._list(asked)
+    def begin(self, request: CommandRequest) -> Awaitable[None]:
+        return self._list(request)
 
-    async def _list(self, asked: Asked) -> None:
-        house, current = self._house, asked.session_id
-        found = await conversations(house, asked.row, current=current)
+    async def _list(self, request: CommandRequest) -> None:
+        house, current = self._services, request.session_id
+        found = await list_conversations(house, request.row, current=current)
         if not found:
-            await answer(house, asked.row, "There are no conversations yet.")
+            await send_reply(house, request.row, "There are no conversations yet.")
             return
-        shown = lines(found[:SHOWN], current=current, now=house.clock.now())
-        more = [f"… and {len(found) - SHOWN} older ones."] if len(found) > SHOWN else []
+        shown = session_lines(found[:MAX_SHOWN], current=current, now=house.clock.now())
+        more = [f"… and {len(found) - MAX_SHOWN} older ones."] if len(found) > MAX_SHOWN else []
         last = "/resume N goes back to one; /resume TITLE finds it by its title."
-        await answer(house, asked.row, "\n".join([*shown, *more, last]))
+        await send_reply(house, request.row, "\n".join([*shown, *more, last]))

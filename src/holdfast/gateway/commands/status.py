@@ -3,56 +3,56 @@
 from collections.abc import Iterator
 
 from holdfast.core.ports.protocols import Lifecycle
-from holdfast.core.turns.subagent import ChildKind
+from holdfast.core.turns.subagent import SubagentKind
 from holdfast.core.turns.turn import LaneState
-from holdfast.gateway.commands.command import Asked
-from holdfast.gateway.commands.reply import answer
-from holdfast.gateway.services import House
+from holdfast.gateway.commands.command import CommandRequest
+from holdfast.gateway.commands.reply import send_reply
+from holdfast.gateway.services import Services
 from holdfast.gateway.turns.lanes import Lanes
 
-_KINDS = {ChildKind.WAITED: "waited for", ChildKind.BACKGROUND: "in the background"}
+_KIND_TEXTS = {SubagentKind.FOREGROUND: "waited for", SubagentKind.BACKGROUND: "in the background"}
 
 
-class Status:
+class StatusCommand:
     name = "status"
 
-    def __init__(self, house: House, lanes: Lanes, *, lifecycle: Lifecycle | None) -> None:
-        self._house = house
+    def __init__(self, services: Services, lanes: Lanes, *, lifecycle: Lifecycle | None) -> None:
+        self._services = services
         self._lanes = lanes
         self._lifecycle = lifecycle
 
-    async def begin(self, asked: Asked) -> None:
-        row = await self._house.store.session(asked.session_id) if asked.session_id else None
+    async def begin(self, request: CommandRequest) -> None:
+        row = await self._services.store.session(request.session_id) if request.session_id else None
         chosen = row.model_override if row else None
-        model = f"{chosen} (chosen here)" if chosen else self._house.agents.model_name
-        await answer(self._house, asked.row, self._text(asked, model))
+        model = f"{chosen} (chosen here)" if chosen else self._services.agent_factory.model_name
+        await send_reply(self._services, request.row, self._text(request, model))
 
-    def _text(self, asked: Asked, model: str) -> str:
-        lane = self._lanes.get(asked.session_id) if asked.session_id else None
+    def _text(self, request: CommandRequest, model: str) -> str:
+        lane = self._lanes.get(request.session_id) if request.session_id else None
         here = f"{lane.state}, {lane.queued} queued" if lane else "idle"
         running = self._lanes.count(LaneState.RUNNING)
         return "\n".join(
             (
-                f"Session: {asked.session_id or 'not begun yet'} ({here})",
-                *self._children(asked),
+                f"Session: {request.session_id or 'not begun yet'} ({here})",
+                *self._subagent_lines(request),
                 f"Model: {model}",
-                f"Gateway: turns running: {running}, agents cached: {len(self._house.cache)}",
-                *self._going(),
+                f"Gateway: turns running: {running}, agents cached: {len(self._services.cache)}",
+                *self._stop_lines(),
             )
         )
 
-    def _going(self) -> Iterator[str]:
+    def _stop_lines(self) -> Iterator[str]:
         """Whether it goes away, or is about to."""
         if self._lifecycle is None:
             return
-        if (order := self._lifecycle.order) is not None:
+        if (order := self._lifecycle.stop_order) is not None:
             yield "It is restarting now." if order.kind.restarts else "It is shutting down now."
-        elif self._lifecycle.waiting is not None:
+        elif self._lifecycle.pending_restart is not None:
             yield "A restart waits until no turn runs."
 
-    def _children(self, asked: Asked) -> Iterator[str]:
-        if asked.session_id is None:
+    def _subagent_lines(self, request: CommandRequest) -> Iterator[str]:
+        if request.session_id is None:
             return
-        at_work = self._house.children.at_work(asked.session_id)
+        at_work = self._services.subagents.of_session(request.session_id)
         for child in at_work:
-            yield f"Child agent ({_KINDS[child.kind]}): {child.title}"
+            yield f"Child agent ({_KIND_TEXTS[child.kind]}): {child.title}"

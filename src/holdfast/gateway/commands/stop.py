@@ -7,92 +7,110 @@ from holdfast.core.errors import StoreError
 from holdfast.core.ids import SessionId
 from holdfast.core.messages.inbox import InboxRow
 from holdfast.core.sessions.session import CommandEffect
-from holdfast.core.turns.subagent import Child
-from holdfast.gateway.commands.command import Asked
-from holdfast.gateway.commands.reply import answer, answer_to, nothing, prepare, settle
-from holdfast.gateway.services import House
-from holdfast.gateway.sessions.insisting import SET_ASIDE, Insisting, Seen
-from holdfast.gateway.turns.endings import superseded
+from holdfast.core.turns.subagent import Subagent
+from holdfast.gateway.commands.command import CommandRequest
+from holdfast.gateway.commands.reply import (
+    build_reply,
+    commit_effect,
+    no_effect,
+    prepare_effect,
+    send_reply,
+)
+from holdfast.gateway.services import Services
+from holdfast.gateway.sessions.insisting import SUSPENDED_NOTICE, CheckStopped, ForceStop
+from holdfast.gateway.turns.endings import superseded_ends
 from holdfast.gateway.turns.lanes import Lanes
 
 log = logging.getLogger(__name__)
 
 
-class Stop:
+class StopCommand:
     name = "stop"
 
-    def __init__(self, house: House, lanes: Lanes, insisting: Insisting) -> None:
-        self._house = house
+    def __init__(self, services: Services, lanes: Lanes, force_stop: ForceStop) -> None:
+        self._services = services
         self._lanes = lanes
-        self._insisting = insisting
+        self._force_stop = force_stop
 
-    def begin(self, asked: Asked) -> Awaitable[None]:
-        everything = asked.argument.lower() == "all"
-        at_work = self._house.children.in_background(asked.session_id) if asked.session_id else []
-        remark = _remark(at_work, everything=everything)
+    def begin(self, request: CommandRequest) -> Awaitable[None]:
+        everything = request.argument.lower() == "all"
+        at_work = (
+            self._services.subagents.in_background(request.session_id) if request.session_id else []
+        )
+        remark = _background_text(at_work, everything=everything)
         idle = "" if everything and at_work else "Nothing is running. "
-        seen = self._seen(asked)
-        stopped = self._stop_turn(asked, done=f"Stopped. {remark}", idle=f"{idle}{remark}")
-        stopped = self._with_background(stopped, asked) if everything else stopped
-        return self._until_it_takes(stopped, seen, asked.row)
+        seen = self._stop_check(request)
+        stopped = self._stop_turn(request, done=f"Stopped. {remark}", idle=f"{idle}{remark}")
+        stopped = self._stop_background_too(stopped, request) if everything else stopped
+        return self._stop_and_check(stopped, seen, request.row)
 
-    def _seen(self, asked: Asked) -> Seen | None:
-        if asked.session_id is None:
+    def _stop_check(self, request: CommandRequest) -> CheckStopped | None:
+        if request.session_id is None:
             return None
-        return self._insisting.stopping(asked.session_id, at=asked.row.accepted_at)
+        return self._force_stop.before_stop(request.session_id, at=request.row.accepted_at)
 
-    async def _until_it_takes(
-        self, stopped: Awaitable[None], seen: Seen | None, row: InboxRow
+    async def _stop_and_check(
+        self, stopped: Awaitable[None], check: CheckStopped | None, row: InboxRow
     ) -> None:
         """F9: who has to insist is told what that leads to. The command is done before that, so
         that a store which fails then has not kept it from anything."""
         await stopped
         try:
-            if seen is not None and await seen() and not self._house.replies.fetched(row):
-                await self._tell(row)
+            if (
+                check is not None
+                and await check()
+                and not self._services.delivery_factory.is_fetched(row)
+            ):
+                await self._send_suspended_notice(row)
         except StoreError as error:
-            log.error("A stop was not seen to its end: %s", error, extra={"action": "stop"})
+            log.error(
+                "A stop was not seen to its end: %s", error, extra={"action": "stop_check_failed"}
+            )
 
-    async def _tell(self, row: InboxRow) -> None:
-        notice = self._house.replies.notice(row, SET_ASIDE, session_id=row.session_id)
-        effect = CommandEffect(inbox_ends=(), deliveries=(notice,), at=self._house.clock.now())
-        await settle(self._house, effect)
+    async def _send_suspended_notice(self, row: InboxRow) -> None:
+        notice = self._services.delivery_factory.notice(
+            row, SUSPENDED_NOTICE, session_id=row.session_id
+        )
+        effect = CommandEffect(inbox_ends=(), deliveries=(notice,), at=self._services.clock.now())
+        await commit_effect(self._services, effect)
 
-    async def _with_background(self, stopped: Awaitable[None], asked: Asked) -> None:
-        if asked.session_id is not None:
-            await self._house.children.stop_background(asked.session_id)
+    async def _stop_background_too(self, stopped: Awaitable[None], request: CommandRequest) -> None:
+        if request.session_id is not None:
+            await self._services.subagents.stop_background(request.session_id)
         await stopped
 
-    def _stop_turn(self, asked: Asked, *, done: str, idle: str) -> Awaitable[None]:
+    def _stop_turn(self, request: CommandRequest, *, done: str, idle: str) -> Awaitable[None]:
         done, idle = done.strip(), idle.strip()
-        lane = self._lanes.get(asked.session_id) if asked.session_id else None
+        lane = self._lanes.get(request.session_id) if request.session_id else None
         if lane is None:
-            return answer(self._house, asked.row, idle)
-        waiting = lane.drop_waiting()
-        end, reply = answer_to(self._house, asked.row, done)
-        ends = (*superseded(waiting), end)
+            return send_reply(self._services, request.row, idle)
+        waiting = lane.drop_waiting_messages()
+        end, reply = build_reply(self._services, request.row, done)
+        ends = (*superseded_ends(waiting), end)
         if lane.stop(ends, [reply]):
-            return nothing()  # the row ends in the commit that ends the turn
+            return no_effect()  # the row ends in the commit that ends the turn
         if not waiting:
-            return answer(self._house, asked.row, idle)
-        effect = prepare(self._house, asked.row, done, inbox_ends=ends, deliveries=(reply,))
+            return send_reply(self._services, request.row, idle)
+        effect = prepare_effect(
+            self._services, request.row, done, inbox_ends=ends, deliveries=(reply,)
+        )
         return self._drop(waiting, lane.session_id, effect)
 
     async def _drop(
         self, waiting: Sequence[InboxRow], session_id: SessionId, effect: CommandEffect
     ) -> None:
         try:
-            await settle(self._house, effect)
+            await commit_effect(self._services, effect)
         except StoreError:
-            self._lanes.give_back(waiting, session_id)
+            self._lanes.readmit(waiting, session_id)
             raise
 
 
-def _remark(at_work: Sequence[Child], *, everything: bool) -> str:
+def _background_text(subagents: Sequence[Subagent], *, everything: bool) -> str:
     """What of the background was stopped too, or goes on."""
-    if not at_work:
+    if not subagents:
         return ""
-    listed = "; ".join(child.title for child in at_work)
+    listed = "; ".join(child.title for child in subagents)
     if everything:
         return f"Stopped in the background: {listed}."
     return f"In the background there still is: {listed}. /stop all ends that too."

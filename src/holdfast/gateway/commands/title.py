@@ -2,31 +2,31 @@
 
 from collections.abc import Awaitable
 
-from holdfast.core.sessions.title import shortened
+from holdfast.core.sessions.title import truncate_title
 from holdfast.gateway.commands.alone import NOTHING_YET
-from holdfast.gateway.commands.command import Asked
-from holdfast.gateway.commands.reach import named
-from holdfast.gateway.commands.reply import answer
-from holdfast.gateway.services import House
+from holdfast.gateway.commands.command import CommandRequest
+from holdfast.gateway.commands.reach import session_title
+from holdfast.gateway.commands.reply import send_reply
+from holdfast.gateway.services import Services
 
 
-class Title:
+class TitleCommand:
     name = "title"
 
-    def __init__(self, house: House) -> None:
-        self._house = house
+    def __init__(self, services: Services) -> None:
+        self._services = services
 
-    def begin(self, asked: Asked) -> Awaitable[None]:
-        return self._carry_out(asked)
+    def begin(self, request: CommandRequest) -> Awaitable[None]:
+        return self._run(request)
 
-    async def _carry_out(self, asked: Asked) -> None:
-        house, row = self._house, asked.row
-        session = await house.store.session(asked.session_id) if asked.session_id else None
+    async def _run(self, request: CommandRequest) -> None:
+        house, row = self._services, request.row
+        session = await house.store.session(request.session_id) if request.session_id else None
         if session is None:
-            await answer(house, row, NOTHING_YET)
+            await send_reply(house, row, NOTHING_YET)
             return
-        title = shortened("".join(c if c.isprintable() else " " for c in asked.argument))
+        title = truncate_title("".join(c if c.isprintable() else " " for c in request.argument))
         if not title:
-            await answer(house, row, f"This conversation is called: {named(session)}")
+            await send_reply(house, row, f"This conversation is called: {session_title(session)}")
             return
-        await answer(house, row, f"This conversation is now called: {title}", title=title)
+        await send_reply(house, row, f"This conversation is now called: {title}", title=title)

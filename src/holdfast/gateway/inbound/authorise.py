@@ -17,7 +17,7 @@ EVERYBODY = "*"
 class Role(StrEnum):
     """What somebody is, at one account and in one chat of it."""
 
-    STRANGER = "stranger"
+    UNKNOWN = "stranger"
     USER = "user"
     OPERATOR = "operator"
 
@@ -34,25 +34,25 @@ class Principal(msgspec.Struct, frozen=True, kw_only=True):
     """Who is asking. `vouched`: the platform itself checked a credential of ours."""
 
     id: PrincipalId
-    vouched: bool
+    authenticated: bool
 
 
-class Owned(msgspec.Struct, frozen=True, kw_only=True):
+class OwnedResource(msgspec.Struct, frozen=True, kw_only=True):
     """A thing that belongs to people, and the place from which somebody reaches for it."""
 
-    place: Source
+    source: Source
     owners: Collection[PrincipalId]
 
 
-class Elsewhere(msgspec.Struct, frozen=True, kw_only=True):
+class SendTarget(msgspec.Struct, frozen=True, kw_only=True):
     """A chat that something is to be sent to, and the place from which."""
 
-    place: Source
+    source: Source
     to: Address
-    near: bool  # it is the chat of the place itself, or a home channel
+    is_own_or_home: bool  # it is the chat of the place itself, or a home channel
 
 
-Resource = Source | Owned | Elsewhere
+Resource = Source | OwnedResource | SendTarget
 
 
 def principal_of(source: Source) -> Principal:
@@ -60,37 +60,37 @@ def principal_of(source: Source) -> Principal:
     # The API and the page hand on only what came with the gateway's own token, or its cookie; so
     # does whoever speaks as the operator into a chat of another platform.
     vouched = source.platform in ("api", "web") or source.author is Author.OPERATOR
-    return Principal(id=PrincipalId(name), vouched=vouched)
+    return Principal(id=PrincipalId(name), authenticated=vouched)
 
 
-class Authority:
+class AccessPolicy:
     """Owns who is allowed by the configuration that is in force; `paired` are those who were let
     in besides. Each question is a look into a few sets: it is asked for every message."""
 
     def __init__(self, settings: Settings, *, paired: Container[PrincipalId] = ()) -> None:
         self._paired = paired
-        self.follow(settings)
+        self.apply_settings(settings)
 
-    def follow(self, settings: Settings) -> None:
+    def apply_settings(self, settings: Settings) -> None:
         """Who is not allowed by these is turned away from now on."""
         self._operators: set[str] = set()
         self._users: set[str] = set()
-        self._in_chat: dict[tuple[str, str, str], frozenset[str]] = {}
-        for name, account, each in settings.every_account():
+        self._chat_users: dict[tuple[str, str, str], frozenset[str]] = {}
+        for name, account, each in settings.all_accounts():
             operators = frozenset(each.operators) - {EVERYBODY}
             self._operators |= {f"{name}:{account}:{who}" for who in operators}
             self._users |= {f"{name}:{account}:{who}" for who in each.allow}
             for chat_id, chat in each.chats.items():
                 if chat.allow:
-                    self._in_chat[name, account, chat_id] = frozenset(chat.allow)
-        self._listed = frozenset(settings.send.allow)
+                    self._chat_users[name, account, chat_id] = frozenset(chat.allow)
+        self._send_allowlist = frozenset(settings.send.allow)
 
     def authorise(self, principal: Principal, action: Action, resource: Resource) -> None:
         """Returns, or raises `NotAllowed` with the key that would allow it."""
-        if self.may(principal, action, resource):
+        if self.allows(principal, action, resource):
             return
-        place = _place(resource)
-        if isinstance(resource, Elsewhere):
+        place = _source_of(resource)
+        if isinstance(resource, SendTarget):
             to = f"{resource.to.platform}:{resource.to.chat_id}"
             raise NotAllowed(
                 f"From here nothing may be sent to {to}: add {to!r} to send.allow in "
@@ -99,51 +99,51 @@ class Authority:
         key = "operators" if action in (Action.OPERATE, Action.DECIDE) else "allow"
         raise NotAllowed(
             f"{place.user_id!r} may not {action} on {place.platform}: add the id to "
-            f"{_table(place)}.{key} in holdfast.toml to let them."
+            f"{_config_table(place)}.{key} in holdfast.toml to let them."
         )
 
-    def may(self, principal: Principal, action: Action, resource: Resource) -> bool:
-        if isinstance(resource, Elsewhere):
+    def allows(self, principal: Principal, action: Action, resource: Resource) -> bool:
+        if isinstance(resource, SendTarget):
             # Whoever runs the gateway is no exception: it is their agent that asks, and not they.
-            known = self.role(principal, resource.place) is not Role.STRANGER
-            return known and (resource.near or self.listed(resource.to))
-        owned = resource if isinstance(resource, Owned) else None
-        role = self.role(principal, _place(resource))
+            known = self.role(principal, resource.source) is not Role.UNKNOWN
+            return known and (resource.is_own_or_home or self.may_send_to(resource.to))
+        owned = resource if isinstance(resource, OwnedResource) else None
+        role = self.role(principal, _source_of(resource))
         if role is Role.OPERATOR:
             return True
-        if role is Role.STRANGER or action is Action.OPERATE:
+        if role is Role.UNKNOWN or action is Action.OPERATE:
             return False
         own = owned is not None and principal.id in owned.owners
         return own or action is not Action.DECIDE
 
-    def role(self, principal: Principal, place: Source) -> Role:
+    def role(self, principal: Principal, source: Source) -> Role:
         """Whoever may run the gateway may talk to it. Not the other way round, and to allow
         everybody makes an operator of nobody."""
-        if principal.vouched or principal.id in self._operators:
+        if principal.authenticated or principal.id in self._operators:
             return Role.OPERATOR
         if principal.id in self._users or principal.id in self._paired:
             return Role.USER
-        if f"{place.platform}:{place.account}:{EVERYBODY}" in self._users:
+        if f"{source.platform}:{source.account}:{EVERYBODY}" in self._users:
             return Role.USER
-        here = self._in_chat.get((place.platform, place.account, place.chat_id), frozenset())
-        return Role.USER if place.user_id in here or EVERYBODY in here else Role.STRANGER
+        here = self._chat_users.get((source.platform, source.account, source.chat_id), frozenset())
+        return Role.USER if source.user_id in here or EVERYBODY in here else Role.UNKNOWN
 
-    def listed(self, to: Address) -> bool:
+    def may_send_to(self, to: Address) -> bool:
         """Whether the configuration lets agents send to that chat."""
         chat = f"{to.platform}:{to.chat_id}"
-        return chat in self._listed or f"{to.platform}:{EVERYBODY}" in self._listed
+        return chat in self._send_allowlist or f"{to.platform}:{EVERYBODY}" in self._send_allowlist
 
-    def operates(self, source: Source) -> bool:
+    def is_operator(self, source: Source) -> bool:
         """Whether whoever asks from there may run the gateway."""
-        return self.may(principal_of(source), Action.OPERATE, source)
+        return self.allows(principal_of(source), Action.OPERATE, source)
 
 
-def _place(resource: Resource) -> Source:
-    return resource if isinstance(resource, Source) else resource.place
+def _source_of(resource: Resource) -> Source:
+    return resource if isinstance(resource, Source) else resource.source
 
 
-def _table(place: Source) -> str:
+def _config_table(source: Source) -> str:
     """Where holdfast.toml speaks of that account."""
-    usual = place.account == DEFAULT_ACCOUNT
-    name = f"platforms.{place.platform}"
-    return name if usual else f"{name}.accounts.{place.account}"
+    usual = source.account == DEFAULT_ACCOUNT
+    name = f"platforms.{source.platform}"
+    return name if usual else f"{name}.accounts.{source.account}"

@@ -4,16 +4,16 @@ import asyncio
 import logging
 
 from holdfast.core.errors import StoreError
-from holdfast.core.people.audit import REFUSED, Act, AuditKind
+from holdfast.core.people.audit import REFUSED, AuditEntry, AuditKind
 from holdfast.core.ports.protocols import Clock, Store
 
 log = logging.getLogger(__name__)
 
-MOST = 20  # rows of one place in a stretch of time; whoever knocks must not fill the disk
-STRETCH = 3600.0  # seconds
+MAX_ROWS = 20  # rows of one place in a stretch of time; whoever knocks must not fill the disk
+WINDOW = 3600.0  # seconds
 
 
-class Denials:
+class DeniedAccessAudit:
     """Owns who has a row already in the present stretch of time, by place. Each is in it once, and
     once there are too many the last row says that others are not."""
 
@@ -21,34 +21,38 @@ class Denials:
         self._store = store
         self._clock = clock
         self._since = clock.now()
-        self._known: dict[str, set[str]] = {}
+        self._recorded: dict[str, set[str]] = {}
 
-    async def note(self, kind: AuditKind, actor: str, *, place: str, subject: str = "") -> None:
+    async def record(self, kind: AuditKind, actor: str, *, account: str, subject: str = "") -> None:
         """Returns when it is durable, or is none of those that are kept. A store that fails keeps
         nobody from being sent away."""
-        if (more := self._counted(place, actor)) is None:
+        if (more := self._count(account, actor)) is None:
             return
-        act = Act(
+        act = AuditEntry(
             kind=kind,
             actor=actor,
             at=self._clock.now(),
-            subject=subject or place,
+            subject=subject or account,
             outcome=REFUSED,
             facts={"others_not_listed": True} if more else {},
         )
         try:
-            await asyncio.shield(self._store.record_act(act))
+            await asyncio.shield(self._store.record_audit(act))
         except StoreError as error:
-            log.warning("A refusal is not in the audit: %s", error, extra={"action": "denied"})
+            log.warning(
+                "A refusal is not in the audit: %s",
+                error,
+                extra={"action": "denied_access_not_audited"},
+            )
 
-    def _counted(self, place: str, actor: str) -> bool | None:
+    def _count(self, account: str, actor: str) -> bool | None:
         """Whether this is the last one that has a row; None: it has none."""
         now = self._clock.now()
-        if not 0 <= now - self._since < STRETCH:
+        if not 0 <= now - self._since < WINDOW:
             self._since = now
-            self._known.clear()
-        known = self._known.setdefault(place, set())
-        if actor in known or len(known) >= MOST:
+            self._recorded.clear()
+        known = self._recorded.setdefault(account, set())
+        if actor in known or len(known) >= MAX_ROWS:
             return None
         known.add(actor)
-        return len(known) == MOST
+        return len(known) == MAX_ROWS

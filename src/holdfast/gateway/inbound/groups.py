@@ -4,112 +4,117 @@ from collections.abc import Iterator
 
 import msgspec
 
-from holdfast.core.config.settings import Answers, ChatSettings, Settings
-from holdfast.core.errors import NotMeant
+from holdfast.core.config.settings import ChatSettings, GroupReplyMode, Settings
+from holdfast.core.errors import NotAddressed
 from holdfast.core.messages.inbox import Inbound
 from holdfast.core.messages.source import Author, ChatType, Source
-from holdfast.core.people.commands import BY_NAME
-from holdfast.gateway.commands.command import parse
+from holdfast.core.people.commands import COMMANDS_BY_NAME
+from holdfast.gateway.commands.command import parse_command
 
-IN_A_ROW = 50  # messages of one person that are answered while nobody else speaks
-PAUSE = 600.0  # seconds of silence after which they count anew
-_BOTS = ""  # as a voice: all of them are one
-_MOST = 10_000  # chats that are counted in; the longest silent one makes way
+MAX_IN_A_ROW = 50  # messages of one person that are answered while nobody else speaks
+LOOP_RESET_AFTER = 600.0  # seconds of silence after which they count anew
+_ANY_BOT = ""  # as a voice: all of them are one
+_MAX_CHATS = 10_000  # chats that are counted in; the longest silent one makes way
 
-_USUAL = ChatSettings()
+_DEFAULT_CHAT = ChatSettings()
 
 
-class LoopFound(NotMeant):
+class LoopDetected(NotAddressed):
     """This one, and those after it, are not answered: it may be a program that answers us."""
 
 
-class _Row(msgspec.Struct, kw_only=True):
+class _Streak(msgspec.Struct, kw_only=True):
     """What was said last in a chat without anybody else speaking."""
 
-    voice: str
+    speaker: str
     count: int = 0  # of those that were taken in
-    told: bool = False  # why there are no more
+    notified: bool = False  # why there are no more
     at: float = 0.0
 
 
-class Groups:
+class GroupPolicy:
     """Owns how many messages of one voice were answered in a row, by chat. Lost with the process:
     a loop that a restart lets go on is found again."""
 
     def __init__(self, settings: Settings) -> None:
-        self._rows: dict[tuple[str, str, str], _Row] = {}
-        self.follow(settings)
+        self._streaks: dict[tuple[str, str, str], _Streak] = {}
+        self.apply_settings(settings)
 
-    def follow(self, settings: Settings) -> None:
+    def apply_settings(self, settings: Settings) -> None:
         """What holds in a chat is this from now on; who spoke how often is not forgotten."""
-        self._chats = dict(_chats(settings))
+        self._chats = dict(_configured_chats(settings))
 
-    def hear(self, inbound: Inbound, *, now: float) -> None:
-        """Returns where the message is to be answered if its writer may talk; raises `NotMeant`
-        where it is not, and `LoopFound`, until the chat was told, where it goes round.
+    def check(self, inbound: Inbound, *, now: float) -> None:
+        """Returns where the message is to be answered if its writer may talk; raises `NotAddressed`
+        where it is not, and `LoopDetected`, until the chat was told, where it goes round.
 
         Nothing is counted here: a message that cannot be kept at the moment is brought again and
         again, and is one message all the same."""
         source = inbound.source
-        if source.author is Author.OURSELVES:
-            raise NotMeant("it was written by this account itself")
-        chat = self._chats.get(_place(source), _USUAL)
-        row = self._row(source, now)
-        if source.chat_type is not ChatType.DM and not is_meant(inbound, chat.answers):
-            raise NotMeant("it was not said to the agent")
+        if source.author is Author.SELF:
+            raise NotAddressed("it was written by this account itself")
+        chat = self._chats.get(_chat_key(source), _DEFAULT_CHAT)
+        row = self._streak(source, now)
+        if source.chat_type is not ChatType.DM and not is_addressed(inbound, chat.answers):
+            raise NotAddressed("it was not said to the agent")
         bot = source.author is Author.BOT
-        most = chat.bots if bot else IN_A_ROW
+        most = chat.bots if bot else MAX_IN_A_ROW
         if row.count < most:
             return
-        found = NotMeant if bot or row.told else LoopFound
+        found = NotAddressed if bot or row.notified else LoopDetected
         raise found(f"{most} of one voice were answered in a row")
 
-    def kept(self, source: Source, *, now: float) -> None:
+    def record_accepted(self, source: Source, *, now: float) -> None:
         """A message from there was taken in, and will be answered."""
-        row = self._row(source, now)
+        row = self._streak(source, now)
         row.count, row.at = row.count + 1, now
 
-    def told(self, source: Source, *, now: float) -> None:
+    def record_loop_notice(self, source: Source, *, now: float) -> None:
         """The chat has heard why there are no more answers."""
-        row = self._row(source, now)
-        row.told, row.at = True, now
+        row = self._streak(source, now)
+        row.notified, row.at = True, now
 
-    def _row(self, source: Source, now: float) -> _Row:
-        place = _place(source)
-        voice = _BOTS if source.author is Author.BOT else source.user_id
-        row = self._rows.pop(place, None)
-        if row is None or row.voice != voice or not 0 <= now - row.at < PAUSE:
-            row = _Row(voice=voice, at=now)
-        self._rows[place] = row  # at the end: the first are the longest silent
-        if len(self._rows) > _MOST:
-            del self._rows[next(iter(self._rows))]
+    def _streak(self, source: Source, now: float) -> _Streak:
+        place = _chat_key(source)
+        voice = _ANY_BOT if source.author is Author.BOT else source.user_id
+        row = self._streaks.pop(place, None)
+        if row is None or row.speaker != voice or not 0 <= now - row.at < LOOP_RESET_AFTER:
+            row = _Streak(speaker=voice, at=now)
+        self._streaks[place] = row  # at the end: the first are the longest silent
+        if len(self._streaks) > _MAX_CHATS:
+            del self._streaks[next(iter(self._streaks))]
         return row
 
 
-def _place(source: Source) -> tuple[str, str, str]:
+def _chat_key(source: Source) -> tuple[str, str, str]:
     return source.platform, source.account, source.chat_id
 
 
-def is_meant(inbound: Inbound, answers: Answers) -> bool:
+def is_addressed(inbound: Inbound, answers: GroupReplyMode) -> bool:
     """Whether a message in a group is for the agent. One that calls another bot's command by that
     bot's name never is, unless the door says that the name is ours."""
-    command = _command(inbound)
+    command = _command_name(inbound)
     if command is not None and "@" in command:
         return inbound.mentioned
     answered = inbound.quoted is not None and inbound.quoted.ours
-    return inbound.mentioned or answered or answers is Answers.ALL or command in BY_NAME
+    return (
+        inbound.mentioned
+        or answered
+        or answers is GroupReplyMode.ALL
+        or command in COMMANDS_BY_NAME
+    )
 
 
-def _command(inbound: Inbound) -> str | None:
+def _command_name(inbound: Inbound) -> str | None:
     """The name of a command, with the name of the bot that it calls, if there is one."""
-    parsed = parse(inbound.text) if inbound.commands else None
+    parsed = parse_command(inbound.text) if inbound.commands else None
     if parsed is None:
         return None
     word = inbound.text.split(maxsplit=1)[0]
     return word if "@" in word else parsed[0]
 
 
-def _chats(settings: Settings) -> Iterator[tuple[tuple[str, str, str], ChatSettings]]:
-    for name, account, each in settings.every_account():
+def _configured_chats(settings: Settings) -> Iterator[tuple[tuple[str, str, str], ChatSettings]]:
+    for name, account, each in settings.all_accounts():
         for chat_id, chat in each.chats.items():
             yield (name, account, chat_id), chat

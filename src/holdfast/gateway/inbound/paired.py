@@ -4,40 +4,40 @@ import msgspec
 
 from holdfast.core.ids import PrincipalId
 from holdfast.core.people.pairing import (
-    PairedPerson,
+    PairedUser,
     PairingChange,
     PairingKind,
     PairingRequest,
     WrongCodes,
 )
-from holdfast.core.ports.library import Library
+from holdfast.core.ports.library import StoreReader
 
 
-class Paired:
+class PairedUsers:
     """Owns the copy. It is changed by commits alone: what the store has not taken, nobody knows.
 
-    "In" it is whoever was let in: what `Authority` asks for every message of one whom the
+    "In" it is whoever was let in: what `AccessPolicy` asks for every message of one whom the
     configuration does not name.
     """
 
-    def __init__(self, library: Library) -> None:
-        self._library = library
+    def __init__(self, reads: StoreReader) -> None:
+        self._reads = reads
         self._requests: dict[PrincipalId, PairingRequest] = {}
-        self._people: dict[PrincipalId, PairedPerson] = {}
-        self.wrong = WrongCodes()
+        self._users: dict[PrincipalId, PairedUser] = {}
+        self.wrong_codes = WrongCodes()
 
     async def load(self) -> None:
-        found = await self._library.pairings()
+        found = await self._reads.pairings()
         self._requests = {each.principal: each for each in found.requests}
-        self._people = {each.principal: each for each in found.people}
-        self.wrong = found.wrong
+        self._users = {each.principal: each for each in found.users}
+        self.wrong_codes = found.wrong
 
     def __contains__(self, principal: object) -> bool:
-        return principal in self._people
+        return principal in self._users
 
-    def people(self) -> list[PairedPerson]:
+    def users(self) -> list[PairedUser]:
         """Those who were let in, the first of them first."""
-        return list(self._people.values())
+        return list(self._users.values())
 
     def pending(self, now: float) -> list[PairingRequest]:
         """Those who can still be let in, the longest waiting first."""
@@ -46,7 +46,7 @@ class Paired:
     def request_of(self, principal: PrincipalId) -> PairingRequest | None:
         return self._requests.get(principal)
 
-    def asked(self, request: PairingRequest) -> None:
+    def add_request(self, request: PairingRequest) -> None:
         """The store has it, and has forgotten those that were over by then."""
         past = [
             name for name, each in self._requests.items() if each.expires_at <= request.asked_at
@@ -55,16 +55,16 @@ class Paired:
             self._requests.pop(name, None)
         self._requests[request.principal] = request
 
-    def changed(self, change: PairingChange) -> None:
+    def apply_change(self, change: PairingChange) -> None:
         """The store has it."""
         if change.kind in (PairingKind.APPROVE, PairingKind.WRONG):
-            self.wrong = change.wrong
-        if change.person is not None:
-            self._requests.pop(change.person.principal, None)
-            self._people[change.person.principal] = change.person
+            self.wrong_codes = change.wrong
+        if change.user is not None:
+            self._requests.pop(change.user.principal, None)
+            self._users[change.user.principal] = change.user
         if change.principal is None:
             return
         if change.kind is PairingKind.REVOKE:
-            self._people.pop(change.principal, None)
+            self._users.pop(change.principal, None)
         elif (asked := self._requests.get(change.principal)) is not None:
             self._requests[change.principal] = msgspec.structs.replace(asked, digest=b"")

@@ -9,30 +9,30 @@ import msgspec
 from holdfast.core.errors import HoldfastError
 from holdfast.core.ids import DeliveryId, PrincipalId
 from holdfast.core.messages.outbox import DeliveryKind, NewDelivery
-from holdfast.core.messages.source import plain_name
+from holdfast.core.messages.source import sanitise_name
 from holdfast.core.people.pairing import (
-    LOCKED_FOR,
-    MOST_WRONG,
-    PairedPerson,
+    LOCKOUT_SECONDS,
+    MAX_WRONG_CODES,
+    PairedUser,
     PairingChange,
     PairingKind,
     PairingRequest,
     WrongCodes,
-    is_ahead,
+    is_in_future,
 )
-from holdfast.gateway.approvals.pending import worked
-from holdfast.gateway.inbound.paired import Paired
-from holdfast.gateway.inbound.pairing_codes import fits, read
-from holdfast.gateway.services import House
+from holdfast.gateway.approvals.pending import succeeded
+from holdfast.gateway.inbound.paired import PairedUsers
+from holdfast.gateway.inbound.pairing_codes import code_matches, parse_code
+from holdfast.gateway.services import Services
 
-LET_IN = "You are let in: write what you need. /help shows what the gateway itself can do."
+WELCOME_TEXT = "You are let in: write what you need. /help shows what the gateway itself can do."
 
 
 class PairingRefused(HoldfastError):
     """It cannot be done, for this reason; nothing is written."""
 
 
-class Decided(msgspec.Struct, frozen=True, kw_only=True):
+class PairingDecision(msgspec.Struct, frozen=True, kw_only=True):
     """What is to be committed, and what whoever asked for it is told then."""
 
     change: PairingChange
@@ -44,96 +44,114 @@ class Decided(msgspec.Struct, frozen=True, kw_only=True):
         return self.change.kind is PairingKind.WRONG
 
 
-class Pairing:
+class PairingService:
     """Decides, one at a time: two wrong codes tried at once count as two. Owns nothing else; who
     asked and who was let in is in `paired`."""
 
-    def __init__(self, house: House, paired: Paired) -> None:
-        self._house = house
+    def __init__(self, services: Services, paired_users: PairedUsers) -> None:
+        self._services = services
         self._deciding = asyncio.Lock()
-        self.paired = paired
+        self.paired_users = paired_users
 
     def pending(self) -> list[PairingRequest]:
-        return self.paired.pending(self._house.clock.now())
+        return self.paired_users.pending(self._services.clock.now())
 
     def locked_until(self) -> float | None:
         """None: codes are taken."""
-        until = self.paired.wrong.locked_until
-        return until if is_ahead(until, self._house.clock.now(), lasting=LOCKED_FOR) else None
+        until = self.paired_users.wrong_codes.locked_until
+        return (
+            until
+            if is_in_future(until, self._services.clock.now(), lifetime=LOCKOUT_SECONDS)
+            else None
+        )
 
-    async def approve(self, typed: str, *, by: PrincipalId, keep: "Keep | None" = None) -> Decided:
+    async def approve(
+        self, typed: str, *, by: PrincipalId, commit: "CommitDecision | None" = None
+    ) -> PairingDecision:
         """Let in whose code it is, and tell them once. A wrong one is counted, and after a few in
         a row none is taken for a while."""
         async with self._deciding:
-            self._check_open()
-            request = await self._asked_with(typed)
-            decided = self._wrong(by=by) if request is None else self._let_in(request, by=by)
-            return await self._kept(decided, keep)
+            self._check_not_locked()
+            request = await self._request_with_code(typed)
+            decided = (
+                self._count_wrong_code(by=by) if request is None else self._pair(request, by=by)
+            )
+            return await self._commit(decided, commit)
 
-    async def deny(self, name: str, *, by: str, keep: "Keep | None" = None) -> Decided:
+    async def deny(
+        self, name: str, *, by: str, commit: "CommitDecision | None" = None
+    ) -> PairingDecision:
         """Their code is worth nothing any more, and they get no other in its time. They are not
         told: whoever asks without being known is owed nothing."""
         async with self._deciding:
             names = [each.principal for each in self.pending()]
-            who = _meant(name, names, nobody="waits to be let in")
-            at = self._house.clock.now()
+            who = _find_principal(name, names, nobody="waits to be let in")
+            at = self._services.clock.now()
             change = PairingChange(kind=PairingKind.DENY, principal=who, by=by, at=at)
-            return await self._kept(Decided(change=change, text=f"Denied: {who}."), keep)
+            return await self._commit(
+                PairingDecision(change=change, text=f"Denied: {who}."), commit
+            )
 
-    async def revoke(self, name: str, *, by: str, keep: "Keep | None" = None) -> Decided:
+    async def revoke(
+        self, name: str, *, by: str, commit: "CommitDecision | None" = None
+    ) -> PairingDecision:
         """From the commit on they are a stranger; what runs for them runs to its end."""
         async with self._deciding:
-            names = [each.principal for each in self.paired.people()]
-            who = _meant(name, names, nobody="was let in by a code")
-            at = self._house.clock.now()
+            names = [each.principal for each in self.paired_users.users()]
+            who = _find_principal(name, names, nobody="was let in by a code")
+            at = self._services.clock.now()
             change = PairingChange(kind=PairingKind.REVOKE, principal=who, by=by, at=at)
             text = f"Revoked: {who} may not talk here any more."
-            return await self._kept(Decided(change=change, text=text), keep)
+            return await self._commit(PairingDecision(change=change, text=text), commit)
 
-    def kept(self, decided: Decided) -> None:
+    def on_committed(self, decision: PairingDecision) -> None:
         """The store has it: it holds from now on, and who is concerned is told."""
-        self.paired.changed(decided.change)
-        self._house.announcer.messages((), decided.change.deliveries)
+        self.paired_users.apply_change(decision.change)
+        self._services.publisher.messages_ended((), decision.change.deliveries)
 
-    async def _kept(self, decided: Decided, keep: "Keep | None") -> Decided:
-        await (keep or self._write)(decided)
-        return decided
+    async def _commit(
+        self, decision: PairingDecision, commit: "CommitDecision | None"
+    ) -> PairingDecision:
+        await (commit or self._write)(decision)
+        return decision
 
-    async def _write(self, decided: Decided) -> None:
+    async def _write(self, decision: PairingDecision) -> None:
         """Whether or not anybody still waits for it, what the store takes holds."""
-        writing = asyncio.ensure_future(self._house.store.change_pairing(decided.change))
-        writing.add_done_callback(lambda done: self.kept(decided) if worked(done) else None)
+        writing = asyncio.ensure_future(self._services.store.change_pairing(decision.change))
+        writing.add_done_callback(
+            lambda done: self.on_committed(decision) if succeeded(done) else None
+        )
         await asyncio.shield(writing)
 
-    def _check_open(self) -> None:
+    def _check_not_locked(self) -> None:
         if (until := self.locked_until()) is None:
             return
-        minutes = ceil((until - self._house.clock.now()) / 60)
+        minutes = ceil((until - self._services.clock.now()) / 60)
         raise PairingRefused(
             f"No code is taken for {minutes} more minute{'s' if minutes > 1 else ''}: "
-            f"{MOST_WRONG} wrong ones were tried in a row."
+            f"{MAX_WRONG_CODES} wrong ones were tried in a row."
         )
 
-    async def _asked_with(self, typed: str) -> PairingRequest | None:
-        if (code := read(typed)) is None:
+    async def _request_with_code(self, typed: str) -> PairingRequest | None:
+        if (code := parse_code(typed)) is None:
             return None
         for request in self.pending():
-            if await asyncio.to_thread(fits, code, request.salt, request.digest):
+            if await asyncio.to_thread(code_matches, code, request.salt, request.digest):
                 return request
         return None
 
-    def _wrong(self, *, by: str) -> Decided:
-        now, count = self._house.clock.now(), self.paired.wrong.count + 1
-        left = MOST_WRONG - count
-        wrong = WrongCodes(count=count) if left else WrongCodes(locked_until=now + LOCKED_FOR)
+    def _count_wrong_code(self, *, by: str) -> PairingDecision:
+        now, count = self._services.clock.now(), self.paired_users.wrong_codes.count + 1
+        left = MAX_WRONG_CODES - count
+        wrong = WrongCodes(count=count) if left else WrongCodes(locked_until=now + LOCKOUT_SECONDS)
         change = PairingChange(kind=PairingKind.WRONG, wrong=wrong, by=by, at=now)
         more = f"{left} more wrong ones" if left > 1 else "One more wrong one"
         told = f"{more} and none is taken for an hour." if left else "None is taken for an hour."
-        return Decided(change=change, text=f"Nobody has this code, or it is over. {told}")
+        return PairingDecision(change=change, text=f"Nobody has this code, or it is over. {told}")
 
-    def _let_in(self, request: PairingRequest, *, by: PrincipalId) -> Decided:
-        now = self._house.clock.now()
-        person = PairedPerson(
+    def _pair(self, request: PairingRequest, *, by: PrincipalId) -> PairingDecision:
+        now = self._services.clock.now()
+        person = PairedUser(
             principal=request.principal,
             address=request.address,
             user_id=request.user_id,
@@ -142,26 +160,28 @@ class Pairing:
             let_in_by=by,
         )
         told = NewDelivery(
-            id=DeliveryId(self._house.new_id("dlv")),
+            id=DeliveryId(self._services.new_id("dlv")),
             address=request.address,
             kind=DeliveryKind.NOTICE,
-            text=LET_IN,
+            text=WELCOME_TEXT,
         )
-        change = PairingChange(kind=PairingKind.APPROVE, person=person, deliveries=(told,), at=now)
-        return Decided(change=change, text=f"{named(request)} is let in, and told so.")
+        change = PairingChange(kind=PairingKind.APPROVE, user=person, deliveries=(told,), at=now)
+        return PairingDecision(
+            change=change, text=f"{person_with_name(request)} is let in, and told so."
+        )
 
 
-Keep = Callable[[Decided], Awaitable[None]]
-"""Commits the change, with whatever else, and calls `Pairing.kept` from that commit."""
+CommitDecision = Callable[[PairingDecision], Awaitable[None]]
+"""Commits the change, with whatever else, and calls `PairingService.kept` from that commit."""
 
 
-def named(person: PairingRequest | PairedPerson) -> str:
+def person_with_name(person: PairingRequest | PairedUser) -> str:
     """Who it is, for people to read: the name is what they say of themselves."""
-    name = plain_name(person.user_name)
+    name = sanitise_name(person.user_name)
     return f"{name} ({person.principal})" if name else person.principal
 
 
-def _meant(name: str, names: list[PrincipalId], *, nobody: str) -> PrincipalId:
+def _find_principal(name: str, names: list[PrincipalId], *, nobody: str) -> PrincipalId:
     """By the whole name of a principal, or by the person's id where that is enough. Whoever is
     called as somebody else's whole name is called by their own: ids are people's to choose."""
     if name in names:

@@ -1,51 +1,57 @@
 """Reception: where an accepted message goes: to the commands, to a question, or to its lane."""
 
-from holdfast.core.messages.admission import chosen_for_session
+from holdfast.core.messages.admission import with_session_mode
 from holdfast.core.messages.inbox import Accepted
-from holdfast.gateway.approvals.service import Approvals
-from holdfast.gateway.children import Children
-from holdfast.gateway.commands.dispatcher import CommandDesk
-from holdfast.gateway.inbound.words import meant
-from holdfast.gateway.live.subscriptions import Watchers
+from holdfast.gateway.approvals.service import ApprovalService
+from holdfast.gateway.children import Subagents
+from holdfast.gateway.commands.dispatcher import CommandDispatcher
+from holdfast.gateway.inbound.words import approval_command
+from holdfast.gateway.live.subscriptions import MessageSubscriptions
 from holdfast.gateway.sessions.resolver import SessionStore
 
 
-class Reception:
+class Router:
     """Keeps nothing. Both ways in are plain functions: what they decide is decided at once."""
 
     def __init__(
         self,
-        desk: CommandDesk,
+        dispatcher: CommandDispatcher,
         sessions: SessionStore,
         *,
-        approvals: Approvals,
-        children: Children,
-        watchers: Watchers,
+        approvals: ApprovalService,
+        subagents: Subagents,
+        subscriptions: MessageSubscriptions,
     ) -> None:
-        self._desk = desk
+        self._dispatcher = dispatcher
         self._sessions = sessions
         self._approvals = approvals
-        self._children = children
-        self._watchers = watchers
+        self._subagents = subagents
+        self._subscriptions = subscriptions
 
-    def admit(self, accepted: Accepted) -> None:
-        if not self._desk.take(accepted) and not self._take_word(accepted):
-            row = chosen_for_session(accepted.row, accepted.busy_mode)
-            self._sessions.admit(row, known=accepted.route_session, pointed=accepted.pointed)
-            self._children.admitted(row)
+    def route(self, accepted: Accepted) -> None:
+        if not self._dispatcher.dispatch(accepted) and not self._take_approval_answer(accepted):
+            row = with_session_mode(accepted.row, accepted.busy_mode)
+            self._sessions.admit(
+                row, known=accepted.route_session, route_target=accepted.route_target
+            )
+            self._subagents.on_admitted(row)
 
-    def admit_late(self, accepted: Accepted) -> None:
+    def route_recovered(self, accepted: Accepted) -> None:
         """A row from before this start: in order like any other, but no stale command."""
-        self._watchers.open(accepted.row.id)
-        if not self._desk.take(accepted, late=True) and not self._take_word(accepted):
-            row = chosen_for_session(accepted.row, accepted.busy_mode)
-            self._sessions.admit(row, known=accepted.route_session, pointed=accepted.pointed)
+        self._subscriptions.open(accepted.row.id)
+        if not self._dispatcher.dispatch(accepted, late=True) and not self._take_approval_answer(
+            accepted
+        ):
+            row = with_session_mode(accepted.row, accepted.busy_mode)
+            self._sessions.admit(
+                row, known=accepted.route_session, route_target=accepted.route_target
+            )
 
-    def _take_word(self, accepted: Accepted) -> bool:
+    def _take_approval_answer(self, accepted: Accepted) -> bool:
         """A yes or no to what was asked in this conversation goes to the commands."""
-        session_id = self._desk.session_of(accepted)
-        command = meant(accepted.row.inbound, session_id, self._approvals)
+        session_id = self._dispatcher.session_of(accepted)
+        command = approval_command(accepted.row.inbound, session_id, self._approvals)
         if command is None:
             return False
-        self._desk.carry_out(accepted, *command)
+        self._dispatcher.run(accepted, *command)
         return True

@@ -4,12 +4,12 @@ import asyncio
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
 
-EVERYTHING = "*"
+ANY_TYPE = "*"
 
 
-async def is_wanted(name: str, patterns: Sequence[str]) -> bool:
+async def is_accepted_type(name: str, patterns: Sequence[str]) -> bool:
     """`.csv` means names that end so, `image/*` what such a name stands for."""
-    if EVERYTHING in patterns:
+    if ANY_TYPE in patterns:
         return True
     # In a thread: what endings mean is looked up in files of this machine, once.
     return await asyncio.to_thread(_matches, name.lower(), patterns)

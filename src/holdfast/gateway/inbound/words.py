@@ -2,20 +2,20 @@
 
 from holdfast.core.ids import SessionId
 from holdfast.core.messages.inbox import Inbound
-from holdfast.core.people.commands import spoken
-from holdfast.gateway.approvals.service import Approvals
+from holdfast.core.people.commands import parse_command_word
+from holdfast.gateway.approvals.service import ApprovalService
 
 
-def meant(
-    inbound: Inbound, session_id: SessionId | None, approvals: Approvals
+def approval_command(
+    inbound: Inbound, session_id: SessionId | None, approvals: ApprovalService
 ) -> tuple[str, str] | None:
     """The command that the words stand for; None: they are for the agent.
 
     As long as the turn that asked is not over they are an answer, if only a late or a second
     one: to stop the work that was just allowed is not what anybody means by a second yes.
     """
-    command = spoken(inbound.text) if inbound.commands else None
+    command = parse_command_word(inbound.text) if inbound.commands else None
     if command is None or session_id is None:
         return None
-    asked = approvals.asked_in(session_id) or approvals.of_turn(session_id)
+    asked = approvals.pending_in(session_id) or approvals.of_turn(session_id)
     return command if asked else None

@@ -7,39 +7,44 @@ from collections.abc import Callable
 from holdfast.core.crash_points import CrashPoint
 from holdfast.core.errors import HoldfastError, StoreError
 from holdfast.core.jobs.job import (
-    ChangeKind,
     Job,
     JobChange,
+    JobChangeKind,
     NewRun,
-    Overlap,
+    OverlapPolicy,
     RunPlan,
     RunState,
     WaitingRun,
 )
-from holdfast.core.jobs.run_planning import REPLACED, behind, looked_at, runs_due
+from holdfast.core.jobs.run_planning import (
+    SKIPPED_REPLACED,
+    apply_overlap_policy,
+    due_times_needed,
+    plan_runs,
+)
 from holdfast.core.jobs.schedule import due_times, next_due
 from holdfast.core.messages.source import Source
-from holdfast.core.ports.protocols import Alarm, Clock
-from holdfast.gateway.jobs.executor import Runs
+from holdfast.core.ports.protocols import Clock, WallClockTimer
+from holdfast.gateway.jobs.executor import JobExecutor
 from holdfast.gateway.jobs.time_zones import zone_of
-from holdfast.gateway.services import House
+from holdfast.gateway.services import Services
 
 log = logging.getLogger(__name__)
 
-_AT_ONCE = 50  # jobs of one look; there may be thousands after a long pause
-_AGAIN = 30.0  # seconds until a store that failed is asked again
-_LONGEST = 86400.0
+_MAX_JOBS_PER_RUN = 50  # jobs of one look; there may be thousands after a long pause
+_RETRY_AFTER = 30.0  # seconds until a store that failed is asked again
+_MAX_SLEEP = 86400.0
 _NOT_ALLOWED = "the person whose job it is may not talk to the agent any more"
 
 
-class ClockAlarm:
+class SleepTimer:
     """An alarm that sleeps: a clock that is set is noticed within a day."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
 
-    async def ring(self, at: float) -> None:
-        await asyncio.sleep(min(max(at - self._clock.now(), 0.0), _LONGEST))
+    async def wait_until(self, at: float) -> None:
+        await asyncio.sleep(min(max(at - self._clock.now(), 0.0), _MAX_SLEEP))
 
 
 class Scheduler:
@@ -47,10 +52,15 @@ class Scheduler:
     twice; what it decided is in the store before anything follows from it."""
 
     def __init__(
-        self, house: House, runs: Runs, *, alarm: Alarm, may_talk: Callable[[Source], bool]
+        self,
+        services: Services,
+        executor: JobExecutor,
+        *,
+        alarm: WallClockTimer,
+        may_talk: Callable[[Source], bool],
     ) -> None:
-        self._house = house
-        self._runs = runs
+        self._services = services
+        self._executor = executor
         self._alarm = alarm
         self._may_talk = may_talk
         self._woken = asyncio.Event()
@@ -62,10 +72,12 @@ class Scheduler:
         while not self._closed:
             self._woken.clear()
             try:
-                self.next_due = await self.look()
+                self.next_due = await self.run_once()
             except HoldfastError as error:
-                log.error("The scheduler tries again: %s", error, extra={"action": "scheduler"})
-                self.next_due = self._house.clock.now() + _AGAIN
+                log.error(
+                    "The scheduler tries again: %s", error, extra={"action": "scheduler_failed"}
+                )
+                self.next_due = self._services.clock.now() + _RETRY_AFTER
             await self._sleep()
 
     def close(self) -> None:
@@ -73,26 +85,26 @@ class Scheduler:
         self._closed = True
         self._woken.set()
 
-    def stirred(self) -> None:
+    def wake(self) -> None:
         """A job was changed or a run has ended: there may be something to do."""
         self._woken.set()
 
-    async def look(self) -> float | None:
+    async def run_once(self) -> float | None:
         """Plan what is due by now and begin what can be; when there will be more."""
-        now = self._house.clock.now()
-        due = await self._house.store.due_jobs(by=now, limit=_AT_ONCE)
+        now = self._services.clock.now()
+        due = await self._services.store.due_jobs(by=now, limit=_MAX_JOBS_PER_RUN)
         for planned in await asyncio.gather(
             *(self._plan(job, now) for job in due), return_exceptions=True
         ):
             if isinstance(planned, BaseException):
                 raise planned
-        await self._begin_waiting()
-        return await self._house.store.next_due_job()
+        await self._start_waiting()
+        return await self._services.store.next_due_job()
 
     async def _sleep(self) -> None:
         both: set[asyncio.Future[object]] = {asyncio.ensure_future(self._woken.wait())}
         if self.next_due is not None:
-            both.add(asyncio.ensure_future(self._alarm.ring(self.next_due)))
+            both.add(asyncio.ensure_future(self._alarm.wait_until(self.next_due)))
         try:
             await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -105,65 +117,71 @@ class Scheduler:
 
     async def _plan(self, job: Job, now: float) -> None:
         try:
-            plan = await self._plan_of(job, now)
+            plan = await self._build_plan(job, now)
         except StoreError:
             raise
         except HoldfastError as error:
-            await self._set_aside(job, str(error))
+            await self._pause_job(job, str(error))
             return
-        if not await self._house.store.plan_runs(plan):
+        if not await self._services.store.plan_runs(plan):
             return  # it was changed meanwhile, and is looked at again as it is now
-        self._house.crash(CrashPoint.RUN_PLANNED)
-        if plan.unwanted:
-            await self._runs.stop(job.id)
+        self._services.crash(CrashPoint.RUN_PLANNED)
+        if plan.drop_waiting_reason:
+            await self._executor.stop(job.id)
 
-    async def _plan_of(self, job: Job, now: float) -> RunPlan:
+    async def _build_plan(self, job: Job, now: float) -> RunPlan:
         assert job.next_due is not None, "only what is due is planned"
         spec, zone = job.spec, zone_of(job.spec.schedule.zone)
-        most = looked_at(spec.missed)
-        times, more = due_times(spec.schedule, first=job.next_due, until=now, most=most, zone=zone)
-        late_after = self._house.settings.jobs.late_after
-        runs = runs_due(job, times or [job.next_due], more=more, now=now, late_after=late_after)
-        begins = any(run.skipped is None for run in runs)
+        most = due_times_needed(spec.missed)
+        times, more = due_times(spec.schedule, first=job.next_due, until=now, limit=most, zone=zone)
+        late_after = self._services.settings.jobs.late_after
+        runs = plan_runs(job, times or [job.next_due], more=more, now=now, late_after=late_after)
+        begins = any(run.skip_reason is None for run in runs)
         return RunPlan(
             job_id=job.id,
             was_due=job.next_due,
             next_due=next_due(spec.schedule, now, zone),
-            runs=tuple(await self._behind(job, runs)),
-            unwanted=REPLACED if begins and spec.overlap is Overlap.REPLACE else "",
+            runs=tuple(await self._after_overlap(job, runs)),
+            drop_waiting_reason=SKIPPED_REPLACED
+            if begins and spec.overlap is OverlapPolicy.REPLACE
+            else "",
             at=now,
         )
 
-    async def _behind(self, job: Job, runs: list[NewRun]) -> list[NewRun]:
-        if job.spec.overlap is Overlap.REPLACE:
+    async def _after_overlap(self, job: Job, runs: list[NewRun]) -> list[NewRun]:
+        if job.spec.overlap is OverlapPolicy.REPLACE:
             return runs
-        waiting = await self._house.store.runs_waiting(job.id)
-        return behind(job, runs, waiting=waiting, busy=job.id in self._runs)
+        waiting = await self._services.store.count_waiting_runs(job.id)
+        return apply_overlap_policy(job, runs, waiting=waiting, busy=job.id in self._executor)
 
-    async def _set_aside(self, job: Job, why: str) -> None:
+    async def _pause_job(self, job: Job, why: str) -> None:
         """Its times cannot be known here any more; the others' can."""
-        log.error("Job %d is paused: %s", job.id, why, extra={"action": "job", "job": job.id})
-        await self._house.store.change_job(JobChange(job_id=job.id, kind=ChangeKind.PAUSE))
+        log.error(
+            "Job %d is paused: %s", job.id, why, extra={"action": "job_paused", "job": job.id}
+        )
+        await self._services.store.change_job(JobChange(job_id=job.id, kind=JobChangeKind.PAUSE))
 
-    async def _begin_waiting(self) -> None:
-        free = self._house.settings.jobs.parallel - len(self._runs)
+    async def _start_waiting(self) -> None:
+        free = self._services.settings.jobs.parallel - len(self._executor)
         if free <= 0:
             return
-        for waiting in await self._house.store.waiting_runs(busy=self._runs.busy, limit=free):
+        for waiting in await self._services.store.waiting_runs(
+            busy=self._executor.running_jobs, limit=free
+        ):
             if self._closed:
                 return
-            await self._begin(waiting)
+            await self._start(waiting)
 
-    async def _begin(self, waiting: WaitingRun) -> None:
+    async def _start(self, waiting: WaitingRun) -> None:
         """One whose person may not talk here any more never begins."""
         job = waiting.job
         if not self._may_talk(job.spec.source):
-            await self._house.store.skip_runs(job.id, why=_NOT_ALLOWED, run_id=waiting.id)
+            await self._services.store.skip_runs(job.id, why=_NOT_ALLOWED, run_id=waiting.id)
             self._woken.set()
             return
         try:
-            await self._runs.begin(waiting)
+            await self._executor.start(waiting)
         except StoreError:
-            run = await self._house.store.job_run(waiting.id)
+            run = await self._services.store.job_run(waiting.id)
             if run is not None and run.state is RunState.WAITING:
                 raise  # the store's trouble, and not somebody who stopped it meanwhile

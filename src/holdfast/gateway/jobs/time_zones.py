@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime, timedelta, tzinfo
 
-from holdfast.core.jobs.schedule import BadSchedule
+from holdfast.core.jobs.schedule import InvalidSchedule
 
 
 class MachineZone(tzinfo):
@@ -31,7 +31,7 @@ _MACHINE = MachineZone()
 
 
 def zone_of(name: str) -> tzinfo:
-    """ "" is the machine's. Raises `BadSchedule` where this machine does not know the name."""
+    """ "" is the machine's. Raises `InvalidSchedule` where this machine does not know the name."""
     if not name:
         return _MACHINE
     from zoneinfo import ZoneInfo  # noqa: PLC0415 - 3 ms that most gateways never need
@@ -39,6 +39,6 @@ def zone_of(name: str) -> tzinfo:
     try:
         return ZoneInfo(name)
     except (ValueError, LookupError, OSError):  # unknown, not a name at all, or a folder of them
-        raise BadSchedule(
+        raise InvalidSchedule(
             f"{name!r} is no time zone that this machine knows; one is called Europe/Berlin"
         ) from None

@@ -12,10 +12,10 @@ from holdfast.gateway.turns.lanes import Lanes
 
 log = logging.getLogger(__name__)
 
-_LETTING_GO = 1.0  # seconds: the runners are let go, or their commands die with the turns
+_DETACH_TIMEOUT = 1.0  # seconds: the runners are let go, or their commands die with the turns
 
 
-class Draining:
+class TurnDrainer:
     """Owns the waiting of one stop, and the count of what it came to.
 
     Its steps stand in this order for a reason: what is not waited for any more is marked before
@@ -38,33 +38,33 @@ class Draining:
         self._hurried = hurried
         self._progress = progress
         self._detach = detach
-        self._told = -1
+        self._reported = -1
         self.parked = 0
         self.interrupted = 0
 
     @property
-    def to_finish(self) -> float:
+    def finish_timeout(self) -> float:
         """Seconds that running turns have to come to their end."""
         return 0.0 if self._order.now else self._settings.restart_drain_timeout
 
     @property
-    def to_park(self) -> float:
+    def park_timeout(self) -> float:
         """Seconds that they have, besides, to come to a step boundary."""
         waits = self._order.kind.restarts and not self._order.now
         return self._settings.park_timeout if waits else 0.0
 
     async def drain(self) -> None:
         """C2. Without a window nothing is waited for, and who stands at a boundary is parked."""
-        self._tell()
-        await self._until_at_rest(self.to_finish)
+        self._report()
+        await self._wait_until_idle(self.finish_timeout)
         if self._order.kind.restarts:
             self._lanes.park()
-            await self._until_at_rest(self.to_park)
-        self._tell(again=True)
+            await self._wait_until_idle(self.park_timeout)
+        self._report(force=True)
 
     async def mark(self) -> None:
         """F5: all that still runs, and nothing else; durable when this returns."""
-        leaving = self._lanes.leave(self._order.mark)
+        leaving = self._lanes.leave(self._order.exit_reason)
         results = await asyncio.gather(*leaving, return_exceptions=True)
         for failure in filter(None, results):
             log.error("A turn could not be marked: %s", failure, extra={"action": "mark_failed"})
@@ -75,23 +75,23 @@ class Draining:
         restarts = self._order.kind.restarts
         try:
             if restarts:
-                async with asyncio.timeout(_LETTING_GO):
+                async with asyncio.timeout(_DETACH_TIMEOUT):
                     await self._detach()
         finally:
-            self.parked = self._lanes.at_rest
-            self.interrupted = self._lanes.cut(self._order.told_to_agents, detached=restarts)
+            self.parked = self._lanes.parked_count
+            self.interrupted = self._lanes.cut(self._order.agent_notice, detached=restarts)
             await self._lanes.close()
 
-    async def _until_at_rest(self, seconds: float) -> None:
+    async def _wait_until_idle(self, seconds: float) -> None:
         """Returns when no turn runs, when the time is over, or when nobody wants to wait."""
         if seconds <= 0:
             return
         waking = asyncio.create_task(self._wake_when_hurried(), name="hurry")
         try:
             async with asyncio.timeout(seconds):
-                while self._tell() and not self._hurried.is_set():
-                    self._lanes.news.clear()
-                    await self._lanes.news.wait()
+                while self._report() and not self._hurried.is_set():
+                    self._lanes.changed.clear()
+                    await self._lanes.changed.wait()
         except TimeoutError:
             return
         finally:
@@ -99,13 +99,13 @@ class Draining:
 
     async def _wake_when_hurried(self) -> None:
         await self._hurried.wait()
-        self._lanes.news.set()
+        self._lanes.changed.set()
 
-    def _tell(self, *, again: bool = False) -> int:
+    def _report(self, *, force: bool = False) -> int:
         """How many turns run; whoever looks is told when that has changed, or at the end."""
         running = self._lanes.count(LaneState.RUNNING)
-        if running != self._told or again:
-            self._told = running
+        if running != self._reported or force:
+            self._reported = running
             text = f"draining: {running} turn{'' if running == 1 else 's'}"
             self._progress(text)
             goes = "Restarting" if self._order.kind.restarts else "Stopping"

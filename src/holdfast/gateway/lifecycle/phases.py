@@ -47,7 +47,7 @@ async def run_phases(
     log.info(
         "All phases have ended, in %.2f s.",
         sum(took.values()),
-        extra={"action": "phases", "seconds": took},
+        extra={"action": "shutdown_phases_done", "seconds": took},
     )
 
 
@@ -62,7 +62,7 @@ async def _run(phase: Phase, inside: Callable[[str], Awaitable[None]]) -> None:
     try:
         done, _ = await asyncio.wait({task}, timeout=phase.seconds - phase.unwind)
         if not done:
-            _tell_late(phase)
+            _log_late(phase)
             task.cancel()
             done, _ = await asyncio.wait({task}, timeout=phase.unwind)
     except asyncio.CancelledError:
@@ -74,7 +74,7 @@ async def _run(phase: Phase, inside: Callable[[str], Awaitable[None]]) -> None:
         )
 
 
-def _tell_late(phase: Phase) -> None:
+def _log_late(phase: Phase) -> None:
     log.error(
         "Stopping: %r took longer than its %g s and was left.",
         phase.name,

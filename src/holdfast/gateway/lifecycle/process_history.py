@@ -3,22 +3,22 @@
 from collections.abc import Mapping
 
 from holdfast import __version__
-from holdfast.core.ports.protocols import Clock, NewId, Store
-from holdfast.core.turns.stop import AskedBy, StopKind, StopOrder, StopRow
+from holdfast.core.ports.protocols import Clock, IdFactory, Store
+from holdfast.core.turns.stop import StopKind, StopOrder, StopRequester, StopRow
 
-KEPT = 1000  # rows; older ones are forgotten
+MAX_ROWS = 1000  # rows; older ones are forgotten
 
 
-class Lives:
+class ProcessHistory:
     """Owns the row of this life, from the order that ends it; and writes that of the life before
     where nobody else could."""
 
-    def __init__(self, *, clock: Clock, new_id: NewId) -> None:
+    def __init__(self, *, clock: Clock, new_id: IdFactory) -> None:
         self._clock = clock
         self._new_id = new_id
         self._row: StopRow | None = None
 
-    async def look_back(self, store: Store, *, ran: bool) -> None:
+    async def record_crash(self, store: Store, *, ran: bool) -> None:
         """Find out whether the process before this one died without a word. `ran`: it was ready
         once, and nobody had asked it to stop.
 
@@ -26,21 +26,23 @@ class Lives:
         """
         if await store.open_stops():
             return
-        cut = sum(turn.left_as is None and not turn.waits for turn in await store.open_turns())
+        cut = sum(
+            turn.exit_reason is None and not turn.is_waiting for turn in await store.open_turns()
+        )
         if ran or cut:
-            order = StopOrder(kind=StopKind.CRASH, by=AskedBy.NOBODY, at=self._clock.now())
-            await store.record_stop(self._new(order, interrupted=cut))
+            order = StopOrder(kind=StopKind.CRASH, by=StopRequester.NOBODY, at=self._clock.now())
+            await store.record_stop(self._new_row(order, interrupted=cut))
 
-    def end(self, order: StopOrder) -> str:
+    def begin_stop(self, order: StopOrder) -> str:
         """This life is to end; returns the id of its row."""
-        self._row = self._new(order)
+        self._row = self._new_row(order)
         return self._row.id
 
-    async def leave(self, store: Store) -> None:
+    async def record_stop_begun(self, store: Store) -> None:
         if self._row is not None:
             await store.record_stop(self._row)
 
-    async def left(
+    async def record_stopped(
         self, store: Store, *, parked: int, interrupted: int, phases: Mapping[str, float]
     ) -> None:
         """The row as it stays: what became of the turns that ran, how long each phase took until
@@ -57,7 +59,7 @@ class Lives:
             )
             await store.record_stop(whole)
 
-    def _new(self, order: StopOrder, *, interrupted: int = 0) -> StopRow:
+    def _new_row(self, order: StopOrder, *, interrupted: int = 0) -> StopRow:
         return StopRow(
             id=self._new_id("stop"), order=order, version=__version__, interrupted=interrupted
         )

@@ -11,21 +11,23 @@ from holdfast.core.messages.inbox import Accepted, InboxRow
 from holdfast.core.sessions.session import RunnerRow
 from holdfast.core.turns.stop import StopKind
 from holdfast.core.turns.turn import OpenTurn
-from holdfast.gateway.outbound.delivery import Delivery
-from holdfast.gateway.services import House
-from holdfast.gateway.turns.endings import abandoned
+from holdfast.gateway.outbound.delivery import OutboxWorker
+from holdfast.gateway.services import Services
+from holdfast.gateway.turns.endings import end_abandoned
 from holdfast.gateway.turns.lanes import Lanes
 
 log = logging.getLogger(__name__)
 
 MAX_CUTS = 3  # the first run and two resumes
 # What follows from it is told when it is so, with the next message.
-STUCK = "This was interrupted {cuts} times and is given up."
-SUSPENDED = "The gateway stopped in the middle of this, and is set up not to go on with it."
-SET_ASIDE = "This was not finished before its conversation was set aside."
+STUCK_REASON = "This was interrupted {cuts} times and is given up."
+NOT_RESUMED_REASON = (
+    "The gateway stopped in the middle of this, and is set up not to go on with it."
+)
+SUSPENDED_REASON = "This was not finished before its conversation was set aside."
 
 
-class Adopter(Protocol):
+class RunnerAdopter(Protocol):
     """Who takes over the workbenches that outlived the last process."""
 
     async def adopt(
@@ -38,17 +40,17 @@ class Recovery:
 
     def __init__(
         self,
-        house: House,
+        services: Services,
         lanes: Lanes,
         *,
-        delivery: Delivery,
-        runners: Adopter,
+        outbox: OutboxWorker,
+        runners: RunnerAdopter,
         admit: Callable[[Accepted], None],
         suspend_recent: Callable[[], Awaitable[int]],
     ) -> None:
-        self._house = house
+        self._services = services
         self._lanes = lanes
-        self._delivery = delivery
+        self._outbox = outbox
         self._runners = runners
         self._admit = admit
         self._suspend_recent = suspend_recent
@@ -56,28 +58,30 @@ class Recovery:
     async def run(self) -> int:
         """Deliveries go out first, then cut turns go on, then what no turn has taken: the order
         they were promised in. How many turns go on."""
-        store = self._house.store
-        undelivered, open_turns = await store.undelivered(), await store.open_turns()
-        queued = await store.queued()
-        self._house.crash(CrashPoint.RECOVERY_READ)
-        left = {one.turn.session_id for one in open_turns if await self._left(one)}
+        store = self._services.store
+        undelivered, open_turns = await store.undelivered_rows(), await store.open_turns()
+        queued = await store.queued_messages()
+        self._services.crash(CrashPoint.RECOVERY_READ)
+        left = {one.turn.session_id for one in open_turns if await self._session_has_ended(one)}
         given_up = {
-            one.turn.session_id: "" if one.turn.session_id in left else await self._hopeless(one)
+            one.turn.session_id: ""
+            if one.turn.session_id in left
+            else await self._give_up_reason(one)
             for one in open_turns
         }
         # What runs for a turn that is given up goes before its end is told, and for good.
-        await self._adopt(given_up, left)
+        await self._adopt_runners(given_up, left)
         for open_turn in open_turns:
-            self._watch(open_turn)
+            self._open_subscriptions(open_turn)
             if not given_up[open_turn.turn.session_id]:
                 self._lanes.resume(open_turn, left=open_turn.turn.session_id in left)
         # With every lane there, and none of them run yet: a question that cannot be delivered
         # finds the turn that waits for it, and what was owed first goes out first.
-        self._delivery.recover(undelivered)
+        self._outbox.recover(undelivered)
         for open_turn in open_turns:
             if why := given_up[open_turn.turn.session_id]:
-                await self._give_up(open_turn, why)
-        await self._start_afresh()
+                await self._give_up_turn(open_turn, why)
+        await self._suspend_recent_sessions()
         for row in queued:
             await self._readmit(row)
         if undelivered or open_turns or queued:
@@ -90,36 +94,36 @@ class Recovery:
             )
         return sum(not why for why in given_up.values())
 
-    async def _left(self, open_turn: OpenTurn) -> bool:
+    async def _session_has_ended(self, open_turn: OpenTurn) -> bool:
         """Whether a /new, whose commit came before the end of the turn it stopped, has ended the
         session: then the turn is to end, and nothing is said there any more."""
-        session = await self._house.store.session(open_turn.turn.session_id)
+        session = await self._services.store.session(open_turn.turn.session_id)
         return session is not None and session.ended_at is not None
 
-    async def _hopeless(self, open_turn: OpenTurn) -> str:
+    async def _give_up_reason(self, open_turn: OpenTurn) -> str:
         """Why a turn is not gone on with; "": it is. One that waits or is parked was not cut."""
-        session = await self._house.store.session(open_turn.turn.session_id)
+        session = await self._services.store.session(open_turn.turn.session_id)
         if session is not None and session.suspended:
-            return SET_ASIDE
-        if not open_turn.cut:
+            return SUSPENDED_REASON
+        if not open_turn.was_interrupted:
             return ""
-        crashed = open_turn.left_as is None
-        if crashed and self._begins_afresh:
-            return SUSPENDED
+        crashed = open_turn.exit_reason is None
+        if crashed and self._suspends_after_crash:
+            return NOT_RESUMED_REASON
         # What a process marked when it went it has counted too.
-        cuts = (session.cuts if session else 0) + crashed
-        return STUCK.format(cuts=cuts) if cuts >= MAX_CUTS else ""
+        cuts = (session.interruptions if session else 0) + crashed
+        return STUCK_REASON.format(cuts=cuts) if cuts >= MAX_CUTS else ""
 
     @property
-    def _begins_afresh(self) -> bool:
-        return self._house.settings.gateway.crash_recovery is CrashRecovery.SUSPEND
+    def _suspends_after_crash(self) -> bool:
+        return self._services.settings.gateway.crash_recovery is CrashRecovery.SUSPEND
 
-    async def _start_afresh(self) -> None:
+    async def _suspend_recent_sessions(self) -> None:
         """F8, where it is set up so. A process that has said that it stops, and that it has
         stopped, has died no unclean death."""
-        if not self._begins_afresh:
+        if not self._suspends_after_crash:
             return
-        stops = await self._house.store.open_stops()
+        stops = await self._services.store.open_stops()
         if any(one.stopped_at and one.order.kind is not StopKind.CRASH for one in stops):
             return
         if suspended := await self._suspend_recent():
@@ -129,9 +133,11 @@ class Recovery:
                 extra={"action": "suspended"},
             )
 
-    async def _adopt(self, given_up: Mapping[SessionId, str], left: Collection[SessionId]) -> None:
+    async def _adopt_runners(
+        self, given_up: Mapping[SessionId, str], left: Collection[SessionId]
+    ) -> None:
         """A runner is wanted by a turn that goes on, and by a session that can be gone on with."""
-        store = self._house.store
+        store = self._services.store
         known = await store.runners()
         going_on = {session_id for session_id, why in given_up.items() if not why}
         wanted = going_on.difference(left)
@@ -145,21 +151,25 @@ class Recovery:
             if runner.session_id not in adopted:
                 await store.end_runner(runner.session_id)
 
-    def _watch(self, open_turn: OpenTurn) -> None:
+    def _open_subscriptions(self, open_turn: OpenTurn) -> None:
         """Whoever asks again for one of its messages hears how it ends."""
-        watchers = self._house.watchers
+        watchers = self._services.subscriptions
         for row in reversed(open_turn.rows):  # the last first: the others merge into it
             watchers.open(row.id)
             watchers.merge(row.id, into=open_turn.rows[-1].id)
 
-    async def _give_up(self, open_turn: OpenTurn, text: str) -> None:
-        house, turn = self._house, open_turn.turn
+    async def _give_up_turn(self, open_turn: OpenTurn, text: str) -> None:
+        house, turn = self._services, open_turn.turn
         messages = [record.message for record in await house.store.transcript(turn.session_id)]
-        end = abandoned(
-            open_turn, text, messages=messages, replies=house.replies, at=house.clock.now()
+        end = end_abandoned(
+            open_turn,
+            text,
+            messages=messages,
+            delivery_factory=house.delivery_factory,
+            at=house.clock.now(),
         )
-        await house.store.suspend_session(end)
-        house.announcer.turn(end)
+        await house.store.end_turn_and_suspend(end)
+        house.publisher.turn_ended(end)
         log.warning(
             "Session %s was suspended: %s",
             turn.session_id,
@@ -168,6 +178,6 @@ class Recovery:
         )
 
     async def _readmit(self, row: InboxRow) -> None:
-        pointed = await self._house.store.pointed(row.route)
-        known = pointed.session_id if pointed is not None and pointed.goes_on else None
-        self._admit(Accepted(row=row, duplicate=False, route_session=known, pointed=pointed))
+        pointed = await self._services.store.route_target(row.route)
+        known = pointed.session_id if pointed is not None and pointed.can_continue else None
+        self._admit(Accepted(row=row, duplicate=False, route_session=known, route_target=pointed))

@@ -6,13 +6,13 @@ from collections.abc import Awaitable, Callable
 from holdfast.core.ids import SessionId
 from holdfast.core.turns.stop import StopOrder
 from holdfast.gateway.gateway import Gateway
-from holdfast.gateway.lifecycle.draining import Draining
+from holdfast.gateway.lifecycle.draining import TurnDrainer
 from holdfast.gateway.lifecycle.phases import Phase
 
 DRAIN = "drain"  # the one phase whose length is the operator's
 
 
-class Stop:
+class GatewayStop:
     """Owns one stop, and what it has come to. Whatever was never started is passed over."""
 
     def __init__(
@@ -21,27 +21,27 @@ class Stop:
         gateway: Gateway,
         *,
         hurried: asyncio.Event,
-        give_up_start: Callable[[], Awaitable[None]],
+        cancel_start: Callable[[], Awaitable[None]],
         stopped: asyncio.Event,
     ) -> None:
         self._order = order
         self._gateway = gateway
-        self._give_up_start = give_up_start
+        self._cancel_start = cancel_start
         self._stopped = stopped  # set by the last phase
         self._mid_turn: set[SessionId] = set()  # the sessions that had a lane when it began
-        self.draining = Draining(
+        self.drainer = TurnDrainer(
             gateway.lanes,
             order,
-            settings=gateway.house.settings.gateway,
+            settings=gateway.services.settings.gateway,
             hurried=hurried,
-            progress=gateway.parts.progress,
-            detach=gateway.parts.runners.detach,
+            progress=gateway.dependencies.progress,
+            detach=gateway.dependencies.runners.detach,
         )
 
     def phases(self) -> list[Phase]:
         """C1. All but the drain take 19 seconds at most; the rest of the 25 are the process's."""
-        draining = self.draining
-        longest = draining.to_finish + draining.to_park + 1
+        draining = self.drainer
+        longest = draining.finish_timeout + draining.park_timeout + 1
         return [
             Phase("close intake", 0.5, self._close_intake),
             Phase("notify", 1.5, self._notify),
@@ -51,7 +51,7 @@ class Stop:
             Phase("kill tools", 2, self._kill_tools),
             Phase("finalise agents", 1.5, self._finalise_agents),
             Phase("empty the cache", 0.5, self._empty_cache),
-            Phase("flush outbox", 2, self._gateway.delivery.flush),
+            Phase("flush outbox", 2, self._gateway.outbox.flush),
             Phase("disconnect platforms", 2, self._disconnect),
             Phase("cancel tasks", 1.5, self._cancel_tasks),
             Phase("kill tools again", 1, self._kill_tools_again),
@@ -62,58 +62,58 @@ class Stop:
         gateway = self._gateway
         gateway.intake.close()
         # Who is given time to finish may need help for that.
-        gateway.lanes.hold(children=self.draining.to_finish > 0)
+        gateway.lanes.hold(allow_subagents=self.drainer.finish_timeout > 0)
         try:
-            await self._give_up_start()
+            await self._cancel_start()
         finally:  # also where the start does not let go in time
-            gateway.house.children.leave()
-            gateway.house.jobs.leave()
+            gateway.services.subagents.detach()
+            gateway.services.jobs.stop_scheduling()
             gateway.expiry.close()
             # Noted before the lanes go: an agent that is mid-turn may be in no cache any more.
             self._mid_turn = {lane.session_id for lane in gateway.lanes}
 
     async def _notify(self) -> None:
-        await self._gateway.telling.farewell(self._order)
+        await self._gateway.lifecycle_notices.send_shutdown_notices(self._order)
 
     async def _interrupt(self) -> None:
         gateway = self._gateway
-        gateway.intake.shut()
+        gateway.intake.close_to_subagents()
         try:
-            await self.draining.interrupt()
+            await self.drainer.interrupt()
         finally:
             # Behind the turns: whoever watches one that has just ended hears how.
-            gateway.house.watchers.close()
-            gateway.house.feeds.close()
+            gateway.services.subscriptions.close()
+            gateway.services.feeds.close()
 
     async def _kill_tools(self) -> None:
         """C4: where turns had to be interrupted, before the platforms go: a supervisor's kill timer
         finds no child alive. On the graceful path the last sweep is soon enough."""
-        if self.draining.interrupted:
-            await self._sweep()
+        if self.drainer.interrupted:
+            await self._end_tools()
 
     async def _finalise_agents(self) -> None:
         gateway = self._gateway
-        await gateway.house.memory.finalise({*self._mid_turn, *gateway.house.cache})
+        await gateway.services.memory.finalise({*self._mid_turn, *gateway.services.cache})
 
     async def _empty_cache(self) -> None:
-        self._gateway.house.cache.clear()
+        self._gateway.services.cache.clear()
 
     async def _disconnect(self) -> None:
         try:
             await self._gateway.accounts.close()
         finally:
-            await self._gateway.delivery.close()
+            await self._gateway.outbox.close()
 
     async def _cancel_tasks(self) -> None:
-        await self._gateway.house.auxiliary.close()  # a title still asked for is one of these
-        await self._gateway.household.close()
+        await self._gateway.services.auxiliary.close()  # a title still asked for is one of these
+        await self._gateway.task_group.close()
 
     async def _kill_tools_again(self) -> None:
-        await self._sweep()
+        await self._end_tools()
 
-    async def _sweep(self) -> None:
+    async def _end_tools(self) -> None:
         """What a successor can take over is let go of on a restart; all else ends."""
-        parts, restarts = self._gateway.parts, self._order.kind.restarts
+        parts, restarts = self._gateway.dependencies, self._order.kind.restarts
         going = [parts.runners.detach() if restarts else parts.runners.end_all()]
         going += [holder.end_all() for holder in parts.holders]
         failures = [
@@ -126,7 +126,7 @@ class Stop:
 
     async def _close_auxiliary_clients(self) -> None:
         """Memory's providers too, behind the tasks: a command that ends a session is one."""
-        house = self._gateway.house
+        house = self._gateway.services
         try:
             await asyncio.gather(house.auxiliary.close(), house.memory.close())
         finally:

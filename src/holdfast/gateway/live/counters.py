@@ -4,14 +4,14 @@ from collections.abc import Mapping, Sequence
 
 from holdfast.core.messages.message import AssistantMessage, Message
 from holdfast.core.ops.histogram import Histogram
-from holdfast.core.ops.minute import Minute, Spread, joined_usage
-from holdfast.core.ops.totals import OTHER_MODELS, Totals
+from holdfast.core.ops.minute import DurationSum, MinuteStats, sum_usage
+from holdfast.core.ops.totals import OTHER_MODELS, ProcessTotals
 from holdfast.core.turns.turn import NO_USAGE, EndTurn, TurnState, Usage
 
-_MOST_MODELS = 50  # that are told apart since the start: a vendor may call itself by many names
+_MAX_MODELS = 50  # that are told apart since the start: a vendor may call itself by many names
 
 
-class Tally:
+class Counters:
     """Owns the counts of the present minute and those since the start, which only grow. Each
     count is a few additions: it is on the way of every message."""
 
@@ -19,20 +19,20 @@ class Tally:
         self._ends: dict[TurnState, int] = {
             state: 0 for state in TurnState if state is not TurnState.OPEN
         }
-        self._first, self._whole = _Times(), _Times()
+        self._first_text, self._answer = _Durations(), _Durations()
         self._earlier: dict[str, Usage] = {}  # used before the present minute
-        self._begin()
+        self._reset()
 
-    def accepted(self) -> None:
+    def message_accepted(self) -> None:
         self._accepted += 1
 
-    def ended(
+    def turn_ended(
         self,
         end: EndTurn,
         *,
         started_at: float,
-        first_at: float | None,
-        said: Sequence[Message] = (),
+        first_text_at: float | None,
+        messages: Sequence[Message] = (),
     ) -> None:
         """A turn has ended, and that is durable. `first_at`: when its first word was there;
         `said`: what was said before its end, where one that was cut has its last reply."""
@@ -40,50 +40,50 @@ class Tally:
         self._ends[end.state] += 1
         if end.state is TurnState.FAILED:
             self._failed += 1
-        if first_at is not None:
-            self._first.add(first_at - started_at)
+        if first_text_at is not None:
+            self._first_text.add(first_text_at - started_at)
         if end.state is TurnState.ANSWERED:
-            self._whole.add(end.at - started_at)
+            self._answer.add(end.at - started_at)
         if end.usage != NO_USAGE:
-            model = _model_of(end.messages) or _model_of(said)
+            model = _model_of(end.messages) or _model_of(messages)
             known = self._used.get(model)
             self._used[model] = end.usage if known is None else known + end.usage
 
-    def now(self, *, at: int) -> Minute:
+    def current_minute(self, *, at: int) -> MinuteStats:
         """All that was counted, as of the minute that began then."""
-        return Minute(
+        return MinuteStats(
             at=at,
             accepted=self._accepted,
             turns=self._turns,
             failed=self._failed,
-            first=self._first.minute(),
-            whole=self._whole.minute(),
-            used=dict(self._used),
+            first_token=self._first_text.minute(),
+            duration=self._answer.minute(),
+            usage_by_model=dict(self._used),
         )
 
-    def totals(self) -> Totals:
+    def totals(self) -> ProcessTotals:
         """All that was counted since the start."""
-        used = joined_usage((self._earlier, _told_apart(self._used, self._earlier)))
-        return Totals(
-            ends=dict(self._ends),
-            first=self._first.whole.read(),
-            whole=self._whole.whole.read(),
-            used=used,
+        used = sum_usage((self._earlier, _group_other_models(self._used, self._earlier)))
+        return ProcessTotals(
+            turns_by_state=dict(self._ends),
+            first_token=self._first_text.whole.snapshot(),
+            duration=self._answer.whole.snapshot(),
+            usage_by_model=used,
         )
 
-    def clear(self) -> None:
+    def start_minute(self) -> None:
         """The minute is over; what was counted since the start stays."""
-        self._earlier = dict(self.totals().used)
-        self._begin()
+        self._earlier = dict(self.totals().usage_by_model)
+        self._reset()
 
-    def _begin(self) -> None:
+    def _reset(self) -> None:
         self._accepted = self._turns = self._failed = 0
-        self._first.begin()
-        self._whole.begin()
+        self._first_text.begin()
+        self._answer.begin()
         self._used: dict[str, Usage] = {}
 
 
-class _Times:
+class _Durations:
     """How long something took: in the present minute, and since the start."""
 
     def __init__(self) -> None:
@@ -102,8 +102,8 @@ class _Times:
         if seconds > self._worst:
             self._worst = seconds
 
-    def minute(self) -> Spread:
-        return Spread(count=self._count, total=self._total, worst=self._worst)
+    def minute(self) -> DurationSum:
+        return DurationSum(count=self._count, total=self._total, worst=self._worst)
 
 
 def _model_of(messages: Sequence[Message]) -> str:
@@ -114,9 +114,9 @@ def _model_of(messages: Sequence[Message]) -> str:
     return ""
 
 
-def _told_apart(used: Mapping[str, Usage], known: Mapping[str, Usage]) -> dict[str, Usage]:
+def _group_other_models(used: Mapping[str, Usage], known: Mapping[str, Usage]) -> dict[str, Usage]:
     """The same, with models beyond the most that are told apart taken together."""
-    free = _MOST_MODELS - len(known)
+    free = _MAX_MODELS - len(known)
     fresh = [model for model in used if model not in known]
     others = set(fresh[max(0, free) :])
     told = {model: usage for model, usage in used.items() if model not in others}

@@ -6,13 +6,13 @@ from contextlib import contextmanager
 from itertools import chain
 
 from holdfast.core.ids import SessionId
-from holdfast.core.messages.events import Event, MessageEnded
+from holdfast.core.messages.events import MessageEnded, TurnEvent
 
-_MOST_PENDING = 512  # pieces; one who is further behind gets the whole of the step instead
-_APART = 0.02  # seconds between two tellings of pieces: no eye sees more, and each one costs
+_MAX_PENDING = 512  # pieces; one who is further behind gets the whole of the step instead
+_MIN_INTERVAL = 0.02  # seconds between two tellings of pieces: no eye sees more, and each one costs
 
 
-class Feed:
+class SessionFeed:
     """What one reader of a session has not been told yet.
 
     Facts are not in here: `committed` says that the log has more of them, and the reader asks
@@ -24,10 +24,10 @@ class Feed:
     """
 
     __slots__ = (
-        "_due",
+        "_wake_scheduled",
         "_loop",
-        "_told_at",
-        "breathe",
+        "_read_at",
+        "keepalive_due",
         "changed",
         "closed",
         "committed",
@@ -40,46 +40,46 @@ class Feed:
     def __init__(self) -> None:
         self.wake = asyncio.Event()
         self._loop = asyncio.get_running_loop()
-        self._told_at = 0.0
-        self._due = False  # the pieces there are will wake the reader
-        self.pieces: list[Event] = []
+        self._read_at = 0.0
+        self._wake_scheduled = False  # the pieces there are will wake the reader
+        self.pieces: list[TurnEvent] = []
         self.ends: list[MessageEnded] = []
         self.committed = False
         self.stale = False
         self.changed = False
-        self.breathe = False
+        self.keepalive_due = False
         self.closed = False
 
-    def take(self, piece: Event) -> None:
+    def add(self, piece: TurnEvent) -> None:
         if self.stale:
             return  # the whole, when it is looked at, has this piece too
         self.pieces.append(piece)
-        if not self._due:
-            self._due = True
-            at = self._told_at + _APART
+        if not self._wake_scheduled:
+            self._wake_scheduled = True
+            at = self._read_at + _MIN_INTERVAL
             if at > self._loop.time():
                 self._loop.call_at(at, self.wake.set)
             else:
                 self.wake.set()
-        elif len(self.pieces) > _MOST_PENDING:
-            self.look_again()
+        elif len(self.pieces) > _MAX_PENDING:
+            self.mark_stale()
 
-    def take_pieces(self) -> list[Event]:
+    def take_pieces(self) -> list[TurnEvent]:
         """What is to be told now, for its reader."""
         pieces, self.pieces = self.pieces, []
-        self._due = False
-        self._told_at = self._loop.time()
+        self._wake_scheduled = False
+        self._read_at = self._loop.time()
         return pieces
 
-    def look_again(self) -> None:
+    def mark_stale(self) -> None:
         self.stale = True
         self.pieces.clear()
 
 
-class Changes:
+class GatewayChanges:
     """Which sessions have changed since its one reader last looked, and whether the gateway has."""
 
-    __slots__ = ("audit", "breathe", "closed", "deleted", "gateway", "sessions", "wake")
+    __slots__ = ("audit", "keepalive_due", "closed", "deleted", "gateway", "sessions", "wake")
 
     def __init__(self) -> None:
         self.wake = asyncio.Event()
@@ -87,66 +87,66 @@ class Changes:
         self.deleted: list[SessionId] = []
         self.gateway = False
         self.audit = False  # it has more rows
-        self.breathe = False
+        self.keepalive_due = False
         self.closed = False
 
 
-class Attending:
+class ShutdownListener:
     """Reads what is told elsewhere, and has to know only when the gateway stops."""
 
-    __slots__ = ("breathe", "closed", "wake")
+    __slots__ = ("keepalive_due", "closed", "wake")
 
     def __init__(self) -> None:
         self.wake = asyncio.Event()
-        self.breathe = False
+        self.keepalive_due = False
         self.closed = False
 
 
-class Feeds:
+class SessionFeeds:
     """Owns who reads what; a session that nobody looks at costs a look-up."""
 
     def __init__(self) -> None:
-        self._feeds: dict[SessionId, list[Feed]] = {}
-        self._changes: list[Changes] = []
-        self._attending: list[Attending] = []
+        self._feeds: dict[SessionId, list[SessionFeed]] = {}
+        self._changes: list[GatewayChanges] = []
+        self._listeners: list[ShutdownListener] = []
         self._closed = False
 
-    def publish(self, session_id: SessionId, piece: Event) -> None:
+    def publish(self, session_id: SessionId, piece: TurnEvent) -> None:
         """A piece of the running step, to be appended to what is live."""
         feeds = self._feeds.get(session_id)
         if feeds is not None:
             for feed in feeds:
-                feed.take(piece)
+                feed.add(piece)
 
-    def committed(self, session_id: SessionId) -> None:
+    def session_committed(self, session_id: SessionId) -> None:
         """The log has more of this session."""
         for feed in self._feeds.get(session_id, ()):
             feed.committed = True
             feed.wake.set()
 
-    def ended(self, ended: MessageEnded) -> None:
+    def message_ended(self, ended: MessageEnded) -> None:
         if ended.session_id is not None:
             for feed in self._feeds.get(ended.session_id, ()):
                 feed.ends.append(ended)
                 feed.wake.set()
 
-    def restarted(self, session_id: SessionId) -> None:
+    def live_step_replaced(self, session_id: SessionId) -> None:
         """What is live is another than it was; its pieces so far are void."""
         for feed in self._feeds.get(session_id, ()):
-            feed.look_again()
+            feed.mark_stale()
             feed.wake.set()
 
-    def changed(self, session_id: SessionId) -> None:
+    def session_changed(self, session_id: SessionId) -> None:
         """The session itself is not what it was: its state, its title, where its route points."""
         for feed in self._feeds.get(session_id, ()):
             feed.changed = True
-            feed.look_again()
+            feed.mark_stale()
             feed.wake.set()
         for changes in self._changes:
             changes.sessions.add(session_id)
             changes.wake.set()
 
-    def deleted(self, session_id: SessionId) -> None:
+    def session_deleted(self, session_id: SessionId) -> None:
         for feed in self._feeds.get(session_id, ()):
             feed.closed = True
             feed.wake.set()
@@ -155,14 +155,14 @@ class Feeds:
             changes.deleted.append(session_id)
             changes.wake.set()
 
-    def stirred(self) -> None:
+    def gateway_changed(self) -> None:
         """The gateway itself is not what it was: it stops, is to stop, has come further, or an
         account of it stands otherwise."""
         for changes in self._changes:
             changes.gateway = True
             changes.wake.set()
 
-    def audited(self) -> None:
+    def audit_changed(self) -> None:
         """The audit has more rows."""
         for changes in self._changes:
             changes.audit = True
@@ -177,13 +177,13 @@ class Feeds:
         for changes in self._changes:
             changes.closed = True
             changes.wake.set()
-        for attending in self._attending:
+        for attending in self._listeners:
             attending.closed = True
             attending.wake.set()
 
     @contextmanager
-    def read(self, session_id: SessionId) -> Iterator[Feed]:
-        feed = Feed()
+    def read_session(self, session_id: SessionId) -> Iterator[SessionFeed]:
+        feed = SessionFeed()
         feed.closed = self._closed
         self._feeds.setdefault(session_id, []).append(feed)
         try:
@@ -195,8 +195,8 @@ class Feeds:
                 del self._feeds[session_id]
 
     @contextmanager
-    def read_changes(self) -> Iterator[Changes]:
-        changes = Changes()
+    def read_changes(self) -> Iterator[GatewayChanges]:
+        changes = GatewayChanges()
         changes.closed = self._closed
         self._changes.append(changes)
         try:
@@ -205,12 +205,12 @@ class Feeds:
             self._changes.remove(changes)
 
     @contextmanager
-    def attend(self) -> Iterator[Attending]:
+    def listen_for_shutdown(self) -> Iterator[ShutdownListener]:
         """Be let go when the gateway stops, whatever it is that is read."""
-        attending = Attending()
+        attending = ShutdownListener()
         attending.closed = self._closed
-        self._attending.append(attending)
+        self._listeners.append(attending)
         try:
             yield attending
         finally:
-            self._attending.remove(attending)
+            self._listeners.remove(attending)

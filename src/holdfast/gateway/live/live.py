@@ -6,15 +6,15 @@ import msgspec
 
 from holdfast.core.ids import CallId
 from holdfast.core.messages.events import (
-    Event,
     ReasoningStreamed,
     StreamVoided,
     TextStreamed,
-    ToolBegan,
     ToolProgressed,
+    ToolStarted,
+    TurnEvent,
 )
 
-_OUTPUT_KEPT = 16 * 1024  # characters of a running call's output; its result has more
+_MAX_OUTPUT = 16 * 1024  # characters of a running call's output; its result has more
 
 
 class RunningCall(msgspec.Struct, frozen=True, kw_only=True):
@@ -27,10 +27,10 @@ class RunningCall(msgspec.Struct, frozen=True, kw_only=True):
     since: float
 
 
-class _Call:
+class _CallBuffer:
     __slots__ = ("began", "length", "pieces", "since")
 
-    def __init__(self, began: ToolBegan, *, since: float) -> None:
+    def __init__(self, began: ToolStarted, *, since: float) -> None:
         self.began = began
         self.since = since
         self.pieces: list[str] = []
@@ -39,8 +39,8 @@ class _Call:
     def write(self, text: str) -> None:
         self.pieces.append(text)
         self.length += len(text)
-        if self.length > 2 * _OUTPUT_KEPT:  # twice, so that it is seldom put together
-            self.pieces = ["".join(self.pieces)[-_OUTPUT_KEPT:]]
+        if self.length > 2 * _MAX_OUTPUT:  # twice, so that it is seldom put together
+            self.pieces = ["".join(self.pieces)[-_MAX_OUTPUT:]]
             self.length = len(self.pieces[0])
 
 
@@ -57,9 +57,9 @@ class LiveStep:
         self._now = now
         self._text: list[str] = []
         self._reasoning: list[str] = []
-        self._calls: dict[CallId, _Call] = {}
+        self._calls: dict[CallId, _CallBuffer] = {}
 
-    def take(self, event: Event) -> bool:
+    def add(self, event: TurnEvent) -> bool:
         """Keep an event; True: it is a piece, to be appended to what others show."""
         if isinstance(event, TextStreamed):
             self._text.append(event.text)
@@ -68,19 +68,19 @@ class LiveStep:
         elif isinstance(event, ToolProgressed):
             return self._progress(event)
         elif isinstance(event, StreamVoided):
-            self.replied()
+            self.clear_reply()
         else:
-            if isinstance(event, ToolBegan):
-                self._calls[event.call_id] = _Call(event, since=self._now())
+            if isinstance(event, ToolStarted):
+                self._calls[event.call_id] = _CallBuffer(event, since=self._now())
             return False
         return True
 
-    def replied(self) -> None:
+    def clear_reply(self) -> None:
         """The model's words belong to the log now, or are void."""
         self._text.clear()
         self._reasoning.clear()
 
-    def called(self, call_id: CallId) -> None:
+    def remove_call(self, call_id: CallId) -> None:
         self._calls.pop(call_id, None)
 
     @property
@@ -99,7 +99,7 @@ class LiveStep:
     @property
     def calls(self) -> Iterator[RunningCall]:
         for call_id, call in self._calls.items():
-            output = "".join(call.pieces)[-_OUTPUT_KEPT:]
+            output = "".join(call.pieces)[-_MAX_OUTPUT:]
             yield RunningCall(
                 id=call_id,
                 name=call.began.name,

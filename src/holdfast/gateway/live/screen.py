@@ -1,14 +1,14 @@
 """The screen of a turn: what those see of it who look on while it runs."""
 
 from holdfast.core.ids import InboxId, SessionId
-from holdfast.core.messages.events import Event, TextStreamed, ToolBegan
+from holdfast.core.messages.events import TextStreamed, ToolStarted, TurnEvent
 from holdfast.gateway.live.live import LiveStep
-from holdfast.gateway.live.showing import Showing
+from holdfast.gateway.live.showing import StreamRedactor
 from holdfast.gateway.outbound.reply_stream import ReplyStream
-from holdfast.gateway.services import House
+from holdfast.gateway.services import Services
 
 
-class Screen:
+class TurnBroadcast:
     """Owns the present step, as far as the log does not have it. Nothing here needs the disk."""
 
     def __init__(
@@ -16,29 +16,29 @@ class Screen:
         session_id: SessionId,
         inbox_id: InboxId,
         *,
-        house: House,
+        services: Services,
         stream: ReplyStream | None = None,
     ) -> None:
-        self.live = LiveStep(now=house.clock.now)
-        self.first_at: float | None = None  # when the first word was there
+        self.live = LiveStep(now=services.clock.now)
+        self.first_text_at: float | None = None  # when the first word was there
         self._session_id = session_id
         self._inbox_id = inbox_id  # the message that its watchers wait for
-        self._house = house
+        self._services = services
         self._stream = stream  # None: its chat sees the reply when it is whole
-        self._showing = Showing(house.redact)
+        self._redactor = StreamRedactor(services.redact)
 
-    def show(self, event: Event) -> None:
-        for shown in self._showing.of(event):
-            if self.first_at is None and isinstance(shown, TextStreamed):
-                self.first_at = self._house.clock.now()
-            self._house.watchers.publish(self._inbox_id, shown)
+    def publish(self, event: TurnEvent) -> None:
+        for shown in self._redactor.redact_event(event):
+            if self.first_text_at is None and isinstance(shown, TextStreamed):
+                self.first_text_at = self._services.clock.now()
+            self._services.subscriptions.publish(self._inbox_id, shown)
             if self._stream is not None:
-                self._stream.take(shown)
-            if self.live.take(shown):
-                self._house.feeds.publish(self._session_id, shown)
-            elif isinstance(shown, ToolBegan):
-                self._house.feeds.restarted(self._session_id)
+                self._stream.update(shown)
+            if self.live.add(shown):
+                self._services.feeds.publish(self._session_id, shown)
+            elif isinstance(shown, ToolStarted):
+                self._services.feeds.live_step_replaced(self._session_id)
 
     def clear(self) -> None:
         """The turn is over: what there is of it is in the log, or never will be."""
-        self.live = LiveStep(now=self._house.clock.now)
+        self.live = LiveStep(now=self._services.clock.now)

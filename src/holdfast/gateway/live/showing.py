@@ -6,19 +6,19 @@ import msgspec
 
 from holdfast.core.ids import CallId
 from holdfast.core.messages.events import (
-    Event,
     ReasoningStreamed,
     StepEnded,
     StreamVoided,
     TextStreamed,
-    ToolBegan,
     ToolEnded,
     ToolProgressed,
+    ToolStarted,
+    TurnEvent,
 )
 from holdfast.gateway.redaction import Redaction
 
 
-class Showing:
+class StreamRedactor:
     """Owns what is held back of a turn's streams: a secret may come in several pieces, so what
     could be the beginning of one waits for the piece that decides it."""
 
@@ -28,43 +28,43 @@ class Showing:
         self._reasoning = ""
         self._output: dict[CallId, str] = {}  # of the calls that run
 
-    def of(self, event: Event) -> Iterator[Event]:
+    def redact_event(self, event: TurnEvent) -> Iterator[TurnEvent]:
         match event:
             case TextStreamed() | ReasoningStreamed() | ToolProgressed():
-                if shown := self._decided(event):
+                if shown := self._redact_piece(event):
                     yield msgspec.structs.replace(event, text=shown)
             case ToolEnded():
-                yield from self._ended(event)
+                yield from self._flush_output(event)
             case StepEnded():
                 if self._text:
                     yield TextStreamed(self._text)
                 self._text = self._reasoning = ""
                 yield StepEnded(self._redact(event.text))
             case _:
-                yield self._whole(event)
+                yield self._redact_whole(event)
 
-    def _decided(self, event: TextStreamed | ReasoningStreamed | ToolProgressed) -> str:
+    def _redact_piece(self, event: TextStreamed | ReasoningStreamed | ToolProgressed) -> str:
         """What can be shown of a piece and of those before it. The pieces of a command's output
         are put together by who looks on, like those of a text."""
         match event:
             case TextStreamed():
-                shown, self._text = self._redact.stream(self._text + event.text)
+                shown, self._text = self._redact.split_stream(self._text + event.text)
             case ReasoningStreamed():
-                shown, self._reasoning = self._redact.stream(self._reasoning + event.text)
+                shown, self._reasoning = self._redact.split_stream(self._reasoning + event.text)
             case ToolProgressed():
                 held = self._output.get(event.call_id, "")
-                shown, self._output[event.call_id] = self._redact.stream(held + event.text)
+                shown, self._output[event.call_id] = self._redact.split_stream(held + event.text)
         return shown
 
-    def _ended(self, event: ToolEnded) -> Iterator[Event]:
+    def _flush_output(self, event: ToolEnded) -> Iterator[TurnEvent]:
         if held := self._output.pop(event.call_id, ""):
             yield ToolProgressed(event.call_id, held)
         yield event
 
-    def _whole(self, event: Event) -> Event:
+    def _redact_whole(self, event: TurnEvent) -> TurnEvent:
         match event:
             case StreamVoided():
                 self._text = self._reasoning = ""
-            case ToolBegan():
+            case ToolStarted():
                 return msgspec.structs.replace(event, arguments=self._redact(event.arguments))
         return event

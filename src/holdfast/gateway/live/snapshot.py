@@ -9,35 +9,35 @@ from typing import Any
 import msgspec
 
 from holdfast.core.messages.inbox import InboxRow
-from holdfast.core.ops.facts import TurnFacts
-from holdfast.core.turns.subagent import ChildKind
+from holdfast.core.ops.facts import TurnStatus
+from holdfast.core.turns.subagent import SubagentKind
 from holdfast.core.turns.turn import LaneState
-from holdfast.gateway.outbound.delivery import Delivery
-from holdfast.gateway.services import House
+from holdfast.gateway.outbound.delivery import OutboxWorker
+from holdfast.gateway.services import Services
 from holdfast.gateway.turns.lane import Lane
 from holdfast.gateway.turns.lanes import Lanes
 
-LISTED = 100  # turns; the loop must not stand still for a thousand of them
+MAX_LISTED = 100  # turns; the loop must not stand still for a thousand of them
 
 
-def standing(house: House, lanes: Lanes, delivery: Delivery) -> dict[str, Any]:
+def gateway_snapshot(services: Services, lanes: Lanes, outbox: OutboxWorker) -> dict[str, Any]:
     """The part of a `Snapshot` that the gateway knows. It is asked for while messages are on their
     way, so it counts everything and describes only the oldest."""
     return {
-        **_counted(list(lanes)),
-        "children": {kind.value: house.children.count(kind) for kind in ChildKind},
-        "runs": len(house.jobs.busy),
-        "next_job": house.jobs.next_due,
-        "outbox": len(delivery),
-        "outbox_since": delivery.since,
-        "stranded": delivery.stranded,
-        "agents": house.cache.facts,
-        "model": msgspec.structs.asdict(house.agents.model),
-        "platforms": house.doors.facts(),
+        **_lane_counts(list(lanes)),
+        "children": {kind.value: services.subagents.count(kind) for kind in SubagentKind},
+        "runs": len(services.jobs.running_jobs),
+        "next_job": services.jobs.next_due,
+        "outbox": len(outbox),
+        "outbox_since": outbox.oldest_since,
+        "stranded": outbox.undeliverable_counts,
+        "agents": services.cache.status,
+        "model": msgspec.structs.asdict(services.agent_factory.model),
+        "platforms": services.platforms.statuses(),
     }
 
 
-def _counted(lanes: Sequence[Lane]) -> dict[str, Any]:
+def _lane_counts(lanes: Sequence[Lane]) -> dict[str, Any]:
     """One pass over all of them."""
     queued = in_flight = 0
     queued_since: list[float] = []
@@ -52,25 +52,29 @@ def _counted(lanes: Sequence[Lane]) -> dict[str, Any]:
     states = Counter(lane.state for lane in lanes)
     return {
         "turns": {state.value: states[state] for state in LaneState},
-        "open_turns": tuple(_oldest(opened)),
-        "more_turns": max(0, len(opened) - LISTED),
+        "open_turns": tuple(_oldest_turns(opened)),
+        "more_turns": max(0, len(opened) - MAX_LISTED),
         "in_flight": in_flight,
         "queued": queued,
         "queued_since": min(queued_since, default=None),
     }
 
 
-def _oldest(opened: Iterable[tuple[float, Lane]]) -> Iterable[TurnFacts]:
-    for began, lane in nsmallest(LISTED, opened, key=itemgetter(0)):
-        turn, aside = lane.turn, lane.set_aside
+def _oldest_turns(opened: Iterable[tuple[float, Lane]]) -> Iterable[TurnStatus]:
+    for began, lane in nsmallest(MAX_LISTED, opened, key=itemgetter(0)):
+        turn, aside = lane.running_turn, lane.dormant_record
         if aside is not None:
-            yield _facts(lane, began, aside.rows, turn=aside.turn.id, step=aside.model_steps + 1)
+            yield _turn_status(
+                lane, began, aside.rows, turn=aside.turn.id, step=aside.model_steps + 1
+            )
         elif turn is not None:
             tools = turn.live.tools
-            yield _facts(lane, began, turn.rows, turn=turn.turn_id, step=turn.step, tools=tools)
+            yield _turn_status(
+                lane, began, turn.rows, turn=turn.turn_id, step=turn.step, tools=tools
+            )
 
 
-def _facts(
+def _turn_status(
     lane: Lane,
     began: float,
     rows: Sequence[InboxRow],
@@ -78,9 +82,9 @@ def _facts(
     turn: str,
     step: int,
     tools: tuple[str, ...] = (),
-) -> TurnFacts:
+) -> TurnStatus:
     source = rows[-1].inbound.source
-    return TurnFacts(
+    return TurnStatus(
         session=lane.session_id,
         turn=turn,
         state=lane.state.value,

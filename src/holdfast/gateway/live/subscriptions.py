@@ -5,12 +5,18 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from holdfast.core.ids import InboxId
-from holdfast.core.messages.events import Event, MessageEnded, StepEnded, StreamVoided, TextStreamed
+from holdfast.core.messages.events import (
+    MessageEnded,
+    StepEnded,
+    StreamVoided,
+    TextStreamed,
+    TurnEvent,
+)
 
-Ending = asyncio.Future[MessageEnded | None]
+EndFuture = asyncio.Future[MessageEnded | None]
 
 
-class _Watched:
+class _SubscribedMessage:
     """One message on its way, with those that were merged into it: what the present step has
     said so far, and the queues of all who watch."""
 
@@ -19,8 +25,8 @@ class _Watched:
     def __init__(self, inbox_id: InboxId) -> None:
         self.ids = [inbox_id]
         self.streamed: list[str] = []
-        self.queues: list[asyncio.Queue[Event | None]] = []
-        self.waiting: list[Ending] = []  # for the end alone
+        self.queues: list[asyncio.Queue[TurnEvent | None]] = []
+        self.waiting: list[EndFuture] = []  # for the end alone
 
     def settle(self, ended: MessageEnded | None) -> None:
         for queue in self.queues:
@@ -30,7 +36,7 @@ class _Watched:
                 future.set_result(ended)
 
 
-class Watchers:
+class MessageSubscriptions:
     """Owns one object for each message that was accepted and has not ended.
 
     What happens to a message is told to all who watch it; one that nobody watches costs a
@@ -38,33 +44,33 @@ class Watchers:
     """
 
     def __init__(self) -> None:
-        self._watched: dict[InboxId, _Watched] = {}
+        self._messages: dict[InboxId, _SubscribedMessage] = {}
         self._closed = False
 
     def __contains__(self, inbox_id: InboxId) -> bool:
-        return inbox_id in self._watched
+        return inbox_id in self._messages
 
     @property
     def ids(self) -> frozenset[InboxId]:
         """Every message that somebody in this process is to bring to its end."""
-        return frozenset(self._watched)
+        return frozenset(self._messages)
 
     def open(self, inbox_id: InboxId) -> None:
         if not self._closed:  # its commit came through as the gateway stopped: nobody runs it
-            self._watched[inbox_id] = _Watched(inbox_id)
+            self._messages[inbox_id] = _SubscribedMessage(inbox_id)
 
     def merge(self, inbox_id: InboxId, into: InboxId) -> None:
         """Whoever watches the one message hears from now on what happens to the other."""
-        merged, target = self._watched.get(inbox_id), self._watched.get(into)
+        merged, target = self._messages.get(inbox_id), self._messages.get(into)
         if merged is None or target is None or merged is target:
             return
         target.queues.extend(merged.queues)
         target.waiting.extend(merged.waiting)
         target.ids.extend(merged.ids)
-        self._watched |= dict.fromkeys(merged.ids, target)
+        self._messages |= dict.fromkeys(merged.ids, target)
 
-    def publish(self, inbox_id: InboxId, event: Event) -> None:
-        watched = self._watched.get(inbox_id)
+    def publish(self, inbox_id: InboxId, event: TurnEvent) -> None:
+        watched = self._messages.get(inbox_id)
         if watched is None:
             return
         match event:
@@ -77,48 +83,48 @@ class Watchers:
 
     def end(self, ended: MessageEnded) -> None:
         """Tell the end of a message, and so of all that were merged into it."""
-        watched = self._watched.get(ended.inbox_id)
+        watched = self._messages.get(ended.inbox_id)
         if watched is None or watched.ids[0] != ended.inbox_id:
             return  # one that was merged ends with the one it was merged into
         for inbox_id in watched.ids:
-            del self._watched[inbox_id]
+            del self._messages[inbox_id]
         watched.settle(ended)
 
     def close(self) -> None:
         """The gateway stops: whoever watches hears no more, and asks its successor."""
         self._closed = True
-        for watched in set(self._watched.values()):
+        for watched in set(self._messages.values()):
             watched.settle(None)
-        self._watched.clear()
+        self._messages.clear()
 
-    def end_of(self, inbox_id: InboxId) -> Ending:
+    def end_of(self, inbox_id: InboxId) -> EndFuture:
         """The end of a message, for whom the way there does not matter; None: not here. It is heard
         from this call on: whoever has a task wait for it calls before the task begins."""
-        ended: Ending = asyncio.get_running_loop().create_future()
-        if (watched := self._watched.get(inbox_id)) is not None:
+        ended: EndFuture = asyncio.get_running_loop().create_future()
+        if (watched := self._messages.get(inbox_id)) is not None:
             watched.waiting.append(ended)
         else:
             ended.set_result(None)
         return ended
 
     @asynccontextmanager
-    async def watch(self, inbox_id: InboxId) -> AsyncIterator[AsyncIterator[Event]]:
+    async def subscribe(self, inbox_id: InboxId) -> AsyncIterator[AsyncIterator[TurnEvent]]:
         """The events of an open message, from now on; what streamed before comes first."""
-        watched = self._watched[inbox_id]
-        queue: asyncio.Queue[Event | None] = asyncio.Queue()
+        watched = self._messages[inbox_id]
+        queue: asyncio.Queue[TurnEvent | None] = asyncio.Queue()
         if watched.streamed:
             queue.put_nowait(TextStreamed("".join(watched.streamed)))
         watched.queues.append(queue)
         try:
-            yield _until_ended(queue)
+            yield _events_until_end(queue)
         finally:
             # Asked for again: the message may have been merged into another meanwhile.
-            watched = self._watched.get(inbox_id, watched)
+            watched = self._messages.get(inbox_id, watched)
             if queue in watched.queues:
                 watched.queues.remove(queue)
 
 
-async def _until_ended(queue: asyncio.Queue[Event | None]) -> AsyncIterator[Event]:
+async def _events_until_end(queue: asyncio.Queue[TurnEvent | None]) -> AsyncIterator[TurnEvent]:
     while True:
         event = await queue.get()
         if event is None:

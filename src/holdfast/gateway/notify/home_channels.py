@@ -1,66 +1,70 @@
 """Home channels: the chat of each account where people are told about the gateway itself."""
 
 from holdfast.core.messages.outbox import Address
-from holdfast.core.ports.library import Library
+from holdfast.core.ports.library import StoreReader
 from holdfast.core.ports.protocols import Platform
 from holdfast.core.turns.stop import HomeChannel
-from holdfast.gateway.accounts.registry import Doors, spelled
-from holdfast.gateway.live_settings import InForce
+from holdfast.gateway.accounts.registry import PlatformRegistry, normalise_chat_id
+from holdfast.gateway.live_settings import LiveSettings
 
 
-class Homes:
+class HomeChannels:
     """Owns which chat is home: what /sethome said of an account, else what the configuration
     says. A copy of what the store has, so that status asks nobody for it."""
 
-    def __init__(self, in_force: InForce, doors: Doors, *, library: Library) -> None:
-        self._in_force = in_force
-        self._doors = doors
-        self._library = library
-        self._set: dict[tuple[str, str], HomeChannel] = {}
+    def __init__(
+        self, live_settings: LiveSettings, platforms: PlatformRegistry, *, reads: StoreReader
+    ) -> None:
+        self._live_settings = live_settings
+        self._platforms = platforms
+        self._reads = reads
+        self._set_by_command: dict[tuple[str, str], HomeChannel] = {}
 
     @property
-    def _configured(self) -> dict[tuple[str, str], HomeChannel]:
-        settings = self._in_force.settings
+    def _from_config(self) -> dict[tuple[str, str], HomeChannel]:
+        settings = self._live_settings.current
         return {
-            (door.name, door.account): _configured(wanted.home, door)
-            for door in self._doors
+            (door.name, door.account): _configured_channel(wanted.home, door)
+            for door in self._platforms
             if (wanted := settings.account(door.name, door.account)) is not None and wanted.home
         }
 
     async def load(self) -> None:
-        self._set = {_account(home.address): home for home in await self._library.homes()}
+        self._set_by_command = {
+            _account_key(home.address): home for home in await self._reads.home_channels()
+        }
 
     def all(self) -> list[HomeChannel]:
-        return list((self._configured | self._set).values())
+        return list((self._from_config | self._set_by_command).values())
 
-    def put(self, home: HomeChannel) -> None:
+    def set_home(self, home: HomeChannel) -> None:
         """Somebody has set it, and the store has it."""
-        self._set[_account(home.address)] = home
+        self._set_by_command[_account_key(home.address)] = home
 
-    def drop(self, address: Address) -> None:
+    def unset_home(self, address: Address) -> None:
         """What somebody set for this account holds no more: the configuration's does again."""
-        self._set.pop(_account(address), None)
+        self._set_by_command.pop(_account_key(address), None)
 
     def configured(self, address: Address) -> HomeChannel | None:
         """What holds for its account while nobody has set anything."""
-        return self._configured.get(_account(address))
+        return self._from_config.get(_account_key(address))
 
 
-def shown(address: Address) -> str:
+def format_chat_and_thread(address: Address) -> str:
     """A place as people write it in the configuration."""
     return f"{address.chat_id}/{address.thread_id}" if address.thread_id else address.chat_id
 
 
-def _configured(home: str, door: Platform) -> HomeChannel:
+def _configured_channel(home: str, platform: Platform) -> HomeChannel:
     chat, _, thread = home.partition("/")
     address = Address(
-        platform=door.name,
-        account=door.account,
-        chat_id=spelled(door, chat),
+        platform=platform.name,
+        account=platform.account,
+        chat_id=normalise_chat_id(platform, chat),
         thread_id=thread or None,
     )
     return HomeChannel(address=address)
 
 
-def _account(address: Address) -> tuple[str, str]:
+def _account_key(address: Address) -> tuple[str, str]:
     return address.platform, address.account

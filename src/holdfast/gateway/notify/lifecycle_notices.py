@@ -9,36 +9,40 @@ from holdfast.core.messages.inbox import InboxRow
 from holdfast.core.messages.outbox import Address, DeliveryKind, NewDelivery
 from holdfast.core.messages.source import Source
 from holdfast.core.turns.stop import StopKind, StopOrder, StopRow
-from holdfast.gateway.notify.home_channels import Homes
-from holdfast.gateway.services import House
+from holdfast.gateway.notify.home_channels import HomeChannels
+from holdfast.gateway.services import Services
 from holdfast.gateway.turns.lanes import Lanes
 
-KEEPS = 60.0  # seconds that a farewell is worth saying; the next process never says it
-CRASHES_APART = 600.0  # seconds between two that home channels hear of
-_LOOKED_AT = 1000  # stops among which the last crash that was told is looked for
+NOTICE_EXPIRES_AFTER = (
+    60.0  # seconds that a farewell is worth saying; the next process never says it
+)
+MIN_CRASH_INTERVAL = 600.0  # seconds between two that home channels hear of
+_STOPS_READ = 1000  # stops among which the last crash that was told is looked for
 
-_GOES = {True: "The gateway is restarting.", False: "The gateway is shutting down."}
+_STOPPING = {True: "The gateway is restarting.", False: "The gateway is shutting down."}
 _INTERRUPTED = {
     True: "What I am working on here is interrupted; I will try to resume it in a moment.",
     False: "What I am working on here is interrupted; I will try to resume it when it is back.",
 }
 
-Place = tuple[str, str, str, str | None]  # a chat and thread, whoever speaks there
+ChatThread = tuple[str, str, str, str | None]  # a chat and thread, whoever speaks there
 
 
-class Telling:
+class LifecycleNotices:
     """Owns which commands answer for a stop, or have; keeps nothing else.
 
     A chat and thread hears of a stop once, however many turns run there, and of the return of
     the gateway once, in the commit that says that it is back.
     """
 
-    def __init__(self, house: House, lanes: Lanes, homes: Homes) -> None:
-        self._house = house
+    def __init__(self, services: Services, lanes: Lanes, home_channels: HomeChannels) -> None:
+        self._services = services
         self._lanes = lanes
-        self._homes = homes
+        self._home_channels = home_channels
         self._answering: dict[StopOrder, asyncio.Event] = {}
-        self.said: StopOrder | None = None  # whose asker was told by the answer to the command
+        self.answered_order: StopOrder | None = (
+            None  # whose asker was told by the answer to the command
+        )
 
     @contextmanager
     def answering(self, order: StopOrder) -> Iterator[None]:
@@ -52,108 +56,115 @@ class Telling:
             answered.set()
 
     @property
-    def running(self) -> int:
+    def running_turns(self) -> int:
         """Turns that a stop would cut or park; one that waits for a person is not among them."""
-        return sum(lane.turn is not None for lane in self._lanes)
+        return sum(lane.running_turn is not None for lane in self._lanes)
 
-    async def farewell(self, order: StopOrder) -> None:
+    async def send_shutdown_notices(self, order: StopOrder) -> None:
         """Owe each chat with a running turn the news, and each home channel where nobody in a
         chat asked for this. Returns when that is durable, and on its way."""
         if (answered := self._answering.get(order)) is not None:
             await answered.wait()
-        at = self._house.clock.now()
-        texts = self._farewells(order)
+        at = self._services.clock.now()
+        texts = self._shutdown_texts(order)
         notices = tuple(
-            self._notice(address, text, kind=DeliveryKind.FAREWELL, expires_at=at + KEEPS)
+            self._notice(
+                address,
+                text,
+                kind=DeliveryKind.SHUTDOWN_NOTICE,
+                expires_at=at + NOTICE_EXPIRES_AFTER,
+            )
             for address, text in texts
         )
-        await self._owe(notices, at=at)
+        await self._write(notices, at=at)
 
-    def _farewells(self, order: StopOrder) -> list[tuple[Address, str]]:
-        goes = _GOES[order.kind.restarts]
+    def _shutdown_texts(self, order: StopOrder) -> list[tuple[Address, str]]:
+        goes = _STOPPING[order.kind.restarts]
         working = f"{goes} {_INTERRUPTED[order.kind.restarts]}"
-        told: dict[Place, tuple[Address, str]] = {}
-        for address in self._at_work():
-            told.setdefault(_place(address), (address, working))
+        told: dict[ChatThread, tuple[Address, str]] = {}
+        for address in self._chats_with_turns():
+            told.setdefault(_chat_thread(address), (address, working))
         if order.address is None:
-            for home in self._homes.all():
-                told.setdefault(_place(home.address), (home.address, goes))
-        elif order == self.said:
-            told.pop(_place(order.address), None)
-        return [(address, text) for address, text in told.values() if self._hears(address)]
+            for home in self._home_channels.all():
+                told.setdefault(_chat_thread(home.address), (home.address, goes))
+        elif order == self.answered_order:
+            told.pop(_chat_thread(order.address), None)
+        return [(address, text) for address, text in told.values() if self._is_notified(address)]
 
-    async def came_back(self, *, resumed: int = 0) -> None:
+    async def send_back_notices(self, *, resumed: int = 0) -> None:
         """The gateway takes messages again: every open stop is over, and whoever is to hear of
         it is owed that in the same commit, so that it is told once, whatever happens next.
         `resumed`: the turns that it goes on with."""
-        house, at = self._house, self._house.clock.now()
-        deliveries = await self.back(await house.store.open_stops())
-        await house.store.record_back(deliveries, at=at, resumed=resumed)
-        house.announcer.messages((), deliveries)
+        house, at = self._services, self._services.clock.now()
+        deliveries = await self.back_notices(await house.store.open_stops())
+        await house.store.record_ready(deliveries, at=at, resumed=resumed)
+        house.publisher.messages_ended((), deliveries)
 
-    async def back(self, rows: Sequence[StopRow]) -> tuple[NewDelivery, ...]:
+    async def back_notices(self, rows: Sequence[StopRow]) -> tuple[NewDelivery, ...]:
         """What is owed after these stops. Nobody waits for a gateway that was stopped to stay
         down, so a start after that tells nobody."""
-        told: dict[Place, tuple[Address, str]] = {}
+        told: dict[ChatThread, tuple[Address, str]] = {}
         for row in rows:
             if row.order.address is not None and row.order.kind.restarts:
-                told[_place(row.order.address)] = row.order.address, _back(row)
-        for row in await self._for_homes(rows):
-            for home in self._homes.all():
-                told.setdefault(_place(home.address), (home.address, _back(row)))
+                told[_chat_thread(row.order.address)] = row.order.address, _back_text(row)
+        for row in await self._stops_for_home_channels(rows):
+            for home in self._home_channels.all():
+                told.setdefault(_chat_thread(home.address), (home.address, _back_text(row)))
         return tuple(
             self._notice(address, text, kind=DeliveryKind.NOTICE)
             for address, text in told.values()
-            if self._hears(address)
+            if self._is_notified(address)
         )
 
-    async def _for_homes(self, rows: Sequence[StopRow]) -> list[StopRow]:
+    async def _stops_for_home_channels(self, rows: Sequence[StopRow]) -> list[StopRow]:
         """Those that home channels hear of, the last first. Of crashes one in a while: a gateway
         that crashes in a loop must not fill the chats of its people besides."""
         outside = [r for r in rows if r.order.address is None and r.order.kind is not StopKind.STOP]
         if not any(row.order.kind is StopKind.CRASH for row in outside):
             return outside
-        since = self._house.clock.now() - CRASHES_APART
-        last = await self._house.store.last_stops(limit=_LOOKED_AT)
-        if any(_told_of_crash(row) and (row.ready_at or 0.0) > since for row in last):
+        since = self._services.clock.now() - MIN_CRASH_INTERVAL
+        last = await self._services.store.last_stops(limit=_STOPS_READ)
+        if any(_crash_was_notified(row) and (row.ready_at or 0.0) > since for row in last):
             return [row for row in outside if row.order.kind is not StopKind.CRASH]
         return outside
 
-    def _at_work(self) -> Iterator[Address]:
+    def _chats_with_turns(self) -> Iterator[Address]:
         """Where the people are for whom a turn runs."""
         for lane in self._lanes:
-            if lane.turn is not None:
-                yield _where(lane.turn.rows[-1])
+            if lane.running_turn is not None:
+                yield _address_of(lane.running_turn.rows[-1])
 
-    def _hears(self, address: Address) -> bool:
+    def _is_notified(self, address: Address) -> bool:
         """Whether people there are told by message: not where they come and look by themselves,
         nor where the platform, or whoever set it up, does not want it."""
-        door = self._house.doors.find(address)
+        door = self._services.platforms.find(address)
         if door is None or door.capabilities.fetchable:
             return False
-        if self._house.quiet.in_chat(address.platform, address.account, address.chat_id):
+        if self._services.quiet_chats.is_quiet_chat(
+            address.platform, address.account, address.chat_id
+        ):
             return False
-        wanted = self._house.settings.account(address.platform, address.account)
+        wanted = self._services.settings.account(address.platform, address.account)
         return door.capabilities.restart_notices and (wanted is None or wanted.restart_notices)
 
     def _notice(
         self, address: Address, text: str, *, kind: DeliveryKind, expires_at: float | None = None
     ) -> NewDelivery:
         return NewDelivery(
-            id=DeliveryId(self._house.new_id("dlv")),
+            id=DeliveryId(self._services.new_id("dlv")),
             address=address,
             kind=kind,
             text=text,
             expires_at=expires_at,
         )
 
-    async def _owe(self, notices: Sequence[NewDelivery], *, at: float) -> None:
+    async def _write(self, notices: Sequence[NewDelivery], *, at: float) -> None:
         if notices:
-            await self._house.store.add_deliveries(notices, at=at)
-            self._house.announcer.messages((), notices)
+            await self._services.store.add_deliveries(notices, at=at)
+            self._services.publisher.messages_ended((), notices)
 
 
-def _back(row: StopRow) -> str:
+def _back_text(row: StopRow) -> str:
     crashed = row.order.kind is StopKind.CRASH
     text = "The gateway was interrupted and is back" if crashed else "The gateway is back"
     left = row.parked + row.interrupted
@@ -162,13 +173,13 @@ def _back(row: StopRow) -> str:
     return f"{text}; {left} conversation{' goes' if left == 1 else 's go'} on."
 
 
-def _told_of_crash(row: StopRow) -> bool:
-    return row.told and row.order.kind is StopKind.CRASH
+def _crash_was_notified(row: StopRow) -> bool:
+    return row.notified and row.order.kind is StopKind.CRASH
 
 
-def _where(row: InboxRow) -> Address:
+def _address_of(row: InboxRow) -> Address:
     """The chat and thread of a message; of a child's work, those of whom it works for."""
-    child = row.inbound.child
+    child = row.inbound.subagent
     source: Source = child.chat if child is not None else row.inbound.source
     return Address(
         platform=source.platform,
@@ -178,5 +189,5 @@ def _where(row: InboxRow) -> Address:
     )
 
 
-def _place(address: Address) -> Place:
+def _chat_thread(address: Address) -> ChatThread:
     return address.platform, address.account, address.chat_id, address.thread_id

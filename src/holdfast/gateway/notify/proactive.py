@@ -5,28 +5,28 @@ import asyncio
 import msgspec
 
 from holdfast.agent.agent import Agent
-from holdfast.core.errors import Refused
+from holdfast.core.errors import SendRejected
 from holdfast.core.ids import DeliveryId, SessionId, TurnId
 from holdfast.core.messages.message import NoteMessage
-from holdfast.core.messages.outbox import Address, DeliveryKind, NewDelivery, OwedFile
-from holdfast.core.messages.saying import Said, Speaker, note_of
+from holdfast.core.messages.outbox import Address, DeliveryKind, NewDelivery, PendingFile
+from holdfast.core.messages.saying import ProactiveDelivery, SendInitiator, proactive_note
 from holdfast.core.messages.source import ChatType, Source, build_session_key
 from holdfast.core.people.approval import OPERATOR
-from holdfast.core.people.audit import Act, AuditKind
-from holdfast.core.ports.journal import Journal
+from holdfast.core.people.audit import AuditEntry, AuditKind
+from holdfast.core.ports.journal import StoreWriter
 from holdfast.core.ports.protocols import Clock, Store
-from holdfast.gateway.accounts.registry import Doors
+from holdfast.gateway.accounts.registry import PlatformRegistry
 from holdfast.gateway.agents.cache import AgentCache
-from holdfast.gateway.approvals.pending import worked
-from holdfast.gateway.live.feeds import Feeds
+from holdfast.gateway.approvals.pending import succeeded
+from holdfast.gateway.live.feeds import SessionFeeds
 from holdfast.gateway.outbound.files import OutgoingFiles
-from holdfast.gateway.outbound.post_commit import Announcer
+from holdfast.gateway.outbound.post_commit import PostCommitPublisher
 from holdfast.gateway.redaction import Redaction
 
-_LONGEST_UNDER = 500  # characters under a file: what every platform takes there
+_MAX_CAPTION = 500  # characters under a file: what every platform takes there
 
 
-class Undeliverable(Refused):
+class Undeliverable(SendRejected):
     """It cannot be brought to that chat, now or later; the text says why, `param` what of it is in
     the way."""
 
@@ -35,20 +35,20 @@ class Undeliverable(Refused):
         self.param = param
 
 
-class Message(msgspec.Struct, frozen=True, kw_only=True):
+class ProactiveSendRequest(msgspec.Struct, frozen=True, kw_only=True):
     """What is to be brought where. `session_id` and `turn_id`: of the turn that asks for it."""
 
     id: DeliveryId
     to: Address
     text: str
     kind: DeliveryKind = DeliveryKind.MESSAGE
-    file: OwedFile | None = None
-    speaker: Speaker = Speaker.OWNER
+    file: PendingFile | None = None
+    initiator: SendInitiator = SendInitiator.OWNER
     session_id: SessionId | None = None
     turn_id: TurnId | None = None
 
 
-class Messenger:
+class ProactiveSender:
     """Owns nothing: what it brings is a row of the outbox, and a note in the conversation that the
     chat has, so that the agent there knows what people answer."""
 
@@ -57,48 +57,48 @@ class Messenger:
         *,
         store: Store,
         clock: Clock,
-        doors: Doors,
+        platforms: PlatformRegistry,
         cache: AgentCache,
-        feeds: Feeds,
-        announcer: Announcer,
-        outgoing: OutgoingFiles,
+        feeds: SessionFeeds,
+        publisher: PostCommitPublisher,
+        outgoing_files: OutgoingFiles,
         redact: Redaction,
     ) -> None:
         self._store = store
         self._clock = clock
-        self._doors = doors
+        self._platforms = platforms
         self._cache = cache
         self._feeds = feeds
-        self._announcer = announcer
-        self._outgoing = outgoing
+        self._publisher = publisher
+        self._outgoing_files = outgoing_files
         self._redact = redact
 
-    async def check(self, message: Message) -> None:
+    async def check(self, message: ProactiveSendRequest) -> None:
         """Raises `Undeliverable` where it is known already that it cannot arrive."""
         if message.file is None:
             return
-        able = self._doors.capabilities(message.to)
+        able = self._platforms.capabilities(message.to)
         if not able.attachments_out:
             raise Undeliverable(
                 f"{message.to.platform} takes no files from this gateway", param="file"
             )
-        if len(message.text) > _LONGEST_UNDER:
+        if len(message.text) > _MAX_CAPTION:
             raise Undeliverable(
-                f"under a file there is room for {_LONGEST_UNDER} characters: send the text as a "
+                f"under a file there is room for {_MAX_CAPTION} characters: send the text as a "
                 "message of its own, and then the file",
                 param="text",
             )
         try:
-            await self._outgoing.check(message.file, most=able.max_file)
-        except Refused as error:
+            await self._outgoing_files.check(message.file, max_bytes=able.max_file)
+        except SendRejected as error:
             raise Undeliverable(str(error), param="file") from None
 
-    async def bring(self, message: Message) -> bool:
+    async def send(self, message: ProactiveSendRequest) -> bool:
         """Returns once it is owed, durably, which the same message is once; False: it was before.
 
         Sent by the commit itself: whoever is cancelled meanwhile owes it all the same.
         """
-        session_id = await self._conversation(message.to)
+        session_id = await self._chat_session(message.to)
         elsewhere = session_id is not None and session_id != message.session_id
         note = self._note(message) if elsewhere else None
         new = NewDelivery(
@@ -110,53 +110,59 @@ class Messenger:
             turn_id=None if elsewhere else message.turn_id,
             file=message.file,
         )
-        said = Said(delivery=new, note=note, by=message.speaker, at=self._clock.now())
-        return await asyncio.shield(self._say(said))
+        said = ProactiveDelivery(
+            delivery=new, note=note, initiator=message.initiator, at=self._clock.now()
+        )
+        return await asyncio.shield(self._write(said))
 
-    def _say(self, said: Said) -> "asyncio.Future[bool]":
+    def _write(self, proactive: ProactiveDelivery) -> "asyncio.Future[bool]":
         """On its way to the log; an agent that is there remembers it in the same breath, as all
         that is written to its session, and one that is being built is built again."""
-        session_id = said.delivery.session_id
+        session_id = proactive.delivery.session_id
         agent = None
-        if said.note is not None and session_id is not None:
+        if proactive.note is not None and session_id is not None:
             agent = self._cache.find(session_id)
-        writing = asyncio.ensure_future(self._journal(said).say(said))
-        if agent is not None and said.note is not None:
-            agent.remember(said.note)
-        writing.add_done_callback(lambda done: self._committed(said, agent, done))
+        writing = asyncio.ensure_future(
+            self._audited_writes(proactive).add_proactive_message(proactive)
+        )
+        if agent is not None and proactive.note is not None:
+            agent.append(proactive.note)
+        writing.add_done_callback(lambda done: self._on_committed(proactive, agent, done))
         return writing
 
-    def _journal(self, said: Said) -> Journal:
+    def _audited_writes(self, proactive: ProactiveDelivery) -> StoreWriter:
         """What an agent sends is told of by its call."""
-        if said.by is not Speaker.OWNER:
+        if proactive.initiator is not SendInitiator.OWNER:
             return self._store
-        new = said.delivery
-        act = Act(
+        new = proactive.delivery
+        act = AuditEntry(
             kind=AuditKind.MESSAGE_SENT,
             actor=OPERATOR,
-            at=said.at,
+            at=proactive.at,
             session_id=new.session_id,
             subject=f"{new.address.platform}:{new.address.account}:{new.address.chat_id}",
             words={"text": new.text or ""} if new.session_id is not None else {},
         )
-        return self._store.acting(act)
+        return self._store.audited(act)
 
-    def _committed(self, said: Said, agent: Agent | None, done: "asyncio.Future[bool]") -> None:
-        fresh = worked(done) and done.result()
+    def _on_committed(
+        self, proactive: ProactiveDelivery, agent: Agent | None, done: "asyncio.Future[bool]"
+    ) -> None:
+        fresh = succeeded(done) and done.result()
         if fresh:
-            self._announcer.messages((), (said.delivery,))
-        session_id = said.delivery.session_id
-        if said.note is None or session_id is None:
+            self._publisher.messages_ended((), (proactive.delivery,))
+        session_id = proactive.delivery.session_id
+        if proactive.note is None or session_id is None:
             return
         if agent is None or not fresh:
             self._cache.drop(session_id)
-        self._feeds.committed(session_id)
+        self._feeds.session_committed(session_id)
 
-    def _note(self, message: Message) -> NoteMessage:
+    def _note(self, message: ProactiveSendRequest) -> NoteMessage:
         file = "" if message.file is None else message.file.path.rpartition("/")[2]
-        return note_of(message.speaker, self._redact(message.text), file=file)
+        return proactive_note(message.initiator, self._redact(message.text), file=file)
 
-    async def _conversation(self, to: Address) -> SessionId | None:
+    async def _chat_session(self, to: Address) -> SessionId | None:
         """The one that the chat has as a whole. Where each person of a group has their own, none
         of them is the chat's: whoever answers there quotes what they mean."""
         for kind in ChatType:

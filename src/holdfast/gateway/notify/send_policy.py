@@ -5,35 +5,41 @@ from holdfast.core.jobs.job import HOME
 from holdfast.core.messages.handing import HERE
 from holdfast.core.messages.inbox import InboxRow
 from holdfast.core.messages.outbox import Address
-from holdfast.core.people.judgement import HARMLESS, Judgement, Level
-from holdfast.core.turns.subagent import HOUSE
-from holdfast.gateway.inbound.authorise import Action, Authority, Elsewhere, Principal, principal_of
-from holdfast.gateway.notify.chat_addresses import NamedChats, NoSuchChat, shown_chat
-from holdfast.gateway.notify.home_channels import Homes
-from holdfast.gateway.outbound.replies import address_of
+from holdfast.core.people.judgement import HARMLESS, CommandRisk, CommandVerdict
+from holdfast.core.turns.subagent import INTERNAL_PLATFORM
+from holdfast.gateway.inbound.authorise import (
+    AccessPolicy,
+    Action,
+    Principal,
+    SendTarget,
+    principal_of,
+)
+from holdfast.gateway.notify.chat_addresses import ChatAddressBook, NoSuchChat, format_chat
+from holdfast.gateway.notify.home_channels import HomeChannels
+from holdfast.gateway.outbound.replies import reply_address
 
 
-class Outreach:
+class SendPolicy:
     """Owns nothing: the configuration says where agents may speak, homes where people are told
     things, doors what there is. Who may is known once the house is built."""
 
-    def __init__(self, chats: NamedChats) -> None:
-        self._chats = chats
-        self._authority: Authority
-        self._homes: Homes
+    def __init__(self, address_book: ChatAddressBook) -> None:
+        self._address_book = address_book
+        self._access: AccessPolicy
+        self._home_channels: HomeChannels
 
-    def settle_in(self, authority: Authority, homes: Homes) -> None:
-        self._authority = authority
-        self._homes = homes
+    def set_access(self, access: AccessPolicy, home_channels: HomeChannels) -> None:
+        self._access = access
+        self._home_channels = home_channels
 
-    def place(self, to: str, row: InboxRow) -> Address:
+    def resolve(self, to: str, row: InboxRow) -> Address:
         """The chat that is meant by whoever works for that message. Raises `NoSuchChat`."""
         if to == HERE:
-            return address_of(row)
+            return reply_address(row)
         if to == HOME:
             return self._home(row.inbound.source.platform)
-        address = self._chats.find(to)
-        own = address_of(row)
+        address = self._address_book.find(to)
+        own = reply_address(row)
         here = _same_chat(address, own) and address.thread_id == own.thread_id
         return own if here else address  # with what it answers, as all that is said there
 
@@ -41,40 +47,44 @@ class Outreach:
         """Returns, or raises `NotAllowed`: also where somebody was asked, and said yes."""
         source = row.inbound.source
         # What a job does was allowed when somebody who may talk made it.
-        inner = source.platform == HOUSE
-        principal = Principal(id=row.principal, vouched=inner or principal_of(source).vouched)
-        self._authority.authorise(
-            principal, Action.SEND, Elsewhere(place=source, to=to, near=self._near(to, row))
+        inner = source.platform == INTERNAL_PLATFORM
+        principal = Principal(
+            id=row.principal, authenticated=inner or principal_of(source).authenticated
+        )
+        self._access.authorise(
+            principal,
+            Action.SEND,
+            SendTarget(source=source, to=to, is_own_or_home=self._is_own_or_home(to, row)),
         )
 
-    def judged(self, to: str, row: InboxRow) -> Judgement:
+    def judge(self, to: str, row: InboxRow) -> CommandVerdict:
         """What is thought of a message to that chat before it is sent. One that makes no sense is
         harmless: sending it says what is wrong."""
         try:
-            address = self.place(to, row)
+            address = self.resolve(to, row)
         except NoSuchChat:
             return HARMLESS
-        if _same_chat(address, address_of(row)) or row.inbound.child is not None:
+        if _same_chat(address, reply_address(row)) or row.inbound.subagent is not None:
             return HARMLESS
         try:
             self.authorise(address, row)
         except NotAllowed as error:
-            return Judgement(level=Level.HOPELESS, why=str(error))
-        if self._authority.listed(address):
+            return CommandVerdict(level=CommandRisk.FORBIDDEN, why=str(error))
+        if self._access.may_send_to(address):
             return HARMLESS
-        chat = shown_chat(address)
-        return Judgement(
-            level=Level.DANGEROUS,
+        chat = format_chat(address)
+        return CommandVerdict(
+            level=CommandRisk.DANGEROUS,
             rule=f"send to {chat}",
             why=f"It sends a message to another chat: {chat}.",
         )
 
-    def _near(self, to: Address, row: InboxRow) -> bool:
-        homes = (home.address for home in self._homes.all())
-        return any(_same_chat(to, near) for near in (address_of(row), *homes))
+    def _is_own_or_home(self, to: Address, row: InboxRow) -> bool:
+        homes = (home.address for home in self._home_channels.all())
+        return any(_same_chat(to, near) for near in (reply_address(row), *homes))
 
     def _home(self, platform: str) -> Address:
-        homes = [home.address for home in self._homes.all()]
+        homes = [home.address for home in self._home_channels.all()]
         own = [address for address in homes if address.platform == platform]
         for address in (*own, *homes):
             return address

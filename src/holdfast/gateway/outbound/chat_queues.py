@@ -7,61 +7,61 @@ from collections.abc import Callable, Iterator
 from holdfast.core.ids import DeliveryId
 from holdfast.core.messages.outbox import Address
 from holdfast.core.ports.protocols import Clock
-from holdfast.gateway.outbound.pacing import Gate
-from holdfast.gateway.outbound.parcel import Parcel
-from holdfast.gateway.outbound.passing import Passing
-from holdfast.gateway.outbound.sign import Sign
+from holdfast.gateway.outbound.pacing import RateGate
+from holdfast.gateway.outbound.parcel import QueuedDelivery
+from holdfast.gateway.outbound.passing import BestEffortOutput
+from holdfast.gateway.outbound.sign import Reaction
 
-Key = tuple[str, str, str]  # platform, account, chat
+ChatKey = tuple[str, str, str]  # platform, account, chat
 
 
 class ChatQueue:
     """One chat's: order within it is kept, so one parcel is under way at a time. Signs are put
     while nothing is owed."""
 
-    __slots__ = ("gate", "parcels", "signs", "since", "task")
+    __slots__ = ("gate", "deliveries", "reactions", "first_since", "task")
 
     def __init__(self, clock: Clock) -> None:
-        self.gate = Gate(clock)
-        self.parcels: deque[Parcel | Passing] = deque()
-        self.signs: deque[Sign] = deque()
-        self.since = clock.now()  # when the parcel in front came to be there
+        self.gate = RateGate(clock)
+        self.deliveries: deque[QueuedDelivery | BestEffortOutput] = deque()
+        self.reactions: deque[Reaction] = deque()
+        self.first_since = clock.now()  # when the parcel in front came to be there
         self.task: asyncio.Task[None] | None = None
 
 
-class ChatQueues(dict[Key, ChatQueue]):
+class ChatQueues(dict[ChatKey, ChatQueue]):
     """Of those chats to which something is owed, or a sign is to be put."""
 
-    def of(self, address: Address) -> ChatQueue | None:
-        return self.get(key_of(address))
+    def find(self, address: Address) -> ChatQueue | None:
+        return self.get(chat_key(address))
 
     @property
-    def owing(self) -> Iterator[tuple[Key, ChatQueue]]:
+    def with_deliveries(self) -> Iterator[tuple[ChatKey, ChatQueue]]:
         """Those with parcels: nobody is owed a sign."""
-        return ((key, chat) for key, chat in self.items() if chat.parcels)
+        return ((key, chat) for key, chat in self.items() if chat.deliveries)
 
     @property
-    def owed(self) -> int:
-        return sum(len(chat.parcels) for chat in self.values())
+    def pending_count(self) -> int:
+        return sum(len(chat.deliveries) for chat in self.values())
 
     @property
-    def since(self) -> float | None:
+    def oldest_since(self) -> float | None:
         """When the delivery came to be in front that has been there longest; None: none is owed."""
-        return min((chat.since for _, chat in self.owing), default=None)
+        return min((chat.first_since for _, chat in self.with_deliveries), default=None)
 
-    def stranded(self, has: Callable[[str, str], bool]) -> dict[str, int]:
+    def undeliverable_counts(self, has: Callable[[str, str], bool]) -> dict[str, int]:
         """How much waits for accounts that nobody answers for any more, by account."""
         waiting: dict[str, int] = {}
-        for (name, account, _), chat in self.owing:
+        for (name, account, _), chat in self.with_deliveries:
             if not has(name, account):
                 key = f"{name}:{account}"
-                waiting[key] = waiting.get(key, 0) + len(chat.parcels)
+                waiting[key] = waiting.get(key, 0) + len(chat.deliveries)
         return waiting
 
     def holds(self, delivery_id: DeliveryId) -> bool:
-        parcels = (parcel for chat in self.values() for parcel in chat.parcels)
-        return any(isinstance(each, Parcel) and each.id == delivery_id for each in parcels)
+        parcels = (parcel for chat in self.values() for parcel in chat.deliveries)
+        return any(isinstance(each, QueuedDelivery) and each.id == delivery_id for each in parcels)
 
 
-def key_of(address: Address) -> Key:
+def chat_key(address: Address) -> ChatKey:
     return (address.platform, address.account, address.chat_id)

@@ -5,25 +5,30 @@ from collections.abc import Sequence
 
 import msgspec
 
-from holdfast.core.errors import NotConnected, OutcomeUnknown, Refused, SendError, Throttled
-from holdfast.core.messages.outbox import DeliveryState, Part
+from holdfast.core.errors import NotConnected, OutcomeUnknown, SendError, SendRejected, Throttled
+from holdfast.core.messages.outbox import DeliveryPart, DeliveryState
 from holdfast.core.ports.protocols import Platform
-from holdfast.gateway.outbound.fitting import messages_of
-from holdfast.gateway.outbound.parcel import Parcel
-from holdfast.gateway.outbound.posting import Post, Posting, changeable, outcome
-from holdfast.gateway.outbound.way import Way
+from holdfast.gateway.outbound.fitting import split_for_platform
+from holdfast.gateway.outbound.parcel import QueuedDelivery
+from holdfast.gateway.outbound.posting import (
+    OutgoingPart,
+    PartSender,
+    editable_part,
+    part_after_error,
+)
+from holdfast.gateway.outbound.way import SendGate
 from holdfast.gateway.redaction import Redaction
 
 log = logging.getLogger(__name__)
 
 # Tries at a last change. One that nobody answers may meet a line that is dead and looks whole: it
 # can be made again without harm, and is, for as long as it takes to find that out.
-_REFUSED, _UNANSWERED = 4, 7
+_MAX_REFUSED_EDITS, _MAX_UNANSWERED_EDITS = 4, 7
 # Seconds before a part is sent again, doubled each time, where a platform takes it once.
-_AGAIN, _LONGEST_WAIT = 0.05, 60.0
+_RESEND_WAIT, _MAX_RESEND_WAIT = 0.05, 60.0
 
 
-class End(msgspec.Struct, frozen=True, kw_only=True):
+class DeliveryOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """How a delivery ended as a whole."""
 
     state: DeliveryState
@@ -31,117 +36,133 @@ class End(msgspec.Struct, frozen=True, kw_only=True):
     error: str = ""
 
 
-class Completing:
+class MultipartSender:
     """Keeps nothing: what is known of each part is in the store before the next is tried."""
 
-    def __init__(self, posting: Posting, *, redact: Redaction) -> None:
-        self._posting = posting
+    def __init__(self, part_sender: PartSender, *, redact: Redaction) -> None:
+        self._part_sender = part_sender
         self._redact = redact
 
-    def texts(self, parcel: Parcel, platform: Platform) -> tuple[str, ...]:
+    def part_texts(self, delivery: QueuedDelivery, platform: Platform) -> tuple[str, ...]:
         """What each part says, with every secret taken out."""
-        return messages_of(self._redact(parcel.text), platform)
+        return split_for_platform(self._redact(delivery.text), platform)
 
-    def is_one_message(self, parcel: Parcel, platform: Platform) -> bool:
+    def is_one_message(self, delivery: QueuedDelivery, platform: Platform) -> bool:
         """As it stands. One that has to lose the space behind its words first is a part of them."""
-        text = self._redact(parcel.text)
-        return messages_of(text, platform) == (text,)
+        text = self._redact(delivery.text)
+        return split_for_platform(text, platform) == (text,)
 
-    async def complete(
-        self, parcel: Parcel, platform: Platform, *, parts: Sequence[Part], shown: str, way: Way
-    ) -> End:
+    async def send_parts(
+        self,
+        delivery: QueuedDelivery,
+        platform: Platform,
+        *,
+        parts: Sequence[DeliveryPart],
+        shown_text: str,
+        send_gate: SendGate,
+    ) -> DeliveryOutcome:
         """Part by part, in order. One that fails ends it: what follows would make no sense."""
-        texts = self.texts(parcel, platform)
+        texts = self.part_texts(delivery, platform)
         known = {part.number: part for part in parts}
-        done: list[Part] = []
+        done: list[DeliveryPart] = []
         for number, text in enumerate(texts, 1):
             last = number == len(texts)
-            post = Post(
-                delivery_id=parcel.id,
-                address=parcel.address,
+            post = OutgoingPart(
+                delivery_id=delivery.id,
+                address=delivery.address,
                 text=text,
                 final=True,
-                choices=parcel.choices if last else (),
+                buttons=delivery.buttons if last else (),
             )
-            part = _in_doubt(known.get(number, Part(number=number)), parcel)
-            if number == 1 and shown == text and part.state is DeliveryState.SENT:
-                part = await self._posting.stands(post, part)
-            tries = _Tries(self._posting, post, platform, way)
-            done.append(await tries.to_the_end(part))
+            part = _with_unknown_outcome(known.get(number, DeliveryPart(number=number)), delivery)
+            if number == 1 and shown_text == text and part.state is DeliveryState.SENT:
+                part = await self._part_sender.mark_shown(post, part)
+            tries = _PartRetries(self._part_sender, post, platform, send_gate)
+            done.append(await tries.run(part))
             if done[-1].state is DeliveryState.FAILED:
                 why = f"part {number} of {len(texts)}: {tries.error}"
-                about = {"action": "delivery_failed", "session": parcel.session_id}
+                about = {"action": "delivery_failed", "session": delivery.session_id}
                 log.warning("A reply was refused: %s", why, extra=about)
-                return End(
+                return DeliveryOutcome(
                     state=DeliveryState.FAILED, message_id=done[0].platform_message_id, error=why
                 )
-        return _whole(done)
+        return _combined_outcome(done)
 
 
-class _Tries:
+class _PartRetries:
     """Owns how often in a row the last words of a part were not taken, or not heard of, and why."""
 
-    def __init__(self, posting: Posting, post: Post, platform: Platform, way: Way) -> None:
+    def __init__(
+        self,
+        part_sender: PartSender,
+        outgoing: OutgoingPart,
+        platform: Platform,
+        send_gate: SendGate,
+    ) -> None:
         self.error = ""
-        self._posting = posting
-        self._post = post
+        self._part_sender = part_sender
+        self._outgoing = outgoing
         self._platform = platform
-        self._way = way
-        self._tried = 0
-        self._unheard = 0
+        self._send_gate = send_gate
+        self._failed_edits = 0
+        self._unknown_outcomes = 0
 
-    async def to_the_end(self, part: Part) -> Part:
+    async def run(self, part: DeliveryPart) -> DeliveryPart:
         """The part when it is shown as it is to be, refused for good, or for good unknown."""
         while not part.final and part.state is not DeliveryState.FAILED:
-            await self._way.passed()
-            part = changeable(part, self._platform)
+            await self._send_gate.wait()
+            part = editable_part(part, self._platform)
             if self._used_up(part):
                 return msgspec.structs.replace(part, state=DeliveryState.UNKNOWN)
             try:
-                part = await self._posting.put(self._post, part, self._platform)
+                part = await self._part_sender.send_or_edit(self._outgoing, part, self._platform)
             except (Throttled, NotConnected) as error:
-                self._way.blocked(error)
+                self._send_gate.record_blocked(error)
                 if part.platform_message_id is None:
-                    part = outcome(part, error, final=True)
-            except (Refused, OutcomeUnknown) as error:
-                part = await self._not_taken(part, error)
+                    part = part_after_error(part, error, final=True)
+            except (SendRejected, OutcomeUnknown) as error:
+                part = await self._after_error(part, error)
         return part
 
-    def _used_up(self, part: Part) -> bool:
+    def _used_up(self, part: DeliveryPart) -> bool:
         """No receipt, and it was already sent again once."""
         unheard = part.platform_message_id is None and part.resends > 0
-        return unheard and not self._platform.capabilities.settles_doubt
+        return unheard and not self._platform.capabilities.can_resolve_unknown
 
-    async def _not_taken(self, part: Part, error: SendError) -> Part:
+    async def _after_error(self, part: DeliveryPart, error: SendError) -> DeliveryPart:
         self.error = str(error)
         if part.platform_message_id is None:
-            if part.doubtful:  # the first is sent again at once, and no other
-                self._unheard += 1
-                self._way.hold(min(_AGAIN * 2**self._unheard, _LONGEST_WAIT))
-            return outcome(part, error, final=True)
+            if part.outcome_unknown:  # the first is sent again at once, and no other
+                self._unknown_outcomes += 1
+                self._send_gate.hold(
+                    min(_RESEND_WAIT * 2**self._unknown_outcomes, _MAX_RESEND_WAIT)
+                )
+            return part_after_error(part, error, final=True)
         # It stands there, half said. It is not said again beside itself: a change that is refused
         # now may be taken a little later, and one that is never taken is a failure to be seen.
-        self._tried += 1
-        self._way.hold(self._platform.capabilities.edit_interval * 2**self._tried)
-        if self._tried < (_REFUSED if isinstance(error, Refused) else _UNANSWERED):
+        self._failed_edits += 1
+        self._send_gate.hold(self._platform.capabilities.edit_interval * 2**self._failed_edits)
+        if self._failed_edits < (
+            _MAX_REFUSED_EDITS if isinstance(error, SendRejected) else _MAX_UNANSWERED_EDITS
+        ):
             return part
         part = msgspec.structs.replace(part, state=DeliveryState.FAILED)
-        await self._posting.keep(self._post.delivery_id, part, error=self.error)
+        await self._part_sender.record(self._outgoing.delivery_id, part, error=self.error)
         return part
 
 
-def _in_doubt(part: Part, parcel: Parcel) -> Part:
+def _with_unknown_outcome(part: DeliveryPart, delivery: QueuedDelivery) -> DeliveryPart:
     """Of a delivery that may have arrived as a whole, such as one of a restored backup, so may
     each part that is not known to stand somewhere."""
-    if parcel.doubtful and part.platform_message_id is None:
-        return msgspec.structs.replace(part, doubtful=True)
+    if delivery.outcome_unknown and part.platform_message_id is None:
+        return msgspec.structs.replace(part, outcome_unknown=True)
     return part
 
 
-def _whole(parts: Sequence[Part]) -> End:
+def _combined_outcome(parts: Sequence[DeliveryPart]) -> DeliveryOutcome:
     first = parts[0].platform_message_id
     if all(part.state is DeliveryState.SENT for part in parts):
-        return End(state=DeliveryState.SENT, message_id=first)
+        return DeliveryOutcome(state=DeliveryState.SENT, message_id=first)
     lost = [str(part.number) for part in parts if part.state is not DeliveryState.SENT]
     why = f"no receipt of part {', '.join(lost)}, which was already sent again once"
-    return End(state=DeliveryState.UNKNOWN, message_id=first, error=why)
+    return DeliveryOutcome(state=DeliveryState.UNKNOWN, message_id=first, error=why)

@@ -7,147 +7,153 @@ from functools import partial
 
 import msgspec
 
-from holdfast.core.crash_points import Crash
-from holdfast.core.errors import NotConnected, OutcomeUnknown, Refused, StoreError, Throttled
+from holdfast.core.crash_points import CrashHook
+from holdfast.core.errors import NotConnected, OutcomeUnknown, SendRejected, StoreError, Throttled
 from holdfast.core.ids import DeliveryId
 from holdfast.core.messages.outbox import (
     Address,
-    Begun,
     DeliveryRow,
     DeliveryState,
+    DeliveryStatus,
     NewDelivery,
-    Prospect,
+    StartedDelivery,
 )
-from holdfast.core.ports.journal import Journal
+from holdfast.core.ports.journal import StoreWriter
 from holdfast.core.ports.protocols import Clock, Platform
-from holdfast.gateway.accounts.registry import Doors
-from holdfast.gateway.outbound.attempts import FIRST_WAIT, Attempts
-from holdfast.gateway.outbound.chat_queues import ChatQueue, ChatQueues, Key, key_of
-from holdfast.gateway.outbound.completing import Completing
+from holdfast.gateway.accounts.registry import PlatformRegistry
+from holdfast.gateway.outbound.attempts import FIRST_WAIT, DeliverySender
+from holdfast.gateway.outbound.chat_queues import ChatKey, ChatQueue, ChatQueues, chat_key
+from holdfast.gateway.outbound.completing import MultipartSender
 from holdfast.gateway.outbound.files import OutgoingFiles
-from holdfast.gateway.outbound.pacing import Gate
-from holdfast.gateway.outbound.parcel import Parcel, parcel_left, parcel_of
-from holdfast.gateway.outbound.passing import Passing
-from holdfast.gateway.outbound.posting import Posting, restored
-from holdfast.gateway.outbound.reach import Reach
-from holdfast.gateway.outbound.receipts import Receipts
+from holdfast.gateway.outbound.pacing import RateGate
+from holdfast.gateway.outbound.parcel import QueuedDelivery, queued_delivery, recovered_delivery
+from holdfast.gateway.outbound.passing import BestEffortOutput
+from holdfast.gateway.outbound.posting import PartSender, recovered_part
+from holdfast.gateway.outbound.reach import AccountConnectivity
+from holdfast.gateway.outbound.receipts import DeliveryWaiters
 from holdfast.gateway.outbound.reply_stream import ReplyStream
-from holdfast.gateway.outbound.sign import Sign
-from holdfast.gateway.outbound.way import Way
+from holdfast.gateway.outbound.sign import Reaction
+from holdfast.gateway.outbound.way import SendGate
 from holdfast.gateway.redaction import Redaction
-from holdfast.gateway.traces import Traces
+from holdfast.gateway.traces import MessageTracer
 
 log = logging.getLogger(__name__)
 
-_LONGEST_WAIT = 60.0
-_AGAIN = 0.05  # seconds, doubled each time, before what a platform takes once is sent again
+_MAX_WAIT = 60.0
+_RESEND_WAIT = 0.05  # seconds, doubled each time, before what a platform takes once is sent again
 
 
-class Delivery:
+class OutboxWorker:
     """Owns what is owed to platforms: a queue per chat, with its gate."""
 
     def __init__(
         self,
-        doors: Doors,
+        platforms: PlatformRegistry,
         *,
-        journal: Journal,
+        writes: StoreWriter,
         clock: Clock,
         redact: Redaction,
-        crash: Crash,
-        outgoing: OutgoingFiles,
-        receipts: Receipts | None = None,
-        failed: Callable[[DeliveryId], None] = lambda _: None,
-        traces: Traces | None = None,
+        crash: CrashHook,
+        outgoing_files: OutgoingFiles,
+        delivery_waiters: DeliveryWaiters | None = None,
+        on_failed: Callable[[DeliveryId], None] = lambda _: None,
+        tracer: MessageTracer | None = None,
     ) -> None:
-        self._traces = traces
-        self._doors = doors
+        self._tracer = tracer
+        self._platforms = platforms
         self._clock = clock
-        self._receipts = receipts or Receipts()
-        self._attempts = Attempts(
-            doors,
-            journal=journal,
+        self._receipts = delivery_waiters or DeliveryWaiters()
+        self._sender = DeliverySender(
+            platforms,
+            writes=writes,
             clock=clock,
             redact=redact,
             crash=crash,
-            outgoing=outgoing,
-            receipts=self._receipts,
-            failed=failed,
-            traces=traces,
+            outgoing_files=outgoing_files,
+            delivery_waiters=self._receipts,
+            on_failed=on_failed,
+            tracer=tracer,
         )
-        self._posting = Posting(doors, journal=journal, clock=clock, crash=crash, redact=redact)
-        self._completing = Completing(self._posting, redact=redact)
+        self._part_sender = PartSender(
+            platforms, writes=writes, clock=clock, crash=crash, redact=redact
+        )
+        self._multipart_sender = MultipartSender(self._part_sender, redact=redact)
         self._streams: dict[DeliveryId, ReplyStream] = {}  # begun, and not yet owed
-        self._chats = ChatQueues()
-        self._reach = Reach(doors, clock=clock)
+        self._queues = ChatQueues()
+        self._connectivity = AccountConnectivity(platforms, clock=clock)
         self._closed = False
 
     def __len__(self) -> int:
-        return self._chats.owed
+        return self._queues.pending_count
 
     @property
-    def stranded(self) -> dict[str, int]:
+    def undeliverable_counts(self) -> dict[str, int]:
         """How much waits for accounts that nobody answers for any more, by account."""
-        return self._chats.stranded(self._doors.has)
+        return self._queues.undeliverable_counts(self._platforms.has)
 
     @property
-    def since(self) -> float | None:
+    def oldest_since(self) -> float | None:
         """When the delivery came to be in front that has been there longest; None: none is owed."""
-        return self._chats.since
+        return self._queues.oldest_since
 
-    def take(self, deliveries: Iterable[NewDelivery], final: str = "") -> None:
+    def enqueue_committed(self, deliveries: Iterable[NewDelivery], final: str = "") -> None:
         """Deliver rows that have just been committed; `final` is the text of those without."""
         for new in deliveries:
-            if new.begun is not None and new.state is not DeliveryState.PENDING:
+            if new.started is not None and new.state is not DeliveryState.PENDING:
                 self._streams.pop(new.id, None)
             if new.state is DeliveryState.PENDING:
-                self._enqueue(parcel_of(new, final=final))
+                self._enqueue(queued_delivery(new, final=final))
 
     def recover(self, rows: Iterable[DeliveryRow]) -> None:
         """Go on with what an earlier process owed, in the order in which it came to owe it."""
         for row in rows:
-            self._enqueue(parcel_left(row))
+            self._enqueue(recovered_delivery(row))
 
     def holds(self, delivery_id: DeliveryId) -> bool:
         """Whether it is on its way here, or waits to be."""
-        return self._chats.holds(delivery_id)
+        return self._queues.holds(delivery_id)
 
-    def prospect(self, row: DeliveryRow) -> Prospect | None:
+    def status_of(self, row: DeliveryRow) -> DeliveryStatus | None:
         """What it waits for; None: it is not here, because it has ended or was never owed."""
-        from holdfast.gateway.outbound.prospect import prospect_of
+        from holdfast.gateway.outbound.prospect import delivery_status
 
         address = row.address
-        if (chat := self._chats.of(address)) is None:
+        if (chat := self._queues.find(address)) is None:
             return None
-        wait = max(chat.gate.held_for, self._reach.gate(address).held_for)
-        connected = self._reach.line(address).is_set()
+        wait = max(chat.gate.held_for, self._connectivity.rate_gate(address).held_for)
+        connected = self._connectivity.connected_event(address).is_set()
         until = self._clock.now() + wait if wait > 0 else None
-        return prospect_of(row.id, chat.parcels, connected=connected, until=until)
+        return delivery_status(row.id, chat.deliveries, connected=connected, until=until)
 
-    def connected(self, platform: Platform) -> None:
+    def account_connected(self, platform: Platform) -> None:
         """Begin to send to this account.
 
         What is owed waits for this: before it, a platform cannot say what it does with a
         delivery that it may have had already.
         """
-        self._reach.connected(platform)
+        self._connectivity.mark_connected(platform)
 
-    def gone(self, platform: Platform) -> None:
+    def account_disconnected(self, platform: Platform) -> None:
         """Its line is gone: what is owed to this account waits until it is there again."""
-        self._reach.gone(platform)
+        self._connectivity.mark_disconnected(platform)
 
     async def flush(self) -> None:
         """Returns when nothing is under way; what is owed to a closed door stays in the store,
         and is not waited for."""
-        while under_way := self._under_way():
-            away = asyncio.ensure_future(self._reach.one_less())
+        while under_way := self._active_tasks():
+            away = asyncio.ensure_future(self._connectivity.wait_until_one_lost())
             try:
                 await asyncio.wait((*under_way, away), return_when=asyncio.FIRST_COMPLETED)
             finally:
                 away.cancel()
 
-    def _under_way(self) -> list[asyncio.Task[None]]:
+    def _active_tasks(self) -> list[asyncio.Task[None]]:
         """What sends to accounts that can be reached, as far as is known."""
-        reached = [chat for key, chat in self._chats.owing if self._reach.has(*key[:2])]
+        reached = [
+            chat
+            for key, chat in self._queues.with_deliveries
+            if self._connectivity.is_reachable(*key[:2])
+        ]
         return [chat.task for chat in reached if chat.task and not chat.task.done()]
 
     async def close(self) -> None:
@@ -155,199 +161,211 @@ class Delivery:
         so is what comes to be owed from now on."""
         self._closed = True
         self._receipts.close()
-        tasks = [chat.task for chat in self._chats.values() if chat.task]
+        tasks = [chat.task for chat in self._queues.values() if chat.task]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        self._chats.clear()
+        self._queues.clear()
 
     def stream(self, delivery_id: DeliveryId) -> ReplyStream | None:
         """The reply of that id, where this process has begun to show it."""
         return self._streams.get(delivery_id)
 
-    def show(self, passing: Passing) -> bool:
+    def try_show(self, output: BestEffortOutput) -> bool:
         """Show what is not owed; False: not now, since something is owed to its chat or that must
         be left in peace. Progress and typing are dropped under pressure, replies never."""
-        chat = self._chats.of(passing.address)
-        if (chat is not None and chat.parcels) or not self.at_leisure(passing.address):
+        chat = self._queues.find(output.address)
+        if (chat is not None and chat.deliveries) or not self.allows_best_effort(output.address):
             return False
-        if isinstance(passing, ReplyStream):
-            self._streams[passing.id] = passing
-        self._enqueue(passing)
+        if isinstance(output, ReplyStream):
+            self._streams[output.id] = output
+        self._enqueue(output)
         return True
 
-    def at_leisure(self, address: Address) -> bool:
+    def allows_best_effort(self, address: Address) -> bool:
         """Whether what nobody is owed may be shown there: the account is there, and it and the
         chat have not asked to be left in peace."""
-        chat = self._chats.of(address)
-        if self._reach.gate(address).held or (chat is not None and chat.gate.held):
+        chat = self._queues.find(address)
+        if self._connectivity.rate_gate(address).is_held or (
+            chat is not None and chat.gate.is_held
+        ):
             return False
-        return self._closed or self._reach.has(address.platform, address.account)
+        return self._closed or self._connectivity.is_reachable(address.platform, address.account)
 
-    def sign(self, sign: Sign) -> None:
+    def enqueue_reaction(self, reaction: Reaction) -> None:
         """Make of it what is wanted, as soon as nothing is owed to its chat."""
         if self._closed:
             return
-        chat = self._chat(sign.address)
-        if sign not in chat.signs:
-            chat.signs.append(sign)
+        chat = self._queue_for(reaction.address)
+        if reaction not in chat.reactions:
+            chat.reactions.append(reaction)
 
-    def _enqueue(self, parcel: Parcel | Passing) -> None:
+    def _enqueue(self, delivery: QueuedDelivery | BestEffortOutput) -> None:
         if self._closed:
             return
-        chat = self._chat(parcel.address)
-        if self._traces is not None and isinstance(parcel, Parcel):
-            self._traces.owed(parcel)
-        if not chat.parcels:
-            chat.since = self._clock.now()
-        chat.parcels.append(parcel)
+        chat = self._queue_for(delivery.address)
+        if self._tracer is not None and isinstance(delivery, QueuedDelivery):
+            self._tracer.delivery_queued(delivery)
+        if not chat.deliveries:
+            chat.first_since = self._clock.now()
+        chat.deliveries.append(delivery)
 
-    def _chat(self, address: Address) -> ChatQueue:
+    def _queue_for(self, address: Address) -> ChatQueue:
         """With a task that brings what is put into it next."""
-        key = key_of(address)
-        chat = self._chats.get(key)
+        key = chat_key(address)
+        chat = self._queues.get(key)
         if chat is None:
-            chat = self._chats[key] = ChatQueue(self._clock)
+            chat = self._queues[key] = ChatQueue(self._clock)
             chat.task = asyncio.create_task(self._drain(key, chat), name=f"deliver {key[2]}")
         return chat
 
-    async def _drain(self, key: Key, chat: ChatQueue) -> None:
-        while chat.parcels or chat.signs:
+    async def _drain(self, key: ChatKey, chat: ChatQueue) -> None:
+        while chat.deliveries or chat.reactions:
             try:
-                if not chat.parcels:
-                    await self._put_sign(chat)
+                if not chat.deliveries:
+                    await self._send_reaction(chat)
                     continue
-                await self._deliver(chat)
+                await self._send_first(chat)
             except StoreError as error:
                 # Sending what cannot be recorded would send it again after a restart.
-                log.error("A delivery waits for the store: %s", error, extra={"action": "outbox"})
+                log.error(
+                    "A delivery waits for the store: %s",
+                    error,
+                    extra={"action": "outbox_waiting_for_store"},
+                )
                 await asyncio.sleep(FIRST_WAIT)
                 continue
-            brought = chat.parcels.popleft()
-            if self._traces is not None and isinstance(brought, Parcel):
-                self._traces.over(brought.id)
-            chat.since = self._clock.now()
-        del self._chats[key]  # no await since the queue was seen empty: nobody added to it
+            brought = chat.deliveries.popleft()
+            if self._tracer is not None and isinstance(brought, QueuedDelivery):
+                self._tracer.delivery_done(brought.id)
+            chat.first_since = self._clock.now()
+        del self._queues[key]  # no await since the queue was seen empty: nobody added to it
 
-    async def _deliver(self, chat: ChatQueue) -> None:
+    async def _send_first(self, chat: ChatQueue) -> None:
         """Bring the first parcel to its end: sent, failed, or for good unknown. What is known of
         it by then stays in the queue: a store that fails between two attempts forgets no doubt."""
-        parcel, gate = chat.parcels[0], chat.gate
-        if not isinstance(parcel, Parcel):
-            await self._let_pass(parcel, gate)
+        parcel, gate = chat.deliveries[0], chat.gate
+        if not isinstance(parcel, QueuedDelivery):
+            await self._send_best_effort(parcel, gate)
             return
         if parcel.stale:  # known without its platform, which may never be connected again
             why = "expired with the process that owed it"
-            await self._attempts.settle(parcel, DeliveryState.FAILED, error=why)
+            await self._sender.settle(parcel, DeliveryState.FAILED, error=why)
             return
-        line = self._reach.line(parcel.address)
+        line = self._connectivity.connected_event(parcel.address)
         await line.wait()  # what an account can do is known once it is connected
         if self._has_parts(parcel):
-            await self._deliver_parts(parcel, gate)
+            await self._send_parts(parcel, gate)
             return
-        if parcel.begun is not None:  # and nothing of it was shown: it is one like any other
+        if parcel.started is not None:  # and nothing of it was shown: it is one like any other
             self._streams.pop(parcel.id, None)
-        account = self._reach.gate(parcel.address)
+        account = self._connectivity.rate_gate(parcel.address)
         while True:
-            await gate.passed()
-            await account.passed()
+            await gate.wait()
+            await account.wait()
             await line.wait()
-            following = await self._try(parcel, gate)
+            following = await self._attempt(parcel, gate)
             if following is None:
                 return
-            parcel = chat.parcels[0] = following
+            parcel = chat.deliveries[0] = following
 
-    def _has_parts(self, parcel: Parcel) -> bool:
+    def _has_parts(self, delivery: QueuedDelivery) -> bool:
         """Some of it is there already, or it is too long for one message."""
-        platform = self._doors.find(parcel.address)
-        if parcel.file is not None:
+        platform = self._platforms.find(delivery.address)
+        if delivery.file is not None:
             return False
-        if platform is None or (parcel.begun is None and platform.capabilities.max_length is None):
+        if platform is None or (
+            delivery.started is None and platform.capabilities.max_length is None
+        ):
             return False
-        if self._attempts.end_without_sending(parcel, platform):
+        if self._sender.end_without_sending(delivery, platform):
             return False
-        if (begun := self._begun(parcel)) is not None and begun.parts:
+        if (begun := self._started_stream(delivery)) is not None and begun.parts:
             return True
         limited = platform.capabilities.max_length is not None
-        return limited and not self._completing.is_one_message(parcel, platform)
+        return limited and not self._multipart_sender.is_one_message(delivery, platform)
 
-    def _begun(self, parcel: Parcel) -> Begun | None:
+    def _started_stream(self, delivery: QueuedDelivery) -> StartedDelivery | None:
         """As it stands now: something may have been shown since its turn ended."""
-        stream = self._streams.get(parcel.id)
-        return parcel.begun if stream is None else stream.as_begun
+        stream = self._streams.get(delivery.id)
+        return delivery.started if stream is None else stream.as_started
 
-    async def _deliver_parts(self, parcel: Parcel, gate: Gate) -> None:
-        platform = self._doors.find(parcel.address)
+    async def _send_parts(self, delivery: QueuedDelivery, gate: RateGate) -> None:
+        platform = self._platforms.find(delivery.address)
         assert platform is not None, "a parcel without a platform has no parts"
-        begun = self._begun(parcel) or Begun(id=parcel.id)
-        if (stream := self._streams.get(parcel.id)) is not None:
-            gate.hold(stream.rest)
-        end = await self._completing.complete(
-            parcel,
+        begun = self._started_stream(delivery) or StartedDelivery(id=delivery.id)
+        if (stream := self._streams.get(delivery.id)) is not None:
+            gate.hold(stream.edit_cooldown)
+        end = await self._multipart_sender.send_parts(
+            delivery,
             platform,
-            parts=[restored(part) for part in begun.parts],
-            shown=begun.shown,
-            way=self._way(parcel, gate),
+            parts=[recovered_part(part) for part in begun.parts],
+            shown_text=begun.shown_text,
+            send_gate=self._send_gate(delivery, gate),
         )
-        await self._attempts.settle(parcel, end.state, message_id=end.message_id, error=end.error)
-        self._streams.pop(parcel.id, None)
+        await self._sender.settle(delivery, end.state, message_id=end.message_id, error=end.error)
+        self._streams.pop(delivery.id, None)
 
-    def _way(self, parcel: Parcel | Passing | Sign, gate: Gate) -> Way:
-        return Way(
+    def _send_gate(
+        self, output: QueuedDelivery | BestEffortOutput | Reaction, gate: RateGate
+    ) -> SendGate:
+        return SendGate(
             gate,
-            self._reach.gate(parcel.address),
-            connected=self._reach.line(parcel.address),
-            away=partial(self._reach.lost, parcel.address),
+            self._connectivity.rate_gate(output.address),
+            connected=self._connectivity.connected_event(output.address),
+            on_unreachable=partial(self._connectivity.mark_unreachable, output.address),
         )
 
-    async def _put_sign(self, chat: ChatQueue) -> None:
+    async def _send_reaction(self, chat: ChatQueue) -> None:
         """What it waits for, anything that comes to be owed would wait for as well; and that goes
         first then."""
-        sign = chat.signs[0]
-        way = self._way(sign, chat.gate)
-        await way.passed()
-        if chat.parcels:
+        sign = chat.reactions[0]
+        way = self._send_gate(sign, chat.gate)
+        await way.wait()
+        if chat.deliveries:
             return
-        chat.signs.popleft()
-        if (platform := self._doors.find(sign.address)) is not None:
-            await sign.put(platform, way)
+        chat.reactions.popleft()
+        if (platform := self._platforms.find(sign.address)) is not None:
+            await sign.apply(platform, way)
 
-    async def _let_pass(self, passing: Passing, gate: Gate) -> None:
-        platform = self._doors.find(passing.address)
+    async def _send_best_effort(self, output: BestEffortOutput, gate: RateGate) -> None:
+        platform = self._platforms.find(output.address)
         if platform is not None:
-            await passing.put(self._posting, platform, self._way(passing, gate))
-        await gate.passed()  # who comes next waits too, where the platform has asked for that
+            await output.send(self._part_sender, platform, self._send_gate(output, gate))
+        await gate.wait()  # who comes next waits too, where the platform has asked for that
 
-    async def _try(self, parcel: Parcel, gate: Gate) -> Parcel | None:
+    async def _attempt(self, delivery: QueuedDelivery, gate: RateGate) -> QueuedDelivery | None:
         """One attempt; the parcel as it now stands if there is to be another."""
-        platform = self._doors.find(parcel.address)
-        if end := self._attempts.end_without_sending(parcel, platform):
-            await self._attempts.settle(parcel, end[0], error=end[1])
+        platform = self._platforms.find(delivery.address)
+        if end := self._sender.end_without_sending(delivery, platform):
+            await self._sender.settle(delivery, end[0], error=end[1])
             return None
         assert platform is not None, "a parcel without a platform has ended"
         try:
-            await self._attempts.attempt(parcel, platform)
+            await self._sender.attempt(delivery, platform)
         except Throttled as error:
-            held = self._reach.gate(parcel.address) if error.whole_account else gate
+            held = self._connectivity.rate_gate(delivery.address) if error.whole_account else gate
             held.hold(error.retry_after)
-            await self._attempts.settle(parcel, DeliveryState.PENDING, error=str(error))
-            return parcel
+            await self._sender.settle(delivery, DeliveryState.PENDING, error=str(error))
+            return delivery
         except NotConnected as error:
-            self._reach.lost(parcel.address)
-            if self._reach.line(parcel.address).is_set():  # else it is waited for, not guessed at
-                gate.hold(min(FIRST_WAIT * 2**parcel.failures, _LONGEST_WAIT))
-            await self._attempts.settle(parcel, DeliveryState.PENDING, error=str(error))
-            return msgspec.structs.replace(parcel, failures=parcel.failures + 1)
-        except Refused as error:
-            about = {"action": "delivery_failed", "session": parcel.session_id}
+            self._connectivity.mark_unreachable(delivery.address)
+            if self._connectivity.connected_event(
+                delivery.address
+            ).is_set():  # else it is waited for, not guessed at
+                gate.hold(min(FIRST_WAIT * 2**delivery.failures, _MAX_WAIT))
+            await self._sender.settle(delivery, DeliveryState.PENDING, error=str(error))
+            return msgspec.structs.replace(delivery, failures=delivery.failures + 1)
+        except SendRejected as error:
+            about = {"action": "delivery_failed", "session": delivery.session_id}
             log.warning("A reply was refused: %s", error, extra=about)
-            await self._attempts.settle(parcel, DeliveryState.FAILED, error=str(error))
+            await self._sender.settle(delivery, DeliveryState.FAILED, error=str(error))
         except OutcomeUnknown as error:
-            await self._attempts.settle(parcel, DeliveryState.UNKNOWN, error=str(error))
-            if parcel.doubtful:  # the first is sent again at once, and no other
-                gate.hold(min(_AGAIN * 2**parcel.failures, _LONGEST_WAIT))
-            failures = parcel.failures + 1
+            await self._sender.settle(delivery, DeliveryState.UNKNOWN, error=str(error))
+            if delivery.outcome_unknown:  # the first is sent again at once, and no other
+                gate.hold(min(_RESEND_WAIT * 2**delivery.failures, _MAX_WAIT))
+            failures = delivery.failures + 1
             return msgspec.structs.replace(
-                parcel, doubtful=True, repeated=parcel.doubtful, failures=failures
+                delivery, outcome_unknown=True, resent=delivery.outcome_unknown, failures=failures
             )
         return None

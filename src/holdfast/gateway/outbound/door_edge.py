@@ -10,7 +10,7 @@ from holdfast.core.ports.protocols import Platform
 log = logging.getLogger(__name__)
 
 
-class DoorEdge:
+class PlatformErrorBoundary:
     """Around one call of a platform. Nothing is known of a call that ended in a fault of the
     door's own; handed on as it is, it would end the queue of its chat, and nobody would hear
     anything there again."""
@@ -36,4 +36,4 @@ class DoorEdge:
         raise OutcomeUnknown(f"the door of {name} failed: {error!r}") from error
 
 
-_ACTION = {"action": "door_failed"}
+_ACTION = {"action": "platform_failed"}

@@ -5,7 +5,7 @@ import asyncio
 from holdfast.core.ports.protocols import Clock
 
 
-class Gate:
+class RateGate:
     """Owns until when an account or chat must be left in peace."""
 
     def __init__(self, clock: Clock) -> None:
@@ -17,7 +17,7 @@ class Gate:
         self._until = max(self._until, self._clock.monotonic() + seconds)
 
     @property
-    def held(self) -> bool:
+    def is_held(self) -> bool:
         return self.held_for > 0
 
     @property
@@ -25,7 +25,7 @@ class Gate:
         """Seconds, as far as is known; a hold may grow."""
         return max(0.0, self._until - self._clock.monotonic())
 
-    async def passed(self) -> None:
+    async def wait(self) -> None:
         if (wait := self.held_for) > 0:
             await asyncio.sleep(wait)
-            await self.passed()  # the hold may have grown meanwhile
+            await self.wait()  # the hold may have grown meanwhile

@@ -4,15 +4,15 @@ from typing import Protocol
 
 from holdfast.core.messages.outbox import Address
 from holdfast.core.ports.protocols import Platform
-from holdfast.gateway.outbound.posting import Posting
-from holdfast.gateway.outbound.way import Way
+from holdfast.gateway.outbound.posting import PartSender
+from holdfast.gateway.outbound.way import SendGate
 
 
-class Passing(Protocol):
+class BestEffortOutput(Protocol):
     """Stands in the queue of its chat like anything that is sent there, when that is empty."""
 
     address: Address
 
-    async def put(self, posting: Posting, platform: Platform, way: Way) -> None:
+    async def send(self, part_sender: PartSender, platform: Platform, send_gate: SendGate) -> None:
         """Show it, in one try. Raises no `SendError`: nobody could make it good."""
         ...

@@ -9,35 +9,35 @@ from holdfast.core.messages.inbox import InboxEnd
 from holdfast.core.messages.message import AssistantMessage
 from holdfast.core.messages.outbox import NewDelivery
 from holdfast.core.turns.turn import NO_USAGE, EndTurn, Usage
-from holdfast.gateway.live.feeds import Feeds
-from holdfast.gateway.live.subscriptions import Watchers
-from holdfast.gateway.outbound.delivery import Delivery
-from holdfast.gateway.outbound.reactions import Signs
+from holdfast.gateway.live.feeds import SessionFeeds
+from holdfast.gateway.live.subscriptions import MessageSubscriptions
+from holdfast.gateway.outbound.delivery import OutboxWorker
+from holdfast.gateway.outbound.reactions import WaitingReactions
 from holdfast.gateway.redaction import Redaction
 
 
-class Announcer:
+class PostCommitPublisher:
     """Tells the ends of messages, after they are durable and never before."""
 
     def __init__(
         self,
-        watchers: Watchers,
-        delivery: Delivery,
+        subscriptions: MessageSubscriptions,
+        outbox: OutboxWorker,
         *,
-        feeds: Feeds,
-        signs: Signs,
+        feeds: SessionFeeds,
+        reactions: WaitingReactions,
         redact: Redaction,
     ) -> None:
-        self._watchers = watchers
-        self._delivery = delivery
+        self._subscriptions = subscriptions
+        self._outbox = outbox
         self._feeds = feeds
-        self._signs = signs
+        self._reactions = reactions
         self._redact = redact
 
-    def turn(self, end: EndTurn) -> None:
+    def turn_ended(self, end: EndTurn) -> None:
         last = end.messages[-1] if end.messages else None
         final = last.text if isinstance(last, AssistantMessage) else ""
-        self.messages(
+        self.messages_ended(
             end.inbox_ends,
             end.deliveries,
             final=final,
@@ -46,7 +46,7 @@ class Announcer:
             usage=end.usage,
         )
 
-    def messages(
+    def messages_ended(
         self,
         ends: Iterable[InboxEnd],
         deliveries: Iterable[NewDelivery],
@@ -57,7 +57,7 @@ class Announcer:
         usage: Usage = NO_USAGE,
     ) -> None:
         deliveries = tuple(deliveries)
-        self._delivery.take(deliveries, final)
+        self._outbox.enqueue_committed(deliveries, final)
         texts = {d.inbox_id: final if d.text is None else d.text for d in deliveries}
         for end in ends:
             ended = MessageEnded(
@@ -69,6 +69,6 @@ class Announcer:
                 usage=usage,
                 reason=end.reason,
             )
-            self._watchers.end(ended)
-            self._feeds.ended(ended)
-            self._signs.ended(end.inbox_id)
+            self._subscriptions.end(ended)
+            self._feeds.message_ended(ended)
+            self._reactions.remove(end.inbox_id)

@@ -3,27 +3,27 @@
 from collections.abc import Collection
 
 from holdfast.core.ids import DeliveryId
-from holdfast.core.messages.outbox import Prospect, WaitsFor
-from holdfast.gateway.outbound.parcel import Parcel
-from holdfast.gateway.outbound.passing import Passing
+from holdfast.core.messages.outbox import DeliveryBlocker, DeliveryStatus
+from holdfast.gateway.outbound.parcel import QueuedDelivery
+from holdfast.gateway.outbound.passing import BestEffortOutput
 
 
-def prospect_of(
+def delivery_status(
     delivery_id: DeliveryId,
-    queue: Collection[Parcel | Passing],
+    queue: Collection[QueuedDelivery | BestEffortOutput],
     *,
     connected: bool,
     until: float | None,
-) -> Prospect | None:
+) -> DeliveryStatus | None:
     """`queue`: all that is owed to its chat, in order; `until`: when that may be sent to again.
     None: it is not owed there."""
-    owed = [parcel.id for parcel in queue if isinstance(parcel, Parcel)]
+    owed = [parcel.id for parcel in queue if isinstance(parcel, QueuedDelivery)]
     if delivery_id not in owed:
         return None
     if not connected:
-        return Prospect(waits_for=WaitsFor.ACCOUNT)
+        return DeliveryStatus(blocked_by=DeliveryBlocker.ACCOUNT)
     if owed[0] != delivery_id:
-        return Prospect(waits_for=WaitsFor.CHAT)
+        return DeliveryStatus(blocked_by=DeliveryBlocker.CHAT)
     if until is not None:
-        return Prospect(waits_for=WaitsFor.PACE, until=until)
-    return Prospect(waits_for=WaitsFor.NOTHING)
+        return DeliveryStatus(blocked_by=DeliveryBlocker.RATE_LIMIT, until=until)
+    return DeliveryStatus(blocked_by=DeliveryBlocker.NOTHING)

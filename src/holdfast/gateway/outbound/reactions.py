@@ -7,84 +7,95 @@ from holdfast.core.ids import InboxId
 from holdfast.core.messages.inbox import BusyMode, InboxRow
 from holdfast.core.messages.outbox import Address
 from holdfast.core.messages.source import Author
-from holdfast.core.ports.protocols import Clock, Reacting
-from holdfast.gateway.accounts.registry import Doors
-from holdfast.gateway.outbound.delivery import Delivery
-from holdfast.gateway.outbound.quiet_chats import Quiet
-from holdfast.gateway.outbound.replies import address_of
-from holdfast.gateway.outbound.sign import Sign
+from holdfast.core.ports.protocols import Clock, SupportsReactions
+from holdfast.gateway.accounts.registry import PlatformRegistry
+from holdfast.gateway.outbound.delivery import OutboxWorker
+from holdfast.gateway.outbound.quiet_chats import QuietChats
+from holdfast.gateway.outbound.replies import reply_address
+from holdfast.gateway.outbound.sign import Reaction
 
 
-class Signs:
+class WaitingReactions:
     """Owns the signs of the messages that wait, from the instant in which they do until they begin
     or end, and until when an account is to have none."""
 
-    def __init__(self, doors: Doors, delivery: Delivery, *, quiet: Quiet, clock: Clock) -> None:
-        self._doors = doors
-        self._delivery = delivery
-        self._quiet = quiet
+    def __init__(
+        self,
+        platforms: PlatformRegistry,
+        outbox: OutboxWorker,
+        *,
+        quiet_chats: QuietChats,
+        clock: Clock,
+    ) -> None:
+        self._platforms = platforms
+        self._outbox = outbox
+        self._quiet_chats = quiet_chats
         self._clock = clock
-        self._signs: dict[InboxId, Sign] = {}
-        self._peace: dict[tuple[str, str], float] = {}
+        self._reactions: dict[InboxId, Reaction] = {}
+        self._cool_down_until: dict[tuple[str, str], float] = {}
 
-    def put(self, row: InboxRow, *, again: bool) -> None:
+    def add(self, row: InboxRow, *, maybe_set: bool) -> None:
         """It waits. `again`: that was decided before, so that an earlier process may have put a
         sign on it. One that cannot be put at once is left out."""
-        if row.id in self._signs or not self._wanted(row):
+        if row.id in self._reactions or not self._is_wanted(row):
             return
-        sign = self._add(row, stands=again)
-        if self._delivery.at_leisure(sign.address) and not self._in_peace(sign.address):
-            self._delivery.sign(sign)
+        sign = self._track(row, is_set=maybe_set)
+        if self._outbox.allows_best_effort(sign.address) and not self._is_cooling_down(
+            sign.address
+        ):
+            self._outbox.enqueue_reaction(sign)
 
-    def found(self, row: InboxRow) -> None:
+    def track_recovered(self, row: InboxRow) -> None:
         """It waits, and no turn runs here. That something was decided about it is the one trace of
         a sign that an earlier process may have put there."""
         waited = row.decision in (BusyMode.QUEUE, BusyMode.STEER)
-        if waited and row.id not in self._signs and self._is_theirs(row):
-            self._add(row, stands=True)
+        if waited and row.id not in self._reactions and self._is_from_person(row):
+            self._track(row, is_set=True)
 
-    def begun(self, rows: Iterable[InboxRow]) -> None:
+    def turn_begun(self, rows: Iterable[InboxRow]) -> None:
         """Their turn begins."""
         for row in rows:
-            self.ended(row.id)
+            self.remove(row.id)
 
-    def ended(self, inbox_id: InboxId) -> None:
+    def remove(self, inbox_id: InboxId) -> None:
         """It waits no longer, whatever became of it."""
-        if (sign := self._signs.pop(inbox_id, None)) is not None:
+        if (sign := self._reactions.pop(inbox_id, None)) is not None:
             sign.wanted = False
             if sign.due:
-                self._delivery.sign(sign)
+                self._outbox.enqueue_reaction(sign)
 
-    def _add(self, row: InboxRow, *, stands: bool) -> Sign:
+    def _track(self, row: InboxRow, *, is_set: bool) -> Reaction:
         message_id = row.inbound.message_id
-        sign = Sign(address_of(row), message_id, stands=stands, trouble=self._trouble)
-        self._signs[row.id] = sign
+        sign = Reaction(reply_address(row), message_id, is_set=is_set, on_error=self._on_error)
+        self._reactions[row.id] = sign
         return sign
 
-    def _trouble(self, sign: Sign, seconds: float) -> None:
-        account = (sign.address.platform, sign.address.account)
+    def _on_error(self, reaction: Reaction, seconds: float) -> None:
+        account = (reaction.address.platform, reaction.address.account)
         until = self._clock.monotonic() + seconds
-        self._peace[account] = max(until, self._peace.get(account, 0.0))
-        for each in self._signs.values():
-            if self._in_peace(each.address):
-                each.leave_out()
-        if not sign.wanted and sign.due:  # who sees it takes it for a message that waits
-            asyncio.get_running_loop().call_later(seconds, self._delivery.sign, sign)
+        self._cool_down_until[account] = max(until, self._cool_down_until.get(account, 0.0))
+        for each in self._reactions.values():
+            if self._is_cooling_down(each.address):
+                each.skip()
+        if not reaction.wanted and reaction.due:  # who sees it takes it for a message that waits
+            asyncio.get_running_loop().call_later(seconds, self._outbox.enqueue_reaction, reaction)
 
-    def _in_peace(self, address: Address) -> bool:
-        until = self._peace.get((address.platform, address.account), 0.0)
+    def _is_cooling_down(self, address: Address) -> bool:
+        until = self._cool_down_until.get((address.platform, address.account), 0.0)
         return self._clock.monotonic() < until
 
-    def _wanted(self, row: InboxRow) -> bool:
+    def _is_wanted(self, row: InboxRow) -> bool:
         source = row.inbound.source
-        can = self._doors.capabilities_of(source.platform, source.account)
-        return can.reactions and self._is_theirs(row) and not self._quiet.at(source)
+        can = self._platforms.capabilities_of(source.platform, source.account)
+        return (
+            can.reactions and self._is_from_person(row) and not self._quiet_chats.is_quiet(source)
+        )
 
-    def _is_theirs(self, row: InboxRow) -> bool:
+    def _is_from_person(self, row: InboxRow) -> bool:
         """A person has said it, in a message that can bear one: what a job, a child or the operator
         says has none there."""
         inbound = row.inbound
         if inbound.note or inbound.run is not None or inbound.source.author is Author.OPERATOR:
             return False
-        door = self._doors.find(address_of(row))
-        return isinstance(door, Reacting) and not door.capabilities.fetchable
+        door = self._platforms.find(reply_address(row))
+        return isinstance(door, SupportsReactions) and not door.capabilities.fetchable

@@ -1,23 +1,23 @@
 """Replies: the deliveries that answer a message, addressed to where it came from."""
 
 from holdfast.core.ids import DeliveryId, SessionId, TurnId
-from holdfast.core.jobs.job import JOBS
+from holdfast.core.jobs.job import JOBS_ACCOUNT
 from holdfast.core.messages.inbox import InboxRow
 from holdfast.core.messages.outbox import Address, DeliveryKind, DeliveryState, NewDelivery
 from holdfast.core.messages.source import Author, ChatType
-from holdfast.core.ports.protocols import NewId
-from holdfast.core.turns.subagent import HOUSE
-from holdfast.gateway.accounts.registry import Doors
+from holdfast.core.ports.protocols import IdFactory
+from holdfast.core.turns.subagent import INTERNAL_PLATFORM
+from holdfast.gateway.accounts.registry import PlatformRegistry
 
 
-class Replies:
+class DeliveryFactory:
     """Makes delivery rows; where committed means fetchable, a row is born sent."""
 
-    def __init__(self, doors: Doors, *, new_id: NewId) -> None:
-        self._doors = doors
+    def __init__(self, platforms: PlatformRegistry, *, new_id: IdFactory) -> None:
+        self._platforms = platforms
         self._new_id = new_id
 
-    def to(
+    def reply(
         self,
         row: InboxRow,
         text: str | None,
@@ -25,15 +25,15 @@ class Replies:
         kind: DeliveryKind = DeliveryKind.REPLY,
         session_id: SessionId | None = None,
         turn_id: TurnId | None = None,
-        quiet: bool = False,
+        silent: bool = False,
     ) -> NewDelivery:
         """A delivery to the sender of `row`; `text` None: the final message of the turn.
         `quiet`: nobody is sent it, and whoever looks finds it."""
         run = row.inbound.run
         if run is not None and text is not None and kind is DeliveryKind.REPLY:
             text = f"Job {run.job_id} ({run.name}): {text}"  # nobody there has asked just now
-        address = _kept_by_the_house(row) if quiet else address_of(row)
-        fetchable = self._doors.capabilities(address).fetchable
+        address = _job_history_address(row) if silent else reply_address(row)
+        fetchable = self._platforms.capabilities(address).fetchable
         return NewDelivery(
             id=DeliveryId(self._new_id("dlv")),
             address=address,
@@ -45,9 +45,9 @@ class Replies:
             state=DeliveryState.SENT if fetchable else DeliveryState.PENDING,
         )
 
-    def fetched(self, row: InboxRow) -> bool:
+    def is_fetched(self, row: InboxRow) -> bool:
         """Whether its sender comes for the answer, and gets it in one piece."""
-        return self._doors.capabilities(address_of(row)).fetchable
+        return self._platforms.capabilities(reply_address(row)).fetchable
 
     def notice(
         self,
@@ -61,7 +61,7 @@ class Replies:
         """Something the gateway says beside the answer to `row`, worth saying until then."""
         return NewDelivery(
             id=DeliveryId(self._new_id("dlv")),
-            address=address_of(row),
+            address=reply_address(row),
             kind=DeliveryKind.NOTICE,
             text=text,
             session_id=session_id,
@@ -70,7 +70,7 @@ class Replies:
         )
 
 
-def address_of(row: InboxRow) -> Address:
+def reply_address(row: InboxRow) -> Address:
     source, run = row.inbound.source, row.inbound.run
     if run is not None and run.address is not None:
         return run.address
@@ -86,5 +86,5 @@ def address_of(row: InboxRow) -> Address:
     )
 
 
-def _kept_by_the_house(row: InboxRow) -> Address:
-    return Address(platform=HOUSE, account=JOBS, chat_id=str(row.id))
+def _job_history_address(row: InboxRow) -> Address:
+    return Address(platform=INTERNAL_PLATFORM, account=JOBS_ACCOUNT, chat_id=str(row.id))

@@ -4,21 +4,27 @@ import asyncio
 import logging
 from collections.abc import Callable
 
-from holdfast.core.crash_points import Crash, CrashPoint
-from holdfast.core.errors import NotConnected, Refused, SendError, Throttled
-from holdfast.core.messages.events import Event, StepEnded, StreamVoided
-from holdfast.core.messages.outbox import Begun, NewDelivery, Part
-from holdfast.core.ports.journal import Journal
+from holdfast.core.crash_points import CrashHook, CrashPoint
+from holdfast.core.errors import NotConnected, SendError, SendRejected, Throttled
+from holdfast.core.messages.events import StepEnded, StreamVoided, TurnEvent
+from holdfast.core.messages.outbox import DeliveryPart, NewDelivery, StartedDelivery
+from holdfast.core.ports.journal import StoreWriter
 from holdfast.core.ports.protocols import Clock, Platform
-from holdfast.gateway.outbound.doing import Doing
-from holdfast.gateway.outbound.posting import Post, Posting, editor_of, outcome, restored
-from holdfast.gateway.outbound.way import Way
-from holdfast.gateway.outbound.wording import Wording
+from holdfast.gateway.outbound.doing import ToolProgress
+from holdfast.gateway.outbound.posting import (
+    OutgoingPart,
+    PartSender,
+    editor_of,
+    part_after_error,
+    recovered_part,
+)
+from holdfast.gateway.outbound.way import SendGate
+from holdfast.gateway.outbound.wording import StreamText
 
 log = logging.getLogger(__name__)
 
-_PATIENCE = 0.5  # seconds at most: a reply that is whole by then is sent in one piece
-_BEFORE_DOING = 2.0  # seconds that a tool runs before it alone is worth a message
+_FIRST_SHOWN_AFTER = 0.5  # seconds at most: a reply that is whole by then is sent in one piece
+_TOOLS_SHOWN_AFTER = 2.0  # seconds that a tool runs before it alone is worth a message
 
 
 class ReplyStream:
@@ -36,75 +42,79 @@ class ReplyStream:
         *,
         interval: float,
         show: Callable[["ReplyStream"], bool],
-        journal: Journal,
+        writes: StoreWriter,
         clock: Clock,
-        crash: Crash,
-        doing: Doing | None = None,
-        begun: Begun | None = None,
+        crash: CrashHook,
+        tool_progress: ToolProgress | None = None,
+        started: StartedDelivery | None = None,
     ) -> None:
         self.id = new.id
         self.address = new.address
-        self.part = restored(begun.parts[0]) if begun and begun.parts else Part(number=1)
-        self.shown = begun.shown if begun else ""
+        self.part = (
+            recovered_part(started.parts[0])
+            if started and started.parts
+            else DeliveryPart(number=1)
+        )
+        self.shown_text = started.shown_text if started else ""
         self.muted = False  # nothing more is shown before the end
-        self.begun = begun is not None  # its row is there, or on its way
+        self.started = started is not None  # its row is there, or on its way
         self._new = new
         self._interval = interval
         self._show = show
-        self._journal = journal
+        self._writes = writes
         self._clock = clock
         self._crash = crash
-        self._words_shown = begun.words if begun else ""
-        self._wording = Wording(doing=doing, before=self._words_shown)
+        self._shown_reply_text = started.reply_text if started else ""
+        self._text = StreamText(tool_progress=tool_progress, previous=self._shown_reply_text)
         self._timer: asyncio.TimerHandle | None = None
         self._next_at = 0.0
-        self._row_there = self.begun  # and nothing is shown before that
-        self._attempted = begun is not None and bool(begun.parts)
-        self._unhurried = False  # the timer is set for what is done alone
+        self._row_written = self.started  # and nothing is shown before that
+        self._attempted = started is not None and bool(started.parts)
+        self._timer_for_tools = False  # the timer is set for what is done alone
         self._full = False  # its first message holds no more of this step
         self._closed = False
 
     @property
-    def as_begun(self) -> Begun | None:
+    def as_started(self) -> StartedDelivery | None:
         """What a turn that goes on elsewhere needs of it; None: nothing was begun."""
-        if not self.begun:
+        if not self.started:
             return None
-        return Begun(
+        return StartedDelivery(
             id=self.id,
             parts=(self.part,) if self._attempted else (),
-            shown=self.shown,
-            words=self._words_shown,
+            shown_text=self.shown_text,
+            reply_text=self._shown_reply_text,
         )
 
     @property
-    def rest(self) -> float:
+    def edit_cooldown(self) -> float:
         """Seconds for which the platform wants no other edit of it."""
         return max(0.0, self._next_at - self._clock.monotonic())
 
-    def take(self, event: Event) -> None:
+    def update(self, event: TurnEvent) -> None:
         """What watchers see of the turn; every secret has been taken out of it."""
-        if self._wording.take(event):
-            self._stir()
+        if self._text.update(event):
+            self._schedule()
         elif isinstance(event, StepEnded | StreamVoided):
             self._full = False
 
-    def _stir(self) -> None:
+    def _schedule(self) -> None:
         """There is something to show, when it is time; words wait less long than what is done."""
-        if self._timer is not None and self._unhurried and self._wording.speaks:
+        if self._timer is not None and self._timer_for_tools and self._text.has_text:
             self._timer.cancel()
             self._timer = None
-        if self._timer is None and self._grows:
-            self._wait()
+        if self._timer is None and self._is_growing:
+            self._set_timer()
 
     @property
-    def _grows(self) -> bool:
+    def _is_growing(self) -> bool:
         return not (self._full or self.muted or self._closed)
 
     def reopen(self, *, muted: bool) -> None:
         """A turn begins, or goes on after it was set aside."""
         self._closed = False
         self.muted = self.muted or muted
-        self._wording.forget()
+        self._text.reset()
         self._full = False
 
     def close(self) -> None:
@@ -114,87 +124,94 @@ class ReplyStream:
             self._timer.cancel()
             self._timer = None
 
-    def _wait(self) -> None:
+    def _set_timer(self) -> None:
         """One timer, whatever comes meanwhile: when it rings, the newest words are shown."""
-        self._unhurried = not (self.begun or self._wording.speaks)
-        first = _BEFORE_DOING if self._unhurried else min(self._interval, _PATIENCE)
-        until = self.rest if self.begun else first
-        self._timer = asyncio.get_running_loop().call_later(until, self._due)
+        self._timer_for_tools = not (self.started or self._text.has_text)
+        first = (
+            _TOOLS_SHOWN_AFTER if self._timer_for_tools else min(self._interval, _FIRST_SHOWN_AFTER)
+        )
+        until = self.edit_cooldown if self.started else first
+        self._timer = asyncio.get_running_loop().call_later(until, self._on_timer)
 
-    def _due(self) -> None:
+    def _on_timer(self) -> None:
         self._timer = None
-        if not self._grows or not self._news():
+        if not self._is_growing or not self._unshown_text():
             return
-        if self.rest:  # something was shown since it was set
-            self._wait()
-        elif not self.begun:
-            self._begin()
-        elif self._row_there and not self._show(self):  # the chat has more pressing things
+        if self.edit_cooldown:  # something was shown since it was set
+            self._set_timer()
+        elif not self.started:
+            self._write_row()
+        elif self._row_written and not self._show(self):  # the chat has more pressing things
             self._next_at = self._clock.monotonic() + self._interval
-            self._wait()
+            self._set_timer()
 
-    def _news(self) -> str:
+    def _unshown_text(self) -> str:
         """What would be shown, if that is not what is shown already."""
-        text = self._wording.text
-        return text if text != self.shown else ""
+        text = self._text.text
+        return text if text != self.shown_text else ""
 
-    def _begin(self) -> None:
+    def _write_row(self) -> None:
         """The row, before the first piece. Queued now, so that the end of the turn finds it."""
-        self.begun = True
-        writing = self._journal.begin_stream(self._new, at=self._clock.now())
-        asyncio.ensure_future(writing).add_done_callback(self._there)
+        self.started = True
+        writing = self._writes.begin_stream(self._new, at=self._clock.now())
+        asyncio.ensure_future(writing).add_done_callback(self._on_row_written)
 
-    def _there(self, done: asyncio.Future[None]) -> None:
+    def _on_row_written(self, done: asyncio.Future[None]) -> None:
         if done.cancelled():
             return
         if error := done.exception():
             self.muted = True
-            about = {"action": "stream", "session": self._new.session_id}
+            about = {"action": "reply_stream_failed", "session": self._new.session_id}
             log.warning("A reply is not shown as it grows: %s", error, extra=about)
             return
-        self._row_there = True
+        self._row_written = True
         self._crash(CrashPoint.STREAM_ROW_COMMITTED)
         if self._timer is None:
-            self._due()
+            self._on_timer()
 
-    async def put(self, posting: Posting, platform: Platform, way: Way) -> None:
+    async def send(self, part_sender: PartSender, platform: Platform, send_gate: SendGate) -> None:
         """Show the newest words, in one try. Whatever goes wrong, the end makes it good."""
-        first, words, more = self._wording.in_messages(platform)
-        if not first or first == self.shown or not self._grows or not self._may_put(platform):
+        first, words, more = self._text.first_message(platform)
+        if (
+            not first
+            or first == self.shown_text
+            or not self._is_growing
+            or not self._may_send(platform)
+        ):
             return
-        post = Post(delivery_id=self.id, address=self.address, text=first, final=False)
+        post = OutgoingPart(delivery_id=self.id, address=self.address, text=first, final=False)
         sending = self.part.platform_message_id is None
         self._attempted = True
         # A turn that ends while they are on their way keeps them: people may read them already.
-        before, self._words_shown = self._words_shown, words
+        before, self._shown_reply_text = self._shown_reply_text, words
         try:
-            self.part = await posting.put(post, self.part, platform)
-            self.shown = "" if sending and self.part.doubtful else first
-            self._words_shown = words if self.shown else ""
+            self.part = await part_sender.send_or_edit(post, self.part, platform)
+            self.shown_text = "" if sending and self.part.outcome_unknown else first
+            self._shown_reply_text = words if self.shown_text else ""
             self._full = more
         except SendError as error:
-            self._words_shown = before
-            self._not_taken(error, sending=sending, way=way)
+            self._shown_reply_text = before
+            self._on_send_error(error, sending=sending, send_gate=send_gate)
         self._next_at = self._clock.monotonic() + self._interval
-        if self._timer is None and self._grows and self._news():
-            self._wait()
+        if self._timer is None and self._is_growing and self._unshown_text():
+            self._set_timer()
 
-    def _not_taken(self, error: SendError, *, sending: bool, way: Way) -> None:
+    def _on_send_error(self, error: SendError, *, sending: bool, send_gate: SendGate) -> None:
         if sending:
-            self.part = outcome(self.part, error, final=False)
+            self.part = part_after_error(self.part, error, final=False)
         if isinstance(error, Throttled | NotConnected):
-            way.blocked(error)
+            send_gate.record_blocked(error)
             return
-        self.muted = sending or isinstance(error, Refused)
-        if not isinstance(error, Refused):
+        self.muted = sending or isinstance(error, SendRejected)
+        if not isinstance(error, SendRejected):
             # As far as anybody knows: the last edit is made in any case.
-            self.shown = self._words_shown = ""
+            self.shown_text = self._shown_reply_text = ""
 
-    def _may_put(self, platform: Platform) -> bool:
+    def _may_send(self, platform: Platform) -> bool:
         """What may have arrived is sent again by the end alone, with all its words; unless the
         platform takes it once, and then says where it is."""
         self.muted = self.muted or editor_of(platform) is None
-        unheard = self.part.doubtful and self.part.platform_message_id is None
-        if unheard and not platform.capabilities.settles_doubt:
+        unheard = self.part.outcome_unknown and self.part.platform_message_id is None
+        if unheard and not platform.capabilities.can_resolve_unknown:
             self.muted = True
         return not self.muted

@@ -3,42 +3,42 @@
 from holdfast.core.errors import HoldfastError
 from holdfast.core.messages.outbox import DeliveryKind, DeliveryRow, DeliveryState
 from holdfast.core.people.approval import OPERATOR
-from holdfast.gateway.outbound.delivery import Delivery
-from holdfast.gateway.services import House
+from holdfast.gateway.outbound.delivery import OutboxWorker
+from holdfast.gateway.services import Services
 
-_UNDER_WAY = (DeliveryState.STREAMING, DeliveryState.PENDING, DeliveryState.SENDING)
+_UNFINISHED_STATES = (DeliveryState.STREAMING, DeliveryState.PENDING, DeliveryState.SENDING)
 
 
 class NotResent(HoldfastError):
     """Why it is not sent again, for whoever wanted it."""
 
 
-async def resend(house: House, delivery: Delivery, row: DeliveryRow) -> DeliveryRow:
+async def resend(services: Services, outbox: OutboxWorker, row: DeliveryRow) -> DeliveryRow:
     """The row as it is owed now, durably. I2: one that may have arrived is sent with its mark, or
     not at all where the platform finds that it has it. Raises `NotResent`."""
-    if (why := why_not(house, delivery, row)) is not None:
+    if (why := resend_refusal(services, outbox, row)) is not None:
         raise NotResent(why)
-    owed = await house.store.owe_again(row.id, by=OPERATOR, at=house.clock.now())
+    owed = await services.store.requeue_delivery(row.id, by=OPERATOR, at=services.clock.now())
     if owed is None:
         raise NotResent("somebody was quicker: it is on its way.")
-    delivery.recover([owed])
+    outbox.recover([owed])
     return owed
 
 
-def why_not(house: House, delivery: Delivery, row: DeliveryRow) -> str | None:
+def resend_refusal(services: Services, outbox: OutboxWorker, row: DeliveryRow) -> str | None:
     """Why it is not sent again, should somebody want it now; None: it would be."""
     if row.state is DeliveryState.SENT:
         return "it has arrived: there is a receipt."
-    if row.state in _UNDER_WAY or delivery.holds(row.id):
+    if row.state in _UNFINISHED_STATES or outbox.holds(row.id):
         return "it is on its way already."
-    if house.doors.find(row.address) is None:
+    if services.platforms.find(row.address) is None:
         return f"there is no account {row.address.account!r} of {row.address.platform} any more."
-    return _stale(row, now=house.clock.now())
+    return _stale_reason(row, now=services.clock.now())
 
 
-def _stale(row: DeliveryRow, *, now: float) -> str | None:
+def _stale_reason(row: DeliveryRow, *, now: float) -> str | None:
     """Why what it says is worth nothing any more."""
-    if row.kind is DeliveryKind.FAREWELL:
+    if row.kind is DeliveryKind.SHUTDOWN_NOTICE:
         return "it tells that a process of the gateway goes which has gone since."
     if row.kind is DeliveryKind.CODE:
         return "its code was forgotten when it ended; whoever asks again gets another."

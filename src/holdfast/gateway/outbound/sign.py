@@ -4,20 +4,20 @@ import asyncio
 import logging
 from collections.abc import Callable
 
-from holdfast.core.errors import NotConnected, Refused, SendError, Throttled
+from holdfast.core.errors import NotConnected, SendError, SendRejected, Throttled
 from holdfast.core.messages.outbox import Address
-from holdfast.core.ports.protocols import Platform, Reacting
-from holdfast.core.ports.signs import SEEN
-from holdfast.gateway.outbound.door_edge import DoorEdge
-from holdfast.gateway.outbound.way import Way
+from holdfast.core.ports.protocols import Platform, SupportsReactions
+from holdfast.core.ports.signs import WAITING_REACTION
+from holdfast.gateway.outbound.door_edge import PlatformErrorBoundary
+from holdfast.gateway.outbound.way import SendGate
 
 log = logging.getLogger(__name__)
 
-_PATIENCE = 2.0  # seconds: what comes to be owed meanwhile does not wait longer for this
-_PEACE = 60.0  # seconds without signs, for an account that took longer
+_REACTION_TIMEOUT = 2.0  # seconds: what comes to be owed meanwhile does not wait longer for this
+_REACTION_COOL_DOWN = 60.0  # seconds without signs, for an account that took longer
 
 
-class Sign:
+class Reaction:
     """Owns whether it is to stand there, and whether it does, as far as is known. It has no row: it
     is put there in one try, and taken back in one, or a second where the first was to wait."""
 
@@ -26,52 +26,52 @@ class Sign:
         address: Address,
         message_id: str,
         *,
-        stands: bool,
-        trouble: Callable[["Sign", float], None],
+        is_set: bool,
+        on_error: Callable[["Reaction", float], None],
     ) -> None:
         """`stands`: an earlier process may have put it there. `trouble` is told for how many
         seconds its account wants no signs."""
         self.address = address
         self.wanted = True
         self._message_id = message_id
-        self._stands = stands
-        self._trouble = trouble
-        self._put_it = not stands  # it was not tried yet
-        self._tries = 2  # that are left to take it back
+        self._is_set = is_set
+        self._on_error = on_error
+        self._untried = not is_set  # it was not tried yet
+        self._removals_left = 2  # that are left to take it back
 
     @property
     def due(self) -> bool:
         """Whether there is anything to do: what was never put there need not be taken back."""
-        return self._put_it if self.wanted else self._stands and self._tries > 0
+        return self._untried if self.wanted else self._is_set and self._removals_left > 0
 
-    def leave_out(self) -> None:
+    def skip(self) -> None:
         """It is not put any more, where that has not begun."""
-        self._put_it = False
+        self._untried = False
 
-    async def put(self, platform: Platform, way: Way) -> None:
+    async def apply(self, platform: Platform, send_gate: SendGate) -> None:
         """Make of it what is wanted now, in one call. Raises no `SendError`."""
         if not self.due or not platform.capabilities.reactions:
             return
-        if not isinstance(platform, Reacting):
+        if not isinstance(platform, SupportsReactions):
             return
-        before, self._stands = self._stands, self.wanted  # where nobody knows, it was done
-        sign, self._put_it = SEEN if self.wanted else None, False
-        self._tries -= sign is None
+        before, self._is_set = self._is_set, self.wanted  # where nobody knows, it was done
+        sign, self._untried = WAITING_REACTION if self.wanted else None, False
+        self._removals_left -= sign is None
         try:
-            async with asyncio.timeout(_PATIENCE):
-                with DoorEdge(platform):
+            async with asyncio.timeout(_REACTION_TIMEOUT):
+                with PlatformErrorBoundary(platform):
                     await platform.react(self.address, self._message_id, sign)
         except Throttled as error:
-            self._stands = before
+            self._is_set = before
             if error.whole_account:  # else it is meant for signs, and replies go on
-                way.blocked(error)
-            self._tell(error, error.retry_after)
-        except (NotConnected, Refused) as error:
-            self._stands = before and isinstance(error, NotConnected)
-            self._tell(error)
+                send_gate.record_blocked(error)
+            self._report(error, error.retry_after)
+        except (NotConnected, SendRejected) as error:
+            self._is_set = before and isinstance(error, NotConnected)
+            self._report(error)
         except (SendError, TimeoutError) as error:
-            self._tell(error, _PEACE)
+            self._report(error, _REACTION_COOL_DOWN)
 
-    def _tell(self, error: Exception, peace: float = 0.0) -> None:
-        log.debug("A sign is not as it should be: %s", error, extra={"action": "sign"})
-        self._trouble(self, peace)
+    def _report(self, error: Exception, cool_down: float = 0.0) -> None:
+        log.debug("A sign is not as it should be: %s", error, extra={"action": "reaction_failed"})
+        self._on_error(self, cool_down)

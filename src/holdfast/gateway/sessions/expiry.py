@@ -10,25 +10,25 @@ from math import inf
 from holdfast.core.config.settings import Settings
 from holdfast.core.errors import HoldfastError
 from holdfast.core.ids import SessionId, SessionKey
-from holdfast.core.messages.source import place_of
-from holdfast.core.sessions.reset import Expiring, ResetPolicies, expires_at
+from holdfast.core.messages.source import parse_route
+from holdfast.core.sessions.reset import ExpiringSession, ResetPolicies, expires_at
 from holdfast.core.sessions.session import ProcessRow
-from holdfast.gateway.services import House
+from holdfast.gateway.services import Services
 from holdfast.gateway.sessions import leaving
-from holdfast.gateway.sessions.closing import Closing
+from holdfast.gateway.sessions.closing import SessionTeardown
 from holdfast.gateway.sessions.retention import Retention
 from holdfast.gateway.turns.lanes import Lanes
 
 log = logging.getLogger(__name__)
 
-_AT_ONCE = 50  # sessions of one look; there may be thousands after a long pause
-_MOST = 1000  # of which it reads so many: some may be in use for as long as they like
-_AGAIN = 60.0  # seconds until something that could not be ended is looked at again
-_APART = 1.0  # the least there is between two looks
-_LONGEST = 86400.0  # a clock that was set is noticed within a day
-_ANSWERS = 5.0  # seconds a workbench has to say what runs; a silent one counts as busy
+_MAX_EXPIRED_PER_RUN = 50  # sessions of one look; there may be thousands after a long pause
+_READ_LIMIT = 1000  # of which it reads so many: some may be in use for as long as they like
+_RETRY_AFTER = 60.0  # seconds until something that could not be ended is looked at again
+_MIN_SLEEP = 1.0  # the least there is between two looks
+_MAX_SLEEP = 86400.0  # a clock that was set is noticed within a day
+_PROCESS_LIST_TIMEOUT = 5.0  # seconds a workbench has to say what runs; a silent one counts as busy
 
-Processes = Callable[[SessionId], Awaitable[Sequence[ProcessRow]]]
+ListProcesses = Callable[[SessionId], Awaitable[Sequence[ProcessRow]]]
 
 
 class Expiry:
@@ -40,24 +40,24 @@ class Expiry:
 
     def __init__(
         self,
-        house: House,
+        services: Services,
         lanes: Lanes,
-        closing: Closing,
+        teardown: SessionTeardown,
         *,
         policies: Callable[[], ResetPolicies],
-        processes: Processes,
+        processes: ListProcesses,
     ) -> None:
-        self._house = house
+        self._services = services
         self._lanes = lanes
-        self._closing = closing
+        self._teardown = teardown
         self._policies = policies
         self._processes = processes
         self._retention = Retention(
-            house.in_force,
-            store=house.store,
-            clock=house.clock,
-            delete=partial(leaving.delete, house, lanes, closing),
-            spare=self.in_use,
+            services.live_settings,
+            store=services.store,
+            clock=services.clock,
+            delete=partial(leaving.delete_session, services, lanes, teardown),
+            in_use=self.in_use,
         )
         self._wake_at = inf
         self._woken = asyncio.Event()
@@ -68,82 +68,86 @@ class Expiry:
         while not self._closed:
             self._wake_at = inf  # whoever falls silent while we look may not have been seen
             try:
-                self._wake_at = await self.look()
+                self._wake_at = await self.run_once()
             except HoldfastError as error:
-                log.warning("Expiry tries again later: %s", error, extra={"action": "expiry"})
-                self._wake_at = self._house.clock.now() + _AGAIN
+                log.warning(
+                    "Expiry tries again later: %s", error, extra={"action": "expiry_failed"}
+                )
+                self._wake_at = self._services.clock.now() + _RETRY_AFTER
             await self._sleep()
 
     def close(self) -> None:
         self._closed = True
         self._woken.set()
 
-    def follow(self, settings: Settings) -> None:
+    def apply_settings(self, settings: Settings) -> None:
         """Other deadlines hold: what it sleeps until may be too late by them."""
         self._woken.set()
 
-    def stirred(self) -> None:
+    def on_session_idle(self) -> None:
         """A session has fallen silent just now."""
-        if self._wake_at > self._soonest():
+        if self._wake_at > self._earliest_deadline():
             self._woken.set()
 
-    async def look(self) -> float:
+    async def run_once(self) -> float:
         """End what is over by now; when there will be more."""
-        house = self._house
+        house = self._services
         house.cache.sweep(house.clock.now())
         pruned = await self._retention.prune()
         nexts = (pruned, await self._expire(), house.cache.next_sweep())
         return min(at for at in nexts if at is not None)
 
     async def _sleep(self) -> None:
-        left = max(self._wake_at - self._house.clock.now(), _APART)
+        left = max(self._wake_at - self._services.clock.now(), _MIN_SLEEP)
         with suppress(TimeoutError):
-            async with asyncio.timeout(min(left, _LONGEST)):
+            async with asyncio.timeout(min(left, _MAX_SLEEP)):
                 await self._woken.wait()
         self._woken.clear()
 
-    def _soonest(self) -> float:
+    def _earliest_deadline(self) -> float:
         """The earliest that a session which falls silent now could need us."""
-        now = self._house.clock.now()
-        idle = now + self._house.settings.cache.idle_ttl
-        ends = (idle, *(expires_at(policy, now) for policy in self._policies().every))
+        now = self._services.clock.now()
+        idle = now + self._services.settings.cache.idle_ttl
+        ends = (idle, *(expires_at(policy, now) for policy in self._policies().policies))
         return min(at for at in ends if at is not None)
 
     def _deadline(self, route: SessionKey, active_at: float) -> float | None:
-        platform, _, kind, _ = place_of(route)
-        return expires_at(self._policies().of(platform, kind), active_at)
+        platform, _, kind, _ = parse_route(route)
+        return expires_at(self._policies().for_chat(platform, kind), active_at)
 
     async def _expire(self) -> float | None:
         """End the sessions that are over; when the next one will be."""
-        if not self._policies().any:
+        if not self._policies().is_enabled:
             return None
-        now = self._house.clock.now()
-        found = await self._house.store.expiring(deadline=self._deadline, limit=_MOST)
+        now = self._services.clock.now()
+        found = await self._services.store.expiring_sessions(
+            expires_at=self._deadline, limit=_READ_LIMIT
+        )
         spared = ended = 0
         for each in found:
             if each.expires_at > now:
-                return min(each.expires_at, now + _AGAIN) if spared else each.expires_at
-            if ended == _AT_ONCE:
+                return min(each.expires_at, now + _RETRY_AFTER) if spared else each.expires_at
+            if ended == _MAX_EXPIRED_PER_RUN:
                 return now
-            if await self._finalise(each, now):
+            if await self._end_session(each, now):
                 ended += 1
             else:
                 spared += 1
-        return now + _AGAIN if spared else None
+        return now + _RETRY_AFTER if spared else None
 
-    async def _finalise(self, expiring: Expiring, now: float) -> bool:
+    async def _end_session(self, expiring: ExpiringSession, now: float) -> bool:
         """False: it is in use, and lives on. It is ended in the store first and once: whoever
         speaks from then on begins afresh, whatever becomes of what it held."""
         session_id = expiring.session_id
         if await self.in_use(session_id):
             return False
-        ended = await self._house.store.expire_session(
+        ended = await self._services.store.expire_session(
             session_id, active_at=expiring.active_at, at=now
         )
         if not ended:
             return False
-        await self._closing.close(session_id)
-        self._house.feeds.changed(session_id)
+        await self._teardown.close(session_id)
+        self._services.feeds.session_changed(session_id)
         log.info(
             "Session %s has expired.",
             session_id,
@@ -153,11 +157,11 @@ class Expiry:
 
     async def in_use(self, session_id: SessionId) -> bool:
         """Whether a turn, a child or a process of it runs."""
-        lane, children = self._lanes.get(session_id), self._house.children
+        lane, children = self._lanes.get(session_id), self._services.subagents
         if lane is not None or children.in_background(session_id):
             return True
         try:
-            async with asyncio.timeout(_ANSWERS):
+            async with asyncio.timeout(_PROCESS_LIST_TIMEOUT):
                 return any(row.ended_at is None for row in await self._processes(session_id))
         except (HoldfastError, TimeoutError, OSError) as error:
             log.warning("What runs in session %s is not known: %s", session_id, error)

@@ -9,25 +9,33 @@ from typing import Any
 from holdfast.core.config.settings import SessionSettings, Settings
 from holdfast.core.errors import HoldfastError
 from holdfast.core.ids import PrincipalId, SessionId, SessionKey
-from holdfast.core.messages.inbox import InboxRow, Pointed
+from holdfast.core.messages.inbox import InboxRow, RouteTarget
 from holdfast.core.messages.message import NoteMessage
 from holdfast.core.messages.source import Source, build_session_key, is_shared
-from holdfast.core.people.audit import GATEWAY, Act, AuditKind
-from holdfast.core.sessions.reset import Opening, ResetPolicies, ResetPolicy, ResetReason, reset_due
+from holdfast.core.people.audit import GATEWAY_ACTOR, AuditEntry, AuditKind
+from holdfast.core.sessions.reset import (
+    ResetPolicies,
+    ResetPolicy,
+    ResetReason,
+    SessionReset,
+    reset_due,
+)
 from holdfast.core.sessions.session import ProcessRow, SessionRow
-from holdfast.gateway.commands.command import Asked
+from holdfast.gateway.commands.command import CommandRequest
 from holdfast.gateway.inbound.authorise import principal_of
-from holdfast.gateway.services import House
-from holdfast.gateway.turns.barrier import Barrier
-from holdfast.gateway.turns.cut_notes import cut_note
+from holdfast.gateway.services import Services
+from holdfast.gateway.turns.barrier import LanePause
+from holdfast.gateway.turns.cut_notes import interruption_note
 from holdfast.gateway.turns.lanes import Lanes
 
 log = logging.getLogger(__name__)
 
-_ASKED_FOR = 5.0  # seconds a workbench has to say what runs; one that is silent counts as busy
+_PROCESS_LIST_TIMEOUT = (
+    5.0  # seconds a workbench has to say what runs; one that is silent counts as busy
+)
 
-Processes = Callable[[SessionId], Awaitable[Sequence[ProcessRow]]]
-Close = Callable[[SessionId], Coroutine[Any, Any, None]]
+ListProcesses = Callable[[SessionId], Awaitable[Sequence[ProcessRow]]]
+CloseSession = Callable[[SessionId], Coroutine[Any, Any, None]]
 
 
 class SessionStore:
@@ -40,102 +48,115 @@ class SessionStore:
 
     def __init__(
         self,
-        house: House,
+        services: Services,
         lanes: Lanes,
         *,
-        processes: Processes,
-        close: Close,
+        processes: ListProcesses,
+        close: CloseSession,
         tasks: asyncio.TaskGroup,
     ) -> None:
-        self._house = house
+        self._services = services
         self._lanes = lanes
-        self.follow(house.settings)
+        self.apply_settings(services.settings)
         self._processes = processes
         self._close = close
         self._tasks = tasks
-        self._finding: dict[SessionKey, asyncio.Task[SessionRow | HoldfastError]] = {}
+        self._lookups: dict[SessionKey, asyncio.Task[SessionRow | HoldfastError]] = {}
 
-    def follow(self, settings: Settings) -> None:
+    def apply_settings(self, settings: Settings) -> None:
         """Sessions are shared and left by these from now on."""
         self._settings = settings.sessions
-        self.policies = policies_of(settings.sessions, zone=_zone(settings.sessions.time_zone))
+        self.policies = reset_policies(settings.sessions, zone=_zone(settings.sessions.time_zone))
 
-    def key(self, source: Source) -> SessionKey:
+    def session_key(self, source: Source) -> SessionKey:
         return route_of(source, self._settings)
 
-    def admit(self, row: InboxRow, *, known: SessionId | None, pointed: Pointed | None) -> None:
+    def admit(
+        self, row: InboxRow, *, known: SessionId | None, route_target: RouteTarget | None
+    ) -> None:
         """Give a message to the lane of its session; `pointed` is what its commit brought back,
         and `known` where there is none of that."""
-        note = _note_owed(pointed)
-        if pointed is None or self._lanes.session_of(row.route) is not None:
-            here = pointed is not None and self._lanes.session_of(row.route) == pointed.session_id
-            self._lanes.admit(row, known=known, note_owed=note if here else None)
+        note = _pending_note(route_target)
+        if route_target is None or self._lanes.session_of(row.route) is not None:
+            here = (
+                route_target is not None
+                and self._lanes.session_of(row.route) == route_target.session_id
+            )
+            self._lanes.admit(row, known=known, pending_note=note if here else None)
             return
-        due = self._due(pointed, row.inbound.source, now=row.accepted_at)
-        if row.inbound.note and pointed.goes_on:
+        due = self._reset_due(route_target, row.inbound.source, now=row.accepted_at)
+        if row.inbound.note and route_target.can_continue:
             due = None  # it belongs there: a child of that session has brought it
         if due is None:
-            fresh = self._untold(pointed)
-            self._lanes.admit(row, known=known, opening=fresh, note_owed=note)
-        elif due.reason is ResetReason.SUSPENDED or pointed.ended:
-            self._leave(due)
-            self._lanes.admit(row, known=None, opening=due)
+            fresh = self._unannounced_reset(route_target)
+            self._lanes.admit(row, known=known, reset=fresh, pending_note=note)
+        elif due.reason is ResetReason.SUSPENDED or route_target.ended:
+            self._close_previous(due)
+            self._lanes.admit(row, known=None, reset=due)
         else:
             self._admit_if_idle(row, due)
 
-    def _due(self, pointed: Pointed, source: Source, *, now: float) -> Opening | None:
+    def _reset_due(
+        self, route_target: RouteTarget, source: Source, *, now: float
+    ) -> SessionReset | None:
         """Why this session is to be left, in the order that decides; None: it goes on."""
-        if pointed.suspended:
-            return Opening(reason=ResetReason.SUSPENDED, previous=pointed.session_id)
-        if pointed.resume_pending and not pointed.ended:
+        if route_target.suspended:
+            return SessionReset(reason=ResetReason.SUSPENDED, previous=route_target.session_id)
+        if route_target.resume_pending and not route_target.ended:
             return None
-        policy = self.policies.of(source.platform, source.chat_type)
-        reason = reset_due(policy, active_at=pointed.active_at, now=now)
-        return Opening(reason=reason, previous=pointed.session_id) if reason else None
+        policy = self.policies.for_chat(source.platform, source.chat_type)
+        reason = reset_due(policy, active_at=route_target.active_at, now=now)
+        return SessionReset(reason=reason, previous=route_target.session_id) if reason else None
 
-    def opening_for(self, asked: Asked) -> Opening | None:
+    def reset_for(self, request: CommandRequest) -> SessionReset | None:
         """Why a session that a command opens is fresh; None: it took nobody's place."""
-        pointed, row = asked.pointed, asked.row
-        if asked.session_id is not None or pointed is None or pointed.goes_on:
+        pointed, row = request.route_target, request.row
+        if request.session_id is not None or pointed is None or pointed.can_continue:
             return None
-        return self._due(pointed, row.inbound.source, now=row.accepted_at)
+        return self._reset_due(pointed, row.inbound.source, now=row.accepted_at)
 
-    def _untold(self, pointed: Pointed) -> Opening | None:
-        if pointed.untold is None or pointed.previous is None or not pointed.goes_on:
+    def _unannounced_reset(self, route_target: RouteTarget) -> SessionReset | None:
+        if (
+            route_target.unannounced_reset is None
+            or route_target.previous is None
+            or not route_target.can_continue
+        ):
             return None
-        return Opening(reason=pointed.untold, previous=pointed.previous)
+        return SessionReset(reason=route_target.unannounced_reset, previous=route_target.previous)
 
-    def _admit_if_idle(self, row: InboxRow, due: Opening) -> None:
+    def _admit_if_idle(self, row: InboxRow, reset: SessionReset) -> None:
         """The message waits in the lane of its old session until it is known to be idle."""
-        barrier = self._lanes.shut(due.previous)
-        self._lanes.admit(row, known=due.previous)
+        barrier = self._lanes.pause_lane(reset.previous)
+        self._lanes.admit(row, known=reset.previous)
         if barrier is not None:
             name = f"placing {row.route}"
-            self._tasks.create_task(self._place(row.route, due, barrier), name=name)
+            self._tasks.create_task(self._place_when_paused(row.route, reset, barrier), name=name)
 
-    async def _place(self, route: SessionKey, due: Opening, barrier: Barrier) -> None:
+    async def _place_when_paused(
+        self, route: SessionKey, reset: SessionReset, pause: LanePause
+    ) -> None:
         try:
-            await barrier.rests()
-            if await self._in_use(due.previous) or not self._only(route, due.previous):
+            await pause.wait_until_held()
+            if await self._in_use(reset.previous) or not self._is_only_route(route, reset.previous):
                 return
-            rows = self._lanes.take_back(due.previous, route)
+            rows = self._lanes.take_waiting(reset.previous, route)
             if rows:  # else a command has ended what was to be placed
-                self._leave(due)
+                self._close_previous(reset)
             for row in rows:
-                self._lanes.admit(row, known=None, opening=due)
+                self._lanes.admit(row, known=None, reset=reset)
         finally:
-            barrier.lift()
+            pause.release()
 
-    def _only(self, route: SessionKey, session_id: SessionId) -> bool:
+    def _is_only_route(self, route: SessionKey, session_id: SessionId) -> bool:
         """Whether nobody else goes on there at this instant."""
         lane = self._lanes.get(session_id)
-        return lane is None or all(row.route == route for row in lane.waiting)
+        return lane is None or all(row.route == route for row in lane.waiting_messages)
 
     async def _in_use(self, session_id: SessionId) -> bool:
-        if self._house.children.in_background(session_id):
+        if self._services.subagents.in_background(session_id):
             return True
         try:
-            async with asyncio.timeout(_ASKED_FOR):
+            async with asyncio.timeout(_PROCESS_LIST_TIMEOUT):
                 return any(row.ended_at is None for row in await self._processes(session_id))
         except (HoldfastError, TimeoutError, OSError) as error:
             # Kept: what may still run for somebody is not taken from them on a guess.
@@ -147,58 +168,62 @@ class SessionStore:
             )
             return True
 
-    def _leave(self, opening: Opening) -> None:
-        self._tasks.create_task(self._close(opening.previous), name=f"leave {opening.previous}")
+    def _close_previous(self, reset: SessionReset) -> None:
+        self._tasks.create_task(self._close(reset.previous), name=f"leave {reset.previous}")
 
     async def get_or_create_session(self, source: Source) -> SessionRow:
         """The session a message from there would go to, opened if need be. Those who ask for one
         key at one time get the same."""
-        key = self.key(source)
-        finding = self._finding.get(key)
+        key = self.session_key(source)
+        finding = self._lookups.get(key)
         if finding is None:
-            finding = self._finding[key] = self._tasks.create_task(
-                self._found(key, source), name=f"session of {key}"
+            finding = self._lookups[key] = self._tasks.create_task(
+                self._find_or_error(key, source), name=f"session of {key}"
             )
-            finding.add_done_callback(lambda _: self._finding.pop(key))
+            finding.add_done_callback(lambda _: self._lookups.pop(key))
         found = await asyncio.shield(finding)
         if isinstance(found, HoldfastError):
             raise found
         return found
 
-    async def _found(self, key: SessionKey, source: Source) -> SessionRow | HoldfastError:
+    async def _find_or_error(self, key: SessionKey, source: Source) -> SessionRow | HoldfastError:
         """The session, or why there is none: that is for those who asked, not for the gateway."""
         try:
-            return await self._find(key, source)
+            return await self._find_or_open(key, source)
         except HoldfastError as error:
             return error
 
-    async def _find(self, key: SessionKey, source: Source) -> SessionRow:
-        store, now = self._house.store, self._house.clock.now()
+    async def _find_or_open(self, key: SessionKey, source: Source) -> SessionRow:
+        store, now = self._services.store, self._services.clock.now()
         session_id = self._lanes.session_of(key)
-        pointed = None if session_id else await store.pointed(key)
-        due = None if pointed is None else self._due(pointed, source, now=now)
-        if pointed is not None and pointed.goes_on:
+        pointed = None if session_id else await store.route_target(key)
+        due = None if pointed is None else self._reset_due(pointed, source, now=now)
+        if pointed is not None and pointed.can_continue:
             in_use = due is not None and await self._in_use(pointed.session_id)
             session_id = pointed.session_id if due is None or in_use else None
         known = await store.session(session_id) if session_id else None
-        return known or await self._open(key, source, session_id, due)
+        return known or await self._open_session(key, source, session_id, due)
 
-    async def _open(
-        self, key: SessionKey, source: Source, session_id: SessionId | None, due: Opening | None
+    async def _open_session(
+        self,
+        key: SessionKey,
+        source: Source,
+        session_id: SessionId | None,
+        reset: SessionReset | None,
     ) -> SessionRow:
-        house = self._house
-        opened = await house.store.open_fresh(
+        house = self._services
+        opened = await house.store.open_new_session(
             session_id or SessionId(house.new_id("s")),
             route=key,
             principal=self._owner(source),
-            opening=due,
+            reset=reset,
             at=house.clock.now(),
         )
-        if due is not None:
-            self._leave(due)
+        if reset is not None:
+            self._close_previous(reset)
         row = await house.store.session(opened)
         assert row is not None, "it was opened by the line above"
-        house.feeds.changed(opened)
+        house.feeds.session_changed(opened)
         return row
 
     def _owner(self, source: Source) -> PrincipalId | None:
@@ -209,60 +234,62 @@ class SessionStore:
     async def mark_resume_pending(self, key: SessionKey, reason: str = "restart_timeout") -> bool:
         """Its turn is about to be cut: until one completes, the session is not left by policy.
         False, and no change: the key is unknown, or its session is suspended."""
-        at = self._house.clock.now()
-        return await self._house.store.mark_resume_pending(key, reason=reason, at=at)
+        at = self._services.clock.now()
+        return await self._services.store.mark_resume_pending(key, reason=reason, at=at)
 
     async def clear_resume_pending(self, key: SessionKey) -> bool:
         """False: nothing was pending, or the key is unknown."""
-        return await self._house.store.clear_resume_pending(key)
+        return await self._services.store.clear_resume_pending(key)
 
     async def suspend_recently_active(self, within: float = 120.0) -> int:
         """F8: after an unclean death, what was said to last begins afresh, except where a session
         is marked to be resumed; how many do. What they were is kept, as of any suspended one."""
-        store = self._house.store
-        found = await store.recently_active(since=self._house.clock.now() - within)
+        store = self._services.store
+        found = await store.recently_active_sessions(since=self._services.clock.now() - within)
         suspended = [one for one in found if await store.suspend_one(one)]
         for session_id in suspended:
-            self._house.feeds.changed(session_id)
+            self._services.feeds.session_changed(session_id)
         return len(suspended)
 
-    async def suspend(self, session_id: SessionId, *, by: str = GATEWAY) -> bool:
+    async def suspend(self, session_id: SessionId, *, by: str = GATEWAY_ACTOR) -> bool:
         """What its routes are next used for happens in a fresh session. False: it was suspended
         already."""
         lane = self._lanes.get(session_id)
         routes = tuple(lane.routes) if lane is not None else ()
-        kind, at = AuditKind.SESSION_SUSPENDED, self._house.clock.now()
-        act = Act(kind=kind, actor=by, at=at, session_id=session_id, subject=session_id)
-        if not await self._house.store.acting(act).suspend_one(session_id):
+        kind, at = AuditKind.SESSION_SUSPENDED, self._services.clock.now()
+        act = AuditEntry(kind=kind, actor=by, at=at, session_id=session_id, subject=session_id)
+        if not await self._services.store.audited(act).suspend_one(session_id):
             return False
         for route in routes:
-            pointed = await self._house.store.pointed(route)
-            for row in self._lanes.take_back(session_id, route):
-                self.admit(row, known=None, pointed=pointed)
-        self._house.feeds.changed(session_id)
+            pointed = await self._services.store.route_target(route)
+            for row in self._lanes.take_waiting(session_id, route):
+                self.admit(row, known=None, route_target=pointed)
+        self._services.feeds.session_changed(session_id)
         return True
 
     async def suspend_session(self, key: SessionKey) -> bool:
         """What the key is next used for happens in a fresh session, also what waits behind a turn
         that runs on. False: the key is unknown."""
-        session_id = await self._house.store.suspend_route(key)
+        session_id = await self._services.store.suspend_route(key)
         if session_id is None:
             return False
-        pointed = await self._house.store.pointed(key)
-        for row in self._lanes.take_back(session_id, key):
-            self.admit(row, known=None, pointed=pointed)
-        self._house.feeds.changed(session_id)
+        pointed = await self._services.store.route_target(key)
+        for row in self._lanes.take_waiting(session_id, key):
+            self.admit(row, known=None, route_target=pointed)
+        self._services.feeds.session_changed(session_id)
         return True
 
 
-def _note_owed(pointed: Pointed | None) -> NoteMessage | None:
+def _pending_note(route_target: RouteTarget | None) -> NoteMessage | None:
     """F6: what the next turn of a marked session is told, where no turn was there to resume."""
-    if pointed is None or not (pointed.note_owed and pointed.goes_on):
+    if route_target is None or not (
+        route_target.interruption_note_pending and route_target.can_continue
+    ):
         return None
-    return cut_note(pointed.resume_reason)
+    return interruption_note(route_target.resume_reason)
 
 
-def policies_of(settings: SessionSettings, *, zone: tzinfo | None) -> ResetPolicies:
+def reset_policies(settings: SessionSettings, *, zone: tzinfo | None) -> ResetPolicies:
     common = ResetPolicy(
         mode=settings.reset,
         idle_minutes=settings.idle_minutes,

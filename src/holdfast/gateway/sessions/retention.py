@@ -7,17 +7,17 @@ from functools import partial
 from holdfast.core.errors import HoldfastError
 from holdfast.core.ids import SessionId
 from holdfast.core.ports.protocols import Clock, Store
-from holdfast.gateway.live_settings import InForce
+from holdfast.gateway.live_settings import LiveSettings
 
 log = logging.getLogger(__name__)
 
 _DAY = 86400.0
 _AFTER_START = 60.0  # seconds: whoever waits for a start does not wait for this
-_LOOKED_AT = "retention_looked_at"  # the time of the last look, in the store
-_GAP = 2 * _DAY  # between two looks, at the most, of a clock that is believed
-_AT_ONCE = 20  # sessions of one look: each takes files and processes with it
+_LAST_RUN_KEY = "retention_looked_at"  # the time of the last look, in the store
+_MAX_GAP = 2 * _DAY  # between two looks, at the most, of a clock that is believed
+_MAX_DELETED_PER_RUN = 20  # sessions of one look: each takes files and processes with it
 
-Delete = Callable[[SessionId], Awaitable[None]]
+DeleteSession = Callable[[SessionId], Awaitable[None]]
 
 
 class Retention:
@@ -26,39 +26,41 @@ class Retention:
 
     def __init__(
         self,
-        in_force: InForce,
+        live_settings: LiveSettings,
         *,
         store: Store,
         clock: Clock,
-        delete: Delete,
-        spare: Callable[[SessionId], Awaitable[bool]],
+        delete: DeleteSession,
+        in_use: Callable[[SessionId], Awaitable[bool]],
     ) -> None:
-        self._in_force = in_force
+        self._live_settings = live_settings
         self._store = store
         self._clock = clock
         self._delete = delete
-        self._spare = spare
-        self._next = clock.now() + _AFTER_START
+        self._in_use = in_use
+        self._next_run = clock.now() + _AFTER_START
 
     async def prune(self) -> float:
         """Do what is due; when to look again."""
         now = self._clock.now()
-        set_back = self._next > now + _DAY
-        if now < self._next and not set_back:
-            return self._next
+        set_back = self._next_run > now + _DAY
+        if now < self._next_run and not set_back:
+            return self._next_run
         # First, so that what fails is tried again tomorrow and not at once.
-        self._next = now + _DAY
-        if not await self._believed(now):
-            return self._next
-        settings = self._in_force.settings.retention
+        self._next_run = now + _DAY
+        if not await self._clock_is_plausible(now):
+            return self._next_run
+        settings = self._live_settings.current.retention
         # Before the messages, which say whether they have ended.
-        runs = await self._rows(self._store.prune_runs, now - settings.inbox_days * _DAY)
-        messages = await self._rows(self._store.prune_inbox, now - settings.inbox_days * _DAY)
-        deliveries = await self._rows(self._store.prune_outbox, now - settings.outbox_days * _DAY)
-        sessions = await self._sessions(now) if settings.sessions_days else 0
+        runs = await self._prune_rows(self._store.prune_runs, now - settings.inbox_days * _DAY)
+        messages = await self._prune_rows(self._store.prune_inbox, now - settings.inbox_days * _DAY)
+        deliveries = await self._prune_rows(
+            self._store.prune_outbox, now - settings.outbox_days * _DAY
+        )
+        sessions = await self._prune_sessions(now) if settings.sessions_days else 0
         if settings.audit_days:  # it tells of that itself
             prune = partial(self._store.prune_audit, at=now)
-            await self._rows(prune, now - settings.audit_days * _DAY)
+            await self._prune_rows(prune, now - settings.audit_days * _DAY)
         if messages or deliveries or sessions or runs:
             log.info(
                 "Pruned %d sessions, %d ended messages, %d deliveries and %d runs of jobs.",
@@ -68,42 +70,42 @@ class Retention:
                 runs,
                 extra={"action": "pruned"},
             )
-        return self._next
+        return self._next_run
 
-    async def _believed(self, now: float) -> bool:
+    async def _clock_is_plausible(self, now: float) -> bool:
         """Whether the clock has gone on as clocks do since the last look, which may have been that
         of another process. One that was set ahead makes everything old, and what is taken away
         then nobody brings back: it has to say the same a day later."""
-        last = await self._store.meta(_LOOKED_AT)
-        await self._store.set_meta(_LOOKED_AT, str(int(now)))
-        went_on = last is not None and last.isdigit() and 0 <= now - int(last) <= _GAP
+        last = await self._store.meta(_LAST_RUN_KEY)
+        await self._store.set_meta(_LAST_RUN_KEY, str(int(now)))
+        went_on = last is not None and last.isdigit() and 0 <= now - int(last) <= _MAX_GAP
         if not went_on and last is not None:
             log.info(
                 "Nothing is pruned before tomorrow: the clock has jumped, or this gateway was"
                 " away for days.",
-                extra={"action": "prune_put_off"},
+                extra={"action": "prune_postponed"},
             )
         return went_on
 
-    async def _rows(self, prune: Callable[..., Awaitable[int]], before: float) -> int:
+    async def _prune_rows(self, prune: Callable[..., Awaitable[int]], before: float) -> int:
         total = 0
         while gone := await prune(before=before):
             total += gone
         return total
 
-    async def _sessions(self, now: float) -> int:
+    async def _prune_sessions(self, now: float) -> int:
         """Delete those that nobody has used for long; what is left over is due at once."""
-        before = now - self._in_force.settings.retention.sessions_days * _DAY
-        found = await self._store.unused_since(before=before, limit=_AT_ONCE)
+        before = now - self._live_settings.current.retention.sessions_days * _DAY
+        found = await self._store.sessions_unused_since(before=before, limit=_MAX_DELETED_PER_RUN)
         gone = 0
         for session_id in found:
-            if not await self._spare(session_id):
-                gone += await self._deleted(session_id)
-        if gone == _AT_ONCE:
-            self._next = now
+            if not await self._in_use(session_id):
+                gone += await self._delete_one(session_id)
+        if gone == _MAX_DELETED_PER_RUN:
+            self._next_run = now
         return gone
 
-    async def _deleted(self, session_id: SessionId) -> bool:
+    async def _delete_one(self, session_id: SessionId) -> bool:
         """One that cannot be deleted keeps no other; it is tried again tomorrow."""
         try:
             await self._delete(session_id)

@@ -3,22 +3,22 @@
 import asyncio
 
 
-class Barrier:
+class LanePause:
     """Put down by whoever must have the session to themselves, and lifted by them."""
 
     def __init__(self) -> None:
-        self._resting = asyncio.Event()
-        self._open = asyncio.Event()
+        self._held = asyncio.Event()
+        self._released = asyncio.Event()
 
-    async def rest(self) -> None:
+    async def hold_lane(self) -> None:
         """The lane stands before it, with nothing under way."""
-        self._resting.set()
-        await self._open.wait()
+        self._held.set()
+        await self._released.wait()
 
-    async def rests(self) -> None:
+    async def wait_until_held(self) -> None:
         """Returns once the lane does, or has gone."""
-        await self._resting.wait()
+        await self._held.wait()
 
-    def lift(self) -> None:
-        self._resting.set()
-        self._open.set()
+    def release(self) -> None:
+        self._held.set()
+        self._released.set()

@@ -5,41 +5,41 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from functools import partial
 
 from holdfast.core.ids import InboxId, SessionId
-from holdfast.core.messages.admission import Running, admit
+from holdfast.core.messages.admission import RunningTurn, admit
 from holdfast.core.messages.inbox import BusyMode, InboxEnd, InboxRow
 from holdfast.core.messages.outbox import NewDelivery
-from holdfast.core.turns.model import FellBack
-from holdfast.core.turns.stop import Left, LeftAs
+from holdfast.core.turns.model import FallbackUsed
+from holdfast.core.turns.stop import LeftTurn, TurnExitReason
 from holdfast.core.turns.turn import EndTurn, OpenTurn
-from holdfast.gateway.approvals.pending import TurnApprovals, until_woken
-from holdfast.gateway.services import House
-from holdfast.gateway.turns.endings import abandoned, stopped_aside
+from holdfast.gateway.approvals.pending import PendingApprovals, wait_for_decision
+from holdfast.gateway.services import Services
+from holdfast.gateway.turns.endings import end_abandoned, end_stopped_dormant
 from holdfast.gateway.turns.finishing import write_end
-from holdfast.gateway.turns.turn_log import leave
+from holdfast.gateway.turns.turn_log import write_exit
 
 
-class Aside:
+class DormantTurn:
     """Owns what is asked of a turn while nobody runs it: one that an earlier process left, or one
     that waits for a person. A turn that waits holds no agent, and needs none to be ended."""
 
     def __init__(
         self,
         open_turn: OpenTurn,
-        approvals: TurnApprovals,
+        approvals: PendingApprovals,
         *,
-        house: House,
-        fallen: FellBack | None = None,
+        services: Services,
+        fallback: FallbackUsed | None = None,
     ) -> None:
         self.open_turn = open_turn
-        self.fallen = fallen  # another model than the first has done a part of it
-        self.by = ""  # who stopped it, where that is nobody's command
+        self.fallback = fallback  # another model than the first has done a part of it
+        self.stopped_by = ""  # who stopped it, where that is nobody's command
         self.ends: list[InboxEnd] = []  # of those who stopped it, with what they are told
         self.deliveries: list[NewDelivery] = []
         self.stopped = False
-        self.going_on = False  # what its row says of how it was left is on its way to be taken back
+        self.resuming = False  # what its row says of how it was left is on its way to be taken back
         self._approvals = approvals
-        self._house = house
-        self._ending: EndTurn | None = None
+        self._services = services
+        self._end: EndTurn | None = None
 
     @property
     def session_id(self) -> SessionId:
@@ -52,19 +52,19 @@ class Aside:
     @property
     def answering(self) -> InboxId | None:
         """The message whose end is the end of this turn; None: that is on its way to the log."""
-        return None if self._ending else self.rows[-1].id
+        return None if self._end else self.rows[-1].id
 
     def stop(
         self, ends: Sequence[InboxEnd], deliveries: Sequence[NewDelivery], *, by: str = ""
     ) -> bool:
         """It is not gone on with; False: it has ended already, in another way or by another."""
-        if self._ending is not None:
+        if self._end is not None:
             return False
         self.stopped = True
-        self.by = self.by or by
+        self.stopped_by = self.stopped_by or by
         self.ends.extend(ends)
         self.deliveries.extend(deliveries)
-        self._approvals.withdraw(at=self._house.clock.now())
+        self._approvals.withdraw(at=self._services.clock.now())
         self._approvals.wake()
         return True
 
@@ -72,17 +72,19 @@ class Aside:
         """The gateway stops. One that waits for a person stands at a step boundary, and says so:
         the answer may come to the log before the turn goes on. So does one that has not done
         anything since it was told to go on. None: there is nothing to say."""
-        stands = self.open_turn.waits or self.going_on
-        if self.stopped or self._ending is not None or not stands:
+        stands = self.open_turn.is_waiting or self.resuming
+        if self.stopped or self._end is not None or not stands:
             return None
         turn_id = self.open_turn.turn.id
-        left = Left(session_id=self.session_id, turn_id=turn_id, how=LeftAs.PARKED)
-        return leave(self._house, left)
+        left = LeftTurn(
+            session_id=self.session_id, turn_id=turn_id, exit_reason=TurnExitReason.PARKED
+        )
+        return write_exit(self._services, left)
 
-    async def until_woken(self, waiting: Collection[InboxRow]) -> None:
+    async def wait_until_woken(self, waiting: Collection[InboxRow]) -> None:
         """Returns when there is an answer, or somebody has ended it. `waiting` is what came, and
         comes, while nobody runs it."""
-        house = self._house
+        house = self._services
 
         def called() -> bool:
             interrupted = any(self._interrupts(row) for row in waiting)
@@ -90,39 +92,45 @@ class Aside:
                 self._approvals.withdraw(at=house.clock.now())
             return interrupted or self.stopped
 
-        await until_woken(self._approvals, store=house.store, clock=house.clock, called=called)
+        await wait_for_decision(
+            self._approvals, writes=house.store, clock=house.clock, interrupted=called
+        )
         for session_id in {approval.asked_in for approval in self._approvals.all}:
-            house.feeds.changed(session_id)  # a child's people look at another session
+            house.feeds.session_changed(session_id)  # a child's people look at another session
 
     async def end(self, why: str = "") -> Callable[[], Awaitable[None]]:
         """End it without an agent: as stopped, or as failed for this reason. What is returned
         writes that; raises `StoreError` where nothing could be decided yet."""
-        house = self._house
+        house = self._services
         records = await house.store.transcript(self.session_id)
         messages, at = [record.message for record in records], house.clock.now()
         if self.stopped:
-            self._ending = stopped_aside(
+            self._end = end_stopped_dormant(
                 self.open_turn,
                 messages=messages,
                 ends=self.ends,
                 deliveries=self.deliveries,
-                by=self.by,
+                by=self.stopped_by,
                 at=at,
             )
         else:
-            self._ending = abandoned(
-                self.open_turn, why, messages=messages, replies=house.replies, at=at
+            self._end = end_abandoned(
+                self.open_turn,
+                why,
+                messages=messages,
+                delivery_factory=house.delivery_factory,
+                at=at,
             )
         self._approvals.withdraw(at=at)
         house.cache.drop(self.session_id)  # its buffer has no result for the calls that were cut
-        return partial(write_end, house, self._ending)
+        return partial(write_end, house, self._end)
 
     def _interrupts(self, row: InboxRow) -> bool:
         """Whether it will end the turn once that has gone on."""
         last = self.rows[-1]
-        children = self._house.children.running(self.session_id)
-        running = Running(route=last.route, principal=last.principal, children=children)
-        configured = self._house.busy_mode(row.inbound.source)
+        children = self._services.subagents.awaited_count(self.session_id)
+        running = RunningTurn(route=last.route, principal=last.principal, subagents=children)
+        configured = self._services.busy_mode(row.inbound.source)
         decision = admit(row, running=running, configured=configured)
         in_time = row.accepted_at >= self.open_turn.turn.started_at
         return in_time and decision.mode is BusyMode.INTERRUPT

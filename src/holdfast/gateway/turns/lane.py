@@ -8,15 +8,15 @@ from holdfast.core.ids import InboxId, SessionId, SessionKey, TurnId
 from holdfast.core.messages.inbox import InboxEnd, InboxRow
 from holdfast.core.messages.message import NoteMessage
 from holdfast.core.messages.outbox import NewDelivery
-from holdfast.core.sessions.reset import Opening
-from holdfast.core.turns.turn import LaneState, OpenTurn, move
-from holdfast.gateway.approvals.pending import TurnApprovals
-from holdfast.gateway.closing_write import ClosingWrite
-from holdfast.gateway.services import House
-from holdfast.gateway.turns.admitting import act_on
-from holdfast.gateway.turns.barrier import Barrier
-from holdfast.gateway.turns.dormant_turn import Aside
-from holdfast.gateway.turns.endings import stopped
+from holdfast.core.sessions.reset import SessionReset
+from holdfast.core.turns.turn import LaneState, OpenTurn, lane_transition
+from holdfast.gateway.approvals.pending import PendingApprovals
+from holdfast.gateway.closing_write import RetriedWrite
+from holdfast.gateway.services import Services
+from holdfast.gateway.turns.admitting import admit_to_turn
+from holdfast.gateway.turns.barrier import LanePause
+from holdfast.gateway.turns.dormant_turn import DormantTurn
+from holdfast.gateway.turns.endings import end_stopped
 from holdfast.gateway.turns.mailbox import Mailbox
 from holdfast.gateway.turns.turn import Turn
 
@@ -29,22 +29,26 @@ class Lane:
     before anything else can happen.
     """
 
-    def __init__(self, session_id: SessionId, *, house: House) -> None:
+    def __init__(self, session_id: SessionId, *, services: Services) -> None:
         self.session_id = session_id
         self.state = LaneState.IDLE
         self.routes: set[SessionKey] = set()  # those that brought it work
         self.task: asyncio.Task[None] | None = None  # what runs it
-        self.barrier: Barrier | None = None  # put down by who must have the session to themselves
-        self.opening: Opening | None = None  # why it is fresh, until its people were told
-        self.note_owed: NoteMessage | None = None  # of a cut, until a turn was told of it
-        self.approvals = TurnApprovals()  # what the present turn has asked people for
+        self.pause: LanePause | None = None  # put down by who must have the session to themselves
+        self.pending_reset: SessionReset | None = (
+            None  # why it is fresh, until its people were told
+        )
+        self.pending_note: NoteMessage | None = None  # of a cut, until a turn was told of it
+        self.approvals = PendingApprovals()  # what the present turn has asked people for
         self.held = False  # the gateway stops: no turn begins here any more
-        self.stirred: Callable[[], None] | None = None  # told of each change while it stops
-        self.mailbox = Mailbox(house.doors)
-        self.aside: Aside | None = None  # the turn that is open and that nobody runs
-        self.present: Turn | None = None  # the turn that has an agent, until its end is durable
-        self.closing: ClosingWrite | None = None  # the end of its turn, until that is durable
-        self._house = house
+        self.on_change: Callable[[], None] | None = None  # told of each change while it stops
+        self.mailbox = Mailbox(services.platforms)
+        self.dormant_turn: DormantTurn | None = None  # the turn that is open and that nobody runs
+        self.current_turn: Turn | None = (
+            None  # the turn that has an agent, until its end is durable
+        )
+        self.closing_write: RetriedWrite | None = None  # the end of its turn, until that is durable
+        self._services = services
 
     @property
     def queued(self) -> int:
@@ -58,41 +62,41 @@ class Lane:
     @property
     def in_flight(self) -> int:
         """Messages that were accepted here and whose end is not yet durable and told."""
-        turn = self.present
+        turn = self.current_turn
         running = 0 if turn is None else len(turn.rows) + len(turn.steers)
-        waiting = 0 if turn or self.aside is None else len(self.aside.rows)
+        waiting = 0 if turn or self.dormant_turn is None else len(self.dormant_turn.rows)
         return running + waiting + len(self.mailbox)
 
     @property
-    def turn(self) -> Turn | None:
+    def running_turn(self) -> Turn | None:
         """The running turn; None: there is none, or it has ended and is on its way to the log."""
-        return None if self.present is None or self.present.closed else self.present
+        return None if self.current_turn is None or self.current_turn.closed else self.current_turn
 
     @property
     def answering(self) -> InboxId | None:
         """The message whose end is the end of the turn that is open."""
-        if self.aside is not None:
-            return self.aside.answering
-        return None if self.turn is None else self.turn.rows[-1].id
+        if self.dormant_turn is not None:
+            return self.dormant_turn.answering
+        return None if self.running_turn is None else self.running_turn.rows[-1].id
 
     @property
-    def open_turn(self) -> TurnId | None:
+    def open_turn_id(self) -> TurnId | None:
         """The one that is open, whether or not somebody runs it."""
-        if self.aside is not None:
-            return self.aside.open_turn.turn.id
-        return None if self.present is None else self.present.turn_id
+        if self.dormant_turn is not None:
+            return self.dormant_turn.open_turn.turn.id
+        return None if self.current_turn is None else self.current_turn.turn_id
 
     @property
-    def set_aside(self) -> OpenTurn | None:
+    def dormant_record(self) -> OpenTurn | None:
         """The open turn that nobody runs at the moment."""
-        return None if self.aside is None else self.aside.open_turn
+        return None if self.dormant_turn is None else self.dormant_turn.open_turn
 
     @property
     def open_since(self) -> float | None:
         """When the turn began that is open here; None: there is none."""
-        if self.aside is not None:
-            return self.aside.open_turn.turn.started_at
-        turn = self.present
+        if self.dormant_turn is not None:
+            return self.dormant_turn.open_turn.turn.started_at
+        turn = self.current_turn
         return None if turn is None or turn.closed else turn.started_at
 
     @property
@@ -101,25 +105,25 @@ class Lane:
         return self.mailbox[0].accepted_at if self.mailbox else None
 
     @property
-    def waiting(self) -> Sequence[InboxRow]:
+    def waiting_messages(self) -> Sequence[InboxRow]:
         """What no turn has taken yet, in the order in which it will be."""
-        steers = self.present.steers if self.present is not None else ()
+        steers = self.current_turn.steers if self.current_turn is not None else ()
         return (*steers, *self.mailbox)
 
     def resume(self, open_turn: OpenTurn) -> None:
         """Go on with a turn that an earlier process did not end, before anything else."""
-        self.approvals = TurnApprovals(open_turn.approvals)
-        self.aside = Aside(open_turn, self.approvals, house=self._house)
+        self.approvals = PendingApprovals(open_turn.approvals)
+        self.dormant_turn = DormantTurn(open_turn, self.approvals, services=self._services)
 
     def admit(self, row: InboxRow) -> None:
         """Take an accepted message: to run next, or to act on the turn that is running."""
-        self._house.feeds.restarted(self.session_id)  # what waits has changed
-        turn = self.turn
-        queued = row if turn is None else act_on(turn, row, house=self._house)
+        self._services.feeds.live_step_replaced(self.session_id)  # what waits has changed
+        turn = self.running_turn
+        queued = row if turn is None else admit_to_turn(turn, row, services=self._services)
         if queued is not None:
             self.mailbox.append(queued)
         if turn is None:
-            self._house.signs.found(row)
+            self._services.reactions.track_recovered(row)
             self.approvals.wake()
 
     def stop(
@@ -130,27 +134,27 @@ class Lane:
         `ends` and `deliveries` are the command's own, and commit together with the turn's. `by`:
         who wants it, where no command is among them.
         """
-        if self.aside is not None:
-            return self.aside.stop(ends, deliveries, by=by)
-        turn = self.turn
+        if self.dormant_turn is not None:
+            return self.dormant_turn.stop(ends, deliveries, by=by)
+        turn = self.running_turn
         if turn is None:
             return False
-        at = self._house.clock.now()
-        turn.end(stopped(turn, ends=ends, deliveries=deliveries, by=by, at=at))
+        at = self._services.clock.now()
+        turn.end(end_stopped(turn, ends=ends, deliveries=deliveries, by=by, at=at))
         turn.cancel()
         return True
 
-    def drop_waiting(self) -> list[InboxRow]:
+    def drop_waiting_messages(self) -> list[InboxRow]:
         """Forget the messages that no turn has begun with. To end them is the caller's: one that
         ended while it was still here could never begin, nor anything behind it."""
-        steers = self.present.steers if self.present is not None else deque[InboxRow]()
-        waiting = [*steers, *self.mailbox.empty()]
+        steers = self.current_turn.steers if self.current_turn is not None else deque[InboxRow]()
+        waiting = [*steers, *self.mailbox.take_all()]
         steers.clear()
         return waiting
 
-    def become(self, state: LaneState) -> None:
+    def set_state(self, state: LaneState) -> None:
         """Whoever looks at the session, or waits for it while the gateway stops, is told."""
-        self.state = move(self.state, state)
-        self._house.feeds.changed(self.session_id)
-        if self.stirred is not None:
-            self.stirred()
+        self.state = lane_transition(self.state, state)
+        self._services.feeds.session_changed(self.session_id)
+        if self.on_change is not None:
+            self.on_change()

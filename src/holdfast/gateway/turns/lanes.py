@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterable, Iterator
 from holdfast.core.ids import SessionId, SessionKey
 from holdfast.core.messages.inbox import InboxRow
 from holdfast.core.messages.message import NoteMessage
-from holdfast.core.sessions.reset import Opening
-from holdfast.core.turns.stop import LeftAs
+from holdfast.core.sessions.reset import SessionReset
+from holdfast.core.turns.stop import TurnExitReason
 from holdfast.core.turns.turn import LaneState, OpenTurn
-from holdfast.gateway.services import House
+from holdfast.gateway.services import Services
 from holdfast.gateway.turns import parting
-from holdfast.gateway.turns.barrier import Barrier
-from holdfast.gateway.turns.course import Course
+from holdfast.gateway.turns.barrier import LanePause
+from holdfast.gateway.turns.course import LaneLoop
 from holdfast.gateway.turns.lane import Lane
 
 
@@ -23,14 +23,14 @@ class Lanes:
     lives, or the command that pointed it elsewhere is on its way to the log.
     """
 
-    def __init__(self, house: House, *, tasks: asyncio.TaskGroup) -> None:
-        self._house = house
+    def __init__(self, services: Services, *, tasks: asyncio.TaskGroup) -> None:
+        self._services = services
         self._tasks = tasks
         self._lanes: dict[SessionId, Lane] = {}
         self._routes: dict[SessionKey, SessionId] = {}
-        self._watched = self._held = self._childless = self._closed = False
-        self.news = asyncio.Event()  # the state of a lane has changed, while somebody watches
-        self.on_silence: Callable[[], None] = lambda: None  # told when a lane has gone away
+        self._notifying = self._held = self._subagents_held = self._closed = False
+        self.changed = asyncio.Event()  # the state of a lane has changed, while somebody watches
+        self.on_lane_closed: Callable[[], None] = lambda: None  # told when a lane has gone away
 
     def __len__(self) -> int:
         return len(self._lanes)
@@ -45,16 +45,16 @@ class Lanes:
         return sum(lane.state is state for lane in self._lanes.values())
 
     @property
-    def at_rest(self) -> int:
+    def parked_count(self) -> int:
         """How many turns stand at a step boundary, parked there or for a person's word."""
         resting = (LaneState.PARKED, LaneState.WAITING)
-        return sum(lane.state in resting and not parting.cut_short(lane) for lane in self)
+        return sum(lane.state in resting and not parting.is_cut_short(lane) for lane in self)
 
     def session_of(self, route: SessionKey) -> SessionId | None:
         """Where the route points, if that is known here better than in the log."""
         return self._routes.get(route)
 
-    def point(self, route: SessionKey, to: SessionId) -> Callable[[], None]:
+    def point_route(self, route: SessionKey, to: SessionId) -> Callable[[], None]:
         """Point a route elsewhere from this instant; call what is returned once it is durable."""
         before = self._routes.get(route)
         self._routes[route] = to
@@ -64,9 +64,9 @@ class Lanes:
                 return
             # By who holds the route: a lane that a command has shut is there, and holds none, and
             # what it does not hold would be remembered for ever.
-            if undo and before is not None and self._holds(before, route):
+            if undo and before is not None and self._holds_route(before, route):
                 self._routes[route] = before
-            elif undo or not self._holds(to, route):
+            elif undo or not self._holds_route(to, route):
                 del self._routes[route]
 
         return settled
@@ -76,8 +76,8 @@ class Lanes:
         row: InboxRow,
         *,
         known: SessionId | None,
-        opening: Opening | None = None,
-        note_owed: NoteMessage | None = None,
+        reset: SessionReset | None = None,
+        pending_note: NoteMessage | None = None,
     ) -> None:
         """Give a message to the lane of its session. `known`: where the log has the route;
         `opening`: why the session is fresh, and `note_owed`: how it was cut, both to be told with
@@ -85,29 +85,29 @@ class Lanes:
 
         One whose commit comes through while the gateway stops stays in the log for the next.
         """
-        if not self._takes(row):
+        if not self._accepts(row):
             return
         session_id = self._routes.get(row.route) or known
         fresh = session_id is None
         if session_id is None:
-            session_id = SessionId(self._house.new_id("s"))
-        lane = self._lanes.get(session_id) or self._open(session_id, fresh=fresh)
-        lane.opening = opening or lane.opening
-        lane.note_owed = note_owed or lane.note_owed
-        self._hold(row.route, lane)
+            session_id = SessionId(self._services.new_id("s"))
+        lane = self._lanes.get(session_id) or self._open_lane(session_id, fresh=fresh)
+        lane.pending_reset = reset or lane.pending_reset
+        lane.pending_note = pending_note or lane.pending_note
+        self._hold_route(row.route, lane)
         lane.admit(row)
 
-    def shut(self, session_id: SessionId) -> Barrier | None:
+    def pause_lane(self, session_id: SessionId) -> LanePause | None:
         """From this instant no turn of the session begins, until the barrier is lifted; what is
         said to it waits. None: a turn runs or is owed, or somebody else has shut it."""
         lane = self._lanes.get(session_id)
-        if self._closed or (lane is not None and (lane.busy or lane.barrier is not None)):
+        if self._closed or (lane is not None and (lane.busy or lane.pause is not None)):
             return None
-        lane = lane or self._open(session_id, fresh=False)
-        lane.barrier = Barrier()
-        return lane.barrier
+        lane = lane or self._open_lane(session_id, fresh=False)
+        lane.pause = LanePause()
+        return lane.pause
 
-    def take_back(self, session_id: SessionId, route: SessionKey) -> list[InboxRow]:
+    def take_waiting(self, session_id: SessionId, route: SessionKey) -> list[InboxRow]:
         """What that route has waiting there, which is the caller's to admit elsewhere: the route
         is not remembered to point there any more."""
         if self._routes.get(route) == session_id:
@@ -116,13 +116,13 @@ class Lanes:
         if lane is None:
             return []
         lane.routes.discard(route)
-        waiting = lane.drop_waiting()
+        waiting = lane.drop_waiting_messages()
         for row in waiting:
             if row.route != route:
                 lane.admit(row)
         return [row for row in waiting if row.route == route]
 
-    def give_back(self, rows: Iterable[InboxRow], session_id: SessionId) -> None:
+    def readmit(self, rows: Iterable[InboxRow], session_id: SessionId) -> None:
         """What was taken from a lane to be ended, and could not be, is run after all."""
         for row in rows:
             self.admit(row, known=session_id)
@@ -130,58 +130,58 @@ class Lanes:
     def resume(self, open_turn: OpenTurn, *, left: bool = False) -> None:
         """Go on with a turn that was cut. `left`: its session was left for another, where its
         routes go on, so that it is only ended."""
-        lane = self._open(open_turn.turn.session_id, fresh=False)
+        lane = self._open_lane(open_turn.turn.session_id, fresh=False)
         lane.resume(open_turn)
         if left:
             lane.stop([], [])
             return
         for row in open_turn.rows:
-            self._hold(row.route, lane)
+            self._hold_route(row.route, lane)
 
-    async def quiet(self) -> None:
+    async def wait_until_idle(self) -> None:
         """Returns when no turn runs or is about to. Who waits for a person does not run."""
-        self._watch()
+        self._notify_changes()
         while self.count(LaneState.RUNNING) or self.count(LaneState.STARTING):
-            self.news.clear()
-            await self.news.wait()
+            self.changed.clear()
+            await self.changed.wait()
 
-    def hold(self, *, children: bool) -> None:
+    def hold(self, *, allow_subagents: bool) -> None:
         """The gateway stops: from now on no turn begins, but for `children` that a running one
         waits for."""
-        self._held, self._childless = True, not children
-        self._watch()
+        self._held, self._subagents_held = True, not allow_subagents
+        self._notify_changes()
         for lane in self:
-            parting.hold(lane, children=children)
+            parting.hold_lane(lane, allow_subagents=allow_subagents)
 
-    def _watch(self) -> None:
+    def _notify_changes(self) -> None:
         """Every change is news from now on; as long as nobody waits for any, none is told."""
-        self._watched = True
+        self._notifying = True
         for lane in self:
-            lane.stirred = self.news.set
+            lane.on_change = self.changed.set
 
     def park(self) -> None:
         """Every running turn stands at its next step boundary. A child that has not begun need
         not: whoever waits for it is parked."""
         self._hold_all()
         for lane in self:
-            parting.park(lane)
+            parting.park_lane(lane)
 
     def _hold_all(self) -> None:
-        self._held = self._childless = True
+        self._held = self._subagents_held = True
         for lane in self:
-            parting.hold(lane, children=False)
+            parting.hold_lane(lane, allow_subagents=False)
 
-    def leave(self, mark: LeftAs) -> list[asyncio.Future[None]]:
+    def leave(self, reason: TurnExitReason) -> list[asyncio.Future[None]]:
         """Mark what still runs. All that is returned is done when it is durable how each open turn
         is left. Nothing begins behind it: that would be cut without a mark."""
         self._hold_all()
-        leaving = [parting.leave(lane, mark) for lane in self]
+        leaving = [parting.leave_lane(lane, reason) for lane in self]
         return [one for one in leaving if one is not None]
 
     def cut(self, reason: str, *, detached: bool) -> int:
         """Interrupt every turn that runs, where it stands; how many did. None begins after this."""
         self._closed = True
-        return sum(parting.cut(lane, reason, detached=detached) for lane in self)
+        return sum(parting.cut_lane(lane, reason, detached=detached) for lane in self)
 
     async def close(self) -> None:
         """End every lane; all that is owed is in the log."""
@@ -191,36 +191,36 @@ class Lanes:
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)
 
-    def _takes(self, row: InboxRow) -> bool:
-        if self._closed or self._childless:
+    def _accepts(self, row: InboxRow) -> bool:
+        if self._closed or self._subagents_held:
             return False
-        return not self._held or row.inbound.child is not None
+        return not self._held or row.inbound.subagent is not None
 
-    def _open(self, session_id: SessionId, *, fresh: bool) -> Lane:
-        lane = self._lanes[session_id] = Lane(session_id, house=self._house)
-        course = Course(lane, house=self._house, fresh=fresh)
-        lane.stirred = self.news.set if self._watched else None
-        lane.task = self._tasks.create_task(self._live(lane, course), name=f"lane {session_id}")
+    def _open_lane(self, session_id: SessionId, *, fresh: bool) -> Lane:
+        lane = self._lanes[session_id] = Lane(session_id, services=self._services)
+        course = LaneLoop(lane, services=self._services, fresh=fresh)
+        lane.on_change = self.changed.set if self._notifying else None
+        lane.task = self._tasks.create_task(self._run_lane(lane, course), name=f"lane {session_id}")
         return lane
 
-    async def _live(self, lane: Lane, course: Course) -> None:
+    async def _run_lane(self, lane: Lane, loop: LaneLoop) -> None:
         try:
-            await course.run()
+            await loop.run()
         finally:
             # No await since `run` saw an empty mailbox: nobody can reach a lane that is gone.
             del self._lanes[lane.session_id]
-            if lane.barrier is not None:
-                lane.barrier.lift()
+            if lane.pause is not None:
+                lane.pause.release()
             for route in lane.routes:
                 if self._routes.get(route) == lane.session_id:
                     del self._routes[route]
-            self.news.set()
-            self.on_silence()
+            self.changed.set()
+            self.on_lane_closed()
 
-    def _holds(self, session_id: SessionId, route: SessionKey) -> bool:
+    def _holds_route(self, session_id: SessionId, route: SessionKey) -> bool:
         lane = self._lanes.get(session_id)
         return lane is not None and route in lane.routes
 
-    def _hold(self, route: SessionKey, lane: Lane) -> None:
+    def _hold_route(self, route: SessionKey, lane: Lane) -> None:
         self._routes[route] = lane.session_id
         lane.routes.add(route)

@@ -6,52 +6,54 @@ from collections.abc import Awaitable
 
 from holdfast.agent.agent import Agent
 from holdfast.core.ids import InboxId
-from holdfast.core.messages.admission import STEERED
+from holdfast.core.messages.admission import STEERED_NOTICE
 from holdfast.core.messages.events import MessageEnded
 from holdfast.core.messages.inbox import InboxRow, InboxState
 from holdfast.core.messages.message import UserMessage
-from holdfast.gateway.approvals.pending import worked
-from holdfast.gateway.services import House
+from holdfast.gateway.approvals.pending import succeeded
+from holdfast.gateway.services import Services
 from holdfast.gateway.turns.transcribing import user_message
 from holdfast.gateway.turns.turn_log import TurnLog
 
 
-class Steers(deque[InboxRow]):
+class SteerQueue(deque[InboxRow]):
     """Those that the turn has not taken, oldest first; and those it has, and no request yet."""
 
-    def __init__(self, log: TurnLog, agent: Agent, *, house: House, into: InboxId) -> None:
+    def __init__(self, log: TurnLog, agent: Agent, *, services: Services, into: InboxId) -> None:
         super().__init__()
         self._log = log
         self._agent = agent
-        self._house = house
+        self._services = services
         self._into = into  # the message whose answer is theirs too
-        self._untold: list[InboxRow] = []
+        self._unconfirmed: list[InboxRow] = []
 
-    def take(self) -> tuple[UserMessage, Awaitable[None]] | None:
+    def take_next(self) -> tuple[UserMessage, Awaitable[None]] | None:
         """The next, on its way to the log. One that the log refuses stands in front again."""
-        self._log.must_be_open()
+        self._log.check_open()
         if not self:
             return None
         row = self.popleft()
         message = user_message(row)
-        durable = self._log.steered(row.id, message)
-        durable.add_done_callback(lambda done: self._taken(row, done))
+        durable = self._log.record_steer(row.id, message)
+        durable.add_done_callback(lambda done: self._on_written(row, done))
         # Shielded: whether the row has ended is to be heard also where the turn is cancelled.
         return message, asyncio.shield(durable)
 
-    def told(self) -> None:
+    def notify_senders(self) -> None:
         """Who steered hears so now: before this, nobody could say that the model knows."""
-        rows, self._untold = self._untold, []
+        rows, self._unconfirmed = self._unconfirmed, []
         for row in rows:
-            self._house.notices.tell(row, STEERED, agent=self._agent, turn_id=self._log.turn_id)
+            self._services.busy_notices.send(
+                row, STEERED_NOTICE, agent=self._agent, turn_id=self._log.turn_id
+            )
 
-    def _taken(self, row: InboxRow, done: asyncio.Future[None]) -> None:
-        if not worked(done):
+    def _on_written(self, row: InboxRow, done: asyncio.Future[None]) -> None:
+        if not succeeded(done):
             self.appendleft(row)  # it is still queued, and runs next
             return
-        self._untold.append(row)
-        self._house.signs.ended(row.id)
-        self._house.watchers.merge(row.id, into=self._into)
+        self._unconfirmed.append(row)
+        self._services.reactions.remove(row.id)
+        self._services.subscriptions.merge(row.id, into=self._into)
         log = self._log
         merged = MessageEnded(row.id, InboxState.MERGED, "", log.turn_id, log.session_id)
-        self._house.feeds.ended(merged)
+        self._services.feeds.message_ended(merged)

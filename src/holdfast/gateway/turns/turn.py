@@ -7,24 +7,24 @@ from holdfast.agent.agent import Agent
 from holdfast.agent.loop import run_turn
 from holdfast.core.config.settings import Settings
 from holdfast.core.ids import SessionId, TurnId
-from holdfast.core.messages.admission import Running
-from holdfast.core.messages.events import Event
+from holdfast.core.messages.admission import RunningTurn
+from holdfast.core.messages.events import TurnEvent
 from holdfast.core.messages.inbox import InboxRow
 from holdfast.core.messages.message import ToolMessage
-from holdfast.core.turns.model import Completed, FellBack
+from holdfast.core.turns.model import Completed, FallbackUsed
 from holdfast.core.turns.projection import open_calls
-from holdfast.core.turns.stop import LeftAs
+from holdfast.core.turns.stop import TurnExitReason
 from holdfast.core.turns.turn import BeginTurn, EndTurn, OpenTurn, TurnRow, TurnState, Usage
-from holdfast.gateway.approvals.pending import TurnApprovals
+from holdfast.gateway.approvals.pending import PendingApprovals
 from holdfast.gateway.live.live import LiveStep
-from holdfast.gateway.live.screen import Screen
-from holdfast.gateway.outbound.stream_factory import ended
-from holdfast.gateway.services import House
+from holdfast.gateway.live.screen import TurnBroadcast
+from holdfast.gateway.outbound.stream_factory import with_stream_end
+from holdfast.gateway.services import Services
 from holdfast.gateway.turn_trace import TurnTrace
-from holdfast.gateway.turns.outliving import die_with_us, runs_without_us
-from holdfast.gateway.turns.steering import Steers
-from holdfast.gateway.turns.transcribing import cut_results
-from holdfast.gateway.turns.turn_context import TurnWork
+from holdfast.gateway.turns.outliving import all_calls_detachable, results_of_cancelled_calls
+from holdfast.gateway.turns.steering import SteerQueue
+from holdfast.gateway.turns.transcribing import interrupted_call_results
+from holdfast.gateway.turns.turn_context import TurnContext
 from holdfast.gateway.turns.turn_log import TurnLog
 
 
@@ -42,60 +42,62 @@ class Turn:
         agent: Agent,
         rows: Sequence[InboxRow],
         *,
-        house: House,
+        services: Services,
         settings: Settings,
-        approvals: TurnApprovals,
+        approvals: PendingApprovals,
         resumed: OpenTurn | None = None,
-        fallen: FellBack | None = None,
+        fallback: FallbackUsed | None = None,
     ) -> None:
         self.agent = agent
         self.rows = tuple(rows)
         self.inbox_ids = tuple(row.id for row in rows)
         self.resumed = resumed
-        self.interrupted = ""  # why somebody else than its user stopped it
+        self.interrupt_reason = ""  # why somebody else than its user stopped it
         last = self.inbox_ids[-1]
-        self._house = house
+        self._services = services
         self._approvals = approvals
-        self._log = log = TurnLog(turn_id, agent, house=house, resumed=resumed)
-        self.steers = Steers(log, agent, house=house, into=last)
-        self._stream = house.streaming.of(
+        self._log = log = TurnLog(turn_id, agent, services=services, resumed=resumed)
+        self.steers = SteerQueue(log, agent, services=services, into=last)
+        self._stream = services.stream_factory.stream_for(
             self.rows[-1],
             session_id=agent.session_id,
             turn_id=turn_id,
-            begun=resumed.stream if resumed else None,
+            started=resumed.stream if resumed else None,
         )
-        self._screen = Screen(agent.session_id, last, house=house, stream=self._stream)
-        self._trace = self._traced()
-        self.work = TurnWork(
+        self._broadcast = TurnBroadcast(
+            agent.session_id, last, services=services, stream=self._stream
+        )
+        self._trace = self._start_trace()
+        self.context = TurnContext(
             agent,
             self.rows,
-            house=house,
+            services=services,
             log=log,
             steers=self.steers,
-            screen=self._screen,
+            broadcast=self._broadcast,
             settings=settings,
             approvals=approvals,
-            fallen=fallen,
+            fallback=fallback,
             trace=self._trace,
         )
         self._task: asyncio.Task[Completed] | None = None
 
-    def _traced(self) -> TurnTrace | None:
+    def _start_trace(self) -> TurnTrace | None:
         """One for this process's part of it, behind what people took their time for."""
-        traces, resumed = self._house.traces, self.resumed
+        traces, resumed = self._services.tracer, self.resumed
         if traces is None:
             return None
         if resumed is not None:
             unsettled = {call.id for call in open_calls(self.agent.messages)}
             asked = (each for each in self._approvals.all if each.call_id in unsettled)
             answered = [each for each in asked if not each.pending]
-            traces.waited_for_people(self.inbox_ids[-1], answered)
+            traces.record_approval_waits(self.inbox_ids[-1], answered)
         return TurnTrace(
             traces,
             self.rows,
             session_id=self.session_id,
             turn_id=self.turn_id,
-            resumed=resumed is not None and not resumed.set_aside,
+            resumed=resumed is not None and not resumed.held_by_this_process,
         )
 
     @property
@@ -126,21 +128,21 @@ class Turn:
 
     @property
     def live(self) -> LiveStep:
-        return self._screen.live
+        return self._broadcast.live
 
     @property
-    def fallen(self) -> FellBack | None:
-        return self.work.fallen
+    def fallback(self) -> FallbackUsed | None:
+        return self.context.fallback
 
     @property
-    def running(self) -> Running:
+    def admission_view(self) -> RunningTurn:
         """The turn as admission sees it."""
         last = self.rows[-1]
-        return Running(
+        return RunningTurn(
             route=last.route,
             principal=last.principal,
-            children=self._house.children.running(self.session_id),
-            compacting=self.work.compacting,
+            subagents=self._services.subagents.awaited_count(self.session_id),
+            compacting=self.context.compacting,
         )
 
     @property
@@ -161,8 +163,8 @@ class Turn:
     def begin(self, begin: BeginTurn) -> None:
         """Open the turn, and do not wait for that; see `has_begun`."""
         self._log.begin(begin)
-        if self._house.traces is not None:
-            self._house.traces.waited(self.rows, until=begin.at)
+        if self._services.tracer is not None:
+            self._services.tracer.record_wait(self.rows, until=begin.at)
 
     async def has_begun(self) -> bool:
         """Whether the beginning is in the log."""
@@ -170,18 +172,18 @@ class Turn:
 
     def start(self) -> asyncio.Task[Completed]:
         """Run the agent; whoever calls this awaits the task to its end."""
-        running = run_turn(self.agent, self.work)
+        running = run_turn(self.agent, self.context)
         self._task = asyncio.create_task(running, name=f"turn {self.turn_id}")
-        if typist := self._house.streaming.typist(self.rows[-1]):
-            typist.begin()
-            self._task.add_done_callback(lambda _: typist.end())
-        self.agent.lend(self.interrupt)
-        self._task.add_done_callback(lambda _: self.agent.lend(None))
+        if typist := self._services.stream_factory.typing_indicator_for(self.rows[-1]):
+            typist.start()
+            self._task.add_done_callback(lambda _: typist.stop())
+        self.agent.set_interrupt(self.interrupt)
+        self._task.add_done_callback(lambda _: self.agent.set_interrupt(None))
         return self._task
 
     def interrupt(self, reason: str) -> None:
         """Stop the agent: the turn ends as failed, and its user is told this reason."""
-        self.interrupted = reason
+        self.interrupt_reason = reason
         self.cancel()
 
     def cancel(self) -> None:
@@ -189,81 +191,87 @@ class Turn:
         if self._task is not None:
             self._task.cancel()
 
-    def emit(self, event: Event) -> None:
-        self._screen.show(event)
+    def emit(self, event: TurnEvent) -> None:
+        self._broadcast.publish(event)
 
-    def cut_calls(self) -> tuple[ToolMessage, ...]:
-        return cut_results(self.agent.messages, self._log.started_calls)
+    def interrupted_call_results(self) -> tuple[ToolMessage, ...]:
+        return interrupted_call_results(self.agent.messages, self._log.started_calls)
 
     @property
-    def left(self) -> LeftAs | None:
+    def exit_reason(self) -> TurnExitReason | None:
         """How it is left to a successor; None: it is not."""
-        return self._log.left
+        return self._log.exit_reason
 
     @property
-    def leaving(self) -> asyncio.Future[None] | None:
+    def exit_write(self) -> asyncio.Future[None] | None:
         """Done when it is durable how it is left."""
-        return self._log.leaving
+        return self._log.exit_write
 
     def park(self) -> None:
         """Stand at the next step boundary; one that stands at one already is left at once."""
-        self.work.parking = True
-        if runs_without_us(self.agent, self._log.started_calls):
-            self.leave(LeftAs.PARKED)
+        self.context.parking = True
+        if all_calls_detachable(self.agent, self._log.started_calls):
+            self.leave(TurnExitReason.PARKED)
 
-    def leave(self, how: LeftAs) -> None:
+    def leave(self, reason: TurnExitReason) -> None:
         """See `TurnLog.leave`. What was said first holds: one that was marked is not parked. What
         its chat sees of it stands still: it goes on elsewhere."""
         if self._stream is not None:
             self._stream.close()
-        if self.left is None:
-            self._log.leave(how)
+        if self.exit_reason is None:
+            self._log.leave(reason)
         else:
             self._log.cut()
         if self._trace is not None and self.closed:
-            self._trace.left(how)
+            self._trace.turn_left(reason)
 
     def end(self, end: EndTurn) -> None:
         """Close the turn: `end` is on its way to the log, with the end of what it began to show."""
         if self._stream is not None:
             self._stream.close()
-            end = ended(end, self._stream.as_begun, self.rows[-1])
-        self._log.end(self._house.memory.owed(self.rows, end), then=self._when_ended)
+            end = with_stream_end(end, self._stream.as_started, self.rows[-1])
+        self._log.end(
+            self._services.memory.with_memory_sync(self.rows, end), on_ended=self._on_ended
+        )
         self._approvals.withdraw(at=end.at)
-        self._screen.clear()
+        self._broadcast.clear()
 
-    def _when_ended(self, end: EndTurn) -> None:
+    def _on_ended(self, end: EndTurn) -> None:
         """That it has ended is durable."""
         if self._trace is not None:
-            self._trace.ended(end)
-        self._house.memory.turn_ended(self.rows, end)
+            self._trace.turn_ended(end)
+        self._services.memory.turn_ended(self.rows, end)
         # Of one that goes on from before, the first word was said then, and nobody noted when.
-        first_at = self._screen.first_at if self.resumed is None else None
+        first_at = self._broadcast.first_text_at if self.resumed is None else None
         said = self.agent.messages
-        self._house.tally.ended(end, started_at=self._log.started_at, first_at=first_at, said=said)
+        self._services.counters.turn_ended(
+            end, started_at=self._log.started_at, first_text_at=first_at, messages=said
+        )
 
-    async def ended(self) -> None:
+    async def wait_ended(self) -> None:
         """Returns once what closed the turn is durable. After a failure, asking writes again."""
-        await self._log.ended()
+        await self._log.wait_ended()
 
     def cut(self, reason: str, *, detached: bool) -> None:
         """The gateway interrupts it: the calls that die with it get their result, and the turn
         stays open. `detached`: what a successor can attach to lives on."""
-        for result in die_with_us(self.agent, self._log.started_calls, detached=detached):
-            writing = self._log.called(result)
+        for result in results_of_cancelled_calls(
+            self.agent, self._log.started_calls, detached=detached
+        ):
+            writing = self._log.record_call_result(result)
             writing.add_done_callback(lambda done: done.cancelled() or done.exception())
         self._log.cut()
         if self._trace is not None:
-            self._trace.left("cut")
+            self._trace.turn_left("cut")
         self.agent.interrupt(reason)
 
-    def set_aside(self) -> OpenTurn:
+    def to_open_turn(self) -> OpenTurn:
         """All that is needed to go on with a turn that stands at a step boundary and waits."""
         log, stream = self._log, self._stream
         if stream is not None:
             stream.close()
         if self._trace is not None:
-            self._trace.left("waiting")
+            self._trace.turn_left("waiting")
         row = TurnRow(
             id=self.turn_id,
             session_id=self.session_id,
@@ -279,6 +287,6 @@ class Turn:
             started_calls=frozenset(log.started_calls),
             usage=log.usage,
             model_steps=log.replies,
-            stream=None if stream is None else stream.as_begun,
-            set_aside=True,
+            stream=None if stream is None else stream.as_started,
+            held_by_this_process=True,
         )

@@ -4,14 +4,14 @@ import asyncio
 from collections.abc import Awaitable, Sequence
 
 from holdfast.agent.agent import Agent
-from holdfast.agent.auxiliary import Auxiliary
-from holdfast.agent.work import Parked, Wish
+from holdfast.agent.auxiliary import AuxiliaryClient
+from holdfast.agent.work import Parked, PendingCall
 from holdfast.core.config.settings import Settings
-from holdfast.core.crash_points import Crash
+from holdfast.core.crash_points import CrashHook
 from holdfast.core.ids import CallId, PrincipalId, SessionId, TurnId
-from holdfast.core.jobs.job import Scheduling
-from holdfast.core.messages.events import Event
-from holdfast.core.messages.handing import Handing
+from holdfast.core.jobs.job import JobPort
+from holdfast.core.messages.events import TurnEvent
+from holdfast.core.messages.handing import MessageSender
 from holdfast.core.messages.inbox import InboxRow
 from holdfast.core.messages.message import (
     AssistantMessage,
@@ -21,25 +21,25 @@ from holdfast.core.messages.message import (
     ToolMessage,
     UserMessage,
 )
-from holdfast.core.ports.sandbox import Bench
-from holdfast.core.turns.auxiliary import Errand
-from holdfast.core.turns.model import Completed, FellBack
+from holdfast.core.ports.sandbox import Sandbox
+from holdfast.core.turns.auxiliary import AuxiliaryTask
+from holdfast.core.turns.model import Completed, FallbackUsed
 from holdfast.core.turns.subagent import Delegation
 from holdfast.core.turns.tool import ToolOutput
 from holdfast.core.turns.turn import NO_USAGE, Usage
-from holdfast.gateway.approvals.gate import Permission
-from holdfast.gateway.approvals.pending import TurnApprovals
-from holdfast.gateway.delegating import Delegating, asker_of
+from holdfast.gateway.approvals.gate import ApprovalGate
+from holdfast.gateway.approvals.pending import PendingApprovals
+from holdfast.gateway.delegating import DelegateService, delegation_requester
 from holdfast.gateway.jobs.scheduling import TurnJobs
-from holdfast.gateway.live.screen import Screen
-from holdfast.gateway.notify.turn_sender import TurnHanding
-from holdfast.gateway.services import House
+from holdfast.gateway.live.screen import TurnBroadcast
+from holdfast.gateway.notify.turn_sender import TurnSender
+from holdfast.gateway.services import Services
 from holdfast.gateway.turn_trace import TurnTrace
-from holdfast.gateway.turns.steering import Steers
+from holdfast.gateway.turns.steering import SteerQueue
 from holdfast.gateway.turns.turn_log import TurnLog
 
 
-class TurnWork:
+class TurnContext:
     """Owns what the agent says of its own work: that it sums up, that another model has taken
     over. All else it hands on to the log, the steers and the screen of the turn."""
 
@@ -48,30 +48,30 @@ class TurnWork:
         agent: Agent,
         rows: Sequence[InboxRow],
         *,
-        house: House,
+        services: Services,
         log: TurnLog,
-        steers: Steers,
-        screen: Screen,
+        steers: SteerQueue,
+        broadcast: TurnBroadcast,
         settings: Settings,
-        approvals: TurnApprovals,
-        fallen: FellBack | None,
+        approvals: PendingApprovals,
+        fallback: FallbackUsed | None,
         trace: TurnTrace | None = None,
     ) -> None:
         self._trace = trace
         self.parking = False
         self.compacting = False
-        self.fallen = fallen  # why, and to whom, the first model gave the turn
-        self.unsettled = frozenset(log.started_calls)
-        self.replies_before = log.replies
+        self.fallback = fallback  # why, and to whom, the first model gave the turn
+        self.unresolved_calls = frozenset(log.started_calls)
+        self.earlier_replies = log.replies
         self._agent = agent
         self._rows = rows
-        self._house = house
+        self._services = services
         self._settings = settings  # those that held when the turn began
         self._log = log
         self._steers = steers
-        self._screen = screen
+        self._broadcast = broadcast
         self._approvals = approvals
-        self._allowed: dict[CallId, str] = {}  # by what those may run that were judged
+        self._allowed_by: dict[CallId, str] = {}  # by what those may run that were judged
 
     @property
     def session_id(self) -> SessionId:
@@ -86,38 +86,38 @@ class TurnWork:
         return self._rows[-1].principal
 
     @property
-    def bench(self) -> Bench:
-        child = self._rows[0].inbound.child
+    def sandbox(self) -> Sandbox:
+        child = self._rows[0].inbound.subagent
         if child is None:
-            return self._house.bench(self.session_id)
-        return self._house.bench(child.bench, shell=child.session_id)
+            return self._services.sandbox(self.session_id)
+        return self._services.sandbox(child.sandbox_session, shell=child.session_id)
 
     @property
     def workspace(self) -> SessionId:
-        child = self._rows[0].inbound.child
-        return self.session_id if child is None else child.bench
+        child = self._rows[0].inbound.subagent
+        return self.session_id if child is None else child.sandbox_session
 
     @property
     def delegation(self) -> Delegation:
         tools = self._agent.toolbox.by_name.values()
-        asker = asker_of(
+        asker = delegation_requester(
             self._rows[-1],
             session_id=self.session_id,
             turn_id=self.turn_id,
             toolsets=list(dict.fromkeys(tool.toolset for tool in tools)),
         )
-        return Delegating(self._house.children, asker, limits=self._settings.delegate)
+        return DelegateService(self._services.subagents, asker, limits=self._settings.delegate)
 
     @property
-    def scheduling(self) -> Scheduling:
-        house = self._house
+    def jobs(self) -> JobPort:
+        house = self._services
         row, clock = self._rows[-1], house.clock
         return TurnJobs(house.jobs, row, self.session_id, store=house.store, clock=clock)
 
     @property
-    def handing(self) -> Handing:
-        return TurnHanding(
-            self._house,
+    def sender(self) -> MessageSender:
+        return TurnSender(
+            self._services,
             self._rows[-1],
             session_id=self.session_id,
             workspace=self.workspace,
@@ -126,12 +126,12 @@ class TurnWork:
         )
 
     @property
-    def crash(self) -> Crash:
-        return self._house.crash
+    def crash_hook(self) -> CrashHook:
+        return self._services.crash
 
     @property
-    def auxiliary(self) -> Auxiliary:
-        return self._house.auxiliary
+    def auxiliary(self) -> AuxiliaryClient:
+        return self._services.auxiliary
 
     @property
     def reasoning(self) -> str | None:
@@ -139,81 +139,83 @@ class TurnWork:
         return self._rows[-1].inbound.effort or self._settings.agent.reasoning
 
     def redact(self, text: str) -> str:
-        return self._house.redact(text)
+        return self._services.redact(text)
 
-    def emit(self, event: Event) -> None:
+    def emit(self, event: TurnEvent) -> None:
         if self._trace is not None:
-            self._trace.saw(event)
-        self._screen.show(event)
+            self._trace.on_event(event)
+        self._broadcast.publish(event)
 
-    def asking(self) -> None:
+    def model_call_started(self) -> None:
         if self._trace is not None:
-            self._trace.asking()
-        self._steers.told()
+            self._trace.model_call_started()
+        self._steers.notify_senders()
 
-    def heard(self, completed: Completed) -> None:
+    def model_call_completed(self, completed: Completed) -> None:
         if self._trace is not None:
-            self._trace.heard(completed)
+            self._trace.model_call_completed(completed)
 
     def next_steer(self) -> tuple[UserMessage, Awaitable[None]] | None:
-        return self._steers.take()
+        return self._steers.take_next()
 
-    def replied(self, message: AssistantMessage, usage: Usage) -> Awaitable[None]:
-        durable = self._log.replied(message, usage)
-        self._screen.live.replied()
+    def record_reply(self, message: AssistantMessage, usage: Usage) -> Awaitable[None]:
+        durable = self._log.record_reply(message, usage)
+        self._broadcast.live.clear_reply()
         return durable
 
-    def noted(self, message: NoteMessage, usage: Usage) -> Awaitable[None]:
-        return self._log.noted(message, usage)
+    def record_note(self, message: NoteMessage, usage: Usage) -> Awaitable[None]:
+        return self._log.record_note(message, usage)
 
-    def compacted(self, message: CompactionMessage, usage: Usage) -> Awaitable[None]:
-        return self._log.compacted(message, usage)
+    def record_compaction(self, message: CompactionMessage, usage: Usage) -> Awaitable[None]:
+        return self._log.record_compaction(message, usage)
 
-    def calling(self, call_ids: Sequence[CallId]) -> Awaitable[None]:
-        allowed = {call: self._allowed[call] for call in call_ids if call in self._allowed}
-        return self._log.calling(call_ids, allowed=allowed)
+    def record_calls_started(self, call_ids: Sequence[CallId]) -> Awaitable[None]:
+        allowed = {call: self._allowed_by[call] for call in call_ids if call in self._allowed_by}
+        return self._log.record_calls_started(call_ids, allowed_by=allowed)
 
-    def called(self, message: ToolMessage) -> Awaitable[None]:
-        durable = self._log.called(message)
-        self._screen.live.called(message.call_id)
+    def record_call_result(self, message: ToolMessage) -> Awaitable[None]:
+        durable = self._log.record_call_result(message)
+        self._broadcast.live.remove_call(message.call_id)
         return durable
 
-    def spent(self, errand: Errand, usage: Usage) -> None:
+    def add_auxiliary_usage(self, task: AuxiliaryTask, usage: Usage) -> None:
         if usage != NO_USAGE:
-            counting = self._house.store.count_auxiliary(
-                self.session_id, errand=errand, usage=usage
+            counting = self._services.store.add_auxiliary_usage(
+                self.session_id, task=task, usage=usage
             )
             done = asyncio.ensure_future(counting)
             done.add_done_callback(lambda done: done.cancelled() or done.exception())
 
     async def before_compaction(self, messages: Sequence[Message]) -> None:
-        await self._house.memory.pre_compact(self.session_id, messages)
+        await self._services.memory.pre_compact(self.session_id, messages)
 
-    def fell_back(self, event: FellBack) -> None:
+    def model_fell_back(self, fallback: FallbackUsed) -> None:
         """A5: this agent answers to the end of the turn; the next is built anew, and asks the
         first model again."""
-        self.fallen = event if self.fallen is None else FellBack(self.fallen.why, event.model)
-        self._house.cache.drop(self.session_id)
+        self.fallback = (
+            fallback if self.fallback is None else FallbackUsed(self.fallback.why, fallback.model)
+        )
+        self._services.cache.drop(self.session_id)
 
-    async def permit(self, wish: Wish, later: Sequence[Wish]) -> ToolOutput | None:
-        self._log.must_be_open()
-        permission = Permission(
-            self._house,
+    async def permit(self, call: PendingCall, later: Sequence[PendingCall]) -> ToolOutput | None:
+        self._log.check_open()
+        permission = ApprovalGate(
+            self._services,
             self._approvals,
             session_id=self.session_id,
             turn_id=self.turn_id,
             row=self._rows[-1],
             settings=self._settings.approvals,
-            may_ask=self._may_ask,
+            check_may_ask=self._check_may_ask,
         )
-        refusal = await permission.of(wish, later)
-        if permission.allowed:
-            self._allowed[wish.call_id] = permission.allowed
+        refusal = await permission.check(call, later)
+        if permission.allowed_by:
+            self._allowed_by[call.call_id] = permission.allowed_by
         return refusal
 
-    def _may_ask(self) -> None:
+    def _check_may_ask(self) -> None:
         """Raises where the gateway has marked the turn: it is about to be cut, and counted so. A
         question behind that mark would make it one that waits, and was not cut at all."""
-        self._log.must_be_open()
-        if self._log.left is not None:
+        self._log.check_open()
+        if self._log.exit_reason is not None:
             raise Parked

@@ -8,63 +8,63 @@ from holdfast.core.ids import InboxId, SessionId, TurnId
 from holdfast.core.messages.inbox import InboxRow
 from holdfast.core.messages.message import Message, NoteMessage, ToolMessage
 from holdfast.core.messages.outbox import NewDelivery
-from holdfast.core.people.audit import asked_by
-from holdfast.core.sessions.reset import Opening
+from holdfast.core.people.audit import requesters_of
+from holdfast.core.sessions.reset import SessionReset
 from holdfast.core.turns.turn import BeginTurn
-from holdfast.gateway.approvals.pending import TurnApprovals
-from holdfast.gateway.services import House
-from holdfast.gateway.turns.cut_notes import TAIL_NOTE, cut_note
-from holdfast.gateway.turns.dormant_turn import Aside
-from holdfast.gateway.turns.opening import owner_of, told_to_model, told_to_people
-from holdfast.gateway.turns.transcribing import opening_message
+from holdfast.gateway.approvals.pending import PendingApprovals
+from holdfast.gateway.services import Services
+from holdfast.gateway.turns.cut_notes import UNANSWERED_RESULTS_NOTE, interruption_note
+from holdfast.gateway.turns.dormant_turn import DormantTurn
+from holdfast.gateway.turns.opening import new_session_note, new_session_notice, session_owner
+from holdfast.gateway.turns.transcribing import transcript_message
 from holdfast.gateway.turns.turn import Turn
 
-Recalled = tuple[InboxId, NoteMessage]
+RecalledNote = tuple[InboxId, NoteMessage]
 
 
-class Beginning:
+class TurnFactory:
     """Owns whether the store has anything of the session yet, and the settings that the next turn
     is run by: those that held when its agent was asked for."""
 
-    def __init__(self, session_id: SessionId, *, house: House, fresh: bool) -> None:
+    def __init__(self, session_id: SessionId, *, services: Services, fresh: bool) -> None:
         self._session_id = session_id
-        self._house = house
+        self._services = services
         self._fresh = fresh
-        self._settings = house.settings
+        self._settings = services.settings
 
-    async def lease(self, first: InboxRow) -> Agent:
+    async def lease_agent(self, first: InboxRow) -> Agent:
         """The agent for a turn that begins with this message."""
-        house = self._house
+        house = self._services
         self._settings = house.settings
         agent = await house.cache.lease(
             self._session_id,
-            signature=house.agents.signature_for(first),
-            build=lambda: self._build(first),
+            signature=house.agent_factory.signature_for(first),
+            build=lambda: self._build_agent(first),
         )
         self._fresh = False  # this agent's turn, or a command meanwhile, gets it into the store
         return agent
 
-    async def _build(self, first: InboxRow) -> Agent:
+    async def _build_agent(self, first: InboxRow) -> Agent:
         """Of what holds now: it may be built again, when that is another than was asked for."""
-        house, child = self._house, first.inbound.child
+        house, child = self._services, first.inbound.subagent
         self._settings = house.settings
         if child is None:  # what a child does is its parent's to remember
-            house.memory.enrol(self._session_id, first)
-        return await house.agents.build(
+            house.memory.enable_session(self._session_id, first)
+        return await house.agent_factory.build(
             self._session_id,
-            signature=house.agents.signature_for(first),
+            signature=house.agent_factory.signature_for(first),
             fresh=self._fresh,
             instructions=first.inbound.instructions,
             memory=None if child else lambda: house.memory.prompt_block(self._session_id, first),
             toolsets=first.inbound.toolsets,
-            child=child,
+            subagent=child,
         )
 
-    async def recall(self, row: InboxRow) -> Recalled | None:
+    async def recall(self, row: InboxRow) -> RecalledNote | None:
         """What memory has about a message that is next."""
-        if not self._house.memory.recalls or row.inbound.child is not None:
+        if not self._services.memory.has_recall or row.inbound.subagent is not None:
             return None
-        note = await self._house.memory.recall(self._session_id, row)
+        note = await self._services.memory.recall(self._session_id, row)
         return None if note is None else (row.id, note)
 
     def begin(
@@ -72,19 +72,19 @@ class Beginning:
         agent: Agent,
         rows: Sequence[InboxRow],
         *,
-        approvals: TurnApprovals,
-        opening: Opening | None,
-        recalled: Recalled | None,
-        cut: NoteMessage | None = None,
+        approvals: PendingApprovals,
+        reset: SessionReset | None,
+        recalled: RecalledNote | None,
+        interruption: NoteMessage | None = None,
     ) -> Turn:
         """Begin a turn with these messages; its first commit is on its way when this returns.
         `cut` tells of the turn before it, which was."""
-        house = self._house
+        house = self._services
         turn = Turn(
             TurnId(house.new_id("turn")),
             agent,
             rows,
-            house=house,
+            services=house,
             settings=self._settings,
             approvals=approvals,
         )
@@ -94,93 +94,99 @@ class Beginning:
                 session_id=self._session_id,
                 route=rows[0].route,
                 inbox_ids=turn.inbox_ids,
-                messages=_first_messages(agent, rows, opening, recalled, cut),
-                prompt="" if agent.prompt_kept else agent.prompt,
-                prompt_shape=agent.prompt_shape,
-                principal=owner_of(rows[0], house.settings.sessions),
-                opening=opening,
-                note_paid=cut is not None,
-                asked_by=asked_by(rows),
-                deliveries=self._opening_notice(opening, rows[-1], turn.turn_id),
+                messages=_first_messages(agent, rows, reset, recalled, interruption),
+                prompt="" if agent.prompt_saved else agent.prompt,
+                prompt_fingerprint=agent.prompt_fingerprint,
+                principal=session_owner(rows[0], house.settings.sessions),
+                reset=reset,
+                has_interruption_note=interruption is not None,
+                asked_by=requesters_of(rows),
+                deliveries=self._reset_notice(reset, rows[-1], turn.turn_id),
                 at=house.clock.now(),
             )
         )
-        agent.prompt_kept = True
-        house.signs.begun(rows)
+        agent.prompt_saved = True
+        house.reactions.turn_begun(rows)
         for row in rows[:-1]:
-            house.watchers.merge(row.id, into=rows[-1].id)
+            house.subscriptions.merge(row.id, into=rows[-1].id)
         return turn
 
-    def _opening_notice(
-        self, opening: Opening | None, row: InboxRow, turn_id: TurnId
+    def _reset_notice(
+        self, reset: SessionReset | None, row: InboxRow, turn_id: TurnId
     ) -> tuple[NewDelivery, ...]:
         """What people are told of a fresh session, in the commit that begins its first turn. Where
         they come for one answer to one question, the session itself says it."""
-        if opening is None or self._house.replies.fetched(row):
+        if reset is None or self._services.delivery_factory.is_fetched(row):
             return ()
-        text = told_to_people(opening)
-        notice = self._house.replies.notice(row, text, session_id=self._session_id, turn_id=turn_id)
+        text = new_session_notice(reset)
+        notice = self._services.delivery_factory.notice(
+            row, text, session_id=self._session_id, turn_id=turn_id
+        )
         return (notice,)
 
-    async def go_on(self, agent: Agent, aside: Aside, *, approvals: TurnApprovals) -> Turn:
+    async def resume(
+        self, agent: Agent, dormant: DormantTurn, *, approvals: PendingApprovals
+    ) -> Turn:
         """The turn that was set aside, with an agent again; one that was cut is told so, and one
         that was parked goes on as if nothing had happened. Its write is queued before it waits."""
-        open_turn = aside.open_turn
+        open_turn = dormant.open_turn
         turn = Turn(
             open_turn.turn.id,
             agent,
             open_turn.rows,
-            house=self._house,
+            services=self._services,
             settings=self._settings,
             approvals=approvals,
             resumed=open_turn,
-            fallen=aside.fallen,
+            fallback=dormant.fallback,
         )
-        if open_turn.cut:
-            await self._note_cut(turn, cut_note(open_turn.left_as or "crash"))
-        elif open_turn.left_as is not None:
-            await self._go_on(turn)
+        if open_turn.was_interrupted:
+            await self._write_interruption_note(
+                turn, interruption_note(open_turn.exit_reason or "crash")
+            )
+        elif open_turn.exit_reason is not None:
+            await self._write_continued(turn)
         return turn
 
-    async def keep_prompt(self, agent: Agent) -> None:
+    async def save_prompt(self, agent: Agent) -> None:
         """A4: before a turn goes on with it. No beginning of a turn freezes it then, and it is not
         to be made a third time."""
-        if agent.prompt_kept:
+        if agent.prompt_saved:
             return
-        await self._house.store.keep_prompt(
-            self._session_id, prompt=agent.prompt, shape=agent.prompt_shape
+        await self._services.store.save_prompt(
+            self._session_id, prompt=agent.prompt, fingerprint=agent.prompt_fingerprint
         )
-        agent.prompt_kept = True
+        agent.prompt_saved = True
 
-    async def _note_cut(self, turn: Turn, note: NoteMessage) -> None:
-        house = self._house
+    async def _write_interruption_note(self, turn: Turn, note: NoteMessage) -> None:
+        house = self._services
         durable = house.store.resume_turn(
             turn.turn_id, session_id=self._session_id, note=note, at=house.clock.now()
         )
-        turn.agent.remember(note)
+        turn.agent.append(note)
         await durable
         house.crash(CrashPoint.RESUME_COMMITTED)
 
-    async def _go_on(self, turn: Turn) -> None:
+    async def _write_continued(self, turn: Turn) -> None:
         """Awaited: were its next cut taken for the parking before it, nobody would count it."""
-        at = self._house.clock.now()
-        await self._house.store.go_on_turn(turn.turn_id, session_id=self._session_id, at=at)
+        at = self._services.clock.now()
+        await self._services.store.continue_turn(turn.turn_id, session_id=self._session_id, at=at)
 
 
 def _first_messages(
     agent: Agent,
     rows: Sequence[InboxRow],
-    opening: Opening | None,
-    recalled: Recalled | None,
-    cut: NoteMessage | None,
+    reset: SessionReset | None,
+    recalled: RecalledNote | None,
+    interruption: NoteMessage | None,
 ) -> tuple[Message, ...]:
     """What was recalled for the message stands in front; for one that was dropped, nowhere."""
     history = () if agent.messages else rows[0].inbound.history
     notes = (recalled[1],) if recalled and recalled[0] == rows[0].id else ()
-    if opening is not None:
-        notes = (told_to_model(opening), *notes)
-    if cut is None and agent.messages and isinstance(agent.messages[-1], ToolMessage):
-        cut = TAIL_NOTE
-    if cut is not None:
-        notes = (cut, *notes)
-    return (*history, *notes, *(opening_message(row) for row in rows))
+    if reset is not None:
+        notes = (new_session_note(reset), *notes)
+    if interruption is None and agent.messages and isinstance(agent.messages[-1], ToolMessage):
+        interruption = UNANSWERED_RESULTS_NOTE
+    if interruption is not None:
+        notes = (interruption, *notes)
+    return (*history, *notes, *(transcript_message(row) for row in rows))

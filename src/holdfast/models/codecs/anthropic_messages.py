@@ -12,35 +12,35 @@ from holdfast.core.config.settings import Provider
 from holdfast.core.turns.model import ModelRequest, ToolSchema
 from holdfast.models.codecs.anthropic_stream import AnthropicDecoder
 from holdfast.models.codecs.anthropic_thinking import (
-    INTERLEAVED,
-    interleaves,
-    max_tokens_of,
-    thinking_of,
+    INTERLEAVED_BETA,
+    limit_max_tokens,
+    needs_interleaved_beta,
+    thinking_fields,
 )
-from holdfast.models.codecs.anthropic_transcript import CACHED, projected
-from holdfast.models.codecs.sound import encoded
-from holdfast.models.codecs.tool_list import ToolLists
+from holdfast.models.codecs.anthropic_transcript import CACHE_MARK, encode_messages
+from holdfast.models.codecs.sound import encode_json
+from holdfast.models.codecs.tool_list import ToolListCache
 from holdfast.models.target import ModelTarget
 
-VERSION = "2023-06-01"
+API_VERSION = "2023-06-01"
 
 
-class AnthropicMessages:
+class AnthropicCodec:
     """Owns the tools it has encoded."""
 
     path = "/messages"
 
     def __init__(self) -> None:
-        self._tools = ToolLists(_in_words)
+        self._tools = ToolListCache(_encode_tools)
 
     def headers(self, target: ModelTarget) -> Mapping[str, str]:
         headers = {
             "Content-Type": "application/json",
             "Accept": "text/event-stream",
-            "anthropic-version": VERSION,
+            "anthropic-version": API_VERSION,
         }
-        if interleaves(target.name):
-            headers["anthropic-beta"] = INTERLEAVED
+        if needs_interleaved_beta(target.name):
+            headers["anthropic-beta"] = INTERLEAVED_BETA
         if target.api_key is not None:
             headers["x-api-key"] = target.api_key.reveal()
             if target.provider is not Provider.ANTHROPIC:
@@ -49,9 +49,9 @@ class AnthropicMessages:
         return headers
 
     def encode(self, request: ModelRequest, target: ModelTarget) -> bytes:
-        max_tokens = max_tokens_of(target.name, request.max_output_tokens)
-        messages = projected(request, model=target.name)
-        thinking = thinking_of(
+        max_tokens = limit_max_tokens(target.name, request.max_output_tokens)
+        messages = encode_messages(request, model=target.name)
+        thinking = thinking_fields(
             target.name, request.reasoning, max_tokens=max_tokens, messages=messages
         )
         body: dict[str, Any] = {
@@ -62,16 +62,16 @@ class AnthropicMessages:
             **thinking,
         }
         if request.system.strip():
-            body["system"] = [{"type": "text", "text": request.system, **CACHED}]
+            body["system"] = [{"type": "text", "text": request.system, **CACHE_MARK}]
         if request.tools:
-            body["tools"] = self._tools.of(request.tools)
-        return encoded(body)
+            body["tools"] = self._tools.get(request.tools)
+        return encode_json(body)
 
     def decoder(self, request: ModelRequest, target: ModelTarget) -> AnthropicDecoder:
         return AnthropicDecoder(request=request, target=target)
 
 
-def _in_words(tools: tuple[ToolSchema, ...]) -> list[dict[str, Any]]:
+def _encode_tools(tools: tuple[ToolSchema, ...]) -> list[dict[str, Any]]:
     words: list[dict[str, Any]] = [
         {
             "name": schema.name,
@@ -80,5 +80,5 @@ def _in_words(tools: tuple[ToolSchema, ...]) -> list[dict[str, Any]]:
         }
         for schema in tools
     ]
-    words[-1] |= CACHED
+    words[-1] |= CACHE_MARK
     return words

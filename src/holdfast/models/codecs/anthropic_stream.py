@@ -9,12 +9,12 @@ from holdfast.core.messages.message import Reasoning, StopReason
 from holdfast.core.turns.model import Completed, ModelEvent, ModelRequest
 from holdfast.core.turns.turn import Usage
 from holdfast.models import errors
-from holdfast.models.codecs.placed import placed
-from holdfast.models.codecs.reply import Reply, decoded
+from holdfast.models.codecs.placed import positioned_reasoning
+from holdfast.models.codecs.reply import ReplyBuilder, decode_payload
 from holdfast.models.target import ModelTarget
 
 
-class _Block(msgspec.Struct, gc=False):
+class _StreamBlock(msgspec.Struct, gc=False):
     """A content block as it begins, a piece of one, or, in `message_delta`, the end."""
 
     type: str = ""
@@ -37,7 +37,7 @@ class _Usage(msgspec.Struct, gc=False):
 
 
 class _Message(msgspec.Struct, gc=False):
-    content: list[_Block] | None = None
+    content: list[_StreamBlock] | None = None
     usage: _Usage | None = None
     stop_reason: str | None = None
 
@@ -45,8 +45,8 @@ class _Message(msgspec.Struct, gc=False):
 class _Event(msgspec.Struct, gc=False):
     type: str = ""
     index: int = 0
-    delta: _Block | None = None
-    content_block: _Block | None = None
+    delta: _StreamBlock | None = None
+    content_block: _StreamBlock | None = None
     message: _Message | None = None
     usage: _Usage | None = None
 
@@ -61,35 +61,37 @@ _STOPS = {
 }
 
 
-class _Thinking:
+class _PartialThinking:
     """A thinking block on its way in: its pieces, and where it stands in the reply."""
 
-    __slots__ = ("calls", "data", "said", "signature", "text")
+    __slots__ = ("calls_before", "data", "text_before", "signature", "text")
 
-    def __init__(self, block: _Block, *, said: int, calls: int) -> None:
+    def __init__(self, block: _StreamBlock, *, text_before: int, calls_before: int) -> None:
         self.text = [block.thinking or ""]
         self.signature = block.signature or ""
         self.data = block.data
-        self.said = said
-        self.calls = calls
+        self.text_before = text_before
+        self.calls_before = calls_before
 
-    def kept(self) -> Reasoning:
+    def to_reasoning(self) -> Reasoning:
         part: dict[str, str] = {"type": "thinking", "signature": self.signature}
         if self.data is not None:
             part = {"type": "redacted_thinking", "data": self.data}
-        return placed(part, shown="".join(self.text), text=self.said, calls=self.calls)
+        return positioned_reasoning(
+            part, visible="".join(self.text), text=self.text_before, calls=self.calls_before
+        )
 
 
 class AnthropicDecoder:
     """Owns one reply while it comes in."""
 
-    __slots__ = ("_counted", "_reply", "_stop", "_target", "_thoughts", "ended")
+    __slots__ = ("_usage_counts", "_reply", "_stop", "_target", "_thinking", "ended")
 
     def __init__(self, *, request: ModelRequest, target: ModelTarget) -> None:
         self._target = target
-        self._reply = Reply(request=request, target=target)
-        self._thoughts: dict[int, _Thinking] = {}
-        self._counted = _Usage()
+        self._reply = ReplyBuilder(request=request, target=target)
+        self._thinking: dict[int, _PartialThinking] = {}
+        self._usage_counts = _Usage()
         self._stop: str | None = None
         self.ended = False
 
@@ -99,41 +101,41 @@ class AnthropicDecoder:
 
     def feed(self, payloads: Iterable[bytes]) -> list[ModelEvent]:
         for payload in payloads:
-            event = decoded(_decode, payload, self._target)
+            event = decode_payload(_decode, payload, self._target)
             if event.type == "content_block_delta" and event.delta is not None:
-                self._take_delta(event.index, event.delta)
+                self._handle_delta(event.index, event.delta)
             else:
-                self._take(event, payload)
-        return self._reply.fresh()
+                self._handle(event, payload)
+        return self._reply.new_events()
 
     def complete(self, *, ended: bool) -> Completed:
         if self._stop is None and not (ended and self._reply):
-            raise errors.cut(self._target)
-        return self._reply.whole(
+            raise errors.truncated_error(self._target)
+        return self._reply.build(
             stop=_STOPS.get(self._stop or "", StopReason.END),
-            reasoning=tuple(thought.kept() for thought in self._thoughts.values()),
-            usage=_usage(self._counted),
+            reasoning=tuple(thought.to_reasoning() for thought in self._thinking.values()),
+            usage=_usage(self._usage_counts),
         )
 
-    def _take_delta(self, index: int, delta: _Block) -> None:
+    def _handle_delta(self, index: int, delta: _StreamBlock) -> None:
         if delta.text:
             self._reply.text.append(delta.text)
         elif delta.partial_json:
             self._reply.calls.append(index, delta.partial_json)
-        elif index in self._thoughts:
-            self._think(self._thoughts[index], delta)
+        elif index in self._thinking:
+            self._append_thinking(self._thinking[index], delta)
 
-    def _think(self, thought: _Thinking, delta: _Block) -> None:
+    def _append_thinking(self, thinking: _PartialThinking, delta: _StreamBlock) -> None:
         if delta.thinking:
-            thought.text.append(delta.thinking)
-            self._reply.thought.append(delta.thinking)
+            thinking.text.append(delta.thinking)
+            self._reply.reasoning_text.append(delta.thinking)
         if delta.signature:
-            thought.signature += delta.signature
+            thinking.signature += delta.signature
 
-    def _take(self, event: _Event, payload: bytes) -> None:
+    def _handle(self, event: _Event, payload: bytes) -> None:
         match event.type:
             case "content_block_start" if event.content_block is not None:
-                self._begin(event.index, event.content_block)
+                self._begin_block(event.index, event.content_block)
             case "message_start" if event.message is not None:
                 self._count(event.message.usage)
             case "message_delta":
@@ -143,18 +145,18 @@ class AnthropicDecoder:
             case "message_stop":
                 self.ended = True
             case "message":
-                self._take_unstreamed(decoded(_decode_message, payload, self._target))
+                self._handle_unstreamed(decode_payload(_decode_message, payload, self._target))
             case "error" | "":
-                raise errors.reported(self._target, payload)
+                raise errors.provider_error(self._target, payload)
 
-    def _take_unstreamed(self, message: _Message) -> None:
+    def _handle_unstreamed(self, message: _Message) -> None:
         for index, block in enumerate(message.content or ()):
-            self._begin(index, block)
+            self._begin_block(index, block)
         self._count(message.usage)
         self._stop = message.stop_reason or "end_turn"
         self.ended = True
 
-    def _begin(self, index: int, block: _Block) -> None:
+    def _begin_block(self, index: int, block: _StreamBlock) -> None:
         match block.type:
             case "text" if block.text:
                 self._reply.text.append(block.text)
@@ -165,15 +167,17 @@ class AnthropicDecoder:
             case "thinking" | "redacted_thinking":
                 said = sum(map(len, self._reply.text))
                 calls = len(self._reply.calls)
-                self._thoughts[index] = _Thinking(block, said=said, calls=calls)
+                self._thinking[index] = _PartialThinking(
+                    block, text_before=said, calls_before=calls
+                )
                 if block.thinking:
-                    self._reply.thought.append(block.thinking)
+                    self._reply.reasoning_text.append(block.thinking)
 
     def _count(self, usage: _Usage | None) -> None:
         """What comes later counts from the beginning: it replaces, it does not add."""
         for name, value in msgspec.structs.asdict(usage).items() if usage is not None else ():
             if value is not None:
-                self._counted = msgspec.structs.replace(self._counted, **{name: value})
+                self._usage_counts = msgspec.structs.replace(self._usage_counts, **{name: value})
 
 
 def _usage(counted: _Usage) -> Usage:

@@ -22,28 +22,28 @@ from holdfast.core.messages.message import (
 from holdfast.core.turns.model import ModelRequest
 from holdfast.models.codecs.chat_stream import REASONING_FIELDS
 from holdfast.models.codecs.sound import (
+    IMAGE_PLACEHOLDER,
     NO_ANSWER,
-    UNSHOWN,
     CallIds,
-    image_address,
+    image_url_of,
     result_text,
-    said,
-    sound_arguments,
-    sound_name,
+    text_or,
     user_text,
+    valid_arguments,
+    valid_tool_name,
 )
 
-_Wire = dict[str, Any]
+_Json = dict[str, Any]
 
 
-def projected(request: ModelRequest, *, model: str) -> list[_Wire]:
+def encode_messages(request: ModelRequest, *, model: str) -> list[_Json]:
     """The messages of a request, the system prompt first."""
     transcript = _Transcript(model=model)
     made = transcript.messages
     if request.system:
         made.append({"role": "system", "content": request.system})
     for message in request.messages:
-        wire = _plain(message)
+        wire = _plain_message(message)
         if wire is not None and (not made or made[-1]["role"] != wire["role"]):
             made.append(wire)
         else:
@@ -51,7 +51,7 @@ def projected(request: ModelRequest, *, model: str) -> list[_Wire]:
     return made
 
 
-def _plain(message: Message) -> _Wire | None:
+def _plain_message(message: Message) -> _Json | None:
     """One that is words and nothing else, as nearly all are, and every call of a model looks at
     each of them again. None: there is more to it."""
     text = message.text
@@ -70,7 +70,7 @@ class _Transcript:
     templates of several open models insist on the one, Anthropic on the other."""
 
     def __init__(self, *, model: str) -> None:
-        self.messages: list[_Wire] = []
+        self.messages: list[_Json] = []
         self._model = model
         self._ids = CallIds()
 
@@ -83,11 +83,11 @@ class _Transcript:
             case NoteMessage():
                 # Not `system`: several providers take that role only at the very beginning,
                 # while every one takes `user`. The note's own opening says who speaks.
-                self.add_user(said(message.text, otherwise="(empty note)"))
+                self.add_user(text_or(message.text, default="(empty note)"))
             case ToolMessage():
                 self.add_result(message)
 
-    def add_user(self, content: str | list[_Wire]) -> None:
+    def add_user(self, content: str | list[_Json]) -> None:
         last = self._last("user")
         if last is None:
             self.messages.append({"role": "user", "content": content})
@@ -95,7 +95,7 @@ class _Transcript:
             last["content"] = [*_parts(last["content"]), *_parts(content)]
 
     def add_assistant(self, message: AssistantMessage) -> None:
-        self._ids.reply()
+        self._ids.begin_reply()
         wire = self._last("assistant")
         if wire is None:
             wire = {"role": "assistant", "content": None}
@@ -110,32 +110,35 @@ class _Transcript:
             wire.update(_reasoning(message))
 
     def add_result(self, message: ToolMessage) -> None:
-        call_id, content = self._ids.of_result(message.call_id), result_text(message)
+        call_id, content = self._ids.for_result(message.call_id), result_text(message)
         self.messages.append({"role": "tool", "tool_call_id": call_id, "content": content})
 
-    def _last(self, role: str) -> _Wire | None:
+    def _last(self, role: str) -> _Json | None:
         return self.messages[-1] if self.messages and self.messages[-1]["role"] == role else None
 
-    def _call(self, call: ToolCall) -> _Wire:
-        function = {"name": sound_name(call.name), "arguments": sound_arguments(call.arguments)}
-        return {"id": self._ids.of_call(call.id), "type": "function", "function": function}
+    def _call(self, call: ToolCall) -> _Json:
+        function = {
+            "name": valid_tool_name(call.name),
+            "arguments": valid_arguments(call.arguments),
+        }
+        return {"id": self._ids.for_call(call.id), "type": "function", "function": function}
 
 
-def _user_content(message: UserMessage) -> str | list[_Wire]:
+def _user_content(message: UserMessage) -> str | list[_Json]:
     text = user_text(message)
     if not message.images:
         return text or "(empty message)"
     return [*(_parts(text) if text else ()), *map(_image, message.images)]
 
 
-def _parts(content: str | list[_Wire]) -> list[_Wire]:
+def _parts(content: str | list[_Json]) -> list[_Json]:
     return [{"type": "text", "text": content}] if isinstance(content, str) else content
 
 
-def _image(image: Image) -> _Wire:
-    url = image_address(image)
+def _image(image: Image) -> _Json:
+    url = image_url_of(image)
     if url is None:
-        return {"type": "text", "text": UNSHOWN}
+        return {"type": "text", "text": IMAGE_PLACEHOLDER}
     return {"type": "image_url", "image_url": {"url": url}}
 
 

@@ -10,7 +10,7 @@ from holdfast.core.turns.model import Completed, ModelEvent, ModelRequest
 from holdfast.core.turns.turn import Usage
 from holdfast.models import errors
 from holdfast.models.codecs.chat_calls import CallFragment
-from holdfast.models.codecs.reply import Reply, decoded
+from holdfast.models.codecs.reply import ReplyBuilder, decode_payload
 from holdfast.models.target import ModelTarget
 
 REASONING_FIELDS = ("reasoning_content", "reasoning")
@@ -70,14 +70,14 @@ _STOPS = {
 class ChatDecoder:
     """Owns one reply while it comes in."""
 
-    __slots__ = ("_details", "_reply", "_stop", "_target", "_thought_field", "_usage")
+    __slots__ = ("_details", "_reply", "_stop", "_target", "_reasoning_field", "_usage")
 
     ended = False  # the end mark of this mode is the stream's, not a payload's
 
     def __init__(self, *, request: ModelRequest, target: ModelTarget) -> None:
         self._target = target
-        self._reply = Reply(request=request, target=target)
-        self._thought_field = ""
+        self._reply = ReplyBuilder(request=request, target=target)
+        self._reasoning_field = ""
         self._details: list[dict[str, Any]] = []
         self._stop: str | None = None
         self._usage = Usage()
@@ -88,19 +88,19 @@ class ChatDecoder:
 
     def feed(self, payloads: Iterable[bytes]) -> list[ModelEvent]:
         for payload in payloads:
-            chunk = decoded(_decode, payload, self._target)
+            chunk = decode_payload(_decode, payload, self._target)
             if chunk.error:
-                raise errors.reported(self._target, payload)
-            self._take(chunk)
-        return self._reply.fresh()
+                raise errors.provider_error(self._target, payload)
+            self._handle(chunk)
+        return self._reply.new_events()
 
     def complete(self, *, ended: bool) -> Completed:
         if self._stop is None and not (ended and self._reply):
-            raise errors.cut(self._target)
+            raise errors.truncated_error(self._target)
         stop = _STOPS.get(self._stop or "", StopReason.END)
-        return self._reply.whole(stop=stop, reasoning=self._reasoning(), usage=self._usage)
+        return self._reply.build(stop=stop, reasoning=self._reasoning(), usage=self._usage)
 
-    def _take(self, chunk: _Chunk) -> None:
+    def _handle(self, chunk: _Chunk) -> None:
         if chunk.usage is not None:
             self._usage = _usage(chunk.usage)
         for choice in chunk.choices or ():
@@ -108,11 +108,11 @@ class ChatDecoder:
                 continue
             delta = choice.delta or choice.message
             if delta is not None:
-                self._take_delta(delta)
+                self._handle_delta(delta)
             if choice.finish_reason:  # some servers say "" until they mean it
                 self._finish(choice.finish_reason)
 
-    def _take_delta(self, delta: _Delta) -> None:
+    def _handle_delta(self, delta: _Delta) -> None:
         content = delta.content if delta.content is not None else delta.refusal
         if content:
             if not isinstance(content, str):
@@ -121,26 +121,26 @@ class ChatDecoder:
         if delta.tool_calls is not None:
             self._reply.calls.add(delta.tool_calls)
         if delta.reasoning_content:
-            self._think("reasoning_content", delta.reasoning_content)
+            self._append_reasoning("reasoning_content", delta.reasoning_content)
         elif delta.reasoning:
-            self._think("reasoning", delta.reasoning)
+            self._append_reasoning("reasoning", delta.reasoning)
         if delta.reasoning_details is not None:
             _merge_details(self._details, delta.reasoning_details)
 
-    def _think(self, field: str, text: str) -> None:
-        self._thought_field = field
-        self._reply.thought.append(text)
+    def _append_reasoning(self, field: str, text: str) -> None:
+        self._reasoning_field = field
+        self._reply.reasoning_text.append(text)
 
     def _finish(self, reason: str) -> None:
         if reason == "error":
-            raise errors.reported(self._target, b"")
+            raise errors.provider_error(self._target, b"")
         self._stop = reason
 
     def _reasoning(self) -> tuple[Reasoning, ...]:
         kept = []
-        if self._reply.thought:
-            thought = "".join(self._reply.thought)
-            kept.append(Reasoning(text=thought, opaque=self._thought_field))
+        if self._reply.reasoning_text:
+            thought = "".join(self._reply.reasoning_text)
+            kept.append(Reasoning(text=thought, opaque=self._reasoning_field))
         if self._details:
             kept.append(Reasoning(opaque=msgspec.json.encode(self._details).decode()))
         return tuple(kept)
@@ -159,13 +159,13 @@ def _usage(usage: _Usage) -> Usage:
     )
 
 
-def _merge_details(kept: list[dict[str, Any]], fragments: list[dict[str, Any]]) -> None:
+def _merge_details(merged: list[dict[str, Any]], fragments: list[dict[str, Any]]) -> None:
     """Joins the pieces of a block; a signature comes last and must stay with its own text."""
     for fragment in fragments:
-        last = kept[-1] if kept else {}
+        last = merged[-1] if merged else {}
         same = all(last.get(key) == fragment.get(key) for key in ("type", "index"))
-        if not kept or not same or "index" not in fragment:
-            kept.append(dict(fragment))
+        if not merged or not same or "index" not in fragment:
+            merged.append(dict(fragment))
             continue
         for key, value in fragment.items():
             if key in ("text", "summary", "data") and isinstance(last.get(key), str) and value:

@@ -5,13 +5,13 @@ from typing import Protocol
 
 from holdfast.core.config.settings import ApiMode
 from holdfast.core.turns.model import Completed, ModelEvent, ModelRequest
-from holdfast.models.codecs.anthropic_messages import AnthropicMessages
-from holdfast.models.codecs.chat_completions import ChatCompletions
-from holdfast.models.codecs.responses import Responses
+from holdfast.models.codecs.anthropic_messages import AnthropicCodec
+from holdfast.models.codecs.chat_completions import ChatCompletionsCodec
+from holdfast.models.codecs.responses import ResponsesCodec
 from holdfast.models.target import ModelTarget
 
 
-class Decoder(Protocol):
+class StreamDecoder(Protocol):
     """Owns what one answer has brought so far."""
 
     @property
@@ -47,11 +47,11 @@ class Codec(Protocol):
 
     def headers(self, target: ModelTarget) -> Mapping[str, str]: ...
     def encode(self, request: ModelRequest, target: ModelTarget) -> bytes: ...
-    def decoder(self, request: ModelRequest, target: ModelTarget) -> Decoder: ...
+    def decoder(self, request: ModelRequest, target: ModelTarget) -> StreamDecoder: ...
 
 
 CODECS: Mapping[ApiMode, Callable[[], Codec]] = {
-    ApiMode.CHAT_COMPLETIONS: ChatCompletions,
-    ApiMode.RESPONSES: Responses,
-    ApiMode.ANTHROPIC_MESSAGES: AnthropicMessages,
+    ApiMode.CHAT_COMPLETIONS: ChatCompletionsCodec,
+    ApiMode.RESPONSES: ResponsesCodec,
+    ApiMode.ANTHROPIC_MESSAGES: AnthropicCodec,
 }

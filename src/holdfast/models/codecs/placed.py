@@ -13,43 +13,47 @@ import msgspec
 from holdfast.core.messages.message import AssistantMessage, Reasoning, ToolCall
 
 
-class _Placed(msgspec.Struct, frozen=True, omit_defaults=True):
+class _PositionedPart(msgspec.Struct, frozen=True, omit_defaults=True):
     part: msgspec.Raw
     text: int = 0  # characters that were said before it
     calls: int = 0  # calls that were made before it
 
 
-class Thought(NamedTuple):
+class ReasoningPart(NamedTuple):
     part: bytes  # the provider's own, as JSON
     text: str
 
 
-_MARK = '{"part":'
-_decode = msgspec.json.Decoder(_Placed).decode
+_POSITIONED_PREFIX = '{"part":'
+_decode = msgspec.json.Decoder(_PositionedPart).decode
 
 
-def placed(part: Any, *, shown: str, text: int, calls: int) -> Reasoning:
+def positioned_reasoning(part: Any, *, visible: str, text: int, calls: int) -> Reasoning:
     """A thought that came after so many characters and calls; `shown` is what one may read."""
     raw = msgspec.Raw(msgspec.json.encode(part))
-    return Reasoning(text=shown, opaque=msgspec.json.encode(_Placed(raw, text, calls)).decode())
+    return Reasoning(
+        text=visible, opaque=msgspec.json.encode(_PositionedPart(raw, text, calls)).decode()
+    )
 
 
-def in_order(message: AssistantMessage, *, thoughts: bool) -> Iterator[Thought | str | ToolCall]:
+def parts_in_order(
+    message: AssistantMessage, *, include_reasoning: bool
+) -> Iterator[ReasoningPart | str | ToolCall]:
     """The reply as it came: thoughts (if they are wanted) between pieces of text and calls."""
     said, called = 0, 0
-    for reasoning in message.reasoning if thoughts else ():
-        if reasoning.opaque is None or not reasoning.opaque.startswith(_MARK):
+    for reasoning in message.reasoning if include_reasoning else ():
+        if reasoning.opaque is None or not reasoning.opaque.startswith(_POSITIONED_PREFIX):
             continue
         place = _decode(reasoning.opaque)
         yield from _between(message, said, place.text, called, place.calls)
         said, called = max(said, place.text), max(called, place.calls)
-        yield Thought(bytes(place.part), reasoning.text)
+        yield ReasoningPart(bytes(place.part), reasoning.text)
     yield from _between(message, said, len(message.text), called, len(message.calls))
 
 
 def _between(
-    message: AssistantMessage, said: int, to_text: int, called: int, to_call: int
+    message: AssistantMessage, from_text: int, to_text: int, from_call: int, to_call: int
 ) -> Iterator[str | ToolCall]:
-    if piece := message.text[said:to_text]:
+    if piece := message.text[from_text:to_text]:
         yield piece
-    yield from message.calls[called:to_call]
+    yield from message.calls[from_call:to_call]

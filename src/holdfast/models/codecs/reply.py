@@ -11,40 +11,40 @@ from holdfast.core.messages.message import AssistantMessage, Reasoning, StopReas
 from holdfast.core.turns.model import Completed, ModelEvent, ModelRequest, ReasoningDelta, TextDelta
 from holdfast.core.turns.turn import Usage
 from holdfast.models import errors
-from holdfast.models.codecs.chat_calls import CallAssembly
+from holdfast.models.codecs.chat_calls import CallAssembler
 from holdfast.models.target import ModelTarget
 
 T = TypeVar("T")
 
 
-class Reply:
+class ReplyBuilder:
     """Owns the text, the thoughts and the calls of one answer as they grow."""
 
-    __slots__ = ("_request", "_target", "_told", "calls", "text", "thought")
+    __slots__ = ("_request", "_target", "_emitted", "calls", "text", "reasoning_text")
 
     def __init__(self, *, request: ModelRequest, target: ModelTarget) -> None:
         self._request = request
         self._target = target
         self.text: list[str] = []
-        self.thought: list[str] = []
-        self.calls = CallAssembly()
-        self._told = (0, 0)
+        self.reasoning_text: list[str] = []
+        self.calls = CallAssembler()
+        self._emitted = (0, 0)
 
     def __bool__(self) -> bool:
         return bool(self.text or self.calls)
 
-    def fresh(self) -> list[ModelEvent]:
+    def new_events(self) -> list[ModelEvent]:
         """The deltas since this was last asked; neighbouring pieces come as one."""
-        text, thought = self._told
+        text, thought = self._emitted
         events: list[ModelEvent] = []
-        if len(self.thought) > thought:
-            events.append(ReasoningDelta("".join(self.thought[thought:])))
+        if len(self.reasoning_text) > thought:
+            events.append(ReasoningDelta("".join(self.reasoning_text[thought:])))
         if len(self.text) > text:
             events.append(TextDelta("".join(self.text[text:])))
-        self._told = len(self.text), len(self.thought)
+        self._emitted = len(self.text), len(self.reasoning_text)
         return events
 
-    def whole(
+    def build(
         self, *, stop: StopReason, reasoning: tuple[Reasoning, ...], usage: Usage
     ) -> Completed:
         calls = self._finished_calls()
@@ -53,7 +53,7 @@ class Reply:
             calls=calls,
             reasoning=reasoning,
             model=self._target.name,
-            stop=_stop(stop, calls),
+            stop=_actual_stop(stop, calls),
         )
         return Completed(message, usage)
 
@@ -66,12 +66,12 @@ class Reply:
             if isinstance(message, AssistantMessage)
             for call in message.calls
         )
-        calls = self.calls.finish(taken=earlier, prefix=self._prefix)
+        calls = self.calls.finish(used_ids=earlier, prefix=self._id_prefix)
         if not all(call.name for call in calls):
-            raise errors.nameless_call(self._target)
+            raise errors.unnamed_call_error(self._target)
         return calls
 
-    def _prefix(self) -> str:
+    def _id_prefix(self) -> str:
         """What ids made here begin with: the conversation's length and end, so that they are
         the same when it is asked again, and not those of a message that is no longer shown."""
         messages = self._request.messages
@@ -79,25 +79,25 @@ class Reply:
         return f"call_{len(messages)}_{md5(end, usedforsecurity=False).hexdigest()[:8]}"
 
 
-def decoded(decode: Callable[[bytes], T], payload: bytes, target: ModelTarget) -> T:
+def decode_payload(decode: Callable[[bytes], T], payload: bytes, target: ModelTarget) -> T:
     """The payload as its type; raises `ModelFailed` for one that is none."""
     try:
         return decode(payload)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return _decoded_leniently(decode, payload, target)
+        return _decode_leniently(decode, payload, target)
 
 
-def _decoded_leniently(decode: Callable[[bytes], T], payload: bytes, target: ModelTarget) -> T:
+def _decode_leniently(decode: Callable[[bytes], T], payload: bytes, target: ModelTarget) -> T:
     # Some servers cut text between the two halves of an escaped surrogate pair, which a
     # strict decoder refuses: half a character is no reason to throw a whole reply away.
     try:
         text = json.dumps(json.loads(payload), ensure_ascii=False)
         return decode(text.encode("utf-8", "replace"))
     except (ValueError, RecursionError) as error:
-        raise errors.not_understood(target, payload) from error
+        raise errors.undecodable_error(target, payload) from error
 
 
-def _stop(stop: StopReason, calls: tuple[ToolCall, ...]) -> StopReason:
+def _actual_stop(stop: StopReason, calls: tuple[ToolCall, ...]) -> StopReason:
     """Whether there are calls is seen, not said: servers name the wrong reason."""
     if stop is StopReason.END and calls:
         return StopReason.TOOL_CALLS

@@ -8,20 +8,20 @@ from collections.abc import Mapping
 from typing import Any
 
 from holdfast.core.turns.model import ModelRequest, ToolSchema
-from holdfast.models.codecs.responses_input import projected
+from holdfast.models.codecs.responses_input import encode_input
 from holdfast.models.codecs.responses_stream import ResponsesDecoder
-from holdfast.models.codecs.sound import encoded
-from holdfast.models.codecs.tool_list import ToolLists
+from holdfast.models.codecs.sound import encode_json
+from holdfast.models.codecs.tool_list import ToolListCache
 from holdfast.models.target import EffortField, ModelTarget
 
 
-class Responses:
+class ResponsesCodec:
     """Owns the tools it has encoded."""
 
     path = "/responses"
 
     def __init__(self) -> None:
-        self._tools = ToolLists(_in_words)
+        self._tools = ToolListCache(_encode_tools)
 
     def headers(self, target: ModelTarget) -> Mapping[str, str]:
         headers = {"Content-Type": "application/json", "Accept": "text/event-stream"}
@@ -32,14 +32,14 @@ class Responses:
     def encode(self, request: ModelRequest, target: ModelTarget) -> bytes:
         body: dict[str, Any] = {
             "model": target.name,
-            "input": projected(request, model=target.name),
+            "input": encode_input(request, model=target.name),
             "stream": True,
             "store": False,
         }
         if request.system:
             body["instructions"] = request.system
         if request.tools:
-            body["tools"] = self._tools.of(request.tools)
+            body["tools"] = self._tools.get(request.tools)
         if request.max_output_tokens is not None:
             body["max_output_tokens"] = request.max_output_tokens
         if target.effort_field is not EffortField.NONE:
@@ -47,13 +47,13 @@ class Responses:
             body["include"] = ["reasoning.encrypted_content"]
             if (effort := target.effort(request.reasoning)) is not None:
                 body["reasoning"] = {"effort": effort}
-        return encoded(body)
+        return encode_json(body)
 
     def decoder(self, request: ModelRequest, target: ModelTarget) -> ResponsesDecoder:
         return ResponsesDecoder(request=request, target=target)
 
 
-def _in_words(tools: tuple[ToolSchema, ...]) -> list[dict[str, Any]]:
+def _encode_tools(tools: tuple[ToolSchema, ...]) -> list[dict[str, Any]]:
     return [
         {
             "type": "function",

@@ -13,23 +13,23 @@ from holdfast.core.messages.message import (
     UserMessage,
 )
 from holdfast.core.turns.model import ModelRequest
-from holdfast.models.codecs.placed import Thought, in_order
+from holdfast.models.codecs.placed import ReasoningPart, parts_in_order
 from holdfast.models.codecs.sound import (
+    IMAGE_PLACEHOLDER,
     NO_ANSWER,
-    UNSHOWN,
     CallIds,
-    image_address,
+    image_url_of,
     result_text,
-    said,
-    sound_arguments,
-    sound_name,
+    text_or,
     user_text,
+    valid_arguments,
+    valid_tool_name,
 )
 
-_Wire = dict[str, Any]
+_Json = dict[str, Any]
 
 
-def projected(request: ModelRequest, *, model: str) -> list[Any]:
+def encode_input(request: ModelRequest, *, model: str) -> list[Any]:
     """The input items of a request; the system prompt is not among them."""
     transcript = _Transcript(model=model)
     for message in request.messages:
@@ -37,7 +37,7 @@ def projected(request: ModelRequest, *, model: str) -> list[Any]:
             case UserMessage():
                 transcript.add_user(_user_content(message))
             case NoteMessage():
-                transcript.add_user([_text(said(message.text, otherwise="(empty note)"))])
+                transcript.add_user([_text(text_or(message.text, default="(empty note)"))])
             case AssistantMessage():
                 transcript.add_assistant(message)
             case ToolMessage():
@@ -54,7 +54,7 @@ class _Transcript:
         self._model = model
         self._ids = CallIds()
 
-    def add_user(self, content: list[_Wire]) -> None:
+    def add_user(self, content: list[_Json]) -> None:
         last = self.items[-1] if self.items else None
         if isinstance(last, dict) and last.get("role") == "user":
             last["content"] += content
@@ -62,51 +62,53 @@ class _Transcript:
             self.items.append({"type": "message", "role": "user", "content": content})
 
     def add_assistant(self, message: AssistantMessage) -> None:
-        self._ids.reply()
+        self._ids.begin_reply()
         thoughts: list[msgspec.Raw] = []  # one that led to nothing would be refused
-        for part in in_order(message, thoughts=message.model == self._model):
-            if isinstance(part, Thought):
+        for part in parts_in_order(message, include_reasoning=message.model == self._model):
+            if isinstance(part, ReasoningPart):
                 if part.part.startswith(b'{"type":"reasoning"'):
                     thoughts.append(msgspec.Raw(part.part))
             elif isinstance(part, ToolCall) or part.strip():
                 self.items += thoughts
-                self.items.append(self._call(part) if isinstance(part, ToolCall) else _own(part))
+                self.items.append(
+                    self._call(part) if isinstance(part, ToolCall) else _assistant_message(part)
+                )
                 thoughts.clear()
         if not message.calls and not message.text.strip():
-            self.items.append(_own(NO_ANSWER))
+            self.items.append(_assistant_message(NO_ANSWER))
 
     def add_result(self, message: ToolMessage) -> None:
-        call_id = self._ids.of_result(message.call_id)
+        call_id = self._ids.for_result(message.call_id)
         output = result_text(message)
         self.items.append({"type": "function_call_output", "call_id": call_id, "output": output})
 
-    def _call(self, call: ToolCall) -> _Wire:
+    def _call(self, call: ToolCall) -> _Json:
         return {
             "type": "function_call",
-            "call_id": self._ids.of_call(call.id),
-            "name": sound_name(call.name),
-            "arguments": sound_arguments(call.arguments),
+            "call_id": self._ids.for_call(call.id),
+            "name": valid_tool_name(call.name),
+            "arguments": valid_arguments(call.arguments),
         }
 
 
-def _own(text: str) -> _Wire:
+def _assistant_message(text: str) -> _Json:
     content = [{"type": "output_text", "text": text}]
     return {"type": "message", "role": "assistant", "content": content}
 
 
-def _user_content(message: UserMessage) -> list[_Wire]:
+def _user_content(message: UserMessage) -> list[_Json]:
     text = user_text(message)
     if not message.images:
         return [_text(text or "(empty message)")]
     return [*([_text(text)] if text else ()), *map(_image, message.images)]
 
 
-def _text(text: str) -> _Wire:
+def _text(text: str) -> _Json:
     return {"type": "input_text", "text": text}
 
 
-def _image(image: Image) -> _Wire:
-    url = image_address(image)
+def _image(image: Image) -> _Json:
+    url = image_url_of(image)
     if url is None:
-        return _text(UNSHOWN)
+        return _text(IMAGE_PLACEHOLDER)
     return {"type": "input_image", "image_url": url, "detail": "auto"}

@@ -9,8 +9,8 @@ from holdfast.core.messages.message import Reasoning, StopReason
 from holdfast.core.turns.model import Completed, ModelEvent, ModelRequest
 from holdfast.core.turns.turn import Usage
 from holdfast.models import errors
-from holdfast.models.codecs.placed import placed
-from holdfast.models.codecs.reply import Reply, decoded
+from holdfast.models.codecs.placed import positioned_reasoning
+from holdfast.models.codecs.reply import ReplyBuilder, decode_payload
 from holdfast.models.target import ModelTarget
 
 
@@ -78,22 +78,22 @@ class ResponsesDecoder:
 
     __slots__ = (
         "_indexes",
-        "_places",
+        "_positions",
         "_reply",
         "_stop",
         "_target",
-        "_thoughts",
-        "_told",
+        "_reasoning",
+        "_streamed",
         "_usage",
     )
 
     def __init__(self, *, request: ModelRequest, target: ModelTarget) -> None:
         self._target = target
-        self._reply = Reply(request=request, target=target)
-        self._thoughts: list[Reasoning] = []
+        self._reply = ReplyBuilder(request=request, target=target)
+        self._reasoning: list[Reasoning] = []
         self._indexes: dict[str, int] = {}  # of servers that name items and do not count them
-        self._places: dict[int, tuple[int, int]] = {}  # of thoughts: text and calls before them
-        self._told: set[int] = set()  # items whose text came in pieces
+        self._positions: dict[int, tuple[int, int]] = {}  # of thoughts: text and calls before them
+        self._streamed: set[int] = set()  # items whose text came in pieces
         self._stop: StopReason | None = None
         self._usage = Usage()
 
@@ -107,81 +107,81 @@ class ResponsesDecoder:
 
     def feed(self, payloads: Iterable[bytes]) -> list[ModelEvent]:
         for payload in payloads:
-            event = decoded(_decode, payload, self._target)
+            event = decode_payload(_decode, payload, self._target)
             kind = event.type
             if kind == "response.output_text.delta" and event.delta:
-                self._told.add(self._index(event))
+                self._streamed.add(self._index(event))
                 self._reply.text.append(event.delta)
             elif kind.endswith(".delta"):
-                self._take_delta(event)
+                self._handle_delta(event)
             else:
-                self._take(event, payload)
-        return self._reply.fresh()
+                self._handle(event, payload)
+        return self._reply.new_events()
 
     def complete(self, *, ended: bool) -> Completed:
         if self._stop is None and not (ended and self._reply):
-            raise errors.cut(self._target)
+            raise errors.truncated_error(self._target)
         stop = self._stop or StopReason.END
-        return self._reply.whole(stop=stop, reasoning=tuple(self._thoughts), usage=self._usage)
+        return self._reply.build(stop=stop, reasoning=tuple(self._reasoning), usage=self._usage)
 
-    def _take_delta(self, event: _Event) -> None:
+    def _handle_delta(self, event: _Event) -> None:
         if not event.delta:
             return
         match event.type:
             case "response.function_call_arguments.delta":
                 self._reply.calls.append(self._index(event), event.delta)
             case "response.refusal.delta":
-                self._told.add(self._index(event))
+                self._streamed.add(self._index(event))
                 self._reply.text.append(event.delta)
             case "response.reasoning_summary_text.delta" | "response.reasoning_text.delta":
-                self._reply.thought.append(event.delta)
+                self._reply.reasoning_text.append(event.delta)
 
-    def _take(self, event: _Event, payload: bytes) -> None:
+    def _handle(self, event: _Event, payload: bytes) -> None:
         match event.type:
             case "response.output_item.added" if event.item is not None:
-                self._begin(event.item, self._index(event))
+                self._begin_item(event.item, self._index(event))
             case "response.output_item.done" if event.item is not None:
-                self._end(event.item, self._index(event))
+                self._end_item(event.item, self._index(event))
             case "response.function_call_arguments.done" if event.arguments:
-                self._reply.calls.settle(self._index(event), event.arguments)
+                self._reply.calls.set_arguments(self._index(event), event.arguments)
             case "response.reasoning_summary_part.added" if event.summary_index:
-                self._reply.thought.append("\n\n")
+                self._reply.reasoning_text.append("\n\n")
             case "response.completed" | "response.incomplete" if event.response is not None:
                 self._finish(event.response)
             case "response.failed" | "error":
-                raise errors.reported(self._target, _error_in(payload, self._target))
+                raise errors.provider_error(self._target, _extract_error(payload, self._target))
             case "":
-                self._take_unstreamed(event, payload)
+                self._handle_unstreamed(event, payload)
 
-    def _take_unstreamed(self, event: _Event, payload: bytes) -> None:
+    def _handle_unstreamed(self, event: _Event, payload: bytes) -> None:
         """An answer in one piece, or an error where an answer should be."""
         if event.object != "response":
-            raise errors.reported(self._target, payload)
-        response = decoded(_decode_response, payload, self._target)
+            raise errors.provider_error(self._target, payload)
+        response = decode_payload(_decode_response, payload, self._target)
         if response.status == "failed":
-            raise errors.reported(self._target, payload)
+            raise errors.provider_error(self._target, payload)
         for index, item in enumerate(response.output or ()):
-            self._begin(item, index)
-            self._end(item, index)
+            self._begin_item(item, index)
+            self._end_item(item, index)
         self._finish(response)
 
-    def _begin(self, item: _Item, index: int) -> None:
+    def _begin_item(self, item: _Item, index: int) -> None:
         if item.type == "function_call":
             self._reply.calls.begin(index, id=item.call_id or item.id or "", name=item.name or "")
         elif item.type == "reasoning":
-            self._places[index] = sum(map(len, self._reply.text)), len(self._reply.calls)
+            self._positions[index] = sum(map(len, self._reply.text)), len(self._reply.calls)
 
-    def _end(self, item: _Item, index: int) -> None:
+    def _end_item(self, item: _Item, index: int) -> None:
         if item.type == "function_call":
-            self._begin(item, index)
+            self._begin_item(item, index)
             if item.arguments:
-                self._reply.calls.settle(index, item.arguments)
+                self._reply.calls.set_arguments(index, item.arguments)
         elif item.type == "reasoning":
-            self._keep(item, index)
-        elif item.type == "message" and index not in self._told:
+            self._add_reasoning(item, index)
+        elif item.type == "message" and index not in self._streamed:
             self._reply.text += [part.text or part.refusal for part in item.content or ()]
 
-    def _keep(self, item: _Item, index: int) -> None:
+    def _add_reasoning(self, item: _Item, index: int) -> None:
         """What can be returned: encrypted, or in clear as open models think. An id alone is
         good only at a provider that kept the item, and it was asked not to."""
         shown = "\n\n".join(part.text for part in item.summary or item.content or ())
@@ -191,10 +191,12 @@ class ResponsesDecoder:
         if item.encrypted_content:
             part["encrypted_content"] = item.encrypted_content
         if len(part) > 2:
-            text, calls = self._places.get(index, (0, 0))
-            self._thoughts.append(placed(part, shown=shown, text=text, calls=calls))
+            text, calls = self._positions.get(index, (0, 0))
+            self._reasoning.append(
+                positioned_reasoning(part, visible=shown, text=text, calls=calls)
+            )
         elif shown:
-            self._thoughts.append(Reasoning(text=shown))
+            self._reasoning.append(Reasoning(text=shown))
 
     def _finish(self, response: _Response) -> None:
         if response.usage is not None:
@@ -225,9 +227,9 @@ class _Failed(msgspec.Struct, gc=False):
 _decode_failed = msgspec.json.Decoder(_Failed).decode
 
 
-def _error_in(payload: bytes, target: ModelTarget) -> bytes:
+def _extract_error(payload: bytes, target: ModelTarget) -> bytes:
     """The error object of an event, which stands in it, or in the response in it."""
-    failed = decoded(_decode_failed, payload, target)
+    failed = decode_payload(_decode_failed, payload, target)
     error = failed.response.error if failed.response is not None else failed.error
     return b'{"error":' + bytes(error) + b"}" if error else payload
 

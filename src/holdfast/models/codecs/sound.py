@@ -8,13 +8,13 @@ import msgspec
 from holdfast.core.ids import CallId
 from holdfast.core.messages.message import Image, ToolMessage, UserMessage
 
-UNSHOWN = "(an image that cannot be shown)"
+IMAGE_PLACEHOLDER = "(an image that cannot be shown)"
 NO_ANSWER = "(no answer)"
-_IMAGES = ("https://", "http://", "data:image/")
+_IMAGE_PREFIXES = ("https://", "http://", "data:image/")
 # A name of the model's own invention must not make every later request a bad one.
-_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
-_ODD = re.compile(r"[^a-zA-Z0-9_-]")
-_LONGEST_ID = 40
+_TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+_INVALID_CHARS = re.compile(r"[^a-zA-Z0-9_-]")
+_MAX_ID = 40
 _decode_object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _encode = msgspec.json.Encoder().encode
 
@@ -29,12 +29,12 @@ class CallIds:
         self._seen: set[str] = set()
         self._renamed: dict[CallId, str] = {}
 
-    def reply(self) -> None:
+    def begin_reply(self) -> None:
         """A new reply begins: results from here on belong to its calls."""
         self._renamed.clear()
 
-    def of_call(self, call_id: CallId) -> str:
-        sound = _ODD.sub("_", call_id)[-_LONGEST_ID:] or "call"
+    def for_call(self, call_id: CallId) -> str:
+        sound = _INVALID_CHARS.sub("_", call_id)[-_MAX_ID:] or "call"
         if sound in self._seen:
             sound = f"{sound[-30:]}_{len(self._seen)}"
         if sound != call_id:
@@ -42,25 +42,25 @@ class CallIds:
         self._seen.add(sound)
         return sound
 
-    def of_result(self, call_id: CallId) -> str:
+    def for_result(self, call_id: CallId) -> str:
         return self._renamed.get(call_id, call_id)
 
 
-def encoded(body: Any) -> bytes:
+def encode_json(body: Any) -> bytes:
     """The body as JSON. Half a character is valid in a Python string and in no request."""
     try:
         return _encode(body)
     except UnicodeEncodeError:
-        return _encode(_without_surrogates(body))
+        return _encode(_strip_surrogates_deep(body))
 
 
-def scrubbed(text: str) -> str:
+def strip_surrogates(text: str) -> str:
     """The text without halves of characters, which Python allows and no request does."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-def said(text: str, *, otherwise: str) -> str:
-    return text if text.strip() else otherwise
+def text_or(text: str, *, default: str) -> str:
+    return text if text.strip() else default
 
 
 def user_text(message: UserMessage) -> str:
@@ -77,33 +77,33 @@ def user_text(message: UserMessage) -> str:
 
 
 def result_text(message: ToolMessage) -> str:
-    return said(message.text, otherwise="(no output)")
+    return text_or(message.text, default="(no output)")
 
 
-def image_address(image: Image) -> str | None:
+def image_url_of(image: Image) -> str | None:
     """An address that shows the image, its data where it has them; None: there is none."""
     url = image.url if image.data is None else f"data:{image.media_type};base64,{image.data}"
-    return url if url is not None and url.startswith(_IMAGES) else None
+    return url if url is not None and url.startswith(_IMAGE_PREFIXES) else None
 
 
-def sound_name(name: str) -> str:
-    return (name if _NAME.fullmatch(name) else _ODD.sub("_", name)[:64]) or "unnamed"
+def valid_tool_name(name: str) -> str:
+    return (name if _TOOL_NAME.fullmatch(name) else _INVALID_CHARS.sub("_", name)[:64]) or "unnamed"
 
 
-def sound_arguments(arguments: str) -> str:
+def valid_arguments(arguments: str) -> str:
     """Arguments that every provider can parse: one bad call must not spoil a conversation."""
     try:
         _decode_object(arguments)
     except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
-        return _encode({"malformed": scrubbed(arguments)}).decode()
+        return _encode({"malformed": strip_surrogates(arguments)}).decode()
     return arguments
 
 
-def _without_surrogates(value: Any) -> Any:
+def _strip_surrogates_deep(value: Any) -> Any:
     if isinstance(value, str):
-        return scrubbed(value)
+        return strip_surrogates(value)
     if isinstance(value, list):
-        return [_without_surrogates(item) for item in value]
+        return [_strip_surrogates_deep(item) for item in value]
     if isinstance(value, dict):
-        return {key: _without_surrogates(item) for key, item in value.items()}
+        return {key: _strip_surrogates_deep(item) for key, item in value.items()}
     return value

@@ -7,26 +7,28 @@ import msgspec
 
 from holdfast.core.turns.model import ToolSchema
 
-_KEPT = 64
+_MAX_CACHED = 64
 
 
-class ToolLists:
+class ToolListCache:
     """Owns the encoded form of the tools it has seen, in the words of one API mode."""
 
-    __slots__ = ("_encoded", "_in_words")
+    __slots__ = ("_encoded", "_encode_tools")
 
-    def __init__(self, in_words: Callable[[tuple[ToolSchema, ...]], list[dict[str, Any]]]) -> None:
-        self._in_words = in_words
+    def __init__(
+        self, encode_tools: Callable[[tuple[ToolSchema, ...]], list[dict[str, Any]]]
+    ) -> None:
+        self._encode_tools = encode_tools
         self._encoded: dict[int, tuple[tuple[ToolSchema, ...], msgspec.Raw]] = {}
 
-    def of(self, tools: tuple[ToolSchema, ...]) -> msgspec.Raw:
+    def get(self, tools: tuple[ToolSchema, ...]) -> msgspec.Raw:
         # By identity: an agent's tools are one frozen tuple, and comparing schemas would cost
         # as much as encoding them. The tuple is kept beside its bytes, so its id stays its own.
         known = self._encoded.get(id(tools))
         if known is not None:
             return known[1]
-        if len(self._encoded) >= _KEPT:
+        if len(self._encoded) >= _MAX_CACHED:
             del self._encoded[next(iter(self._encoded))]
-        raw = msgspec.Raw(msgspec.json.encode(self._in_words(tools)))
+        raw = msgspec.Raw(msgspec.json.encode(self._encode_tools(tools)))
         self._encoded[id(tools)] = (tools, raw)
         return raw

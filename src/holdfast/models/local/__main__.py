@@ -10,30 +10,30 @@ from importlib import import_module
 from typing import Any
 
 _CONTEXT = 8192  # tokens, for all conversations that are answered at once
-_AT_ONCE = 2
-_PROMPTS_KEPT_MB = 64
+_PARALLEL = 2
+_PROMPT_CACHE_MB = 64
 
 
 def main() -> None:
     # The gateway's own work goes first: this one may take every core for seconds.
     os.nice(5)
-    server = _served(sys.argv[1])
+    server = _start_server(sys.argv[1])
     print(json.dumps({"base_url": f"{server.listening_address}/v1"}), flush=True)
     sys.stdin.read()
     # Not `sys.exit`: unwinding the server's threads takes longer than it is worth.
     os._exit(0)
 
 
-def _served(path: str) -> Any:
+def _start_server(path: str) -> Any:
     llama = import_module("xllamacpp")
     params = llama.CommonParams()
     params.model.path = path
     params.hostnames = ["127.0.0.1"]
     params.port = 0
-    params.n_parallel = _AT_ONCE
+    params.n_parallel = _PARALLEL
     params.n_ctx = _CONTEXT
     params.kv_unified = True
-    params.cache_ram_mib = _PROMPTS_KEPT_MB
+    params.cache_ram_mib = _PROMPT_CACHE_MB
     params.use_jinja = True
     params.warmup = False
     return llama.Server(params)

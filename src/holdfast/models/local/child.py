@@ -8,15 +8,15 @@ from asyncio.subprocess import DEVNULL, PIPE, Process
 from contextlib import suppress
 from pathlib import Path
 
-from holdfast.core.turns.model import Fault, ModelFailed
+from holdfast.core.turns.model import ModelFailed, ModelFault
 
 log = logging.getLogger(__name__)
 
-_STARTS_WITHIN = 60.0
-_ENDS_WITHIN = 5.0
+_START_TIMEOUT = 60.0
+_STOP_TIMEOUT = 5.0
 
 
-class LocalChild:
+class LocalServer:
     """Owns the process of one model file. It runs beside the event loop, never on it."""
 
     def __init__(self, file: Path) -> None:
@@ -29,7 +29,7 @@ class LocalChild:
 
         Who stops waiting does not stop the start: the next caller finds it further on.
         """
-        if self._starting is None or self._is_over(self._starting):
+        if self._starting is None or self._has_ended(self._starting):
             self._starting = asyncio.create_task(self._start(), name="local model")
         return await asyncio.shield(self._starting)
 
@@ -44,12 +44,12 @@ class LocalChild:
         assert process.stdin is not None
         process.stdin.close()
         try:
-            await asyncio.wait_for(process.wait(), _ENDS_WITHIN)
+            await asyncio.wait_for(process.wait(), _STOP_TIMEOUT)
         except TimeoutError:
             process.kill()
             await process.wait()
 
-    def _is_over(self, starting: "asyncio.Task[str]") -> bool:
+    def _has_ended(self, starting: "asyncio.Task[str]") -> bool:
         if not starting.done():
             return False
         if starting.cancelled() or starting.exception() is not None:
@@ -57,7 +57,9 @@ class LocalChild:
         return self._process is None or self._process.returncode is not None
 
     async def _start(self) -> str:
-        log.info("Starting the local model %s", self._file.name, extra={"action": "local_model"})
+        log.info(
+            "Starting the local model %s", self._file.name, extra={"action": "local_model_starting"}
+        )
         self._process = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "holdfast.models.local", str(self._file),
             stdin=PIPE, stdout=PIPE, stderr=DEVNULL, env={}, start_new_session=True,
@@ -65,12 +67,12 @@ class LocalChild:
         assert self._process.stdout is not None
         line = b""
         with suppress(TimeoutError):
-            line = await asyncio.wait_for(self._process.stdout.readline(), _STARTS_WITHIN)
+            line = await asyncio.wait_for(self._process.stdout.readline(), _START_TIMEOUT)
         if not line:
             self._process.kill()
             raise ModelFailed(
                 f"The local model {self._file.name} did not start. To see why: "
                 f"{sys.executable} -m holdfast.models.local {self._file}",
-                fault=Fault.SERVER,
+                fault=ModelFault.SERVER,
             )
         return str(json.loads(line)["base_url"])

@@ -5,12 +5,12 @@ from aiohttp import web
 from holdfast.core.secret import Secret
 
 
-def bears(request: web.Request, token: Secret) -> bool:
-    given = borne(request)
+def has_token(request: web.Request, token: Secret) -> bool:
+    given = bearer_token(request)
     return given is not None and token.matches(given)
 
 
-def borne(request: web.Request) -> str | None:
+def bearer_token(request: web.Request) -> str | None:
     """The token that the request brings, whoever's it is; None: it brings none."""
     kind, _, given = request.headers.get("Authorization", "").partition(" ")
     return given.strip() if kind.lower() == "bearer" else None

@@ -6,15 +6,17 @@ from typing import Any
 import msgspec
 
 from holdfast.core.ids import InboxId
-from holdfast.core.messages.events import Event, MessageEnded
+from holdfast.core.messages.events import MessageEnded, TurnEvent
 from holdfast.core.turns.turn import Usage
-from holdfast.platforms.api.refusals import Refusal
-from holdfast.platforms.api.telling import Telling
+from holdfast.platforms.api.refusals import OpenAiError
+from holdfast.platforms.api.telling import AnswerText
 
 _encode = msgspec.json.Encoder().encode
 
 
-def whole(ended: MessageEnded, inbox_id: InboxId, *, model: str, at: float) -> dict[str, Any]:
+def chat_completion(
+    ended: MessageEnded, inbox_id: InboxId, *, model: str, at: float
+) -> dict[str, Any]:
     return {
         "id": f"chatcmpl-{inbox_id}",
         "object": "chat.completion",
@@ -27,11 +29,11 @@ def whole(ended: MessageEnded, inbox_id: InboxId, *, model: str, at: float) -> d
                 "finish_reason": "stop",
             }
         ],
-        "usage": usage(ended.usage),
+        "usage": chat_usage(ended.usage),
     }
 
 
-def usage(used: Usage) -> dict[str, Any]:
+def chat_usage(used: Usage) -> dict[str, Any]:
     return {
         "prompt_tokens": used.input_tokens,
         "completion_tokens": used.output_tokens,
@@ -41,7 +43,7 @@ def usage(used: Usage) -> dict[str, Any]:
     }
 
 
-class ChatChunks:
+class ChatCompletionStream:
     """Turns the events of an answer into chunks."""
 
     def __init__(self, inbox_id: InboxId, *, model: str, at: float, with_usage: bool) -> None:
@@ -52,28 +54,28 @@ class ChatChunks:
             "model": model,
         }
         self._with_usage = with_usage
-        self._telling = Telling()
+        self._answer_text = AnswerText()
 
-    def first(self) -> Iterator[bytes]:
+    def start(self) -> Iterator[bytes]:
         yield self._chunk({"role": "assistant", "content": ""})
 
-    def of(self, event: Event) -> Iterator[bytes]:
-        if piece := self._telling.piece(event):
+    def on_event(self, event: TurnEvent) -> Iterator[bytes]:
+        if piece := self._answer_text.delta(event):
             yield self._chunk({"content": piece})
         if isinstance(event, MessageEnded):
             yield self._chunk({}, finish="stop")
             if self._with_usage:
-                yield _data({**self._frame, "choices": [], "usage": usage(event.usage)})
+                yield _sse_data({**self._frame, "choices": [], "usage": chat_usage(event.usage)})
             yield b"data: [DONE]\n\n"
 
-    def refused(self, refusal: Refusal) -> Iterator[bytes]:
+    def on_error(self, error: OpenAiError) -> Iterator[bytes]:
         """Too late for a status: the error is the last event."""
-        yield _data(refusal.body())
+        yield _sse_data(error.body())
 
     def _chunk(self, delta: dict[str, str], *, finish: str | None = None) -> bytes:
         choice = {"index": 0, "delta": delta, "finish_reason": finish}
-        return _data({**self._frame, "choices": [choice]})
+        return _sse_data({**self._frame, "choices": [choice]})
 
 
-def _data(body: dict[str, Any]) -> bytes:
+def _sse_data(body: dict[str, Any]) -> bytes:
     return b"data: " + _encode(body) + b"\n\n"

@@ -8,25 +8,39 @@ from typing import TypeVar
 import msgspec
 from aiohttp import web
 
-from holdfast.core.errors import Refused, StoreError
-from holdfast.core.messages.inbox import OPEN, InboxRow
+from holdfast.core.errors import SendRejected, StoreError
+from holdfast.core.messages.inbox import OPEN_STATES, InboxRow
 from holdfast.core.messages.outbox import Outbound, Receipt
 from holdfast.core.ports.capabilities import Backlog, Capabilities
-from holdfast.core.ports.library import Library
-from holdfast.core.ports.protocols import Intake, NewId
+from holdfast.core.ports.library import StoreReader
+from holdfast.core.ports.protocols import IdFactory, Intake
 from holdfast.core.secret import Secret
 from holdfast.platforms.api import chat, responses
-from holdfast.platforms.api.answering import Answering, Shape
-from holdfast.platforms.api.bearer import bears
-from holdfast.platforms.api.files import attached
-from holdfast.platforms.api.names import MESSAGE_ID, SESSION, header, inbound
-from holdfast.platforms.api.reading import Conversation, chat_request, responses_request
-from holdfast.platforms.api.refusals import Refusal, bad, reply, unreadable
-from holdfast.platforms.api.streaming import PATIENCE, QUIET, stream
+from holdfast.platforms.api.answering import AnswerFormat, RequestProcessor
+from holdfast.platforms.api.bearer import has_token
+from holdfast.platforms.api.files import to_attachments
+from holdfast.platforms.api.names import (
+    MESSAGE_ID_HEADER,
+    SESSION_HEADER,
+    to_inbound,
+    validate_header,
+)
+from holdfast.platforms.api.reading import (
+    ApiConversation,
+    parse_chat_request,
+    parse_responses_request,
+)
+from holdfast.platforms.api.refusals import (
+    OpenAiError,
+    bad_request,
+    json_response,
+    store_unavailable,
+)
+from holdfast.platforms.api.streaming import KEEPALIVE_INTERVAL, WRITE_TIMEOUT, stream_events
 
 MODEL = "holdfast"
 _MODEL_CARD = {"id": MODEL, "object": "model", "created": 0, "owned_by": "holdfast"}
-_LARGE = 256 * 1024  # a body that takes longer to read than the event loop should be held up
+_LARGE_BODY = 256 * 1024  # a body that takes longer to read than the event loop should be held up
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 T = TypeVar("T")
@@ -43,152 +57,162 @@ class ApiPlatform:
         self,
         token: Secret,
         *,
-        library: Library,
-        new_id: NewId,
-        quiet: float = QUIET,
-        patience: float = PATIENCE,
+        reads: StoreReader,
+        new_id: IdFactory,
+        keepalive_interval: float = KEEPALIVE_INTERVAL,
+        write_timeout: float = WRITE_TIMEOUT,
     ) -> None:
         self._token = token
-        self._library = library
+        self._reads = reads
         self._new_id = new_id
-        self._quiet = quiet
-        self._patience = patience
-        self._answering: Answering | None = None
+        self._keepalive_interval = keepalive_interval
+        self._write_timeout = write_timeout
+        self._active_processor: RequestProcessor | None = None
 
     @asynccontextmanager
     async def connect(self, intake: Intake) -> AsyncIterator[None]:
-        self._answering = Answering(intake, library=self._library, platform=self.name)
+        self._active_processor = RequestProcessor(intake, reads=self._reads, platform=self.name)
         try:
             yield
         finally:
-            self._answering = None
+            self._active_processor = None
 
     async def send(self, outbound: Outbound) -> Receipt:
-        raise Refused("replies of the API are fetched, never sent")
+        raise SendRejected("replies of the API are fetched, never sent")
 
     def routes(self) -> Sequence[web.RouteDef]:
         return [
-            web.post("/v1/chat/completions", self._guarded(self._chat)),
-            web.post("/v1/responses", self._guarded(self._responses)),
-            web.get("/v1/responses/{id}", self._guarded(self._response)),
-            web.get("/v1/models", self._guarded(self._models)),
-            web.get("/v1/models/{id}", self._guarded(self._model)),
-            web.route("*", "/v1/{rest:.*}", self._guarded(self._nowhere)),
+            web.post("/v1/chat/completions", self._with_errors(self._chat_completions)),
+            web.post("/v1/responses", self._with_errors(self._responses)),
+            web.get("/v1/responses/{id}", self._with_errors(self._response)),
+            web.get("/v1/models", self._with_errors(self._models)),
+            web.get("/v1/models/{id}", self._with_errors(self._model)),
+            web.route("*", "/v1/{rest:.*}", self._with_errors(self._not_found)),
         ]
 
-    def _guarded(self, handler: Handler) -> Handler:
+    def _with_errors(self, handler: Handler) -> Handler:
         async def guarded(request: web.Request) -> web.StreamResponse:
             try:
                 self._authenticate(request)
                 return await handler(request)
-            except Refusal as refusal:
-                return refusal.reply(has_id=MESSAGE_ID in request.headers)
+            except OpenAiError as refusal:
+                return refusal.to_response(has_id=MESSAGE_ID_HEADER in request.headers)
             except web.HTTPRequestEntityTooLarge:
                 text = f"the request is larger than {request.client_max_size:,} bytes."
-                return Refusal(413, text, code="too_large").reply()
+                return OpenAiError(413, text, code="too_large").to_response()
             except StoreError as error:
-                return unreadable(error).reply(has_id=MESSAGE_ID in request.headers)
+                return store_unavailable(error).to_response(
+                    has_id=MESSAGE_ID_HEADER in request.headers
+                )
 
         return guarded
 
     def _authenticate(self, request: web.Request) -> None:
-        if not bears(request, self._token):
-            raise Refusal(
+        if not has_token(request, self._token):
+            raise OpenAiError(
                 401,
                 "this needs the gateway's token as `Authorization: Bearer …`; "
                 "`holdfast token` prints it.",
                 code="invalid_api_key",
             )
 
-    async def _chat(self, request: web.Request) -> web.StreamResponse:
-        asked, said = await _read(request, chat_request)
+    async def _chat_completions(self, request: web.Request) -> web.StreamResponse:
+        asked, said = await _parse_body(request, parse_chat_request)
         row = await self._accept(request, said)
         if not asked.stream:
-            ended = await self._gate.answer(row)
-            body = chat.whole(ended, row.id, model=MODEL, at=row.accepted_at)
-            return reply(body, headers=_named(row))
+            ended = await self._processor.wait_for_answer(row)
+            body = chat.chat_completion(ended, row.id, model=MODEL, at=row.accepted_at)
+            return json_response(body, headers=_message_id_header(row))
         with_usage = bool(asked.stream_options and asked.stream_options.include_usage)
-        chunks = chat.ChatChunks(row.id, model=MODEL, at=row.accepted_at, with_usage=with_usage)
-        return await self._streamed(request, row, chunks)
+        chunks = chat.ChatCompletionStream(
+            row.id, model=MODEL, at=row.accepted_at, with_usage=with_usage
+        )
+        return await self._stream(request, row, chunks)
 
     async def _responses(self, request: web.Request) -> web.StreamResponse:
-        asked, said = await _read(request, responses_request)
+        asked, said = await _parse_body(request, parse_responses_request)
         if asked.previous_response_id:
-            if SESSION in request.headers:
-                raise bad(
-                    f"previous_response_id and {SESSION} name two conversations; use one.",
+            if SESSION_HEADER in request.headers:
+                raise bad_request(
+                    f"previous_response_id and {SESSION_HEADER} name two conversations; use one.",
                     param="previous_response_id",
                 )
-            past = await self._gate.past(asked.previous_response_id)
+            past = await self._processor.conversation_until(asked.previous_response_id)
             said = msgspec.structs.replace(said, history=(*past, *said.history))
         row = await self._accept(request, said)
         if asked.stream:
-            return await self._streamed(request, row, _response_events(row))
-        ended = await self._gate.answer(row)
-        body = responses.whole(ended, row.id, model=MODEL, at=row.accepted_at)
-        return reply(body, headers=_named(row))
+            return await self._stream(request, row, _response_stream(row))
+        ended = await self._processor.wait_for_answer(row)
+        body = responses.response_body(ended, row.id, model=MODEL, at=row.accepted_at)
+        return json_response(body, headers=_message_id_header(row))
 
     async def _response(self, request: web.Request) -> web.StreamResponse:
-        row = await self._gate.row(request.match_info["id"])
+        row = await self._processor.find_row(request.match_info["id"])
         if request.query.get("stream") == "true":
             if "starting_after" in request.query:
-                raise bad("a stream is told from its beginning.", param="starting_after")
-            return await self._streamed(request, row, _response_events(row))
-        if row.state in OPEN:
-            return reply(responses.under_way(row, model=MODEL), headers=_named(row))
-        ended = await self._gate.end_of(row)
-        body = responses.whole(ended, row.id, model=MODEL, at=row.accepted_at)
-        return reply(body, headers=_named(row))
+                raise bad_request("a stream is told from its beginning.", param="starting_after")
+            return await self._stream(request, row, _response_stream(row))
+        if row.state in OPEN_STATES:
+            return json_response(
+                responses.pending_response_body(row, model=MODEL), headers=_message_id_header(row)
+            )
+        ended = await self._processor.wait_for_end(row)
+        body = responses.response_body(ended, row.id, model=MODEL, at=row.accepted_at)
+        return json_response(body, headers=_message_id_header(row))
 
     async def _models(self, request: web.Request) -> web.StreamResponse:
-        return reply({"object": "list", "data": [_MODEL_CARD]})
+        return json_response({"object": "list", "data": [_MODEL_CARD]})
 
     async def _model(self, request: web.Request) -> web.StreamResponse:
         if request.match_info["id"] != MODEL:
-            raise Refusal(404, f"the one model here is {MODEL!r}.", code="model_not_found")
-        return reply(_MODEL_CARD)
+            raise OpenAiError(404, f"the one model here is {MODEL!r}.", code="model_not_found")
+        return json_response(_MODEL_CARD)
 
-    async def _nowhere(self, request: web.Request) -> web.StreamResponse:
-        raise Refusal(
+    async def _not_found(self, request: web.Request) -> web.StreamResponse:
+        raise OpenAiError(
             404,
             f"there is no {request.method} {request.path} here; there are POST "
             "/v1/chat/completions, POST /v1/responses, GET /v1/responses/{id} and GET /v1/models.",
             code="not_found",
         )
 
-    async def _accept(self, request: web.Request, said: Conversation) -> InboxRow:
-        session = header(request.headers.get(SESSION), SESSION)
-        message_id = header(request.headers.get(MESSAGE_ID), MESSAGE_ID) or self._new_id("m")
-        message = inbound(said, session=session, message_id=message_id)
-        return await self._gate.accept(message, attached(said.files))
+    async def _accept(self, request: web.Request, conversation: ApiConversation) -> InboxRow:
+        session = validate_header(request.headers.get(SESSION_HEADER), SESSION_HEADER)
+        message_id = validate_header(
+            request.headers.get(MESSAGE_ID_HEADER), MESSAGE_ID_HEADER
+        ) or self._new_id("m")
+        message = to_inbound(conversation, session=session, message_id=message_id)
+        return await self._processor.accept(message, to_attachments(conversation.files))
 
-    async def _streamed(
-        self, request: web.Request, row: InboxRow, shape: Shape
+    async def _stream(
+        self, request: web.Request, row: InboxRow, answer_format: AnswerFormat
     ) -> web.StreamResponse:
-        return await stream(
+        return await stream_events(
             request,
-            self._gate.pieces(row, shape),
-            headers=_named(row),
-            quiet=self._quiet,
-            patience=self._patience,
+            self._processor.stream_answer(row, answer_format),
+            headers=_message_id_header(row),
+            keepalive_interval=self._keepalive_interval,
+            write_timeout=self._write_timeout,
         )
 
     @property
-    def _gate(self) -> Answering:
-        if self._answering is None:
-            raise Refusal(503, "the gateway is starting or stopping; try again.", code="not_ready")
-        return self._answering
+    def _processor(self) -> RequestProcessor:
+        if self._active_processor is None:
+            raise OpenAiError(
+                503, "the gateway is starting or stopping; try again.", code="not_ready"
+            )
+        return self._active_processor
 
 
-async def _read(request: web.Request, parse: Callable[[bytes], T]) -> T:
+async def _parse_body(request: web.Request, parse: Callable[[bytes], T]) -> T:
     body = await request.read()
-    return parse(body) if len(body) < _LARGE else await asyncio.to_thread(parse, body)
+    return parse(body) if len(body) < _LARGE_BODY else await asyncio.to_thread(parse, body)
 
 
-def _response_events(row: InboxRow) -> responses.ResponseEvents:
-    return responses.ResponseEvents(row.id, model=MODEL, at=row.accepted_at)
+def _response_stream(row: InboxRow) -> responses.ResponsesApiStream:
+    return responses.ResponsesApiStream(row.id, model=MODEL, at=row.accepted_at)
 
 
-def _named(row: InboxRow) -> dict[str, str]:
+def _message_id_header(row: InboxRow) -> dict[str, str]:
     """The id that attaches to this message, also for who did not give one."""
-    return {MESSAGE_ID: row.inbound.message_id}
+    return {MESSAGE_ID_HEADER: row.inbound.message_id}

@@ -1,11 +1,11 @@
 """The API as a door: what can be set about it."""
 
 from holdfast.core.config.settings import PlatformSettings
-from holdfast.core.ports.door import Door
+from holdfast.core.ports.door import PlatformPlugin
 
 
 class ApiSettings(PlatformSettings, frozen=True, kw_only=True):
     token: str = ""  # a reference; "": one is made at the first start
 
 
-DOOR = Door(name="api", settings=ApiSettings, open=None)
+PLUGIN = PlatformPlugin(name="api", settings=ApiSettings, open=None)

@@ -9,7 +9,7 @@ from aiohttp import web
 from holdfast.core.errors import StoreError
 
 
-class Again(StrEnum):
+class RetryAdvice(StrEnum):
     """Whether the same request may be sent again.
 
     OpenAI's clients do that by themselves on 409 and on every 5xx, unless they are told not to.
@@ -20,7 +20,7 @@ class Again(StrEnum):
     NO = "no"  # it would get the same answer, or be asked twice
 
 
-class Refusal(Exception):
+class OpenAiError(Exception):
     """A request that gets an error instead of an answer."""
 
     def __init__(
@@ -30,14 +30,14 @@ class Refusal(Exception):
         *,
         code: str,
         param: str | None = None,
-        again: Again = Again.YES,
+        retry: RetryAdvice = RetryAdvice.YES,
     ) -> None:
         super().__init__(message)
         self.status = status
         self.message = message
         self.code = code
         self.param = param
-        self.again = again
+        self.retry = retry
 
     def body(self) -> dict[str, Any]:
         kind = "invalid_request_error" if self.status < 500 else "server_error"
@@ -50,27 +50,31 @@ class Refusal(Exception):
             }
         }
 
-    def reply(self, *, has_id: bool = False) -> web.Response:
+    def to_response(self, *, has_id: bool = False) -> web.Response:
         """The refusal as it is sent; `has_id`: the request named its message."""
         headers = {}
-        if self.again is Again.NO or (self.again is Again.WITH_ID and not has_id):
+        if self.retry is RetryAdvice.NO or (self.retry is RetryAdvice.WITH_ID and not has_id):
             headers["x-should-retry"] = "false"
         elif self.status == 503:
             headers["Retry-After"] = "1"
         if self.status == 401:
             headers["WWW-Authenticate"] = "Bearer"
-        return reply(self.body(), status=self.status, headers=headers)
+        return json_response(self.body(), status=self.status, headers=headers)
 
 
-def bad(message: str, *, param: str | None = None, code: str = "invalid_value") -> Refusal:
-    return Refusal(400, message, code=code, param=param)
+def bad_request(
+    message: str, *, param: str | None = None, code: str = "invalid_value"
+) -> OpenAiError:
+    return OpenAiError(400, message, code=code, param=param)
 
 
-def unreadable(error: StoreError) -> Refusal:
-    return Refusal(503, f"the store cannot be read: {error}", code="store", again=Again.WITH_ID)
+def store_unavailable(error: StoreError) -> OpenAiError:
+    return OpenAiError(
+        503, f"the store cannot be read: {error}", code="store", retry=RetryAdvice.WITH_ID
+    )
 
 
-def reply(
+def json_response(
     body: object, *, status: int = 200, headers: dict[str, str] | None = None
 ) -> web.Response:
     return web.Response(

@@ -14,7 +14,7 @@ class FilePart(msgspec.Struct, frozen=True, kw_only=True):
     file_data: str = ""
 
 
-class Part(FilePart, frozen=True, kw_only=True):
+class ContentPart(FilePart, frozen=True, kw_only=True):
     """A piece of content, in the words of either API."""
 
     type: str
@@ -24,20 +24,20 @@ class Part(FilePart, frozen=True, kw_only=True):
     image_url: ImageUrl | str | None = None
 
 
-class Function(msgspec.Struct, frozen=True):
+class RequestFunction(msgspec.Struct, frozen=True):
     name: str = ""
     arguments: str = "{}"
 
 
-class Call(msgspec.Struct, frozen=True):
+class RequestToolCall(msgspec.Struct, frozen=True):
     id: str
-    function: Function = Function()
+    function: RequestFunction = RequestFunction()
 
 
 class ChatMessage(msgspec.Struct, frozen=True):
     role: str
-    content: str | list[Part] | None = None
-    tool_calls: list[Call] | None = None
+    content: str | list[ContentPart] | None = None
+    tool_calls: list[RequestToolCall] | None = None
     tool_call_id: str = ""
 
 
@@ -55,12 +55,12 @@ class ChatRequest(msgspec.Struct, frozen=True):
     response_format: dict[str, Any] | None = None
 
 
-class Item(msgspec.Struct, frozen=True):
+class ResponsesItem(msgspec.Struct, frozen=True):
     """One item of a Responses input: a message, a call, or the output of one."""
 
     type: str = "message"
     role: str = ""
-    content: str | list[Part] | None = None
+    content: str | list[ContentPart] | None = None
     call_id: str = ""
     name: str = ""
     arguments: str = "{}"
@@ -68,7 +68,7 @@ class Item(msgspec.Struct, frozen=True):
 
 
 class ResponsesRequest(msgspec.Struct, frozen=True):
-    input: str | list[Item]
+    input: str | list[ResponsesItem]
     instructions: str | None = None
     stream: bool | None = None
     previous_response_id: str | None = None

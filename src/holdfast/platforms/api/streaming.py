@@ -6,32 +6,32 @@ from contextlib import aclosing, asynccontextmanager
 
 from aiohttp import web
 
-QUIET = 15.0  # seconds after which a proxy might think that nobody is there
-PATIENCE = 120.0  # seconds for which a client may take nothing of what is sent
-_HEADERS = {
+KEEPALIVE_INTERVAL = 15.0  # seconds after which a proxy might think that nobody is there
+WRITE_TIMEOUT = 120.0  # seconds for which a client may take nothing of what is sent
+_STREAM_HEADERS = {
     "Content-Type": "text/event-stream; charset=utf-8",
     "Cache-Control": "no-cache",
     "X-Accel-Buffering": "no",  # nginx would hold pieces back
 }
 
 
-async def stream(
+async def stream_events(
     request: web.Request,
-    pieces: AsyncGenerator[bytes, None],
+    chunks: AsyncGenerator[bytes, None],
     *,
     headers: Mapping[str, str],
-    quiet: float = QUIET,
-    patience: float = PATIENCE,
+    keepalive_interval: float = KEEPALIVE_INTERVAL,
+    write_timeout: float = WRITE_TIMEOUT,
 ) -> web.StreamResponse:
     """Write the pieces as they come. A client that leaves ends the stream, never the turn."""
-    response = web.StreamResponse(headers={**_HEADERS, **headers})
+    response = web.StreamResponse(headers={**_STREAM_HEADERS, **headers})
     try:
         await response.prepare(request)
-        async with _kept_open(response, quiet=quiet), aclosing(pieces):
-            async for piece in pieces:
-                async with asyncio.timeout(patience):
+        async with _keep_alive(response, interval=keepalive_interval), aclosing(chunks):
+            async for piece in chunks:
+                async with asyncio.timeout(write_timeout):
                     await response.write(piece)
-        async with asyncio.timeout(patience):
+        async with asyncio.timeout(write_timeout):
             await response.write_eof()
     except TimeoutError:
         if request.transport is not None:
@@ -42,10 +42,10 @@ async def stream(
 
 
 @asynccontextmanager
-async def _kept_open(response: web.StreamResponse, *, quiet: float) -> AsyncIterator[None]:
+async def _keep_alive(response: web.StreamResponse, *, interval: float) -> AsyncIterator[None]:
     async def breathe() -> None:
         while True:
-            await asyncio.sleep(quiet)
+            await asyncio.sleep(interval)
             await response.write(b": still here\n\n")
 
     breathing = asyncio.create_task(breathe())

@@ -1,9 +1,15 @@
 """Telling an answer piece by piece to somebody to whom nothing said can be unsaid."""
 
-from holdfast.core.messages.events import Event, MessageEnded, StepEnded, StreamVoided, TextStreamed
+from holdfast.core.messages.events import (
+    MessageEnded,
+    StepEnded,
+    StreamVoided,
+    TextStreamed,
+    TurnEvent,
+)
 
 
-class Telling:
+class AnswerText:
     """Owns what was told of the present step.
 
     A step that follows another begins a new paragraph, one that is made again says so, and
@@ -11,36 +17,36 @@ class Telling:
     """
 
     def __init__(self) -> None:
-        self._told: list[str] = []
+        self._sent: list[str] = []
         self._gap = ""  # what is to stand before the next piece
 
-    def piece(self, event: Event) -> str:
+    def delta(self, event: TurnEvent) -> str:
         """What to say on this event; "": nothing."""
         match event:
             case TextStreamed():
-                return self._say(event.text)
-            case StepEnded() if self._told:
-                self._begin_again("\n\n")
-            case StreamVoided() if self._told:
-                self._begin_again(f"\n\n[{event.why}; once more]\n\n")
+                return self._emit(event.text)
+            case StepEnded() if self._sent:
+                self._start_over("\n\n")
+            case StreamVoided() if self._sent:
+                self._start_over(f"\n\n[{event.why}; once more]\n\n")
             case MessageEnded():
-                return self._rest(event.text)
+                return self._remainder(event.text)
         return ""
 
-    def _say(self, text: str) -> str:
+    def _emit(self, text: str) -> str:
         if not text:
             return ""
         gap, self._gap = self._gap, ""
-        self._told.append(text)
+        self._sent.append(text)
         return gap + text
 
-    def _rest(self, text: str) -> str:
-        told = "".join(self._told)
+    def _remainder(self, text: str) -> str:
+        told = "".join(self._sent)
         if text.startswith(told):
-            return self._say(text[len(told) :])
-        self._begin_again("\n\n")  # the stream was joined late, or another answer came of it
-        return self._say(text)
+            return self._emit(text[len(told) :])
+        self._start_over("\n\n")  # the stream was joined late, or another answer came of it
+        return self._emit(text)
 
-    def _begin_again(self, gap: str) -> None:
+    def _start_over(self, gap: str) -> None:
         self._gap = gap
-        self._told.clear()
+        self._sent.clear()

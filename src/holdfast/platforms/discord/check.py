@@ -1,17 +1,17 @@
 """Asking Discord whose token that is."""
 
-from holdfast.core.ports.door import Known, Opening
-from holdfast.platforms.discord.client import RestApi
-from holdfast.platforms.discord.platform import library
+from holdfast.core.ports.door import AccountIdentity, PluginContext
+from holdfast.platforms.discord.client import DiscordClient
+from holdfast.platforms.discord.platform import load_connection
 from holdfast.platforms.discord.plugin import DiscordSettings
-from holdfast.platforms.discord.wire import User
+from holdfast.platforms.discord.wire import DiscordUser
 
 
-async def check(opening: Opening[DiscordSettings]) -> Known:
+async def check_account(context: PluginContext[DiscordSettings]) -> AccountIdentity:
     """Raises a `SendError` for a token that Discord does not know, and `ConnectRefused` where the
     library is missing without which the account could not be connected."""
-    base_url, _ = library(opening.settings)
-    api = RestApi(opening.secrets["token"])
+    base_url, _ = load_connection(context.settings)
+    api = DiscordClient(context.secrets["token"])
     async with api.open(base_url, lambda: None):
-        me = await api.call("GET", "/users/@me", User)
-    return Known(name=me.username, at=f"https://discord.com/users/{me.id}")
+        me = await api.call("GET", "/users/@me", DiscordUser)
+    return AccountIdentity(name=me.username, chat_link=f"https://discord.com/users/{me.id}")

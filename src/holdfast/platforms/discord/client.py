@@ -8,50 +8,50 @@ import aiohttp
 import msgspec
 
 from holdfast import __version__
-from holdfast.core.deep_json import decode
-from holdfast.core.errors import NotConnected, OutcomeUnknown, Refused, Throttled
-from holdfast.core.messages.attachment import NoAttachment
-from holdfast.core.messages.outbox import SentFile
+from holdfast.core.deep_json import decode_json
+from holdfast.core.errors import NotConnected, OutcomeUnknown, SendRejected, Throttled
+from holdfast.core.messages.attachment import AttachmentUnavailable
+from holdfast.core.messages.outbox import OutboundFile
 from holdfast.core.secret import Secret
-from holdfast.platforms.discord.wire import Error
-from holdfast.platforms.fetched import body_of
+from holdfast.platforms.discord.wire import DiscordError
+from holdfast.platforms.fetched import read_body
 
 T = TypeVar("T")
 
-BASE = "https://discord.com/api/v10"
+API_URL = "https://discord.com/api/v10"
 _JSON = {"Content-Type": "application/json"}
 # Without this form a request is turned away before it reaches the API.
-_AGENT = f"DiscordBot (https://pypi.org/project/holdfast, {__version__})"
-_CONNECT = 10.0  # seconds for a connection to come about
-_UPLOADS_TAKE = 6.0  # times as long as other calls may
-_FLOOD = 1.0  # seconds, where a refusal for flooding does not say how many
+_USER_AGENT = f"DiscordBot (https://pypi.org/project/holdfast, {__version__})"
+_CONNECT_TIMEOUT = 10.0  # seconds for a connection to come about
+_UPLOAD_TIMEOUT_FACTOR = 6.0  # times as long as other calls may
+_DEFAULT_RETRY_AFTER = 1.0  # seconds, where a refusal for flooding does not say how many
 
 
-class BadToken(NotConnected):
+class DiscordBadToken(NotConnected):
     """The token is none of a bot, or not any more. The message is still ours to send."""
 
 
-class NotFound(Refused):
+class DiscordNotFound(SendRejected):
     """There is no such thing there, or not any more."""
 
 
-class RestApi:
+class DiscordClient:
     """One bot's way to speak. It owns its connections while it is open, and says the token to
     nobody but Discord. The vendor's library could speak as well, but waits and tries again by
     itself: then nobody would know what became of a message, or pace the others meanwhile."""
 
-    def __init__(self, token: Secret, *, limit: float = 20.0) -> None:
+    def __init__(self, token: Secret, *, timeout: float = 20.0) -> None:
         self._token = token
-        self._limit = limit
-        self._base_url = BASE
+        self._timeout = timeout
+        self._base_url = API_URL
         self._http: aiohttp.ClientSession | None = None
-        self._alive: Callable[[], None] = _nobody
+        self._on_response: Callable[[], None] = _ignore
 
     @asynccontextmanager
-    async def open(self, base_url: str, alive: Callable[[], None]) -> AsyncIterator[None]:
+    async def open(self, base_url: str, on_response: Callable[[], None]) -> AsyncIterator[None]:
         """`alive` is told of each answer to this bot: it came over the line."""
-        self._base_url, self._alive = base_url, alive
-        async with aiohttp.ClientSession(headers={"User-Agent": _AGENT}) as self._http:
+        self._base_url, self._on_response = base_url, on_response
+        async with aiohttp.ClientSession(headers={"User-Agent": _USER_AGENT}) as self._http:
             try:
                 yield
             finally:
@@ -66,99 +66,107 @@ class RestApi:
         *,
         body: object = None,
         query: Mapping[str, str] | None = None,
-        limit: float | None = None,
+        timeout_seconds: float | None = None,
     ) -> T:
         """Raises the `SendError` that says what is known."""
         content: dict[str, Any] = {"params": query}
         if body is not None:
             content |= {"data": msgspec.json.encode(body), "headers": _JSON}
-        return await self._ask(method, path, kind, limit or self._limit, content)
+        return await self._request(method, path, kind, timeout_seconds or self._timeout, content)
 
-    async def upload(self, path: str, kind: type[T], /, *, body: object, file: SentFile) -> T:
+    async def upload(self, path: str, kind: type[T], /, *, body: object, file: OutboundFile) -> T:
         """https://discord.com/developers/docs/reference#uploading-files: the rest of the message
         is JSON in the part `payload_json`."""
         form = aiohttp.FormData(quote_fields=False)  # else people would read a name as %C3%A9
         written = msgspec.json.encode(body).decode()
         form.add_field("payload_json", written, content_type="application/json")
-        form.add_field("files[0]", file.data, filename=_plain(file.name))
-        return await self._ask("POST", path, kind, self._limit * _UPLOADS_TAKE, {"data": form})
+        form.add_field("files[0]", file.data, filename=_safe_filename(file.name))
+        return await self._request(
+            "POST", path, kind, self._timeout * _UPLOAD_TIMEOUT_FACTOR, {"data": form}
+        )
 
-    async def _ask(
-        self, method: str, path: str, kind: type[T], limit: float, content: Mapping[str, Any]
+    async def _request(
+        self, method: str, path: str, kind: type[T], seconds: float, content: Mapping[str, Any]
     ) -> T:
-        timeout = aiohttp.ClientTimeout(total=limit, sock_connect=_CONNECT)
+        timeout = aiohttp.ClientTimeout(total=seconds, sock_connect=_CONNECT_TIMEOUT)
         headers = {"Authorization": f"Bot {self._token.reveal()}", **content.get("headers", {})}
         asked = {**content, "headers": headers, "timeout": timeout, "allow_redirects": False}
         what = f"{method} {'/'.join(path.split('/')[:3])}"  # what follows may be a secret
         try:
-            async with self._line.request(method, self._base_url + path, **asked) as response:
+            async with self._session.request(method, self._base_url + path, **asked) as response:
                 answer = await response.read()
                 if response.status < 500 and response.status != 401:
-                    self._alive()
-                return _result(what, response, answer, kind)
+                    self._on_response()
+                return _parse_response(what, response, answer, kind)
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
             raise NotConnected(f"{self._base_url} cannot be reached: {error}") from error
         except (TimeoutError, aiohttp.ClientError) as error:
             reason = str(error) or type(error).__name__
             raise OutcomeUnknown(f"Discord gave no answer to {what}: {reason}") from error
 
-    async def download(self, url: str, *, most: int) -> bytes:
+    async def download(self, url: str, *, max_bytes: int) -> bytes:
         """A file that people have sent, from an address that holds for a day and needs no token.
         Raises as `Attachment.fetch` says."""
-        timeout = aiohttp.ClientTimeout(sock_read=self._limit, sock_connect=_CONNECT)
+        timeout = aiohttp.ClientTimeout(sock_read=self._timeout, sock_connect=_CONNECT_TIMEOUT)
         try:
-            async with self._line.get(url, timeout=timeout) as response:
+            async with self._session.get(url, timeout=timeout) as response:
                 if 400 <= response.status < 500:
-                    raise NoAttachment(f"Discord has it no more ({response.status})")
+                    raise AttachmentUnavailable(f"Discord has it no more ({response.status})")
                 response.raise_for_status()
-                return await body_of(response, most=most)
+                return await read_body(response, max_bytes=max_bytes)
         except (TimeoutError, aiohttp.ClientError) as error:
             reason = str(error) or type(error).__name__
             raise NotConnected(f"a file could not be fetched from Discord: {reason}") from error
 
     @property
-    def _line(self) -> aiohttp.ClientSession:
+    def _session(self) -> aiohttp.ClientSession:
         if self._http is None:
             raise NotConnected("the bot is not connected to Discord; nothing was sent")
         return self._http
 
 
-def _plain(name: str) -> str:
+def _safe_filename(name: str) -> str:
     """A name that can stand in a header of the form."""
     return "".join(c if c.isprintable() and c not in '"\\' else "_" for c in name)
 
 
-def _nobody() -> None:
+def _ignore() -> None:
     """Who is told before there is a line."""
 
 
-def _result(what: str, response: aiohttp.ClientResponse, body: bytes, kind: type[T]) -> T:
+def _parse_response(what: str, response: aiohttp.ClientResponse, body: bytes, kind: type[T]) -> T:
     status = response.status
     if status >= 500:
         raise OutcomeUnknown(f"Discord answered {what} with {status}: it may have been done")
     if status < 300:
         try:
-            return decode(body or b"null", type=kind)
+            return decode_json(body or b"null", type=kind)
         except msgspec.MsgspecError as error:
             raise OutcomeUnknown(f"Discord answered {what} with nonsense: {error}") from error
-    raise _refusal(what, status, response.headers.get("Retry-After"), body)
+    raise _to_error(what, status, response.headers.get("Retry-After"), body)
 
 
-def _refusal(what: str, status: int, told: str | None, body: bytes) -> Exception:
+def _to_error(what: str, status: int, retry_after: str | None, body: bytes) -> Exception:
     try:
-        error = decode(body, type=Error)
+        error = decode_json(body, type=DiscordError)
     except msgspec.MsgspecError:  # not of the API, but of what stands in front of it
-        error = Error()
+        error = DiscordError()
     why = f"{error.message or 'no reason is given'} ({status}, code {error.code})"
     if status == 401:
-        return BadToken(f"Discord does not know this bot: {why}")
+        return DiscordBadToken(f"Discord does not know this bot: {why}")
     if status == 429:
-        seconds = error.retry_after if error.retry_after is not None else _seconds(told)
+        seconds = (
+            error.retry_after if error.retry_after is not None else _parse_retry_after(retry_after)
+        )
         text = f"Discord asks to wait before {what}: {why}"
-        return Throttled(text, retry_after=seconds, whole_account=error.whole)
+        return Throttled(text, retry_after=seconds, whole_account=error.is_global)
     text = f"Discord refused {what}: {why}"
-    return NotFound(text) if status == 404 else Refused(text)
+    return DiscordNotFound(text) if status == 404 else SendRejected(text)
 
 
-def _seconds(told: str | None) -> float:
-    return float(told) if told is not None and told.isascii() and told.isdigit() else _FLOOD
+def _parse_retry_after(value: str | None) -> float:
+    return (
+        float(value)
+        if value is not None and value.isascii() and value.isdigit()
+        else _DEFAULT_RETRY_AFTER
+    )

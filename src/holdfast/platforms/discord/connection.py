@@ -12,26 +12,26 @@ from typing import Any
 import aiohttp
 import discord
 
-from holdfast.core.errors import ConnectError, ConnectRefused, LineLost
+from holdfast.core.errors import AccountDisconnected, ConnectError, ConnectRefused
 from holdfast.core.secret import Secret
-from holdfast.platforms.discord.plugin import NEW_TOKEN, PORTAL
-from holdfast.platforms.discord.wire import User
+from holdfast.platforms.discord.plugin import NEW_TOKEN_REMEDY, PORTAL_URL
+from holdfast.platforms.discord.wire import DiscordUser
 
-_UNKNOWN_BOT, _INTENTS = 4004, 4014
+_CLOSED_BAD_TOKEN, _CLOSED_BAD_INTENTS = 4004, 4014
 # https://discord.com/developers/docs/topics/opcodes-and-status-codes#gateway-gateway-close-event-codes
-_FOR_GOOD = {
+_FATAL_CLOSE_CODES = {
     4010: "Discord did not take the shard that the bot asked for",
     4011: "this bot is in more servers than one line can serve, and needs shards",
     4012: "Discord no longer speaks the version of its gateway that discord.py asks for",
     4013: "Discord does not know the intents that the bot asked for",
 }
-_BROKEN = (discord.DiscordException, aiohttp.ClientError, OSError, TimeoutError)
+_CONNECTION_ERRORS = (discord.DiscordException, aiohttp.ClientError, OSError, TimeoutError)
 
 # The library warns at each start that it cannot speak aloud; nobody here asks it to.
 discord.VoiceClient.warn_nacl = discord.VoiceClient.warn_dave = False
 
 
-class Line(discord.Client):
+class DiscordConnection(discord.Client):
     """Owns one connection to the gateway, and serves for that one alone."""
 
     def __init__(self, *, content: bool) -> None:
@@ -43,51 +43,51 @@ class Line(discord.Client):
             guild_ready_timeout=0,  # nobody here waits until it has heard of every server
             enable_debug_events=True,  # else no frame is told
         )
-        self._heard: Callable[[str], None] = _to_nobody
-        self._broken: Callable[[], None] = _nobody
+        self._on_frame: Callable[[str], None] = _ignore_frame
+        self._on_disconnect: Callable[[], None] = _ignore
 
     def dispatch(self, event: str, /, *args: Any, **kwargs: Any) -> None:
         if event == "socket_raw_receive":
-            self._heard(args[0])
+            self._on_frame(args[0])
         elif event == "disconnect":
-            self._broken()
+            self._on_disconnect()
 
     @asynccontextmanager
-    async def logged_in(self, token: Secret) -> AsyncIterator[tuple[User, str]]:
+    async def logged_in(self, token: Secret) -> AsyncIterator[tuple[DiscordUser, str]]:
         """Who we are, and the id of our application. Raises a `ConnectError`."""
         async with self:
             await self._log_in(token)
             assert self.user is not None, "whoever is logged in is somebody"
             assert self.application_id is not None, "and belongs to an application"
-            me = User(id=str(self.user.id), username=self.user.name, bot=True)
+            me = DiscordUser(id=str(self.user.id), username=self.user.name, bot=True)
             yield me, str(self.application_id)
 
     async def _log_in(self, token: Secret) -> None:
         try:
             await self.login(token.reveal())
-        except _BROKEN as error:
-            raise ended_by(error) from error
+        except _CONNECTION_ERRORS as error:
+            raise to_connect_error(error) from error
 
-    async def hold(
-        self, *, heard: Callable[[str], None], broken: Callable[[], None]
+    async def run_until_closed(
+        self, *, on_frame: Callable[[str], None], on_disconnect: Callable[[], None]
     ) -> ConnectError:
         """Until the line is gone for good: what that means. `heard` is told each frame as it
         comes, `broken` each time the connection is gone, though it may be resumed."""
-        self._heard, self._broken = heard, broken
+        self._on_frame, self._on_disconnect = on_frame, on_disconnect
         try:
             await self.connect(reconnect=False)
         # The library's edge: it reads every event in its own way before the next one is told, and
         # one that it cannot read ends the line with whatever it stumbled over.
         except Exception as error:  # noqa: BLE001 - told to whoever mends lines
-            return ended_by(error)
-        return LineLost("Discord closed the line")
+            return to_connect_error(error)
+        return AccountDisconnected("Discord closed the line")
 
 
-def _to_nobody(frame: str) -> None:
+def _ignore_frame(frame: str) -> None:
     """Who is told before somebody listens."""
 
 
-def _nobody() -> None:
+def _ignore() -> None:
     """The same."""
 
 
@@ -103,21 +103,21 @@ def _intents(*, content: bool) -> discord.Intents:
     return intents
 
 
-def ended_by(error: Exception) -> ConnectError:
+def to_connect_error(error: Exception) -> ConnectError:
     """What a broken line means for the account."""
     code = error.code if isinstance(error, discord.ConnectionClosed) else None
-    if isinstance(error, discord.LoginFailure) or code == _UNKNOWN_BOT:
+    if isinstance(error, discord.LoginFailure) or code == _CLOSED_BAD_TOKEN:
         return ConnectRefused(
             "Discord does not know this bot: the token is wrong, or was reset",
-            remedy=NEW_TOKEN,
+            remedy=NEW_TOKEN_REMEDY,
         )
-    if isinstance(error, discord.PrivilegedIntentsRequired) or code == _INTENTS:
+    if isinstance(error, discord.PrivilegedIntentsRequired) or code == _CLOSED_BAD_INTENTS:
         return ConnectRefused(
             "Discord does not let this bot read what is said in servers: the message content "
             "intent is not switched on",
-            remedy=f"switch it on ({PORTAL}, Bot, Message Content Intent), or set "
+            remedy=f"switch it on ({PORTAL_URL}, Bot, Message Content Intent), or set "
             "platforms.discord.message_content = false: then it hears only what names it",
         )
-    if code in _FOR_GOOD:
-        return ConnectRefused(f"{_FOR_GOOD[code]} (closed with {code})")
-    return LineLost(f"the line to Discord broke: {str(error) or type(error).__name__}")
+    if code in _FATAL_CLOSE_CODES:
+        return ConnectRefused(f"{_FATAL_CLOSE_CODES[code]} (closed with {code})")
+    return AccountDisconnected(f"the line to Discord broke: {str(error) or type(error).__name__}")

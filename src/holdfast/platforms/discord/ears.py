@@ -2,13 +2,13 @@
 
 from dataclasses import dataclass
 
-from holdfast.platforms.discord.client import RestApi
+from holdfast.platforms.discord.client import DiscordClient
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ears:
+class DiscordReceiverConfig:
     """The same, whoever the bot turns out to be."""
 
-    api: RestApi
+    client: DiscordClient
     account: str
-    most: int  # bytes of one file
+    max_file_bytes: int  # bytes of one file

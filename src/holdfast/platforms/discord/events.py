@@ -5,151 +5,161 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from holdfast.core.deep_json import decode
-from holdfast.platforms.discord.order import Order
-from holdfast.platforms.discord.places import Places, dm, place_in_server
-from holdfast.platforms.discord.pressing import Pressing
-from holdfast.platforms.discord.record import Record
-from holdfast.platforms.discord.snowflakes import at, earlier
-from holdfast.platforms.discord.taking import Taking
+from holdfast.core.deep_json import decode_json
+from holdfast.platforms.discord.order import ChannelQueues
+from holdfast.platforms.discord.places import ChannelDirectory, dm_location, guild_location
+from holdfast.platforms.discord.pressing import DiscordInteractionHandler
+from holdfast.platforms.discord.record import DiscordCheckpoint
+from holdfast.platforms.discord.snowflakes import snowflake_at, snowflake_before
+from holdfast.platforms.discord.taking import DiscordMessageHandler
 from holdfast.platforms.discord.wire import (
-    Channel,
-    Frame,
-    Guild,
+    DiscordChannel,
+    DiscordFrame,
+    DiscordGuild,
+    DiscordMessage,
     Interaction,
-    Message,
-    Ready,
+    ReadyEvent,
     ThreadList,
 )
 
 log = logging.getLogger(__name__)
 
-_LATE = 60.0  # seconds that a message may take to us, at the most, while the line is whole
-_BREAKS = 3  # in a row, after which a line had better be made anew, and later
-_SELDOM = 300.0  # seconds between two marks of how far everything was looked at
+_MAX_MESSAGE_DELAY = (
+    60.0  # seconds that a message may take to us, at the most, while the line is whole
+)
+_MAX_DISCONNECTS = 3  # in a row, after which a line had better be made anew, and later
+_CHECKPOINT_INTERVAL = 300.0  # seconds between two marks of how far everything was looked at
 
 
-class Events:
+class DiscordEventDispatcher:
     """Owns whether the line is whole, and how far it was heard. `up` is told each time it is,
     `down` where it had better be made anew."""
 
     def __init__(
         self,
-        taking: Taking,
-        pressing: Pressing,
-        places: Places,
-        record: Record,
+        messages: DiscordMessageHandler,
+        interactions: DiscordInteractionHandler,
+        channels: ChannelDirectory,
+        checkpoint: DiscordCheckpoint,
         *,
-        order: Order,
-        up: Callable[[], None],
-        down: Callable[[], None],
+        queues: ChannelQueues,
+        on_connected: Callable[[], None],
+        on_unstable: Callable[[], None],
     ) -> None:
-        self._taking = taking
-        self._pressing = pressing
-        self._places = places
-        self._record = record
-        self._order = order
-        self._up = up
-        self._down = down
-        self._whole = False
-        self._breaks = 0  # since it was whole
-        self._untold: set[str] = set()  # servers that are there, and were not told yet
-        self._newest = 0  # of the messages that came
-        self._by_name: Mapping[str, Callable[[msgspec.Raw], None]] = {
-            "READY": self._ready,
-            "RESUMED": self._resumed,
-            "GUILD_CREATE": self._guild,
-            "GUILD_DELETE": self._guild_gone,
-            "CHANNEL_CREATE": self._channel,
-            "CHANNEL_DELETE": self._gone,
-            "THREAD_CREATE": self._channel,
-            "THREAD_UPDATE": self._channel,
-            "THREAD_LIST_SYNC": self._threads,
-            "THREAD_DELETE": self._gone,
-            "MESSAGE_CREATE": self._said,
-            "MESSAGE_UPDATE": self._revised,
-            "INTERACTION_CREATE": self._pressed,
+        self._messages = messages
+        self._interactions = interactions
+        self._channels = channels
+        self._checkpoint = checkpoint
+        self._queues = queues
+        self._on_connected = on_connected
+        self._on_unstable = on_unstable
+        self._is_connected = False
+        self._disconnects = 0  # since it was whole
+        self._pending_guilds: set[str] = set()  # servers that are there, and were not told yet
+        self._newest_message = 0  # of the messages that came
+        self._handlers: Mapping[str, Callable[[msgspec.Raw], None]] = {
+            "READY": self._on_ready,
+            "RESUMED": self._on_resumed,
+            "GUILD_CREATE": self._on_guild_create,
+            "GUILD_DELETE": self._on_guild_delete,
+            "CHANNEL_CREATE": self._on_channel,
+            "CHANNEL_DELETE": self._on_channel_delete,
+            "THREAD_CREATE": self._on_channel,
+            "THREAD_UPDATE": self._on_channel,
+            "THREAD_LIST_SYNC": self._on_thread_list,
+            "THREAD_DELETE": self._on_channel_delete,
+            "MESSAGE_CREATE": self._on_message_create,
+            "MESSAGE_UPDATE": self._on_message_update,
+            "INTERACTION_CREATE": self._on_interaction,
         }
 
-    def heard(self, raw: str) -> None:
+    def on_frame(self, raw: str) -> None:
         """In the order in which it came; nothing here waits."""
         try:
-            frame = decode(raw, type=Frame)
-            if frame.t is not None and frame.t in self._by_name:
-                self._by_name[frame.t](frame.d)
+            frame = decode_json(raw, type=DiscordFrame)
+            if frame.t is not None and frame.t in self._handlers:
+                self._handlers[frame.t](frame.d)
         except msgspec.MsgspecError as error:
             log.warning(
                 "An event of Discord makes no sense and is passed over: %s",
                 error,
-                extra={"action": "event_unread"},
+                extra={"action": "event_invalid"},
             )
-        if earlier(self.mark, seconds=_SELDOM) >= self._record.until:
-            self._order.aside(self._record.move(self.mark))
+        if (
+            snowflake_before(self.seen_until, seconds=_CHECKPOINT_INTERVAL)
+            >= self._checkpoint.until
+        ):
+            self._queues.start_now(self._checkpoint.advance(self.seen_until))
 
-    def broken(self) -> None:
+    def on_disconnect(self) -> None:
         """Until the line is whole again, nobody knows what was said meanwhile. The library takes
         it up again at once, however often: one that never holds is given up."""
-        self._whole = False
-        self._breaks += 1
-        if self._breaks >= _BREAKS:
-            self._down()
+        self._is_connected = False
+        self._disconnects += 1
+        if self._disconnects >= _MAX_DISCONNECTS:
+            self._on_unstable()
 
     @property
-    def mark(self) -> int:
+    def seen_until(self) -> int:
         """Everything before it was looked at; where that is not known, what was known before."""
-        if not self._whole or self._untold or not self._order.idle:
-            return self._record.until
-        return max(self._record.until, earlier(self._newest, seconds=_LATE))
+        if not self._is_connected or self._pending_guilds or not self._queues.is_idle:
+            return self._checkpoint.until
+        return max(
+            self._checkpoint.until,
+            snowflake_before(self._newest_message, seconds=_MAX_MESSAGE_DELAY),
+        )
 
-    def _ready(self, raw: msgspec.Raw) -> None:
+    def _on_ready(self, raw: msgspec.Raw) -> None:
         """A new session: what came before it is not told. Servers are told one by one, after."""
-        self._untold = {guild.id for guild in decode(raw, type=Ready).guilds}
-        for channel_id in self._record.dms:
-            self._taking.missed(channel_id, dm(channel_id), since=self._record.until)
-        self._resumed(raw)
+        self._pending_guilds = {guild.id for guild in decode_json(raw, type=ReadyEvent).guilds}
+        for channel_id in self._checkpoint.dms:
+            self._messages.fetch_missed(
+                channel_id, dm_location(channel_id), since=self._checkpoint.until
+            )
+        self._on_resumed(raw)
 
-    def _resumed(self, raw: msgspec.Raw) -> None:
+    def _on_resumed(self, raw: msgspec.Raw) -> None:
         """Whatever was missed has been told by now, or is being asked for."""
-        self._whole = True
-        self._breaks = 0
-        self._up()
+        self._is_connected = True
+        self._disconnects = 0
+        self._on_connected()
 
-    def _guild(self, raw: msgspec.Raw) -> None:
-        guild = decode(raw, type=Guild)
-        joined = at(guild.joined_at.timestamp()) if guild.joined_at else 0
-        since = max(self._record.until, joined)
-        self._untold.discard(guild.id)
-        for channel in self._places.learn_guild(guild):
+    def _on_guild_create(self, raw: msgspec.Raw) -> None:
+        guild = decode_json(raw, type=DiscordGuild)
+        joined = snowflake_at(guild.joined_at.timestamp()) if guild.joined_at else 0
+        since = max(self._checkpoint.until, joined)
+        self._pending_guilds.discard(guild.id)
+        for channel in self._channels.add_guild(guild):
             if int(channel.last_message_id or 0) > since:
-                self._taking.missed(channel.id, place_in_server(channel), since=since)
+                self._messages.fetch_missed(channel.id, guild_location(channel), since=since)
 
-    def _guild_gone(self, raw: msgspec.Raw) -> None:
-        guild = decode(raw, type=Guild)
+    def _on_guild_delete(self, raw: msgspec.Raw) -> None:
+        guild = decode_json(raw, type=DiscordGuild)
         if guild.unavailable:  # it comes back, and has to be looked at then
-            self._untold.add(guild.id)
+            self._pending_guilds.add(guild.id)
         else:
-            self._untold.discard(guild.id)
+            self._pending_guilds.discard(guild.id)
 
-    def _channel(self, raw: msgspec.Raw) -> None:
-        channel = decode(raw, type=Channel)
+    def _on_channel(self, raw: msgspec.Raw) -> None:
+        channel = decode_json(raw, type=DiscordChannel)
         if channel.guild_id is not None:
-            self._places.learn(channel)
+            self._channels.add(channel)
 
-    def _threads(self, raw: msgspec.Raw) -> None:
-        for channel in decode(raw, type=ThreadList).threads:
-            self._places.learn(channel)
+    def _on_thread_list(self, raw: msgspec.Raw) -> None:
+        for channel in decode_json(raw, type=ThreadList).threads:
+            self._channels.add(channel)
 
-    def _gone(self, raw: msgspec.Raw) -> None:
-        self._places.forget(decode(raw, type=Channel).id)
+    def _on_channel_delete(self, raw: msgspec.Raw) -> None:
+        self._channels.remove(decode_json(raw, type=DiscordChannel).id)
 
-    def _said(self, raw: msgspec.Raw) -> None:
-        message = decode(raw, type=Message)
-        self._newest = max(self._newest, int(message.id))
-        self._taking.said(message)
+    def _on_message_create(self, raw: msgspec.Raw) -> None:
+        message = decode_json(raw, type=DiscordMessage)
+        self._newest_message = max(self._newest_message, int(message.id))
+        self._messages.on_message(message)
 
-    def _revised(self, raw: msgspec.Raw) -> None:
-        self._taking.revised(decode(raw, type=Message))
+    def _on_message_update(self, raw: msgspec.Raw) -> None:
+        self._messages.on_edit(decode_json(raw, type=DiscordMessage))
 
-    def _pressed(self, raw: msgspec.Raw) -> None:
-        interaction = decode(raw, type=Interaction)
-        self._order.aside(self._pressing.take(interaction))
+    def _on_interaction(self, raw: msgspec.Raw) -> None:
+        interaction = decode_json(raw, type=Interaction)
+        self._queues.start_now(self._interactions.handle(interaction))

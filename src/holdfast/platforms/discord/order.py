@@ -7,14 +7,14 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 from holdfast.core.errors import IntakeClosed, NotConnected, StoreError
-from holdfast.platforms.pauses import growing
+from holdfast.platforms.pauses import backoff_delays
 
 log = logging.getLogger(__name__)
 
-Job = Callable[[], Awaitable[None]]
+ChannelTask = Callable[[], Awaitable[None]]
 
 
-class Order:
+class ChannelQueues:
     """Owns what waits, by channel; each has a task while something does. What cannot be done for
     the moment is tried again, and what comes behind it waits."""
 
@@ -26,44 +26,44 @@ class Order:
     ) -> None:
         self._tasks = tasks
         self._sleep = sleep
-        self._waiting: dict[str, deque[Job]] = {}
-        self._working: set[asyncio.Task[None]] = set()
-        self._left = False
+        self._queues: dict[str, deque[ChannelTask]] = {}
+        self._running: set[asyncio.Task[None]] = set()
+        self._stopped = False
 
     @property
-    def idle(self) -> bool:
-        return not self._waiting
+    def is_idle(self) -> bool:
+        return not self._queues
 
-    def put(self, channel_id: str, job: Job) -> None:
-        if self._left:
+    def enqueue(self, channel_id: str, job: ChannelTask) -> None:
+        if self._stopped:
             return
-        if channel_id in self._waiting:
-            self._waiting[channel_id].append(job)
+        if channel_id in self._queues:
+            self._queues[channel_id].append(job)
             return
-        self._waiting[channel_id] = deque([job])
-        self.aside(self._work(channel_id))
+        self._queues[channel_id] = deque([job])
+        self.start_now(self._run_queue(channel_id))
 
-    def aside(self, work: Coroutine[Any, Any, None]) -> None:
+    def start_now(self, work: Coroutine[Any, Any, None]) -> None:
         """At once, in no order."""
         task = self._tasks.create_task(work)
-        self._working.add(task)
-        task.add_done_callback(self._working.discard)
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
 
-    def leave(self) -> None:
+    def stop(self) -> None:
         """The connection ends: what waits is found again by the next one."""
-        self._left = True
-        for task in self._working:
+        self._stopped = True
+        for task in self._running:
             task.cancel()
 
-    async def _work(self, channel_id: str) -> None:
-        waiting = self._waiting[channel_id]
+    async def _run_queue(self, channel_id: str) -> None:
+        waiting = self._queues[channel_id]
         while waiting:
-            await self._done(waiting[0])
+            await self._run_with_retry(waiting[0])
             waiting.popleft()
-        del self._waiting[channel_id]
+        del self._queues[channel_id]
 
-    async def _done(self, job: Job) -> None:
-        pauses = growing()
+    async def _run_with_retry(self, job: ChannelTask) -> None:
+        pauses = backoff_delays()
         while True:
             try:
                 return await job()
@@ -73,6 +73,6 @@ class Order:
                     "Messages of Discord are not taken: %s. The next try is in %.1f s.",
                     error,
                     pause,
-                    extra={"action": "feed_paused"},
+                    extra={"action": "receiver_retrying"},
                 )
                 await self._sleep(pause)

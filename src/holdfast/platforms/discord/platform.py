@@ -11,24 +11,24 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from holdfast.core.errors import ConnectError, ConnectRefused, SendError
-from holdfast.core.messages.outbox import Address, Change, Outbound, Receipt
-from holdfast.core.ports.capabilities import Backlog, Capabilities, ChatForm, Formatting
+from holdfast.core.messages.outbox import Address, MessageEdit, Outbound, Receipt
+from holdfast.core.ports.capabilities import Backlog, Capabilities, ChatIdFormat, Formatting
 from holdfast.core.ports.protocols import Clock, Intake
 from holdfast.core.secret import Secret
-from holdfast.platforms.discord.client import BadToken, RestApi
-from holdfast.platforms.discord.ears import Ears
-from holdfast.platforms.discord.hearing import Hearing
-from holdfast.platforms.discord.plugin import NEW_TOKEN, DiscordSettings
+from holdfast.platforms.discord.client import DiscordBadToken, DiscordClient
+from holdfast.platforms.discord.ears import DiscordReceiverConfig
+from holdfast.platforms.discord.hearing import DiscordReceiver
+from holdfast.platforms.discord.plugin import NEW_TOKEN_REMEDY, DiscordSettings
 from holdfast.platforms.discord.reading import PLATFORM
-from holdfast.platforms.discord.record import Record
-from holdfast.platforms.discord.sender import Sending
+from holdfast.platforms.discord.record import DiscordCheckpoint
+from holdfast.platforms.discord.sender import DiscordSender
 from holdfast.platforms.discord.slash_commands import slash_commands
-from holdfast.platforms.discord.snowflakes import at
-from holdfast.platforms.discord.wire import User
-from holdfast.platforms.text.discord import LONGEST, fits
+from holdfast.platforms.discord.snowflakes import snowflake_at
+from holdfast.platforms.discord.wire import DiscordUser
+from holdfast.platforms.text.discord import MAX_LENGTH, fits
 
 if TYPE_CHECKING:  # the library is imported when a line is opened, and not before
-    from holdfast.platforms.discord.connection import Line
+    from holdfast.platforms.discord.connection import DiscordConnection
 
 log = logging.getLogger(__name__)
 
@@ -39,7 +39,7 @@ def capabilities_of(settings: DiscordSettings) -> Capabilities:
     return Capabilities(
         backlog=Backlog.HISTORY,
         idempotent_send=True,
-        max_length=LONGEST,
+        max_length=MAX_LENGTH,
         formatting=Formatting.MARKDOWN,
         edit=True,
         edit_interval=1.5,
@@ -49,8 +49,8 @@ def capabilities_of(settings: DiscordSettings) -> Capabilities:
         threads=True,
         attachments_in=settings.max_file_mb > 0,
         attachments_out=True,
-        chat_form=ChatForm(pattern=r"[0-9]{1,20}", example="1234567890123456789"),
-        alive_within=120.0,
+        chat_id_format=ChatIdFormat(pattern=r"[0-9]{1,20}", example="1234567890123456789"),
+        heartbeat_interval=120.0,
     )
 
 
@@ -66,7 +66,7 @@ class DiscordPlatform:
         settings: DiscordSettings,
         folder: Path,
         clock: Clock,
-        limit: float = 20.0,
+        timeout: float = 20.0,
     ) -> None:
         """`limit`: seconds after which a question without an answer has none."""
         self.name = PLATFORM
@@ -76,32 +76,36 @@ class DiscordPlatform:
         self._settings = settings
         self._folder = folder
         self._clock = clock
-        self._api = RestApi(token, limit=limit)
+        self._client = DiscordClient(token, timeout=timeout)
         most = settings.max_file_mb * 2**20
-        self._ears = Ears(api=self._api, account=account, most=most)
-        self._sending = Sending(self._api)
+        self._receiver_config = DiscordReceiverConfig(
+            client=self._client, account=account, max_file_bytes=most
+        )
+        self._sender = DiscordSender(self._client)
 
     @asynccontextmanager
     async def connect(self, intake: Intake) -> AsyncIterator[None]:
-        base_url, line = await asyncio.to_thread(library, self._settings)
+        base_url, line = await asyncio.to_thread(load_connection, self._settings)
         async with (
-            self._api.open(base_url, lambda: intake.proven(self.name, self.account)),
+            self._client.open(base_url, lambda: intake.report_alive(self.name, self.account)),
             line.logged_in(self._token) as (me, application),
         ):
-            record = await self._record_of(me)
+            record = await self._load_checkpoint(me)
             async with asyncio.TaskGroup() as tasks:
-                hearing = Hearing(self._ears, me, record, intake=intake, tasks=tasks)
-                work = [tasks.create_task(hearing.hold(line), name="gateway")]
+                hearing = DiscordReceiver(
+                    self._receiver_config, me, record, intake=intake, tasks=tasks
+                )
+                work = [tasks.create_task(hearing.run_until_closed(line), name="gateway")]
                 try:
-                    ended = await hearing.begun(work[0])
+                    ended = await hearing.wait_connected(work[0])
                     if ended is None:
-                        work[0].add_done_callback(partial(self._gone, intake))
-                        work += self._errands(application, tasks)
+                        work[0].add_done_callback(partial(self._report_lost, intake))
+                        work += self._startup_tasks(application, tasks)
                         yield
                 finally:
                     for task in work:
                         task.cancel()
-                    await hearing.leave()
+                    await hearing.stop()
             if ended is not None:  # raised within, the group would hide it
                 raise ended
 
@@ -109,53 +113,57 @@ class DiscordPlatform:
         return fits(text)
 
     async def send(self, outbound: Outbound) -> Receipt:
-        return await self._sending.send(outbound)
+        return await self._sender.send(outbound)
 
-    async def edit(self, change: Change) -> None:
-        await self._sending.edit(change)
+    async def edit(self, change: MessageEdit) -> None:
+        await self._sender.edit(change)
 
-    async def typing(self, address: Address) -> None:
-        await self._sending.typing(address)
+    async def show_typing(self, address: Address) -> None:
+        await self._sender.typing(address)
 
-    async def react(self, address: Address, message_id: str, sign: str | None) -> None:
-        await self._sending.react(address, message_id, sign)
+    async def react(self, address: Address, message_id: str, emoji: str | None) -> None:
+        await self._sender.react(address, message_id, emoji)
 
     async def probe(self) -> None:
         try:
-            await self._api.call("GET", "/users/@me", User)
-        except BadToken as error:
-            raise ConnectRefused(str(error), remedy=NEW_TOKEN) from error
+            await self._client.call("GET", "/users/@me", DiscordUser)
+        except DiscordBadToken as error:
+            raise ConnectRefused(str(error), remedy=NEW_TOKEN_REMEDY) from error
 
-    def _gone(self, intake: Intake, holding: asyncio.Task[ConnectError]) -> None:
-        if not holding.cancelled() and holding.exception() is None:
-            intake.lost(self.name, self.account, holding.result())
+    def _report_lost(self, intake: Intake, running: asyncio.Task[ConnectError]) -> None:
+        if not running.cancelled() and running.exception() is None:
+            intake.report_lost(self.name, self.account, running.result())
 
-    async def _record_of(self, me: User) -> Record:
+    async def _load_checkpoint(self, me: DiscordUser) -> DiscordCheckpoint:
         """Of this very bot: another one under the same name has chats of its own."""
-        beginning = at(self._clock.now())
-        return await Record.load(self._folder / f"{me.id}.json", beginning=beginning)
+        beginning = snowflake_at(self._clock.now())
+        return await DiscordCheckpoint.load(self._folder / f"{me.id}.json", start=beginning)
 
-    def _errands(self, application: str, tasks: asyncio.TaskGroup) -> Sequence[asyncio.Task[Any]]:
+    def _startup_tasks(
+        self, application: str, tasks: asyncio.TaskGroup
+    ) -> Sequence[asyncio.Task[Any]]:
         if not self._settings.menu:
             return ()
-        return (tasks.create_task(self._show_menu(application), name="menu"),)
+        return (tasks.create_task(self._set_commands(application), name="menu"),)
 
-    async def _show_menu(self, application: str) -> None:
+    async def _set_commands(self, application: str) -> None:
         path = f"/applications/{application}/commands"
         try:
-            await self._api.call("PUT", path, msgspec.Raw, body=slash_commands())
+            await self._client.call("PUT", path, msgspec.Raw, body=slash_commands())
         except SendError as error:
             # A bot without a menu answers as well as one with it.
-            log.warning("The menu could not be set: %s", error, extra={"action": "menu_unset"})
+            log.warning(
+                "The menu could not be set: %s", error, extra={"action": "command_menu_not_set"}
+            )
 
 
-def library(settings: DiscordSettings) -> "tuple[str, Line]":
+def load_connection(settings: DiscordSettings) -> "tuple[str, DiscordConnection]":
     """In a thread: the import takes half a second, and the loop has others to serve."""
     try:
-        from holdfast.platforms.discord.connection import Line, base_url
+        from holdfast.platforms.discord.connection import DiscordConnection, base_url
     except ModuleNotFoundError as error:
         raise ConnectRefused(
             f"the library that speaks with Discord is not installed ({error})",
             remedy="pip install 'holdfast[discord]', then restart the gateway",
         ) from error
-    return base_url(), Line(content=settings.message_content)
+    return base_url(), DiscordConnection(content=settings.message_content)

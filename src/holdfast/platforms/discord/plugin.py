@@ -5,12 +5,12 @@ from typing import Annotated
 import msgspec
 
 from holdfast.core.config.settings import PlatformSettings
-from holdfast.core.ports.door import Door, Known, Opening
+from holdfast.core.ports.door import AccountIdentity, PlatformPlugin, PluginContext
 from holdfast.core.ports.protocols import Platform
-from holdfast.core.ports.question import Question
+from holdfast.core.ports.question import SetupQuestion
 
-PORTAL = "https://discord.com/developers/applications"
-NEW_TOKEN = f"{PORTAL}, Bot, Reset Token gives a new one; set platforms.discord.token"
+PORTAL_URL = "https://discord.com/developers/applications"
+NEW_TOKEN_REMEDY = f"{PORTAL_URL}, Bot, Reset Token gives a new one; set platforms.discord.token"
 
 
 class DiscordSettings(PlatformSettings, frozen=True, kw_only=True):
@@ -22,51 +22,51 @@ class DiscordSettings(PlatformSettings, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         if self.enabled and not self.token:
             raise ValueError(
-                f"token is missing: {PORTAL} gives one (Bot, "
+                f"token is missing: {PORTAL_URL} gives one (Bot, "
                 'Reset Token); write token = "env:DISCORD_BOT_TOKEN" and put it into the '
                 "environment or .env"
             )
 
 
-def _open(opening: Opening[DiscordSettings]) -> Platform:
+def _open(context: PluginContext[DiscordSettings]) -> Platform:
     from holdfast.platforms.discord.platform import (  # noqa: PLC0415 - imports an HTTP client
         DiscordPlatform,
     )
 
     return DiscordPlatform(
-        opening.secrets["token"],
-        account=opening.account,
-        settings=opening.settings,
-        folder=opening.folder,
-        clock=opening.clock,
+        context.secrets["token"],
+        account=context.account,
+        settings=context.settings,
+        folder=context.folder,
+        clock=context.clock,
     )
 
 
-async def _check(opening: Opening[DiscordSettings]) -> Known:
-    from holdfast.platforms.discord.check import check  # noqa: PLC0415 - imports an HTTP client
+async def _check(context: PluginContext[DiscordSettings]) -> AccountIdentity:
+    from holdfast.platforms.discord.check import check_account  # noqa: PLC0415 - imports an HTTP client
 
-    return await check(opening)
+    return await check_account(context)
 
 
-DOOR = Door(
+PLUGIN = PlatformPlugin(
     name="discord",
     settings=DiscordSettings,
     open=_open,
-    guide=(
-        f"Open {PORTAL}, choose New Application, and under Bot switch on Message Content Intent. "
+    setup_guide=(
+        f"Open {PORTAL_URL}, choose New Application, and under Bot switch on Message Content Intent. "
         "Under OAuth2, URL Generator, tick bot and applications.commands with the permissions "
         "View Channels, Send Messages, Send Messages in Threads, Attach Files, Read Message "
         "History and Add Reactions; open the address that it makes, and choose your server."
     ),
-    questions=(
-        Question(
+    setup_questions=(
+        SetupQuestion(
             key="token",
             label="The token of the bot",
             help="Under Bot, Reset Token shows it, once.",
             variable="DISCORD_BOT_TOKEN",
         ),
     ),
-    people=(
+    user_id_help=(
         "the number of your account (Settings, Advanced, Developer Mode; then Copy User ID stands "
         "in the menu of every person)"
     ),

@@ -13,35 +13,39 @@ from threading import Lock
 
 import msgspec
 
-from holdfast.core.errors import StoreFailing
+from holdfast.core.errors import TransientStoreError
 from holdfast.system import state_file
 
 log = logging.getLogger(__name__)
 
-_LOST = "what was written in Discord while the gateway was down is not looked for this time."
+_LOSS_CONSEQUENCE = (
+    "what was written in Discord while the gateway was down is not looked for this time."
+)
 
 
-class Written(msgspec.Struct, frozen=True, kw_only=True):
+class DiscordCheckpointData(msgspec.Struct, frozen=True, kw_only=True):
     until: int  # everything before this snowflake was looked at, in every channel
     dms: tuple[str, ...] = ()
 
 
-class Record:
+class DiscordCheckpoint:
     """Owns one file, which is replaced as a whole. What it says may be old: whoever goes by it
     looks at some messages twice, and at none never."""
 
-    def __init__(self, path: Path, written: Written) -> None:
+    def __init__(self, path: Path, data: DiscordCheckpointData) -> None:
         self._path = path
-        self._until = self._durable_until = written.until
-        self._dms = dict.fromkeys(written.dms)
-        self._durable = set(written.dms)
-        self._writing = Lock()  # of a thread, which goes on when nobody waits for it any more
+        self._until = self._saved_until = data.until
+        self._dms = dict.fromkeys(data.dms)
+        self._saved_dms = set(data.dms)
+        self._write_lock = Lock()  # of a thread, which goes on when nobody waits for it any more
 
     @classmethod
-    async def load(cls, path: Path, *, beginning: int) -> "Record":
+    async def load(cls, path: Path, *, start: int) -> "DiscordCheckpoint":
         """A bot that was never here before has seen everything there is."""
-        written = await asyncio.to_thread(state_file.read, path, Written, lost=_LOST)
-        record = cls(path, written or Written(until=beginning))
+        written = await asyncio.to_thread(
+            state_file.load, path, DiscordCheckpointData, consequence=_LOSS_CONSEQUENCE
+        )
+        record = cls(path, written or DiscordCheckpointData(until=start))
         if written is None:
             await record.save()
         return record
@@ -54,35 +58,35 @@ class Record:
     def dms(self) -> tuple[str, ...]:
         return tuple(self._dms)
 
-    async def know(self, channel_id: str) -> None:
+    async def add_dm(self, channel_id: str) -> None:
         """Durable when this returns: the first message of a chat is handed over after that.
-        Raises `StoreFailing`."""
-        if channel_id in self._durable:
+        Raises `TransientStoreError`."""
+        if channel_id in self._saved_dms:
             return
         self._dms[channel_id] = None
         await self.save()
-        self._durable.add(channel_id)
+        self._saved_dms.add(channel_id)
 
-    async def move(self, until: int) -> None:
+    async def advance(self, until: int) -> None:
         """Written when this returns, also where an earlier call was cancelled half-way; where it
         cannot be, the older mark stands."""
         self._until = max(until, self._until)
-        if self._until == self._durable_until:
+        if self._until == self._saved_until:
             return
         try:
             await self.save()
-        except StoreFailing as error:
+        except TransientStoreError as error:
             # An older mark does no harm, and the next one is not far.
-            log.warning("%s", error, extra={"action": "record_unwritten"})
+            log.warning("%s", error, extra={"action": "checkpoint_not_saved"})
 
     async def save(self) -> None:
         try:
             await asyncio.to_thread(self._save)
         except OSError as error:
-            raise StoreFailing(f"{self._path} cannot be written: {error}") from error
+            raise TransientStoreError(f"{self._path} cannot be written: {error}") from error
 
     def _save(self) -> None:
-        with self._writing:  # what is written last is what is known last
-            written = Written(until=self._until, dms=self.dms)
-            state_file.replace(self._path, msgspec.json.encode(written))
-            self._durable_until = written.until
+        with self._write_lock:  # what is written last is what is known last
+            written = DiscordCheckpointData(until=self._until, dms=self.dms)
+            state_file.write_atomically(self._path, msgspec.json.encode(written))
+            self._saved_until = written.until

@@ -9,60 +9,64 @@ from urllib.parse import quote
 import msgspec
 
 from holdfast.core.ids import DeliveryId
-from holdfast.core.messages.outbox import Address, Change, Choice, Outbound, Receipt
-from holdfast.core.ports.signs import SEEN
-from holdfast.platforms.discord.client import NotFound, RestApi
-from holdfast.platforms.discord.wire import SentMessage
-from holdfast.platforms.text.discord import LONGEST, render
+from holdfast.core.messages.outbox import Address, Button, MessageEdit, Outbound, Receipt
+from holdfast.core.ports.signs import WAITING_REACTION
+from holdfast.platforms.discord.client import DiscordClient, DiscordNotFound
+from holdfast.platforms.discord.wire import DiscordSentMessage
+from holdfast.platforms.text.discord import MAX_LENGTH, render
 
 _BUTTONS_IN_A_ROW = 5
-_LONGEST_LABEL = 80
+_MAX_LABEL_LENGTH = 80
 _ROW, _BUTTON, _GREY = 1, 2, 2
 _NO_PREVIEW = 1 << 2  # the flag SUPPRESS_EMBEDS
 # An agent notifies whom it answers, and nobody else: no @everyone, whatever it writes.
-_NOTIFIED = {"parse": [], "replied_user": True}
+_ALLOWED_MENTIONS = {"parse": [], "replied_user": True}
 
 
-class Sending:
+class DiscordSender:
     """Keeps nothing. Everything raises a `SendError` that says what is known of the call's fate."""
 
-    def __init__(self, api: RestApi) -> None:
-        self._api = api
+    def __init__(self, client: DiscordClient) -> None:
+        self._client = client
 
     async def send(self, outbound: Outbound) -> Receipt:
         """https://discord.com/developers/docs/resources/message#create-message: of two messages of
         one nonce within a few minutes, the second is not made, and the first is answered."""
         path = f"/channels/{_channel(outbound.address)}/messages"
         body = {
-            **_shown(outbound.text),
-            **_hung_on(outbound),
+            **_content_fields(outbound.text),
+            **_reply_and_buttons(outbound),
             "nonce": _nonce(outbound.delivery_id),
             "enforce_nonce": True,
         }
         if outbound.file is None:
-            sent = await self._api.call("POST", path, SentMessage, body=body)
+            sent = await self._client.call("POST", path, DiscordSentMessage, body=body)
         else:
-            sent = await self._api.upload(path, SentMessage, body=body, file=outbound.file)
+            sent = await self._client.upload(
+                path, DiscordSentMessage, body=body, file=outbound.file
+            )
         return Receipt(platform_message_id=sent.id)
 
-    async def edit(self, change: Change) -> None:
+    async def edit(self, change: MessageEdit) -> None:
         channel = _channel(change.address)
         path = f"/channels/{channel}/messages/{change.platform_message_id}"
-        await self._api.call("PATCH", path, SentMessage, body=_shown(change.text))
+        await self._client.call(
+            "PATCH", path, DiscordSentMessage, body=_content_fields(change.text)
+        )
 
     async def typing(self, address: Address) -> None:
-        await self._api.call("POST", f"/channels/{_channel(address)}/typing", msgspec.Raw)
+        await self._client.call("POST", f"/channels/{_channel(address)}/typing", msgspec.Raw)
 
-    async def react(self, address: Address, message_id: str, sign: str | None) -> None:
+    async def react(self, address: Address, message_id: str, emoji: str | None) -> None:
         """https://discord.com/developers/docs/resources/message#create-reaction. Ours to be taken
         back is the one sign that the gateway puts: Discord wants to be told which."""
         of_message = f"/channels/{_channel(address)}/messages/{message_id}"
-        path = f"{of_message}/reactions/{quote(sign or SEEN)}/@me"
-        if sign is not None:
-            await self._api.call("PUT", path, msgspec.Raw)
+        path = f"{of_message}/reactions/{quote(emoji or WAITING_REACTION)}/@me"
+        if emoji is not None:
+            await self._client.call("PUT", path, msgspec.Raw)
             return
-        with suppress(NotFound):
-            await self._api.call("DELETE", path, msgspec.Raw)
+        with suppress(DiscordNotFound):
+            await self._client.call("DELETE", path, msgspec.Raw)
 
 
 def _channel(address: Address) -> str:
@@ -75,33 +79,33 @@ def _nonce(delivery_id: DeliveryId) -> str:
     return blake2b(delivery_id.encode(), digest_size=12).hexdigest()
 
 
-def _shown(text: str) -> dict[str, Any]:
+def _content_fields(text: str) -> dict[str, Any]:
     """One that is too long only as it would be shown, a table for example, is said as it was
     written: refused, it would be lost."""
     shown = render(text) if text.strip() else ""  # under a file there need be no words
-    said = shown if len(shown) <= LONGEST else text
-    return {"content": said, "flags": _NO_PREVIEW, "allowed_mentions": _NOTIFIED}
+    said = shown if len(shown) <= MAX_LENGTH else text
+    return {"content": said, "flags": _NO_PREVIEW, "allowed_mentions": _ALLOWED_MENTIONS}
 
 
-def _hung_on(outbound: Outbound) -> dict[str, Any]:
+def _reply_and_buttons(outbound: Outbound) -> dict[str, Any]:
     """What it answers, under the first of its messages only, and its buttons. What it answers may
     have been deleted meanwhile; the answer is owed all the same."""
     hung: dict[str, Any] = {}
     answered = outbound.address.reply_to
     if answered is not None and answered.isascii() and answered.isdigit() and outbound.part == 1:
         hung["message_reference"] = {"message_id": answered, "fail_if_not_exists": False}
-    if outbound.choices:
-        hung["components"] = _rows(outbound.choices)
+    if outbound.buttons:
+        hung["components"] = _button_rows(outbound.buttons)
     return hung
 
 
-def _rows(choices: Sequence[Choice]) -> list[dict[str, Any]]:
+def _button_rows(choices: Sequence[Button]) -> list[dict[str, Any]]:
     buttons = [
         {
             "type": _BUTTON,
             "style": _GREY,
-            "label": choice.label[:_LONGEST_LABEL],
-            "custom_id": choice.says,
+            "label": choice.label[:_MAX_LABEL_LENGTH],
+            "custom_id": choice.value,
         }
         for choice in choices
     ]

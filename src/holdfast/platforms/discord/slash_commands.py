@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from holdfast.core.people.commands import BY_NAME, menu
+from holdfast.core.people.commands import COMMANDS_BY_NAME, command_menu
 
-_LONGEST_HELP = 100
-_TEXT = 3  # the type of an option that is a text
-_SERVERS, _DMS = 0, 1  # where a command is offered
+_MAX_DESCRIPTION_LENGTH = 100
+_TEXT_OPTION = 3  # the type of an option that is a text
+_GUILD_CONTEXT, _DM_CONTEXT = 0, 1  # where a command is offered
 
 
 def slash_commands() -> list[dict[str, Any]]:
@@ -15,11 +15,11 @@ def slash_commands() -> list[dict[str, Any]]:
     return [
         {
             "name": each.name,
-            "description": each.help[:_LONGEST_HELP],
-            "contexts": [_SERVERS, _DMS],
-            "options": _options(BY_NAME[each.name].arguments),
+            "description": each.help[:_MAX_DESCRIPTION_LENGTH],
+            "contexts": [_GUILD_CONTEXT, _DM_CONTEXT],
+            "options": _options(COMMANDS_BY_NAME[each.name].arguments),
         }
-        for each in menu()
+        for each in command_menu()
     ]
 
 
@@ -27,5 +27,7 @@ def _options(arguments: str) -> list[dict[str, Any]]:
     if not arguments:
         return []
     required = not arguments.startswith("[")
-    description = arguments[:_LONGEST_HELP]
-    return [{"type": _TEXT, "name": "text", "description": description, "required": required}]
+    description = arguments[:_MAX_DESCRIPTION_LENGTH]
+    return [
+        {"type": _TEXT_OPTION, "name": "text", "description": description, "required": required}
+    ]

@@ -5,127 +5,136 @@ from collections import Counter
 from collections.abc import Callable
 
 from holdfast.core.errors import (
+    NotAddressed,
     NotAllowed,
     NotConnected,
-    NotMeant,
     OutcomeUnknown,
-    Refused,
+    SendRejected,
     Throttled,
 )
 from holdfast.core.messages.inbox import Inbound
 from holdfast.core.messages.source import ChatType
 from holdfast.core.ports.protocols import Intake
-from holdfast.platforms.discord.backlog import Backlog
-from holdfast.platforms.discord.ears import Ears
-from holdfast.platforms.discord.files import attached_to
-from holdfast.platforms.discord.order import Order
-from holdfast.platforms.discord.places import Place, Places, dm
-from holdfast.platforms.discord.reading import PLATFORM, Reader
-from holdfast.platforms.discord.record import Record
-from holdfast.platforms.discord.wire import Channel, Message
+from holdfast.platforms.discord.backlog import ChannelHistory
+from holdfast.platforms.discord.ears import DiscordReceiverConfig
+from holdfast.platforms.discord.files import attachments_of
+from holdfast.platforms.discord.order import ChannelQueues
+from holdfast.platforms.discord.places import ChannelDirectory, ChannelLocation, dm_location
+from holdfast.platforms.discord.reading import PLATFORM, DiscordParser
+from holdfast.platforms.discord.record import DiscordCheckpoint
+from holdfast.platforms.discord.wire import DiscordChannel, DiscordMessage
 
 log = logging.getLogger(__name__)
 
-Read = Callable[[Message, Place], Inbound | None]
-_TRIES = 4  # at the files of a message
+ParseMessage = Callable[[DiscordMessage, ChannelLocation], Inbound | None]
+_MAX_FILE_ATTEMPTS = 4  # at the files of a message
 
 
-class Taking:
+class DiscordMessageHandler:
     """Owns what is being taken. What cannot be kept for the moment is tried again, and what was
     said in that channel after it waits: the cursor of a channel never passes over a message."""
 
     def __init__(
         self,
-        ears: Ears,
-        reader: Reader,
-        places: Places,
-        record: Record,
+        config: DiscordReceiverConfig,
+        parser: DiscordParser,
+        channels: ChannelDirectory,
+        checkpoint: DiscordCheckpoint,
         *,
         intake: Intake,
-        order: Order,
+        queues: ChannelQueues,
     ) -> None:
-        self._ears = ears
-        self._reader = reader
-        self._places = places
-        self._record = record
+        self._config = config
+        self._parser = parser
+        self._channels = channels
+        self._checkpoint = checkpoint
         self._intake = intake
-        self._order = order
-        self._backlog = Backlog(ears.api)
+        self._queues = queues
+        self._history = ChannelHistory(config.client)
         # The last message of each channel that had a gap, as far as that is filled: a second try
         # goes on where the first has failed.
-        self._filled: dict[str, int] = {}
-        self._failed: Counter[str] = Counter()  # tries at the files of messages
+        self._fetched_until: dict[str, int] = {}
+        self._file_failures: Counter[str] = Counter()  # tries at the files of messages
 
-    def said(self, message: Message) -> None:
-        self._put(message, self._unfilled)
+    def on_message(self, message: DiscordMessage) -> None:
+        self._enqueue(message, self._parse_unseen)
 
-    def revised(self, message: Message) -> None:
-        self._put(message, self._reader.revised)
+    def on_edit(self, message: DiscordMessage) -> None:
+        self._enqueue(message, self._parser.from_edit)
 
-    def missed(self, channel_id: str, place: Place, *, since: int) -> None:
+    def fetch_missed(self, channel_id: str, location: ChannelLocation, *, since: int) -> None:
         """Whatever was said there after that, and after what is durable, comes first."""
-        self._filled[channel_id] = max(since, self._filled.get(channel_id, 0))
+        self._fetched_until[channel_id] = max(since, self._fetched_until.get(channel_id, 0))
 
         async def fill() -> None:
-            await self._fill(channel_id, place)
+            await self._fetch_missed(channel_id, location)
 
-        self._order.put(channel_id, fill)
+        self._queues.enqueue(channel_id, fill)
 
-    def _put(self, message: Message, read: Read) -> None:
-        if message.author is None or self._reader.is_ours(message):
+    def _enqueue(self, message: DiscordMessage, parse: ParseMessage) -> None:
+        if message.author is None or self._parser.is_ours(message):
             return
 
         async def take() -> None:
-            if (place := await self._place(message)) is not None:
-                await self._take(message, place, read)
+            if (place := await self._locate(message)) is not None:
+                await self._handle(message, place, parse)
 
-        self._order.put(message.channel_id, take)
+        self._queues.enqueue(message.channel_id, take)
 
-    def _unfilled(self, message: Message, place: Place) -> Inbound | None:
+    def _parse_unseen(self, message: DiscordMessage, location: ChannelLocation) -> Inbound | None:
         """What was said while the gap before it was being filled was found there already."""
-        if int(message.id) <= self._filled.get(message.channel_id, 0):
+        if int(message.id) <= self._fetched_until.get(message.channel_id, 0):
             return None
-        return self._reader.said(message, place)
+        return self._parser.from_message(message, location)
 
-    async def _fill(self, channel_id: str, place: Place) -> None:
+    async def _fetch_missed(self, channel_id: str, location: ChannelLocation) -> None:
         cursor = await self._intake.cursor(
-            PLATFORM, self._ears.account, self._reader.cursor(channel_id)
+            PLATFORM, self._config.account, self._parser.cursor(channel_id)
         )
-        after = self._filled[channel_id] = max(self._filled[channel_id], int(cursor or 0))
+        after = self._fetched_until[channel_id] = max(
+            self._fetched_until[channel_id], int(cursor or 0)
+        )
         try:
-            async for message in self._backlog.since(channel_id, after):
-                await self._take(message, place, self._reader.said)
-                self._filled[channel_id] = int(message.id)
-        except Refused as error:
+            async for message in self._history.messages_after(channel_id, after):
+                await self._handle(message, location, self._parser.from_message)
+                self._fetched_until[channel_id] = int(message.id)
+        except SendRejected as error:
             log.info(
                 "What was said in channel %s meanwhile is not to be had: %s",
                 channel_id,
                 error,
-                extra={"action": "backlog_refused"},
+                extra={"action": "history_refused"},
             )
 
-    async def _take(self, message: Message, place: Place, read: Read) -> None:
-        inbound = read(message, place)
+    async def _handle(
+        self, message: DiscordMessage, location: ChannelLocation, parse: ParseMessage
+    ) -> None:
+        inbound = parse(message, location)
         if inbound is None:
             return
-        if place.chat_type is ChatType.DM:
-            await self._record.know(message.channel_id)
+        if location.chat_type is ChatType.DM:
+            await self._checkpoint.add_dm(message.channel_id)
         try:
-            await self._hand_over(message, inbound)
+            await self._accept(message, inbound)
         except NotConnected:
-            self._failed[message.id] += 1
+            self._file_failures[message.id] += 1
             raise
-        self._failed.pop(message.id, None)
+        self._file_failures.pop(message.id, None)
 
-    async def _hand_over(self, message: Message, inbound: Inbound) -> None:
-        last_try = self._failed[message.id] + 1 >= _TRIES
-        attached = attached_to(message, self._ears.api, most=self._ears.most, last_try=last_try)
+    async def _accept(self, message: DiscordMessage, inbound: Inbound) -> None:
+        last_try = self._file_failures[message.id] + 1 >= _MAX_FILE_ATTEMPTS
+        attached = attachments_of(
+            message,
+            self._config.client,
+            max_bytes=self._config.max_file_bytes,
+            last_attempt=last_try,
+        )
         if not inbound.text.strip() and not attached:
             return
         try:
             await self._intake.accept(inbound, attached)
-        except NotMeant as error:
-            log.debug("%s: %s", inbound.event_id, error, extra={"action": "message_not_meant"})
+        except NotAddressed as error:
+            log.debug("%s: %s", inbound.event_id, error, extra={"action": "message_ignored"})
         except NotAllowed as error:
             log.info(
                 "Message %s of user %s was dropped: %s",
@@ -135,16 +144,16 @@ class Taking:
                 extra={"action": "message_not_allowed"},
             )
 
-    async def _place(self, message: Message) -> Place | None:
+    async def _locate(self, message: DiscordMessage) -> ChannelLocation | None:
         """A thread may be one that this connection was never told of. None: it is gone."""
         if message.guild_id is None:
-            return dm(message.channel_id)
-        if (place := self._places.known(message.channel_id)) is not None:
+            return dm_location(message.channel_id)
+        if (place := self._channels.get(message.channel_id)) is not None:
             return place
         try:
             path = f"/channels/{message.channel_id}"
-            return self._places.learn(await self._ears.api.call("GET", path, Channel))
+            return self._channels.add(await self._config.client.call("GET", path, DiscordChannel))
         except (OutcomeUnknown, Throttled) as error:  # asking again does no harm
             raise NotConnected(str(error)) from error
-        except Refused:
+        except SendRejected:
             return None

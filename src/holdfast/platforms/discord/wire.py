@@ -4,13 +4,17 @@ from datetime import datetime
 
 import msgspec
 
-THREADS = frozenset({10, 11, 12})  # of an announcement channel, public, private
-WITHOUT_MESSAGES = frozenset({4, 14, 15, 16})  # categories, directories, and forums, of threads
-SAID = frozenset({0, 19})  # types of messages that somebody wrote: all others tell of an event
-COMMAND, COMPONENT = 2, 3  # types of interactions
+THREAD_TYPES = frozenset({10, 11, 12})  # of an announcement channel, public, private
+TYPES_WITHOUT_MESSAGES = frozenset(
+    {4, 14, 15, 16}
+)  # categories, directories, and forums, of threads
+USER_MESSAGE_TYPES = frozenset(
+    {0, 19}
+)  # types of messages that somebody wrote: all others tell of an event
+COMMAND_INTERACTION, COMPONENT_INTERACTION = 2, 3  # types of interactions
 
 
-class User(msgspec.Struct, frozen=True):
+class DiscordUser(msgspec.Struct, frozen=True):
     id: str
     username: str = ""
     global_name: str | None = None
@@ -21,55 +25,55 @@ class User(msgspec.Struct, frozen=True):
         return self.global_name or self.username or None
 
 
-class Member(msgspec.Struct, frozen=True):
-    user: User | None = None
+class DiscordMember(msgspec.Struct, frozen=True):
+    user: DiscordUser | None = None
     nick: str | None = None
 
 
-class File(msgspec.Struct, frozen=True):
+class DiscordFile(msgspec.Struct, frozen=True):
     filename: str
     url: str
     size: int | None = None
 
 
-class Sticker(msgspec.Struct, frozen=True):
+class DiscordSticker(msgspec.Struct, frozen=True):
     name: str
 
 
-class Forwarded(msgspec.Struct, frozen=True):
+class ForwardedMessage(msgspec.Struct, frozen=True):
     content: str = ""
-    attachments: tuple[File, ...] = ()
+    attachments: tuple[DiscordFile, ...] = ()
 
 
-class Snapshot(msgspec.Struct, frozen=True):
-    message: Forwarded
+class MessageSnapshot(msgspec.Struct, frozen=True):
+    message: ForwardedMessage
 
 
-class Message(msgspec.Struct, frozen=True):
+class DiscordMessage(msgspec.Struct, frozen=True):
     id: str
     channel_id: str
-    author: User | None = None  # left out where an update tells only what has changed
+    author: DiscordUser | None = None  # left out where an update tells only what has changed
     content: str = ""
     type: int = 0
     guild_id: str | None = None  # told with an event; in the history of a channel it is left out
     edited_timestamp: str | None = None
-    member: Member | None = None
-    mentions: tuple[User, ...] = ()
+    member: DiscordMember | None = None
+    mentions: tuple[DiscordUser, ...] = ()
     mention_roles: tuple[str, ...] = ()
-    attachments: tuple[File, ...] = ()
-    sticker_items: tuple[Sticker, ...] = ()
-    message_snapshots: tuple[Snapshot, ...] = ()
-    referenced_message: "Message | None" = None
+    attachments: tuple[DiscordFile, ...] = ()
+    sticker_items: tuple[DiscordSticker, ...] = ()
+    message_snapshots: tuple[MessageSnapshot, ...] = ()
+    referenced_message: "DiscordMessage | None" = None
     webhook_id: str | None = None
 
 
-class Numbered(msgspec.Struct, frozen=True):
+class DiscordMessageId(msgspec.Struct, frozen=True):
     """A message of which nothing but its number need make sense."""
 
     id: str
 
 
-class Channel(msgspec.Struct, frozen=True):
+class DiscordChannel(msgspec.Struct, frozen=True):
     id: str
     type: int
     parent_id: str | None = None
@@ -81,37 +85,37 @@ class RoleTags(msgspec.Struct, frozen=True):
     bot_id: str | None = None
 
 
-class Role(msgspec.Struct, frozen=True):
+class DiscordRole(msgspec.Struct, frozen=True):
     id: str
     tags: RoleTags = RoleTags()
 
 
-class Guild(msgspec.Struct, frozen=True):
+class DiscordGuild(msgspec.Struct, frozen=True):
     id: str
-    channels: tuple[Channel, ...] = ()
-    threads: tuple[Channel, ...] = ()
-    roles: tuple[Role, ...] = ()
+    channels: tuple[DiscordChannel, ...] = ()
+    threads: tuple[DiscordChannel, ...] = ()
+    roles: tuple[DiscordRole, ...] = ()
     joined_at: datetime | None = None  # by the bot
     unavailable: bool = False
 
 
-class Ready(msgspec.Struct, frozen=True):
-    guilds: tuple[Guild, ...] = ()
+class ReadyEvent(msgspec.Struct, frozen=True):
+    guilds: tuple[DiscordGuild, ...] = ()
 
 
 class ThreadList(msgspec.Struct, frozen=True):
-    threads: tuple[Channel, ...] = ()
+    threads: tuple[DiscordChannel, ...] = ()
 
 
-class Option(msgspec.Struct, frozen=True):
+class CommandOption(msgspec.Struct, frozen=True):
     value: str | int | float | bool = ""
 
 
-class Chosen(msgspec.Struct, frozen=True):
+class InteractionData(msgspec.Struct, frozen=True):
     """Which command was given, with what; or which button was pressed."""
 
     name: str = ""
-    options: tuple[Option, ...] = ()
+    options: tuple[CommandOption, ...] = ()
     custom_id: str = ""
 
 
@@ -120,15 +124,15 @@ class Interaction(msgspec.Struct, frozen=True):
     type: int
     token: str
     channel_id: str | None = None
-    channel: Channel | None = None
+    channel: DiscordChannel | None = None
     guild_id: str | None = None
-    member: Member | None = None
-    user: User | None = None
-    data: Chosen = Chosen()
-    message: Message | None = None
+    member: DiscordMember | None = None
+    user: DiscordUser | None = None
+    data: InteractionData = InteractionData()
+    message: DiscordMessage | None = None
 
 
-class Frame(msgspec.Struct, frozen=True):
+class DiscordFrame(msgspec.Struct, frozen=True):
     """What comes over the gateway: `t` names the event, `d` is what it tells."""
 
     op: int
@@ -136,12 +140,12 @@ class Frame(msgspec.Struct, frozen=True):
     d: msgspec.Raw = msgspec.Raw(b"null")
 
 
-class SentMessage(msgspec.Struct, frozen=True):
+class DiscordSentMessage(msgspec.Struct, frozen=True):
     id: str
 
 
-class Error(msgspec.Struct, frozen=True):
+class DiscordError(msgspec.Struct, frozen=True):
     message: str = ""
     code: int = 0
     retry_after: float | None = None
-    whole: bool = msgspec.field(default=False, name="global")
+    is_global: bool = msgspec.field(default=False, name="global")

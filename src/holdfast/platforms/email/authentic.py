@@ -9,13 +9,15 @@ from email.message import Message
 
 import msgspec
 
-from holdfast.platforms.email.headers import every
+from holdfast.platforms.email.headers import header_values
 
-_SIGN = re.compile(r'"(?:\\.|[^"\\])*"?|.', re.DOTALL)  # a quoted string, or one sign
-_WORD = re.compile(r'((?:"(?:\\.|[^"\\])*"?|[^\s;"])+)|(;)')
+_QUOTED_OR_CHARACTER = re.compile(
+    r'"(?:\\.|[^"\\])*"?|.', re.DOTALL
+)  # a quoted string, or one sign
+_TOKEN = re.compile(r'((?:"(?:\\.|[^"\\])*"?|[^\s;"])+)|(;)')
 
 
-class Finding(msgspec.Struct, frozen=True, kw_only=True):
+class AuthenticationResult(msgspec.Struct, frozen=True, kw_only=True):
     """What became of one check."""
 
     method: str
@@ -23,68 +25,70 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     properties: dict[str, str]  # "header.d": "example.org"
 
 
-def is_authentic(headers: Message, *, domain: str, by: str) -> bool:
+def is_authentic(headers: Message, *, domain: str, authserv_id: str) -> bool:
     """Only the uppermost header of that server counts: a server writes on top, so whatever stands
     below may have come with the mail."""
-    for value in every(headers, "Authentication-Results"):
-        name, *clauses = _clauses(value)
-        if name and name[0].lower() == by.lower():
-            return _is_vouched([each for each in map(_finding, clauses) if each], domain)
+    for value in header_values(headers, "Authentication-Results"):
+        name, *clauses = _split_clauses(value)
+        if name and name[0].lower() == authserv_id.lower():
+            return _passes([each for each in map(_parse_result, clauses) if each], domain)
     return False
 
 
-def _is_vouched(findings: list[Finding], domain: str) -> bool:
+def _passes(results: list[AuthenticationResult], domain: str) -> bool:
     """What DMARC says of From goes before what it is made of: a domain may ask for more, so that
     nobody below it writes as another."""
-    if any(each.method == "dmarc" and each.result == "fail" for each in findings):
+    if any(each.method == "dmarc" and each.result == "fail" for each in results):
         return False
-    return any(_vouches(each, domain) for each in findings)
+    return any(_result_passes(each, domain) for each in results)
 
 
-def _vouches(finding: Finding, domain: str) -> bool:
+def _result_passes(result: AuthenticationResult, domain: str) -> bool:
     """DMARC compares with From by itself, as that server has read it; the other two say only that
     somebody has signed or sent, so that their domain has to be that of From, or one above it."""
-    if finding.result != "pass":
+    if result.result != "pass":
         return False
-    said = finding.properties
-    match finding.method:
+    said = result.properties
+    match result.method:
         case "dmarc":
             return said.get("header.from", "").lower() == domain
         case "dkim":
             signer = said.get("header.d") or said.get("header.i", "").rpartition("@")[2]
-            return _is_above(signer.lower(), domain)
+            return _is_parent_domain(signer.lower(), domain)
         case "spf":
             sender = said.get("smtp.mailfrom", "")
-            return _is_above(sender.rpartition("@")[2].lower(), domain)
+            return _is_parent_domain(sender.rpartition("@")[2].lower(), domain)
     return False
 
 
-def _is_above(one: str, domain: str) -> bool:
-    return "." in one and (domain == one or domain.endswith(f".{one}"))
+def _is_parent_domain(parent: str, domain: str) -> bool:
+    return "." in parent and (domain == parent or domain.endswith(f".{parent}"))
 
 
-def _finding(words: list[str]) -> Finding | None:
-    method, sign, result = words[0].partition("=") if words else ("", "", "")
+def _parse_result(tokens: list[str]) -> AuthenticationResult | None:
+    method, sign, result = tokens[0].partition("=") if tokens else ("", "", "")
     if not sign:
         return None
-    return Finding(
-        method=method.partition("/")[0].lower(), result=result.lower(), properties=_said(words[1:])
+    return AuthenticationResult(
+        method=method.partition("/")[0].lower(),
+        result=result.lower(),
+        properties=_parse_properties(tokens[1:]),
     )
 
 
-def _said(words: list[str]) -> dict[str, str]:
+def _parse_properties(tokens: list[str]) -> dict[str, str]:
     """No server says one thing twice. A sender may have said it the second time, in an address
     that the server wrote down without its quotes: then nothing of it is believed."""
-    pairs = [(name.lower(), value) for name, _, value in (word.partition("=") for word in words)]
+    pairs = [(name.lower(), value) for name, _, value in (word.partition("=") for word in tokens)]
     said = dict(pairs)
     return said if len(said) == len(pairs) else {}
 
 
-def _clauses(value: str) -> list[list[str]]:
+def _split_clauses(value: str) -> list[list[str]]:
     """The words of each part between semicolons. What stands in a comment is not said, and what
     stands in quotes is one word: both may be of the sender's making."""
     clauses: list[list[str]] = [[]]
-    for word, end in _WORD.findall(_uncommented(value)):
+    for word, end in _TOKEN.findall(_strip_comments(value)):
         if end:
             clauses.append([])
         else:
@@ -92,22 +96,22 @@ def _clauses(value: str) -> list[list[str]]:
     return clauses
 
 
-def _uncommented(value: str) -> str:
+def _strip_comments(value: str) -> str:
     kept: list[str] = []
     at = 0
     while at < len(value):
         if value[at] == "(":
             kept.append(" ")
-            at = _behind_comment(value, at)
+            at = _comment_end(value, at)
         else:
-            said = _SIGN.match(value, at)
+            said = _QUOTED_OR_CHARACTER.match(value, at)
             assert said is not None, "it matches any sign"
             kept.append(said[0])
             at = said.end()
     return "".join(kept)
 
 
-def _behind_comment(value: str, at: int) -> int:
+def _comment_end(value: str, at: int) -> int:
     """Comments nest, and quotes mean nothing in them."""
     depth = 0
     while at < len(value):

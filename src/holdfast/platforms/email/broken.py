@@ -2,20 +2,22 @@
 
 from collections import Counter
 
-from holdfast.platforms.email.record import Mark
+from holdfast.platforms.email.record import MailboxPosition
 
-_TRIES = 10  # over some minutes, as lines are tried again: a server that is mended gives it by then
+_MAX_FAILURES = (
+    10  # over some minutes, as lines are tried again: a server that is mended gives it by then
+)
 
 
-class Broken:
+class PoisonMails:
     """Owns how often the server has said no to which mail, over one line after the other."""
 
     def __init__(self) -> None:
-        self._stumbles: Counter[tuple[int, int]] = Counter()
+        self._failures: Counter[tuple[int, int]] = Counter()
 
-    def stumbled(self, mark: Mark) -> None:
-        self._stumbles[mark.validity, mark.uid] += 1
+    def record_failure(self, position: MailboxPosition) -> None:
+        self._failures[position.validity, position.uid] += 1
 
-    def is_given_up(self, mark: Mark) -> bool:
+    def is_poison(self, position: MailboxPosition) -> bool:
         """From now on it is passed over: what has come behind it waits."""
-        return self._stumbles[mark.validity, mark.uid] >= _TRIES
+        return self._failures[position.validity, position.uid] >= _MAX_FAILURES

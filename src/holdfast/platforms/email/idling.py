@@ -2,17 +2,17 @@
 
 from imap_tools import BaseMailBox
 
-from holdfast.platforms.email.line import PATIENCE
+from holdfast.platforms.email.line import RESPONSE_TIMEOUT
 
 
-def looked_for(box: BaseMailBox, criteria: str) -> list[str]:
+def search_uids(box: BaseMailBox, criteria: str) -> list[str]:
     """What is told from here on is news: a server says that there is more in its answer to any
     command, and says it once."""
     box.client.untagged_responses.pop("EXISTS", None)
     return box.uids(criteria, charset=None)
 
 
-def begin_idle(box: BaseMailBox) -> tuple[bytes, bool]:
+def start_idle(box: BaseMailBox) -> tuple[bytes, bool]:
     """Its tag, and whether there is something new since the last look: that may have been told
     with an answer meanwhile, or come in one piece with the server's word that it idles, and then
     nothing more would arrive."""
@@ -29,7 +29,7 @@ def begin_idle(box: BaseMailBox) -> tuple[bytes, bool]:
     except OSError:  # there is nothing to be read
         return tag, False
     finally:
-        client.sock.settimeout(PATIENCE)
+        client.sock.settimeout(RESPONSE_TIMEOUT)
 
 
 def end_idle(box: BaseMailBox, tag: bytes) -> None:

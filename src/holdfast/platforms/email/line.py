@@ -9,121 +9,127 @@ from contextlib import suppress
 from imap_tools import BaseMailBox, MailboxLoginError
 from imap_tools.errors import ImapToolsError
 
-from holdfast.core.errors import ConnectError, ConnectRefused, LineLost
-from holdfast.platforms.email.keys import Key
-from holdfast.platforms.email.plugin import EmailSettings, Security
+from holdfast.core.errors import AccountDisconnected, ConnectError, ConnectRefused
+from holdfast.platforms.email.keys import MailCredential
+from holdfast.platforms.email.plugin import ConnectionSecurity, EmailSettings
 
-PATIENCE = 30.0  # seconds for any one answer
+RESPONSE_TIMEOUT = 30.0  # seconds for any one answer
 
 # https://www.rfc-editor.org/rfc/rfc5530: why a login that was right may fail all the same.
-_PASSING = ("[unavailable]", "[limit]", "[inuse]", "[serverbug]", "temporar", "too many")
+_TEMPORARY_FAILURES = ("[unavailable]", "[limit]", "[inuse]", "[serverbug]", "temporar", "too many")
 
-_NO_PASSWORD = (
+_PASSWORD_REMEDY = (
     "check address, username and password; many providers want a password made for this app, and "
     "IMAP switched on in their settings"
 )
-NO_TOKEN = (
+TOKEN_REMEDY = (
     "check that the app may read and send the mail of this very mailbox (address, username, "
     "scope), and that IMAP and SMTP with OAuth are switched on for it at the provider"
 )
 
-BROKEN = (OSError, imaplib.IMAP4.error, ImapToolsError)  # what a call over a line may raise
+CONNECTION_ERRORS = (
+    OSError,
+    imaplib.IMAP4.error,
+    ImapToolsError,
+)  # what a call over a line may raise
 
 
-class _Client(imaplib.IMAP4):
+class _ImapClient(imaplib.IMAP4):
     """One that is given its socket, so that it is ours to end while a thread waits for it."""
 
     def __init__(self, sock: socket.socket, host: str) -> None:
-        self._given = sock
+        self._given_socket = sock
         super().__init__(host)  # by that name its certificate is looked at
 
     def _create_socket(self, timeout: float | None = None) -> socket.socket:
-        return self._given
+        return self._given_socket
 
 
-class Box(BaseMailBox):
+class ImapBox(BaseMailBox):
     """A mailbox of the library over a socket that is connected. Made in a thread: it talks."""
 
     def __init__(
-        self, sock: socket.socket, settings: EmailSettings, context: ssl.SSLContext | None
+        self, sock: socket.socket, settings: EmailSettings, tls_context: ssl.SSLContext | None
     ) -> None:
         self._sock = sock
         self._settings = settings
-        self._context = context
+        self._tls_context = tls_context
         super().__init__()
 
     def _get_mailbox_client(self) -> imaplib.IMAP4:
-        sock, context = self._sock, self._context
-        if self._settings.imap_security is Security.TLS and context is not None:
+        sock, context = self._sock, self._tls_context
+        if self._settings.imap_security is ConnectionSecurity.TLS and context is not None:
             sock = context.wrap_socket(sock, server_hostname=self._settings.imap_host)
-        client = _Client(sock, self._settings.imap_host)
-        if self._settings.imap_security is Security.STARTTLS:
+        client = _ImapClient(sock, self._settings.imap_host)
+        if self._settings.imap_security is ConnectionSecurity.STARTTLS:
             try:
                 client.starttls(context)
             except BaseException:
-                hang_up(client)
+                abort_connection(client)
                 raise
         return client
 
 
-async def reached(host: str, port: int) -> socket.socket:
+async def open_socket(host: str, port: int) -> socket.socket:
     """A socket to the server. Connected by the loop, not by a thread: an attempt that nobody
     wants any more ends at once."""
     loop = asyncio.get_running_loop()
-    error = LineLost(f"{host} has no address")
+    error = AccountDisconnected(f"{host} has no address")
     try:
         found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except OSError as unknown:
-        raise LineLost(f"{host} cannot be found: {unknown}") from unknown
+        raise AccountDisconnected(f"{host} cannot be found: {unknown}") from unknown
     for family, kind, protocol, _, address in found:
         sock = socket.socket(family, kind, protocol)
         try:
             sock.setblocking(False)
-            await asyncio.wait_for(loop.sock_connect(sock, address), PATIENCE / 2)
+            await asyncio.wait_for(loop.sock_connect(sock, address), RESPONSE_TIMEOUT / 2)
         except OSError as refused:  # a timeout is one, too
             sock.close()
-            error = LineLost(f"{host}:{port} cannot be reached: {str(refused) or 'no answer'}")
+            error = AccountDisconnected(
+                f"{host}:{port} cannot be reached: {str(refused) or 'no answer'}"
+            )
         except BaseException:
             sock.close()
             raise
         else:
-            sock.settimeout(PATIENCE)
+            sock.settimeout(RESPONSE_TIMEOUT)
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             return sock
     raise error
 
 
-def hang_up(client: imaplib.IMAP4) -> None:
+def abort_connection(client: imaplib.IMAP4) -> None:
     """Without a goodbye: whoever leaves does not wait for a server."""
     with suppress(OSError):
         client.shutdown()
 
 
-def log_in(box: BaseMailBox, settings: EmailSettings, key: Key) -> None:
+def log_in(box: BaseMailBox, settings: EmailSettings, credential: MailCredential) -> None:
     name = settings.username or settings.address
     try:
-        if key.is_token:
-            _say_token(box.client, name, key)
-        elif name.isascii() and key.secret.reveal().isascii():
-            box.login(name, key.secret.reveal(), initial_folder=None)
+        if credential.is_token:
+            _authenticate_with_token(box.client, name, credential)
+        elif name.isascii() and credential.secret.reveal().isascii():
+            box.login(name, credential.secret.reveal(), initial_folder=None)
         else:
-            box.login_utf8(name, key.secret.reveal(), initial_folder=None)
+            box.login_utf8(name, credential.secret.reveal(), initial_folder=None)
     except (MailboxLoginError, imaplib.IMAP4.error) as error:
         if isinstance(error, imaplib.IMAP4.abort):
             raise
-        raise _turned_away(name, error, settings, key) from error
+        raise _login_error(name, error, settings, credential) from error
     _, data = box.client.capability()  # a server says more to whom it knows
     box.client.capabilities = tuple(data[0].decode("ascii", "replace").upper().split())
 
 
-def _say_token(client: imaplib.IMAP4, name: str, key: Key) -> None:
+def _authenticate_with_token(client: imaplib.IMAP4, name: str, credential: MailCredential) -> None:
     """https://developers.google.com/workspace/gmail/imap/xoauth2-protocol: a server that does not
     take it says why before it says no, and waits for an empty answer to that."""
     said: list[bytes] = []
 
     def answer(challenge: bytes) -> bytes:
         said.append(challenge)
-        token = f"user={name}\1auth=Bearer {key.secret.reveal()}\1\1"
+        token = f"user={name}\1auth=Bearer {credential.secret.reveal()}\1\1"
         return token.encode() if len(said) == 1 else b""
 
     try:
@@ -135,16 +141,18 @@ def _say_token(client: imaplib.IMAP4, name: str, key: Key) -> None:
         raise imaplib.IMAP4.error(f"{error} {why}") from error
 
 
-def _turned_away(name: str, error: Exception, settings: EmailSettings, key: Key) -> ConnectError:
+def _login_error(
+    name: str, error: Exception, settings: EmailSettings, credential: MailCredential
+) -> ConnectError:
     told = f"{settings.imap_host} does not let {name} in: {error}"
-    if any(word in told.lower() for word in _PASSING):
-        return LineLost(told)
-    return ConnectRefused(told, remedy=NO_TOKEN if key.is_token else _NO_PASSWORD)
+    if any(word in told.lower() for word in _TEMPORARY_FAILURES):
+        return AccountDisconnected(told)
+    return ConnectRefused(told, remedy=TOKEN_REMEDY if credential.is_token else _PASSWORD_REMEDY)
 
 
-def trusted(settings: EmailSettings) -> ssl.SSLContext | None:
+def make_tls_context(settings: EmailSettings) -> ssl.SSLContext | None:
     """In a thread: it reads the certificates of this machine. None: nothing is to be secret."""
-    if {settings.imap_security, settings.smtp_security} == {Security.PLAIN}:
+    if {settings.imap_security, settings.smtp_security} == {ConnectionSecurity.PLAIN}:
         return None
     try:
         return ssl.create_default_context(cafile=settings.ca_file or None)

@@ -3,34 +3,36 @@
 import re
 from html.parser import HTMLParser
 
-from holdfast.core.markup import closed
+from holdfast.core.markup import close_html_tags
 
-_SILENT = frozenset({"head", "script", "style", "title", "template", "noscript"})
-_LINES = frozenset({"br", "div", "tr", "li", "dt", "dd", "hr", "table", "section", "article"})
-_PARAGRAPHS = frozenset({"p", "h1", "h2", "h3", "h4", "h5", "h6", "ul", "ol", "pre", "blockquote"})
-_NEVER_CLOSED = frozenset({"br", "hr", "img", "meta", "link", "input", "col", "wbr"})
-_LONGEST = 500_000  # characters that are read: some times what is shown of a mail
-_MOST_TAGS = 20_000  # each is some work, and nobody has written so many
-_DEEPEST = 20  # quotes in quotes that are told apart
+_HIDDEN_TAGS = frozenset({"head", "script", "style", "title", "template", "noscript"})
+_LINE_TAGS = frozenset({"br", "div", "tr", "li", "dt", "dd", "hr", "table", "section", "article"})
+_PARAGRAPH_TAGS = frozenset(
+    {"p", "h1", "h2", "h3", "h4", "h5", "h6", "ul", "ol", "pre", "blockquote"}
+)
+_VOID_TAGS = frozenset({"br", "hr", "img", "meta", "link", "input", "col", "wbr"})
+_MAX_HTML_LENGTH = 500_000  # characters that are read: some times what is shown of a mail
+_MAX_TAGS = 20_000  # each is some work, and nobody has written so many
+_MAX_QUOTE_DEPTH = 20  # quotes in quotes that are told apart
 
 
-def text_of(*pages: str) -> str:
+def html_to_text(*pages: str) -> str:
     """One below the other. Never raises, whatever they are. Quotes are marked as in plain mail, by
     "> "."""
-    reader = _Page()
+    reader = _HtmlText()
     try:
         for page in pages:
-            reader.read(closed(page[:_LONGEST]))
-    except _Enough:
-        return f"{reader.text()}\n\n[The page goes on: it has more than {_MOST_TAGS} tags]"
+            reader.read_page(close_html_tags(page[:_MAX_HTML_LENGTH]))
+    except _TooManyTags:
+        return f"{reader.text()}\n\n[The page goes on: it has more than {_MAX_TAGS} tags]"
     return reader.text()
 
 
-class _Enough(Exception):
+class _TooManyTags(Exception):
     """There are too many tags."""
 
 
-class _Page(HTMLParser):
+class _HtmlText(HTMLParser):
     """Owns the lines so far, each with how deep in quotes it stands."""
 
     def __init__(self) -> None:
@@ -38,29 +40,29 @@ class _Page(HTMLParser):
         self._lines: list[tuple[int, str]] = []
         self._line = ""
         self._quotes = 0
-        self._silent: list[str] = []
+        self._hidden_tags: list[str] = []
         self._preformatted = 0
         self._link = ""
-        self._linked_from = 0
+        self._link_start = 0
         self._tags = 0
 
-    def read(self, page: str) -> None:
+    def read_page(self, page: str) -> None:
         """What the one before has left open is not open in this one."""
         self.feed(page)
         self.close()
         self._end_line()
         self.reset()
         self._quotes = self._preformatted = 0
-        self._silent.clear()
+        self._hidden_tags.clear()
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self._count()
-        if tag in _SILENT:
-            self._silent.append(tag)
-        if self._silent:
+        if tag in _HIDDEN_TAGS:
+            self._hidden_tags.append(tag)
+        if self._hidden_tags:
             return
-        if tag in _LINES or tag in _PARAGRAPHS:
-            self._end_line(blank=tag in _PARAGRAPHS, always=tag == "br")
+        if tag in _LINE_TAGS or tag in _PARAGRAPH_TAGS:
+            self._end_line(blank=tag in _PARAGRAPH_TAGS, always=tag == "br")
         self._quotes += tag == "blockquote"
         self._preformatted += tag == "pre"
         if tag == "li":
@@ -70,22 +72,22 @@ class _Page(HTMLParser):
         elif tag == "img":
             self._line += dict(attrs).get("alt") or ""
         elif tag == "a":
-            self._link, self._linked_from = dict(attrs).get("href") or "", len(self._line)
+            self._link, self._link_start = dict(attrs).get("href") or "", len(self._line)
 
     def handle_endtag(self, tag: str) -> None:
-        if self._silent:
-            if tag in self._silent:
-                del self._silent[self._silent.index(tag) :]
+        if self._hidden_tags:
+            if tag in self._hidden_tags:
+                del self._hidden_tags[self._hidden_tags.index(tag) :]
             return
         if tag == "a":
             self._end_link()
-        if (tag in _LINES or tag in _PARAGRAPHS) and tag not in _NEVER_CLOSED:
-            self._end_line(blank=tag in _PARAGRAPHS)
+        if (tag in _LINE_TAGS or tag in _PARAGRAPH_TAGS) and tag not in _VOID_TAGS:
+            self._end_line(blank=tag in _PARAGRAPH_TAGS)
         self._quotes = max(0, self._quotes - (tag == "blockquote"))
         self._preformatted = max(0, self._preformatted - (tag == "pre"))
 
     def handle_data(self, data: str) -> None:
-        if self._silent:
+        if self._hidden_tags:
             return
         if self._preformatted:
             first, *rest = data.split("\n")
@@ -99,14 +101,14 @@ class _Page(HTMLParser):
 
     def _count(self) -> None:
         self._tags += 1
-        if self._tags > _MOST_TAGS:
-            raise _Enough
+        if self._tags > _MAX_TAGS:
+            raise _TooManyTags
 
     def text(self) -> str:
         self._end_line()
         while self._lines and not self._lines[-1][1]:
             self._lines.pop()
-        lines = [f"{_mark(depth)}{line}" for depth, line in self._lines]
+        lines = [f"{_quote_prefix(depth)}{line}" for depth, line in self._lines]
         return re.sub(r"\n{3,}", "\n\n", "\n".join(line.rstrip() for line in lines)).strip("\n")
 
     def _end_line(self, *, blank: bool = False, always: bool = False) -> None:
@@ -121,11 +123,11 @@ class _Page(HTMLParser):
 
     def _end_link(self) -> None:
         """Where it leads, unless it says so itself."""
-        said = self._line[self._linked_from :].strip()
+        said = self._line[self._link_start :].strip()
         link, self._link = self._link, ""
         if link.startswith(("http://", "https://")) and link.rstrip("/") not in (said, said + "/"):
             self._line += f" ({link})" if said else link
 
 
-def _mark(depth: int) -> str:
-    return f"{'>' * min(depth, _DEEPEST)} " if depth else ""
+def _quote_prefix(depth: int) -> str:
+    return f"{'>' * min(depth, _MAX_QUOTE_DEPTH)} " if depth else ""

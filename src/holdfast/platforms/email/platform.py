@@ -11,21 +11,22 @@ from holdfast.core.errors import ConnectError, ConnectRefused, NotConnected
 from holdfast.core.ids import DeliveryId
 from holdfast.core.messages.outbox import Address, Outbound, Receipt
 from holdfast.core.ports.capabilities import Backlog, Capabilities, Formatting
-from holdfast.core.ports.door import Opening
+from holdfast.core.ports.door import PluginContext
 from holdfast.core.ports.protocols import Intake
-from holdfast.platforms.email.broken import Broken
-from holdfast.platforms.email.guard import Guard
-from holdfast.platforms.email.plugin import Copies, EmailSettings
+from holdfast.platforms.email.broken import PoisonMails
+from holdfast.platforms.email.guard import LoopLimiter
+from holdfast.platforms.email.plugin import EmailSettings, SentCopies
 
 if TYPE_CHECKING:  # the libraries are imported when a line is opened, and not before
-    from holdfast.platforms.email.connection import Session
-    from holdfast.platforms.email.receiving import Receiving
+    from holdfast.platforms.email.connection import EmailConnection
+    from holdfast.platforms.email.receiving import EmailReceiver
 
-    Begin = Callable[
-        [Opening[EmailSettings], Callable[[], None]], AbstractAsyncContextManager[Session]
+    OpenConnection = Callable[
+        [PluginContext[EmailSettings], Callable[[], None]],
+        AbstractAsyncContextManager[EmailConnection],
     ]
 
-_LONGEST = 100_000  # characters: a mail has no greatest length, and a reader has
+_MAX_LENGTH = 100_000  # characters: a mail has no greatest length, and a reader has
 
 
 def capabilities_of(settings: EmailSettings) -> Capabilities:
@@ -33,14 +34,14 @@ def capabilities_of(settings: EmailSettings) -> Capabilities:
     asked for what was sent is known once connected."""
     return Capabilities(
         backlog=Backlog.UNTIL_ACKED,
-        max_length=_LONGEST,
+        max_length=_MAX_LENGTH,
         formatting=Formatting.HTML,
-        lookup=settings.copies is Copies.SERVER,
+        lookup=settings.copies is SentCopies.SERVER,
         threads=True,
         attachments_in=True,
         attachments_out=True,
         busy_notices=settings.busy_notices,
-        alive_within=settings.idle_seconds + 90.0,
+        heartbeat_interval=settings.idle_seconds + 90.0,
     )
 
 
@@ -48,84 +49,86 @@ class EmailPlatform:
     """A door to one mailbox. It owns its counts, and its session while it is connected; how far
     it has read and what its threads are called is kept in `Opening.folder`."""
 
-    def __init__(self, opening: Opening[EmailSettings]) -> None:
+    def __init__(self, context: PluginContext[EmailSettings]) -> None:
         self.name = "email"
-        self.account = opening.account
-        self.capabilities = capabilities_of(opening.settings)
-        self._opening = opening
+        self.account = context.account
+        self.capabilities = capabilities_of(context.settings)
+        self._context = context
         # What is counted over one line after the other: neither ends with a line.
-        self._guard = Guard(hourly=opening.settings.hourly)
-        self._broken = Broken()
-        self._session: Session | None = None
-        self._lost: Callable[[ConnectError], None] = lambda _: None
+        self._limiter = LoopLimiter(hourly_limit=context.settings.hourly_limit)
+        self._poison_mails = PoisonMails()
+        self._connection: EmailConnection | None = None
+        self._on_lost: Callable[[ConnectError], None] = lambda _: None
 
     @asynccontextmanager
     async def connect(self, intake: Intake) -> AsyncIterator[None]:
         def alive() -> None:
-            intake.proven(self.name, self.account)
-            if self._session is not None:
-                self._session.heard()
+            intake.report_alive(self.name, self.account)
+            if self._connection is not None:
+                self._connection.activity_seen()
 
         def lost(error: ConnectError) -> None:
-            intake.lost(self.name, self.account, error)
+            intake.report_lost(self.name, self.account, error)
 
-        begin = await asyncio.to_thread(_library)
-        async with begin(self._opening, alive) as session:
-            receiving, waiting = await session.receiving(intake, self._guard, self._broken)
+        begin = await asyncio.to_thread(_import_open_connection)
+        async with begin(self._context, alive) as session:
+            receiving, waiting = await session.start_receiver(
+                intake, self._limiter, self._poison_mails
+            )
             self.capabilities = msgspec.structs.replace(
-                self.capabilities, lookup=session.settles_doubt
+                self.capabilities, lookup=session.can_look_up
             )
             async with asyncio.TaskGroup() as tasks:
                 listening = tasks.create_task(_listen(session, receiving, waiting, lost))
-                self._session, self._lost = session, lost
+                self._connection, self._on_lost = session, lost
                 try:
                     yield
                 finally:
-                    self._session = None
+                    self._connection = None
                     listening.cancel()
 
     async def send(self, outbound: Outbound) -> Receipt:
-        session = self._connected()
+        session = self._active_connection()
         try:
             return await session.send(outbound)
         except NotConnected as error:
-            if (refused := session.refusal(error)) is not None:
-                self._lost(refused)
+            if (refused := session.login_refusal(error)) is not None:
+                self._on_lost(refused)
             raise
 
-    async def find(self, delivery_id: DeliveryId, address: Address) -> Receipt | None:
-        return await self._connected().find(delivery_id, address)
+    async def find_delivery(self, delivery_id: DeliveryId, address: Address) -> Receipt | None:
+        return await self._active_connection().find_delivery(delivery_id, address)
 
     async def probe(self) -> None:
-        await self._connected().probe()
+        await self._active_connection().probe()
 
-    def _connected(self) -> "Session":
-        if self._session is None:
+    def _active_connection(self) -> "EmailConnection":
+        if self._connection is None:
             raise NotConnected("the mail servers are not connected")
-        return self._session
+        return self._connection
 
 
 async def _listen(
-    session: "Session",
-    receiving: "Receiving",
-    waiting: list[int],
-    lost: Callable[[ConnectError], None],
+    connection: "EmailConnection",
+    receiver: "EmailReceiver",
+    uids: list[int],
+    on_lost: Callable[[ConnectError], None],
 ) -> None:
     """Until the line breaks, which is told to whoever mends lines."""
     try:
-        await receiving.run(waiting)
+        await receiver.run(uids)
     except ConnectError as error:
-        session.lost(error)
-        lost(error)
+        connection.connection_lost(error)
+        on_lost(error)
 
 
-def _library() -> "Begin":
+def _import_open_connection() -> "OpenConnection":
     """In a thread: the import takes a while, and the loop has others to serve."""
     try:
-        from holdfast.platforms.email.connection import begun
+        from holdfast.platforms.email.connection import open_connection
     except ModuleNotFoundError as error:
         raise ConnectRefused(
             f"the libraries that speak with mail servers are not installed ({error})",
             remedy="pip install 'holdfast[email]', then restart the gateway",
         ) from error
-    return begun
+    return open_connection

@@ -9,15 +9,15 @@ import msgspec
 
 from holdfast.core.config.settings import PlatformSettings, Port
 from holdfast.core.messages.inbox import BusyMode
-from holdfast.core.ports.door import Door, Known, Opening
+from holdfast.core.ports.door import AccountIdentity, PlatformPlugin, PluginContext
 from holdfast.core.ports.protocols import Platform
-from holdfast.core.ports.question import Question
+from holdfast.core.ports.question import SetupQuestion
 
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
-_LONGEST_IDLE = 29 * 60  # seconds: RFC 2177, a server may hang up after half an hour
+_MAX_IDLE_SECONDS = 29 * 60  # seconds: RFC 2177, a server may hang up after half an hour
 
 
-class Security(StrEnum):
+class ConnectionSecurity(StrEnum):
     """How a connection to a server is kept from others."""
 
     TLS = "tls"  # from its first byte
@@ -25,7 +25,7 @@ class Security(StrEnum):
     PLAIN = "plain"
 
 
-class Copies(StrEnum):
+class SentCopies(StrEnum):
     """Who puts a copy of what we send into the folder of sent mail."""
 
     AUTO = "auto"  # Gmail does; elsewhere we do, where there is such a folder
@@ -47,19 +47,19 @@ class EmailSettings(PlatformSettings, frozen=True, kw_only=True):
     scope: str = ""  # what a token is to be good for; "": what was agreed to
     imap_host: str = ""
     imap_port: Port = 0  # 0: the usual one
-    imap_security: Security = Security.TLS
+    imap_security: ConnectionSecurity = ConnectionSecurity.TLS
     smtp_host: str = ""
     smtp_port: Port = 0
-    smtp_security: Security = Security.TLS
+    smtp_security: ConnectionSecurity = ConnectionSecurity.TLS
     smtp_login: bool = True  # False: the server knows us without a password
     plaintext: bool = False  # True: also to other machines, where the security is "plain"
     ca_file: str = ""  # of a certificate authority of one's own; "": the system's
     folder: str = "INBOX"
-    copies: Copies = Copies.AUTO
+    copies: SentCopies = SentCopies.AUTO
     authserv_id: str = ""  # whose Authentication-Results say who has written
     trust_from: bool = False  # True: whoever a mail says that it is from, it is from
-    hourly: Annotated[int, msgspec.Meta(ge=1)] = 30  # mails of one person that are answered
-    idle_seconds: Annotated[float, msgspec.Meta(gt=0, le=_LONGEST_IDLE)] = 240
+    hourly_limit: Annotated[int, msgspec.Meta(ge=1)] = 30  # mails of one person that are answered
+    idle_seconds: Annotated[float, msgspec.Meta(gt=0, le=_MAX_IDLE_SECONDS)] = 240
     max_mail_mb: Annotated[int, msgspec.Meta(ge=1, le=150)] = 25
     busy_notices: bool = False
     restart_notices: bool = False
@@ -71,30 +71,34 @@ class EmailSettings(PlatformSettings, frozen=True, kw_only=True):
         for problem in self._problems() if self.enabled else ():
             raise ValueError(problem)
 
-    def port_of_imap(self) -> int:
-        return self.imap_port or (993 if self.imap_security is Security.TLS else 143)
+    def effective_imap_port(self) -> int:
+        return self.imap_port or (993 if self.imap_security is ConnectionSecurity.TLS else 143)
 
-    def port_of_smtp(self) -> int:
-        usual = {Security.TLS: 465, Security.STARTTLS: 587, Security.PLAIN: 25}
+    def effective_smtp_port(self) -> int:
+        usual = {
+            ConnectionSecurity.TLS: 465,
+            ConnectionSecurity.STARTTLS: 587,
+            ConnectionSecurity.PLAIN: 25,
+        }
         return self.smtp_port or usual[self.smtp_security]
 
     def _problems(self) -> Iterator[str]:
-        yield from self._missing()
+        yield from self._missing_keys()
         for key, host, security in (
             ("imap_security", self.imap_host, self.imap_security),
             ("smtp_security", self.smtp_host, self.smtp_security),
         ):
-            if security is Security.PLAIN and not (self.plaintext or host in _LOOPBACK):
+            if security is ConnectionSecurity.PLAIN and not (self.plaintext or host in _LOOPBACK):
                 yield (
                     f'{key} = "plain" would send mail and password readable to {host}: take "tls" '
                     'or "starttls", or say plaintext = true'
                 )
-        yield from self._unlike_addresses()
+        yield from self._uppercase_addresses()
 
-    def _missing(self) -> Iterator[str]:
+    def _missing_keys(self) -> Iterator[str]:
         if "@" not in self.address:
             yield 'address is missing: the mailbox to be answered from, as "bot@example.org"'
-        yield from self._keyless()
+        yield from self._credential_problems()
         for key in ("imap_host", "smtp_host"):
             if not {"imap_host": self.imap_host, "smtp_host": self.smtp_host}[key]:
                 yield f"{key} is missing: your provider's help pages name it"
@@ -105,7 +109,7 @@ class EmailSettings(PlatformSettings, frozen=True, kw_only=True):
                 '"mx.google.com"), or say trust_from = true to believe every From'
             )
 
-    def _keyless(self) -> Iterator[str]:
+    def _credential_problems(self) -> Iterator[str]:
         if not self.password and not self.token_url:
             yield (
                 'password is missing: write password = "env:EMAIL_PASSWORD" and put it into the '
@@ -127,7 +131,7 @@ class EmailSettings(PlatformSettings, frozen=True, kw_only=True):
                 "the mailbox in its own name has a client_secret instead"
             )
 
-    def _unlike_addresses(self) -> Iterator[str]:
+    def _uppercase_addresses(self) -> Iterator[str]:
         """Who somebody is, is compared letter by letter."""
         named = {
             "allow": self.allow,
@@ -142,85 +146,91 @@ class EmailSettings(PlatformSettings, frozen=True, kw_only=True):
                     yield f"{key}: write {each.lower()!r} instead of {each!r}, in small letters"
 
 
-def _open(opening: Opening[EmailSettings]) -> Platform:
+def _open(context: PluginContext[EmailSettings]) -> Platform:
     from holdfast.platforms.email.platform import (  # noqa: PLC0415 - needed by an account only
         EmailPlatform,
     )
 
-    return EmailPlatform(opening)
+    return EmailPlatform(context)
 
 
-async def _check(opening: Opening[EmailSettings]) -> Known:
-    from holdfast.platforms.email.check import check  # noqa: PLC0415 - needed by setup only
+async def _check(context: PluginContext[EmailSettings]) -> AccountIdentity:
+    from holdfast.platforms.email.check import check_account  # noqa: PLC0415 - needed by setup only
 
-    return await check(opening)
+    return await check_account(context)
 
 
 # Who has said a password is not asked for any of these.
-OAUTH = (
-    Question(
+OAUTH_QUESTIONS = (
+    SetupQuestion(
         key="token_url",
         label="The address that gives tokens",
         help="Microsoft: https://login.microsoftonline.com/TENANT/oauth2/v2.0/token; Google: "
         "https://oauth2.googleapis.com/token. For a password instead, say password=env:NAME.",
-        unless="password",
+        skip_if="password",
     ),
-    Question(
+    SetupQuestion(
         key="client_id",
         label="The id of the app",
         help="As the provider shows it where the app is registered.",
-        unless="password",
+        skip_if="password",
     ),
-    Question(
+    SetupQuestion(
         key="client_secret",
         label="The secret of the app",
         help="Empty, where it has none.",
         variable="EMAIL_CLIENT_SECRET",
         optional=True,
-        unless="password",
+        skip_if="password",
     ),
-    Question(
+    SetupQuestion(
         key="refresh_token",
         label="The refresh token",
         help="Empty, where the app may read the mailbox in its own name.",
         variable="EMAIL_REFRESH_TOKEN",
         optional=True,
-        unless="password",
+        skip_if="password",
     ),
-    Question(
+    SetupQuestion(
         key="scope",
         label="The scope of tokens",
         help="In its own name, at Microsoft: https://outlook.office365.com/.default.",
         optional=True,
-        unless="password",
+        skip_if="password",
     ),
 )
 
-DOOR = Door(
+PLUGIN = PlatformPlugin(
     name="email",
     settings=EmailSettings,
     open=_open,
     identity=("imap_host", "address", "folder"),
-    reads=("pairing",),  # whether a stranger's mail is taken at all
-    guide=(
+    own_common_keys=("pairing",),  # whether a stranger's mail is taken at all
+    setup_guide=(
         "Make a mailbox for the agent alone: it answers every mail there of those whom you allow. "
         "Many providers want a password made for this app (https://myaccount.google.com/"
         "apppasswords at Gmail). Microsoft 365 takes none any more: there the agent logs in by "
         "OAuth, as an app that you register (docs/email.md)."
     ),
-    questions=(
-        Question(key="address", label="The address of the mailbox", help="As bot@example.org."),
-        Question(
+    setup_questions=(
+        SetupQuestion(
+            key="address", label="The address of the mailbox", help="As bot@example.org."
+        ),
+        SetupQuestion(
             key="password",
             label="Its password",
             help="One made for this app, where the provider has such. Empty: OAuth.",
             variable="EMAIL_PASSWORD",
             optional=True,
         ),
-        *OAUTH,
-        Question(key="imap_host", label="The IMAP server", help="As imap.example.org, with TLS."),
-        Question(key="smtp_host", label="The SMTP server", help="As smtp.example.org, with TLS."),
-        Question(
+        *OAUTH_QUESTIONS,
+        SetupQuestion(
+            key="imap_host", label="The IMAP server", help="As imap.example.org, with TLS."
+        ),
+        SetupQuestion(
+            key="smtp_host", label="The SMTP server", help="As smtp.example.org, with TLS."
+        ),
+        SetupQuestion(
             key="authserv_id",
             label="Who checks senders",
             help=(
@@ -230,6 +240,6 @@ DOOR = Door(
             ),
         ),
     ),
-    people="your e-mail address, in small letters",
+    user_id_help="your e-mail address, in small letters",
     check=_check,
 )

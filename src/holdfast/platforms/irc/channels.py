@@ -3,98 +3,105 @@
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from holdfast.core.errors import NotConnected, OutcomeUnknown, Refused
+from holdfast.core.errors import NotConnected, OutcomeUnknown, SendRejected
 from holdfast.core.secret import Secret
-from holdfast.platforms.irc.line import Line
-from holdfast.platforms.irc.wire import Heard
+from holdfast.platforms.irc.line import IrcClient
+from holdfast.platforms.irc.wire import IrcMessage
 
 log = logging.getLogger(__name__)
 
-_ROOM = 400  # bytes of the names in one JOIN
+_MAX_JOIN_BYTES = 400  # bytes of the names in one JOIN
 # https://modern.ircdocs.horse/#join-message, and 477: only who is logged in.
-_NOT_LET_IN = frozenset({"403", "405", "437", "471", "473", "474", "475", "476", "477", "489"})
+_JOIN_REFUSALS = frozenset({"403", "405", "437", "471", "473", "474", "475", "476", "477", "489"})
 
 
-class Channels:
+class ChannelMembership:
     """Owns where we are on this connection, by what the server says of it."""
 
     def __init__(
         self,
-        line: Line,
-        wanted: Iterable[str],
+        client: IrcClient,
+        configured: Iterable[str],
         keys: Mapping[str, Secret],
         *,
-        joined: Callable[[str], None],
+        on_joined: Callable[[str], None],
     ) -> None:
-        self._line = line
-        self._wanted = {line.names.fold(each): each for each in wanted}
-        self._keys = {line.names.fold(each): key for each, key in keys.items()}
-        self._joined = joined  # told before anything is heard from there
-        self._here: set[str] = set()
-        self._refused: dict[str, str] = {}
+        self._client = client
+        self._configured = {client.names.fold(each): each for each in configured}
+        self._keys = {client.names.fold(each): key for each, key in keys.items()}
+        self._on_joined = on_joined  # told before anything is heard from there
+        self._current: set[str] = set()
+        self._refusals: dict[str, str] = {}
 
-    async def join(self) -> None:
+    async def join_missing(self) -> None:
         """Those of the wanted that we are not in. Returns when the server has said yes or no to
         each; one that does not let us in keeps us from no other."""
-        missing = [name for key, name in self._wanted.items() if key not in self._here]
+        missing = [name for key, name in self._configured.items() if key not in self._current]
         if not missing:
             return
-        locked = [name for name in missing if self._key(name)]
-        for names in (*locked, *_lines_of([name for name in missing if name not in locked])):
-            await self._line.say("JOIN", names, *self._key(names))
-        await self._line.round_trip()
+        locked = [name for name in missing if self._key_argument(name)]
+        for names in (*locked, *_join_arguments([name for name in missing if name not in locked])):
+            await self._client.send("JOIN", names, *self._key_argument(names))
+        await self._client.round_trip()
 
-    async def enter(self, channel: str) -> None:
+    async def ensure_joined(self, channel: str) -> None:
         """Be there, for something is to be said in it. Raises `Refused`."""
-        key = self._line.names.fold(channel)
-        if key in self._here:
+        key = self._client.names.fold(channel)
+        if key in self._current:
             return
         try:
-            await self._line.say("JOIN", channel, *self._key(channel))
-            await self._line.round_trip()
+            await self._client.send("JOIN", channel, *self._key_argument(channel))
+            await self._client.round_trip()
         except OutcomeUnknown as error:  # nothing was said to anybody by this
             raise NotConnected(f"{channel} could not be joined: {error}") from error
-        if key not in self._here:
-            why = self._refused.get(key, "the server does not say why")
-            raise Refused(f"{channel} does not let us in: {why}")
+        if key not in self._current:
+            why = self._refusals.get(key, "the server does not say why")
+            raise SendRejected(f"{channel} does not let us in: {why}")
 
-    def hear(self, heard: Heard) -> None:
-        match heard.verb:
-            case "JOIN" if self._line.is_me(heard.nick):
-                self._enter(heard.param(0))
-            case "PART" if self._line.is_me(heard.nick):
-                self._leave(heard.param(0), heard.param(1) or "we were parted from it")
-            case "KICK" if self._line.is_me(heard.param(1)):
-                self._leave(heard.param(0), f"{heard.nick} has kicked us out: {heard.param(2)}")
-            case verb if verb in _NOT_LET_IN:
-                self._not_let_in(heard.param(1), heard.last)
+    def handle_message(self, message: IrcMessage) -> None:
+        match message.command:
+            case "JOIN" if self._client.is_me(message.nick):
+                self._handle_join(message.param(0))
+            case "PART" if self._client.is_me(message.nick):
+                self._handle_leave(message.param(0), message.param(1) or "we were parted from it")
+            case "KICK" if self._client.is_me(message.param(1)):
+                self._handle_leave(
+                    message.param(0), f"{message.nick} has kicked us out: {message.param(2)}"
+                )
+            case verb if verb in _JOIN_REFUSALS:
+                self._handle_refusal(message.param(1), message.trailing)
 
-    def _key(self, channel: str) -> tuple[str, ...]:
-        key = self._keys.get(self._line.names.fold(channel))
+    def _key_argument(self, channel: str) -> tuple[str, ...]:
+        key = self._keys.get(self._client.names.fold(channel))
         return () if key is None else (key.reveal(),)
 
-    def _enter(self, channel: str) -> None:
-        key = self._line.names.fold(channel)
-        self._refused.pop(key, None)
-        if key not in self._here:
-            self._here.add(key)
-            self._joined(key)
+    def _handle_join(self, channel: str) -> None:
+        key = self._client.names.fold(channel)
+        self._refusals.pop(key, None)
+        if key not in self._current:
+            self._current.add(key)
+            self._on_joined(key)
 
-    def _leave(self, channel: str, why: str) -> None:
-        self._here.discard(self._line.names.fold(channel))
-        log.warning("Not in %s any more: %s", channel, why, extra={"action": "channel_left"})
+    def _handle_leave(self, channel: str, reason: str) -> None:
+        self._current.discard(self._client.names.fold(channel))
+        log.warning("Not in %s any more: %s", channel, reason, extra={"action": "channel_left"})
 
-    def _not_let_in(self, channel: str, why: str) -> None:
-        key = self._line.names.fold(channel)
-        if key in self._wanted and self._refused.get(key) != why:  # told once, tried again
-            log.warning("%s does not let us in: %s", channel, why, extra={"action": "not_let_in"})
-        self._refused[key] = why
+    def _handle_refusal(self, channel: str, reason: str) -> None:
+        key = self._client.names.fold(channel)
+        if key in self._configured and self._refusals.get(key) != reason:  # told once, tried again
+            log.warning(
+                "%s does not let us in: %s",
+                channel,
+                reason,
+                extra={"action": "channel_join_refused"},
+            )
+        self._refusals[key] = reason
 
 
-def _lines_of(names: list[str]) -> Iterator[str]:
+def _join_arguments(names: list[str]) -> Iterator[str]:
     line = ""
     for name in names:
-        if line and len(f"{line},{name}".encode()) > _ROOM:
+        if line and len(f"{line},{name}".encode()) > _MAX_JOIN_BYTES:
             yield line
             line = ""
         line = f"{line},{name}" if line else name

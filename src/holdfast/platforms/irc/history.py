@@ -8,100 +8,108 @@ from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime
 
 from holdfast.core.errors import HoldfastError, NotConnected, OutcomeUnknown
-from holdfast.platforms.irc.line import Line
-from holdfast.platforms.irc.wire import Heard
+from holdfast.platforms.irc.line import IrcClient
+from holdfast.platforms.irc.wire import IrcMessage
 
 log = logging.getLogger(__name__)
 
-NEEDED = frozenset({"draft/chathistory", "batch", "server-time", "message-tags"})
-PLAYBACK = frozenset({"chathistory", "znc.in/playback"})  # batches of what was said before
-_TARGETS = "draft/chathistory-targets"
-_PAGE = 100
-_MOMENT = 0.001  # seconds: the finest that is told apart
+REQUIRED_CAPABILITIES = frozenset({"draft/chathistory", "batch", "server-time", "message-tags"})
+PLAYBACK_BATCHES = frozenset({"chathistory", "znc.in/playback"})  # batches of what was said before
+_TARGETS_BATCH = "draft/chathistory-targets"
+_MAX_PAGE_SIZE = 100
+_TIMESTAMP_STEP = 0.001  # seconds: the finest that is told apart
 
-Key = tuple[str | None, str | None, str, tuple[str, ...]]
+MessageKey = tuple[str | None, str | None, str, tuple[str, ...]]
 
 
-class NoHistory(HoldfastError):
+class HistoryRefused(HoldfastError):
     """The server does not give what was asked for, for that reason."""
 
 
-class Batch:
+class HistoryBatch:
     """Owns the lines of one batch of a kind, from when it is opened to its end.
     https://ircv3.net/specs/extensions/batch"""
 
-    def __init__(self, kind: str) -> None:
-        self._kind = kind
-        self._name: str | None = None
-        self._lines: list[Heard] = []
+    def __init__(self, batch_type: str) -> None:
+        self._batch_type = batch_type
+        self._reference: str | None = None
+        self._messages: list[IrcMessage] = []
 
-    def hear(self, heard: Heard) -> "list[Heard] | NoHistory | None":
+    def handle_message(self, message: IrcMessage) -> "list[IrcMessage] | HistoryRefused | None":
         """All of them, once it is over."""
-        if heard.verb == "FAIL" and heard.param(0) == "CHATHISTORY":
-            return NoHistory(heard.last)
-        if heard.verb == "BATCH":
-            return self._bounds(heard)
-        if self._name is not None and heard.tags.get("batch") == self._name:
-            self._lines.append(heard)
+        if message.command == "FAIL" and message.param(0) == "CHATHISTORY":
+            return HistoryRefused(message.trailing)
+        if message.command == "BATCH":
+            return self._handle_boundary(message)
+        if self._reference is not None and message.tags.get("batch") == self._reference:
+            self._messages.append(message)
         return None
 
-    def _bounds(self, heard: Heard) -> list[Heard] | None:
-        sign, name = heard.param(0)[:1], heard.param(0)[1:]
-        if sign == "+" and self._name is None and heard.param(1) == self._kind:
-            self._name = name
-        return self._lines if sign == "-" and name == self._name else None
+    def _handle_boundary(self, message: IrcMessage) -> list[IrcMessage] | None:
+        sign, name = message.param(0)[:1], message.param(0)[1:]
+        if sign == "+" and self._reference is None and message.param(1) == self._batch_type:
+            self._reference = name
+        return self._messages if sign == "-" and name == self._reference else None
 
 
-class History:
+class IrcHistory:
     """Keeps nothing: what a server has is asked for when it is wanted."""
 
-    def __init__(self, line: Line, *, now: Callable[[], float]) -> None:
-        self._line = line
+    def __init__(self, client: IrcClient, *, now: Callable[[], float]) -> None:
+        self._client = client
         self._now = now
-        most = line.features.get("CHATHISTORY", "")
-        self._page = min(_PAGE, int(most)) if most.isdecimal() and int(most) else _PAGE
+        most = client.features.get("CHATHISTORY", "")
+        self._page_size = (
+            min(_MAX_PAGE_SIZE, int(most)) if most.isdecimal() and int(most) else _MAX_PAGE_SIZE
+        )
 
-    async def chats(self, since: str) -> list[str] | None:
+    async def chats_since(self, since: str) -> list[str] | None:
         """The channels, and the nicks of people, where something was said since then; None: the
         server does not say. Raises `NotConnected`."""
-        until = stamp(self._now() + 86400)  # the clock of the server may be ahead of ours
+        until = format_timestamp(
+            self._now() + 86400
+        )  # the clock of the server may be ahead of ours
         found: dict[str, None] = {}
         while True:
-            question = (f"timestamp={_before(since)}", f"timestamp={until}", str(self._page))
+            question = (
+                f"timestamp={_just_before(since)}",
+                f"timestamp={until}",
+                str(self._page_size),
+            )
             try:
-                page = await self._batch(_TARGETS, "TARGETS", *question)
-            except NoHistory:
+                page = await self._request_batch(_TARGETS_BATCH, "TARGETS", *question)
+            except HistoryRefused:
                 return None
             known = len(found)
             found |= dict.fromkeys(heard.param(1) for heard in page)
-            if len(found) == known or len(page) < self._page:
+            if len(found) == known or len(page) < self._page_size:
                 return [each for each in found if each]
             since = page[-1].param(2) or since
 
-    async def since(self, target: str, moment: str) -> AsyncIterator[Heard]:
+    async def messages_since(self, target: str, timestamp: str) -> AsyncIterator[IrcMessage]:
         """Oldest first, that moment included: two things may have been said in it, of which one is
         known. Raises `NotConnected`."""
-        last: set[Key] = set()
-        after = _before(moment)
-        while page := await self._page_of(target, after):
+        last: set[MessageKey] = set()
+        after = _just_before(timestamp)
+        while page := await self._fetch_page(target, after):
             for heard in page:
-                if _key(heard) not in last:
+                if _message_key(heard) not in last:
                     yield heard
             # A server may give fewer than it was asked for and have more: it is asked until
             # nothing later comes.
-            last, end = {_key(heard) for heard in page}, page[-1].tags.get("time", "")
-            if end <= moment:
+            last, end = {_message_key(heard) for heard in page}, page[-1].tags.get("time", "")
+            if end <= timestamp:
                 return
             # All of one instant: what else was said in it is not to be had.
-            after = end if page[0].tags.get("time") == end else _before(end)
-            moment = end
+            after = end if page[0].tags.get("time") == end else _just_before(end)
+            timestamp = end
 
-    async def _page_of(self, target: str, after: str) -> list[Heard]:
+    async def _fetch_page(self, target: str, after_timestamp: str) -> list[IrcMessage]:
         try:
-            return await self._batch(
-                "chathistory", "AFTER", target, f"timestamp={after}", str(self._page)
+            return await self._request_batch(
+                "chathistory", "AFTER", target, f"timestamp={after_timestamp}", str(self._page_size)
             )
-        except NoHistory as error:
+        except HistoryRefused as error:
             log.info(
                 "What was said in %s meanwhile is not to be had: %s",
                 target,
@@ -110,46 +118,46 @@ class History:
             )
             return []
 
-    async def _batch(self, kind: str, *question: str) -> list[Heard]:
+    async def _request_batch(self, batch_type: str, *arguments: str) -> list[IrcMessage]:
         try:
-            told: list[Heard] | NoHistory = await self._line.asked(
-                ("CHATHISTORY", *question), Batch(kind).hear
+            told: list[IrcMessage] | HistoryRefused = await self._client.request(
+                ("CHATHISTORY", *arguments), HistoryBatch(batch_type).handle_message
             )
         except OutcomeUnknown as error:  # asking again does no harm
             raise NotConnected(str(error)) from error
-        if isinstance(told, NoHistory):
+        if isinstance(told, HistoryRefused):
             raise told
         return told
 
 
-def stamp(seconds: float) -> str:
+def format_timestamp(seconds: float) -> str:
     """https://ircv3.net/specs/extensions/server-time. Such stamps sort as the times they name."""
     moment = datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")
     return moment.replace("+00:00", "Z")
 
 
-def mark(moment: str, event_id: str) -> str:
+def format_position(timestamp: str, event_id: str) -> str:
     """How far something was looked at: to which moment, and what was the last thing of it."""
-    return f"{moment} {event_id}"
+    return f"{timestamp} {event_id}"
 
 
-def marked(until: str) -> tuple[str, str]:
+def parse_position(position: str) -> tuple[str, str]:
     """The moment, and the event that is known already; "": none of it is."""
-    moment, _, event_id = until.partition(" ")
+    moment, _, event_id = position.partition(" ")
     return moment, event_id
 
 
-def earlier(moment: str, seconds: float) -> str:
+def subtract_seconds(timestamp: str, seconds: float) -> str:
     """A stamp that is none stays as it is."""
     try:
-        return stamp(datetime.fromisoformat(moment).timestamp() - seconds)
+        return format_timestamp(datetime.fromisoformat(timestamp).timestamp() - seconds)
     except ValueError:
-        return moment
+        return timestamp
 
 
-def _before(moment: str) -> str:
-    return earlier(moment, _MOMENT)
+def _just_before(timestamp: str) -> str:
+    return subtract_seconds(timestamp, _TIMESTAMP_STEP)
 
 
-def _key(heard: Heard) -> Key:
-    return heard.tags.get("msgid"), heard.tags.get("time"), heard.source, heard.params
+def _message_key(message: IrcMessage) -> MessageKey:
+    return message.tags.get("msgid"), message.tags.get("time"), message.source, message.params

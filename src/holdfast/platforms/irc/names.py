@@ -9,12 +9,12 @@ _ASCII = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 _RFC1459 = str.maketrans(f"{string.ascii_uppercase}[]\\~", f"{string.ascii_lowercase}{{}}|^")
 _STRICT = str.maketrans(f"{string.ascii_uppercase}[]\\", f"{string.ascii_lowercase}{{}}|")
 _MAPPINGS = {"ascii": _ASCII, "rfc1459": _RFC1459, "rfc1459-strict": _STRICT}
-_IN_A_NICK = r"A-Za-z0-9\[\]\\`_^{|}\-"
+_NICK_CHARACTERS = r"A-Za-z0-9\[\]\\`_^{|}\-"
 # A target must be one, and nothing but it.
-_ONE_WORD = re.compile(r"[^\s,:\x00-\x1f][^\s,\x00-\x1f]*")
+_TARGET = re.compile(r"[^\s,:\x00-\x1f][^\s,\x00-\x1f]*")
 
 
-class Names:
+class IrcNames:
     """How one server tells names apart, by what it says of itself (`RPL_ISUPPORT`)."""
 
     def __init__(self, features: Mapping[str, str]) -> None:
@@ -26,33 +26,35 @@ class Names:
         """Two names that fold alike are one."""
         return name.translate(self._mapping)
 
-    def same(self, one: str, other: str) -> bool:
+    def is_same(self, one: str, other: str) -> bool:
         return self.fold(one) == self.fold(other)
 
     def is_channel(self, target: str) -> bool:
         return target.startswith(self._channels)
 
-    def is_narrow(self, target: str) -> bool:
+    def is_status_message(self, target: str) -> bool:
         """Whether it is for those of some rank in a channel alone: `@#channel`."""
         bare = target.lstrip(self._status) if self._status else target
         return bare != target and self.is_channel(bare)
 
-    def speaks_of(self, text: str, nick: str) -> bool:
+    def mentions(self, text: str, nick: str) -> bool:
         """Whether it stands there as a word of its own."""
         name = re.escape(self.fold(nick))
-        return bool(re.search(rf"(?<![{_IN_A_NICK}]){name}(?![{_IN_A_NICK}])", self.fold(text)))
+        return bool(
+            re.search(rf"(?<![{_NICK_CHARACTERS}]){name}(?![{_NICK_CHARACTERS}])", self.fold(text))
+        )
 
-    def without(self, text: str, nick: str) -> str:
+    def strip_nick(self, text: str, nick: str) -> str:
         """Without that nick in front, as people address each other: "nick: text". Where it is the
         first word of a sentence, it stays, unless that is a command."""
         name = re.escape(self.fold(nick))
         ahead = re.match(
-            rf"\s*(?:@{name}(?![{_IN_A_NICK}])|{name}(?=\s*[:,]|\s+[/!]))\s*[:,]?\s*",
+            rf"\s*(?:@{name}(?![{_NICK_CHARACTERS}])|{name}(?=\s*[:,]|\s+[/!]))\s*[:,]?\s*",
             self.fold(text),
         )
         return text if ahead is None else text[ahead.end() :]
 
 
-def is_target(name: str) -> bool:
+def is_valid_target(name: str) -> bool:
     """Whether a line can be sent there: no space, comma or line end makes more of it."""
-    return bool(_ONE_WORD.fullmatch(name))
+    return bool(_TARGET.fullmatch(name))

@@ -10,39 +10,39 @@ from urllib.parse import quote
 
 import msgspec
 
-from holdfast.core.errors import LineLost, NotConnected
+from holdfast.core.errors import AccountDisconnected, NotConnected
 from holdfast.core.messages.inbox import Inbound
 from holdfast.core.messages.outbox import Address, Outbound, Receipt
 from holdfast.core.ports.capabilities import Backlog, Capabilities, LengthUnit
-from holdfast.core.ports.protocols import Clock, Intake, NewId
+from holdfast.core.ports.protocols import Clock, IdFactory, Intake
 from holdfast.core.secret import Secret
-from holdfast.core.text.length import length
-from holdfast.platforms.held import Held
-from holdfast.platforms.irc.greeting import Greeting, Welcome
-from holdfast.platforms.irc.history import NEEDED, stamp
-from holdfast.platforms.irc.line import PATIENCE, Line
-from holdfast.platforms.irc.link import Link, linked
-from holdfast.platforms.irc.names import Names
-from holdfast.platforms.irc.pacing import Pace
+from holdfast.core.text.length import message_length
+from holdfast.platforms.held import EventBuffer
+from holdfast.platforms.irc.greeting import IrcRegistration, ServerWelcome
+from holdfast.platforms.irc.history import REQUIRED_CAPABILITIES, format_timestamp
+from holdfast.platforms.irc.line import RESPONSE_TIMEOUT, IrcClient
+from holdfast.platforms.irc.link import IrcSocket, open_socket
+from holdfast.platforms.irc.names import IrcNames
+from holdfast.platforms.irc.pacing import FloodLimiter
 from holdfast.platforms.irc.plugin import IrcSettings
-from holdfast.platforms.irc.presence import PING, Presence
+from holdfast.platforms.irc.presence import PING_INTERVAL, IrcConnection
 from holdfast.platforms.irc.reading import PLATFORM
-from holdfast.platforms.irc.record import Record
-from holdfast.platforms.irc.spelling import Spelling
+from holdfast.platforms.irc.record import IrcCheckpoint
+from holdfast.platforms.irc.spelling import ChannelIds
 from holdfast.platforms.text.irc import render
 
-_LONGEST = 2000  # bytes of a message, which is several lines
-_LINES = 8  # of a message: what is in doubt is sent again as a whole
-_ROOM = 340  # bytes of a line that are left behind the longest names there are
+_MAX_BYTES = 2000  # bytes of a message, which is several lines
+_MAX_LINES = 8  # of a message: what is in doubt is sent again as a whole
+_MIN_TEXT_BYTES = 340  # bytes of a line that are left behind the longest names there are
 
 # What is known before a server has said what it can do. A line is taken when the server has echoed
 # it, or answered a PING behind it; one of which neither is known is in doubt, and nobody can be
 # asked for it.
 CAPABILITIES = Capabilities(
     backlog=Backlog.NONE,
-    max_length=_LONGEST,
+    max_length=_MAX_BYTES,
     length_unit=LengthUnit.BYTES,
-    alive_within=3 * PING,
+    heartbeat_interval=3 * PING_INTERVAL,
 )
 
 
@@ -58,9 +58,9 @@ class IrcPlatform:
         settings: IrcSettings,
         folder: Path,
         clock: Clock,
-        new_id: NewId,
-        ping: float = PING,
-        patience: float = PATIENCE,
+        new_id: IdFactory,
+        ping_interval: float = PING_INTERVAL,
+        timeout: float = RESPONSE_TIMEOUT,
     ) -> None:
         self.name = PLATFORM
         self.account = account
@@ -70,111 +70,117 @@ class IrcPlatform:
         self._folder = folder
         self._clock = clock
         self._new_id = new_id
-        self._ping = ping
-        self._patience = patience
-        self._held = Held[Inbound]()
+        self._ping_interval = ping_interval
+        self._timeout = timeout
+        self._buffer = EventBuffer[Inbound]()
         # What is one sign on every network; the rest is known once there is a line.
-        self._spelling = Spelling(Names({"CASEMAPPING": "ascii"}), settings.chats)
-        self._presence: Presence | None = None
+        self._channel_ids = ChannelIds(IrcNames({"CASEMAPPING": "ascii"}), settings.chats)
+        self._connection: IrcConnection | None = None
 
     @asynccontextmanager
     async def connect(self, intake: Intake) -> AsyncIterator[None]:
-        async with linked(self._settings, lambda: intake.proven(self.name, self.account)) as link:
-            presence = await self._greeted(link, intake)
+        async with open_socket(
+            self._settings, lambda: intake.report_alive(self.name, self.account)
+        ) as link:
+            presence = await self._register(link, intake)
             async with asyncio.TaskGroup() as tasks:
-                listening = presence.begin(tasks)
+                listening = presence.start_listening(tasks)
                 work: list[asyncio.Task[Any]] = [listening]
                 try:
-                    ended = await presence.arrived()
+                    ended = await presence.join_channels()
                     if ended is None:
-                        listening.add_done_callback(partial(self._gone, intake))
-                        work.append(tasks.create_task(presence.take(), name="irc messages"))
+                        listening.add_done_callback(partial(self._handle_end, intake))
+                        work.append(tasks.create_task(presence.receive(), name="irc messages"))
                         work.append(
-                            tasks.create_task(presence.keep(self._ping), name="irc signs of life")
+                            tasks.create_task(
+                                presence.keep_alive(self._ping_interval), name="irc signs of life"
+                            )
                         )
-                        self._presence = presence
+                        self._connection = presence
                         yield
                 finally:
-                    self._presence = None
+                    self._connection = None
                     for task in work:
                         task.cancel()
-                    await presence.leave()
-                    self._held.tell(f"{self._settings.nick} on {self._settings.host}")
+                    await presence.close()
+                    self._buffer.log_pending(f"{self._settings.nick} on {self._settings.host}")
             if ended is not None:  # raised within, the group would hide it
                 raise ended
 
     def fits(self, text: str) -> bool:
-        short = length(text, LengthUnit.BYTES) <= _LONGEST
-        return short and len(render(text, limit=_ROOM)) <= _LINES
+        short = message_length(text, LengthUnit.BYTES) <= _MAX_BYTES
+        return short and len(render(text, limit=_MIN_TEXT_BYTES)) <= _MAX_LINES
 
     async def send(self, outbound: Outbound) -> Receipt:
-        return await self._there().sending.send(outbound)
+        return await self._active_connection().sender.send(outbound)
 
-    async def typing(self, address: Address) -> None:
-        await self._there().sending.typing(address)
+    async def show_typing(self, address: Address) -> None:
+        await self._active_connection().sender.show_typing(address)
 
     async def probe(self) -> None:
-        await self._there().round_trip()
+        await self._active_connection().round_trip()
 
-    def spelled(self, chat: str) -> str:
-        return self._spelling.of(chat)
+    def normalise_chat_id(self, chat: str) -> str:
+        return self._channel_ids.normalise(chat)
 
-    def _there(self) -> Presence:
-        if self._presence is None:
+    def _active_connection(self) -> IrcConnection:
+        if self._connection is None:
             raise NotConnected(f"there is no connection to {self._settings.host}")
-        return self._presence
+        return self._connection
 
-    async def _greeted(self, link: Link, intake: Intake) -> Presence:
-        greeting = Greeting(link, self._settings, self._secrets, account=self.account)
-        welcome = await greeting.welcomed()
+    async def _register(self, socket: IrcSocket, intake: Intake) -> IrcConnection:
+        greeting = IrcRegistration(socket, self._settings, self._secrets, account=self.account)
+        welcome = await greeting.register()
         self.capabilities = capabilities_of(welcome)
-        pace = Pace(
+        pace = FloodLimiter(
             burst=self._settings.burst,
-            seconds=self._settings.line_seconds,
+            seconds_per_line=self._settings.line_seconds,
             monotonic=self._clock.monotonic,
         )
-        presence = Presence(
-            Line(link, welcome, pace, patience=self._patience),
+        presence = IrcConnection(
+            IrcClient(socket, welcome, pace, timeout=self._timeout),
             self._settings,
-            await self._record(welcome),
-            self._keys(),
+            await self._load_checkpoint(welcome),
+            self._channel_keys(),
             account=self.account,
             intake=intake,
-            held=self._held,
+            buffer=self._buffer,
             clock=self._clock,
             new_id=self._new_id,
         )
-        self._spelling = presence.spelling
+        self._channel_ids = presence.channel_ids
         return presence
 
-    def _keys(self) -> Mapping[str, Secret]:
+    def _channel_keys(self) -> Mapping[str, Secret]:
         named = {channel: f"locked.{channel}.key" for channel in self._settings.locked}
         return {
             channel: self._secrets[key] for channel, key in named.items() if key in self._secrets
         }
 
-    async def _record(self, welcome: Welcome) -> Record | None:
-        if not welcome.enabled >= NEEDED:
+    async def _load_checkpoint(self, welcome: ServerWelcome) -> IrcCheckpoint | None:
+        if not welcome.capabilities >= REQUIRED_CAPABILITIES:
             return None
         path = self._folder / f"{quote(self._settings.host, safe='')}.json"
-        return await Record.load(path, beginning=welcome.at or stamp(self._clock.now()))
+        return await IrcCheckpoint.load(
+            path, initial=welcome.server_time or format_timestamp(self._clock.now())
+        )
 
-    def _gone(self, intake: Intake, listening: asyncio.Task[LineLost]) -> None:
+    def _handle_end(self, intake: Intake, listening: asyncio.Task[AccountDisconnected]) -> None:
         if not listening.cancelled() and listening.exception() is None:
-            intake.lost(self.name, self.account, listening.result())
+            intake.report_lost(self.name, self.account, listening.result())
 
 
-def capabilities_of(welcome: Welcome) -> Capabilities:
+def capabilities_of(welcome: ServerWelcome) -> Capabilities:
     """What this server can do besides."""
-    history = welcome.enabled >= NEEDED
+    history = welcome.capabilities >= REQUIRED_CAPABILITIES
     return msgspec.structs.replace(
         CAPABILITIES,
         backlog=Backlog.HISTORY if history else Backlog.NONE,
-        typing="message-tags" in welcome.enabled and not _denied(welcome, "typing"),
+        typing="message-tags" in welcome.capabilities and not _is_tag_denied(welcome, "typing"),
     )
 
 
-def _denied(welcome: Welcome, tag: str) -> bool:
+def _is_tag_denied(welcome: ServerWelcome, tag: str) -> bool:
     """https://ircv3.net/specs/extensions/message-tags: what clients may not say to each other."""
     denied = welcome.features.get("CLIENTTAGDENY", "").split(",")
     return tag in denied or ("*" in denied and f"-{tag}" not in denied)

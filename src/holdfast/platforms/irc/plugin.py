@@ -8,25 +8,25 @@ import msgspec
 from msgspec.structs import force_setattr as set_attribute
 
 from holdfast.core.config.settings import PlatformSettings, Port
-from holdfast.core.ports.door import Door, Known, Opening
+from holdfast.core.ports.door import AccountIdentity, PlatformPlugin, PluginContext
 from holdfast.core.ports.protocols import Platform
-from holdfast.core.ports.question import Question
+from holdfast.core.ports.question import SetupQuestion
 
 TLS_PORT, PLAIN_PORT = 6697, 6667
 # RFC 2812, 2.3.1; networks differ in how long one may be, and say so when it is asked for.
 _NICK = re.compile(r"[A-Za-z\[\]\\`_^{|}][A-Za-z0-9\[\]\\`_^{|}-]*")
 _CHANNEL = re.compile(r"[#&+!][^\s,\x00\x07]+")
-_HERE = frozenset({"localhost", "127.0.0.1", "::1"})
+_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
-class KnownBy(StrEnum):
+class IdentifyBy(StrEnum):
     """What a person is known by."""
 
     ACCOUNTS = "accounts"  # who is logged in, by that; everybody else by nick!user@host
     NICKS = "nicks"  # where nobody can take the nick of another
 
 
-class Locked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class KeyedChannel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`[platforms.irc.locked.CHANNEL]`: a channel that lets in who has its key."""
 
     key: str = ""  # a reference
@@ -39,11 +39,11 @@ class IrcSettings(PlatformSettings, frozen=True, kw_only=True):
     ca_file: str = ""  # who vouches for the server, where that is nobody whom this machine knows
     nick: str = "holdfast"
     channels: tuple[str, ...] = ()  # that are joined, and joined again
-    locked: dict[str, Locked] = msgspec.field(default_factory=dict)  # the same, with a key
+    locked: dict[str, KeyedChannel] = msgspec.field(default_factory=dict)  # the same, with a key
     username: str = ""  # of the account that the password belongs to; "": the nick
     password: str = ""  # a reference: of that account, for SASL
     server_password: str = ""  # a reference: where the server itself, or a bouncer, asks for one
-    people: KnownBy = KnownBy.ACCOUNTS
+    identify_by: IdentifyBy = IdentifyBy.ACCOUNTS
     # What the network bears: so many lines at once, and then one in so many seconds.
     burst: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 5
     line_seconds: Annotated[float, msgspec.Meta(ge=0, le=60)] = 2.0
@@ -58,41 +58,41 @@ class IrcSettings(PlatformSettings, frozen=True, kw_only=True):
                 f"nick = {self.nick!r} is none that a server takes: letters, digits and -_[]|^`, "
                 "and no digit or dash in front"
             )
-        for channel in self.every_channel:
+        for channel in self.all_channels:
             if not _CHANNEL.fullmatch(channel):
                 raise ValueError(f"{channel!r} is no channel: the name of one begins with #")
         if self.ca_file and not self.ca_file.startswith(("/", "~")):
             raise ValueError(f"ca_file = {self.ca_file!r} is no whole path: one begins with / or ~")
-        if (self.password or self.server_password) and not self.tls and self.host not in _HERE:
+        if (self.password or self.server_password) and not self.tls and self.host not in _LOOPBACK:
             raise ValueError(
                 "without tls the password would cross the network for everybody to read: set "
                 "tls = true"
             )
-        self._check_letters()
-        self._write_small()
+        self._check_case()
+        self._lowercase_channels()
 
-    def _check_letters(self) -> None:
+    def _check_case(self) -> None:
         """Servers take large letters for small ones, and tell of names in either; people are
         compared sign by sign, as small ones. An account is told as it was registered."""
         people = {"allow": self.allow, "operators": self.operators, "chats": tuple(self.chats)}
         for key, names in people.items():
             for name in names:
-                folds = self.people is KnownBy.NICKS or "!" in name
-                if folds and not _is_channel(name) and name != (small := _small(name)):
+                folds = self.identify_by is IdentifyBy.NICKS or "!" in name
+                if folds and not _is_channel(name) and name != (small := _lowercase(name)):
                     raise ValueError(f"{key}: write {small!r} instead of {name!r}")
 
-    def _write_small(self) -> None:
+    def _lowercase_channels(self) -> None:
         """`#Team` is `#team` on every network; what else one takes for the same, it says itself."""
-        chats = {_small(name) if _is_channel(name) else name: name for name in self.chats}
+        chats = {_lowercase(name) if _is_channel(name) else name: name for name in self.chats}
         if len(chats) < len(self.chats):
             twice = sorted(set(self.chats) - set(chats.values()))
             raise ValueError(f"chats: {twice[0]!r} is there twice, in large and small letters")
         set_attribute(self, "chats", {small: self.chats[name] for small, name in chats.items()})
         if _is_channel(self.home.partition("/")[0]):
-            set_attribute(self, "home", _small(self.home))
+            set_attribute(self, "home", _lowercase(self.home))
 
     @property
-    def every_channel(self) -> tuple[str, ...]:
+    def all_channels(self) -> tuple[str, ...]:
         return (*self.channels, *self.locked)
 
     @property
@@ -104,65 +104,65 @@ def _is_channel(name: str) -> bool:
     return bool(_CHANNEL.fullmatch(name))
 
 
-def _small(name: str) -> str:
+def _lowercase(name: str) -> str:
     return "".join(sign.lower() if sign.isascii() else sign for sign in name)
 
 
-def _open(opening: Opening[IrcSettings]) -> Platform:
+def _open(context: PluginContext[IrcSettings]) -> Platform:
     from holdfast.platforms.irc.platform import IrcPlatform  # noqa: PLC0415 - imports TLS
 
     return IrcPlatform(
-        opening.secrets,
-        account=opening.account,
-        settings=opening.settings,
-        folder=opening.folder,
-        clock=opening.clock,
-        new_id=opening.new_id,
+        context.secrets,
+        account=context.account,
+        settings=context.settings,
+        folder=context.folder,
+        clock=context.clock,
+        new_id=context.new_id,
     )
 
 
-async def _check(opening: Opening[IrcSettings]) -> Known:
-    from holdfast.platforms.irc.check import check  # noqa: PLC0415 - imports TLS
+async def _check(context: PluginContext[IrcSettings]) -> AccountIdentity:
+    from holdfast.platforms.irc.check import check_account  # noqa: PLC0415 - imports TLS
 
-    return await check(opening)
+    return await check_account(context)
 
 
-DOOR = Door(
+PLUGIN = PlatformPlugin(
     name="irc",
     settings=IrcSettings,
     open=_open,
     identity=("host", "nick"),
-    guide=(
+    setup_guide=(
         "Choose a nick for the bot. Where the network has accounts, register one for it (on most, "
         "/msg NickServ help register says how)."
     ),
-    questions=(
-        Question(
+    setup_questions=(
+        SetupQuestion(
             key="host",
             label="The server",
             help="By its name, such as irc.libera.chat; it is spoken to over TLS.",
         ),
-        Question(key="nick", label="The nick of the bot", default="holdfast"),
-        Question(
+        SetupQuestion(key="nick", label="The nick of the bot", default="holdfast"),
+        SetupQuestion(
             key="channels",
             label="The channels it joins",
             help="With their #, and a comma between two of them.",
             optional=True,
         ),
-        Question(
+        SetupQuestion(
             key="username",
             label="The account of the bot on that network",
             help="As it was registered with NickServ; leave it empty where the bot has none.",
             optional=True,
         ),
-        Question(
+        SetupQuestion(
             key="password",
             label="The password of that account",
             help="It is given to the server by SASL, and to nobody else.",
             optional=True,
         ),
     ),
-    people=(
+    user_id_help=(
         "your account on that network; without one, nick!user@host as /whois shows them, in small "
         "letters"
     ),

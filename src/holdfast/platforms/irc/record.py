@@ -16,48 +16,55 @@ from holdfast.system import state_file
 
 log = logging.getLogger(__name__)
 
-_LOST = "what was said on IRC while the gateway was down is not looked for this time."
+_LOSS_CONSEQUENCE = "what was said on IRC while the gateway was down is not looked for this time."
 
 
-class Written(msgspec.Struct, frozen=True, kw_only=True):
+class IrcCheckpointFile(msgspec.Struct, frozen=True, kw_only=True):
     until: str  # everything before this moment was looked at, in every chat
 
 
-class Record:
+class IrcCheckpoint:
     """Owns one file, which is replaced as a whole. What it says may be old: whoever goes by it
     looks at some messages twice, and at none never."""
 
     def __init__(self, path: Path, until: str) -> None:
         self._path = path
-        self._written = ""
-        self._writing = Lock()  # of a thread, which goes on when nobody waits for it any more
+        self._saved = ""
+        self._write_lock = Lock()  # of a thread, which goes on when nobody waits for it any more
         self.until = until
 
     @classmethod
-    async def load(cls, path: Path, *, beginning: str) -> "Record":
+    async def load(cls, path: Path, *, initial: str) -> "IrcCheckpoint":
         """Who was never here before has seen everything there is."""
-        written = await asyncio.to_thread(state_file.read, path, Written, lost=_LOST)
-        record = cls(path, beginning if written is None else written.until)
+        written = await asyncio.to_thread(
+            state_file.load, path, IrcCheckpointFile, consequence=_LOSS_CONSEQUENCE
+        )
+        record = cls(path, initial if written is None else written.until)
         if written is None:
             await record.save()
         return record
 
-    def move(self, until: str) -> None:
+    def advance(self, until: str) -> None:
         self.until = max(until, self.until)
 
     async def save(self) -> None:
         """Where it cannot be written, the older mark stands, and does no harm."""
-        if self.until == self._written:
+        if self.until == self._saved:
             return
         try:
-            await asyncio.to_thread(self._save)
+            await asyncio.to_thread(self._write)
         except OSError as error:
             log.warning(
-                "%s cannot be written: %s", self._path, error, extra={"action": "record_unwritten"}
+                "%s cannot be written: %s",
+                self._path,
+                error,
+                extra={"action": "checkpoint_not_saved"},
             )
 
-    def _save(self) -> None:
-        with self._writing:  # what is written last is what is known last
+    def _write(self) -> None:
+        with self._write_lock:  # what is written last is what is known last
             until = self.until
-            state_file.replace(self._path, msgspec.json.encode(Written(until=until)))
-            self._written = until
+            state_file.write_atomically(
+                self._path, msgspec.json.encode(IrcCheckpointFile(until=until))
+            )
+            self._saved = until

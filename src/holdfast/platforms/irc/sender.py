@@ -12,186 +12,194 @@ import re
 from collections import deque
 from collections.abc import Mapping
 
-from holdfast.core.errors import NotConnected, OutcomeUnknown, Refused, SendError, Throttled
+from holdfast.core.errors import NotConnected, OutcomeUnknown, SendError, SendRejected, Throttled
 from holdfast.core.messages.outbox import Address, Outbound, Receipt
-from holdfast.platforms.irc.channels import Channels
-from holdfast.platforms.irc.greeting import USER
-from holdfast.platforms.irc.line import Line, is_pong
-from holdfast.platforms.irc.names import is_target
-from holdfast.platforms.irc.users import People
-from holdfast.platforms.irc.wire import Heard
+from holdfast.platforms.irc.channels import ChannelMembership
+from holdfast.platforms.irc.greeting import USERNAME
+from holdfast.platforms.irc.line import IrcClient, is_pong
+from holdfast.platforms.irc.names import is_valid_target
+from holdfast.platforms.irc.users import UserDirectory
+from holdfast.platforms.irc.wire import IrcMessage
 from holdfast.platforms.text.irc import render
 
-REPEATED = "(This may have reached you before.)\n\n"
-_WHOLE = 512  # bytes of a line, with what the server sets before it and its end
-_LONGEST_HOST = 64
-_PAUSE = 60.0  # seconds, where we are asked to wait and not told for how long
-_REMEMBERED = 500  # of our own messages
+REPEAT_NOTICE = "(This may have reached you before.)\n\n"
+_MAX_LINE_BYTES = 512  # bytes of a line, with what the server sets before it and its end
+_MAX_HOST_BYTES = 64
+_DEFAULT_RETRY_AFTER = 60.0  # seconds, where we are asked to wait and not told for how long
+_MAX_REMEMBERED = 500  # of our own messages
 # https://modern.ircdocs.horse/#errnosuchnick-401 and those behind it, and what networks added:
 # 477 and 486 only who is logged in, 489 only over TLS, 531 not to this person, 716 not asked for.
-_REFUSALS = frozenset({"401", "403", "404", "405", "407", "411", "412", "413", "414", "415", "417"})
-_REFUSALS |= {"442", "477", "482", "486", "489", "492", "531", "716"}
-_LATER = frozenset({"263", "439"})
-_SECONDS = re.compile(r"(\d+)\s*sec", re.IGNORECASE)
+_REFUSAL_CODES = frozenset(
+    {"401", "403", "404", "405", "407", "411", "412", "413", "414", "415", "417"}
+)
+_REFUSAL_CODES |= {"442", "477", "482", "486", "489", "492", "531", "716"}
+_THROTTLE_CODES = frozenset({"263", "439"})
+_SECONDS_PATTERN = re.compile(r"(\d+)\s*sec", re.IGNORECASE)
 
 
-class Sending:
+class IrcSender:
     """Owns the turn in which messages are sent on one line, and which of ours were named by the
     server. One at a time: a complaint is then about the one that is being sent."""
 
-    def __init__(self, line: Line, people: People, channels: Channels) -> None:
-        self._line = line
-        self._people = people
+    def __init__(
+        self, client: IrcClient, users: UserDirectory, channels: ChannelMembership
+    ) -> None:
+        self._client = client
+        self._users = users
         self._channels = channels
-        self._turn = asyncio.Lock()
-        self._ours: deque[str] = deque(maxlen=_REMEMBERED)
+        self._lock = asyncio.Lock()
+        self._own_message_ids: deque[str] = deque(maxlen=_MAX_REMEMBERED)
 
     def is_ours(self, message_id: str) -> bool:
-        return message_id in self._ours
+        return message_id in self._own_message_ids
 
     async def send(self, outbound: Outbound) -> Receipt:
-        text = f"{REPEATED}{outbound.text}" if outbound.maybe_repeated else outbound.text
-        async with self._turn:
+        text = f"{REPEAT_NOTICE}{outbound.text}" if outbound.may_be_duplicate else outbound.text
+        async with self._lock:
             target = await self._target(outbound.address)
-            lines = render(text, limit=room(self._line.nick, target))
+            lines = render(text, limit=max_text_bytes(self._client.nick, target))
             if not lines:
-                raise Refused("there is nothing in it that a line could say")
-            posting = Posting(self._line, target, len(lines))
-            with self._line.heard_by(posting.hear):
+                raise SendRejected("there is nothing in it that a line could say")
+            posting = MessageDelivery(self._client, target, len(lines))
+            with self._client.subscribe(posting.handle_message):
                 await posting.write(lines, self._reply_to(outbound.address))
-                names = await posting.taken()
-        self._ours.extend(names)
+                names = await posting.wait_until_accepted()
+        self._own_message_ids.extend(names)
         return Receipt(platform_message_id=names[0] if names else outbound.delivery_id)
 
-    async def typing(self, address: Address) -> None:
+    async def show_typing(self, address: Address) -> None:
         """https://ircv3.net/specs/client-tags/typing: nobody misses one, so it costs no reply its
         place."""
-        if self._line.pace.spare and not self._turn.locked():
+        if self._client.limiter.has_spare and not self._lock.locked():
             target = await self._target(address)
-            await self._line.say("TAGMSG", target, tags={"+typing": "active"})
+            await self._client.send("TAGMSG", target, tags={"+typing": "active"})
 
     async def _target(self, address: Address) -> str:
         chat = address.chat_id
-        if not is_target(chat):
-            raise Refused(f"{chat!r} is neither a channel nor a nick")
-        if not self._line.names.is_channel(chat):
-            return await self._people.nick_of(chat)
-        await self._channels.enter(chat)
+        if not is_valid_target(chat):
+            raise SendRejected(f"{chat!r} is neither a channel nor a nick")
+        if not self._client.names.is_channel(chat):
+            return await self._users.current_nick(chat)
+        await self._channels.ensure_joined(chat)
         return chat
 
     def _reply_to(self, address: Address) -> Mapping[str, str]:
         """https://ircv3.net/specs/client-tags/reply. Who has no tags has no names for messages
         either."""
-        if address.reply_to is None or "message-tags" not in self._line.enabled:
+        if address.reply_to is None or "message-tags" not in self._client.capabilities:
             return {}
         return {"+draft/reply": address.reply_to}
 
 
-class Posting:
+class MessageDelivery:
     """Owns what is heard about the lines of one message."""
 
-    def __init__(self, line: Line, target: str, number: int) -> None:
-        self._line = line
+    def __init__(self, client: IrcClient, target: str, line_count: int) -> None:
+        self._client = client
         self._target = target
-        self._number = number
-        self._echoed = "echo-message" in line.enabled
-        self._labelled = self._echoed and "labeled-response" in line.enabled
-        self._mine: set[str] = set()  # labels, and the token of the PING
-        self._names: list[str] = []
-        self._echoes = 0
-        self._told: asyncio.Future[SendError | None] = asyncio.get_running_loop().create_future()
+        self._line_count = line_count
+        self._has_echo = "echo-message" in client.capabilities
+        self._has_labels = self._has_echo and "labeled-response" in client.capabilities
+        self._tokens: set[str] = set()  # labels, and the token of the PING
+        self._message_ids: list[str] = []
+        self._echo_count = 0
+        self._outcome: asyncio.Future[SendError | None] = asyncio.get_running_loop().create_future()
 
     async def write(self, lines: tuple[str, ...], tags: Mapping[str, str]) -> None:
         """As far as nobody complains. Raises `NotConnected` where nothing was written."""
         for number, text in enumerate(lines):
-            if self._told.done():
+            if self._outcome.done():
                 return
             try:
-                await self._line.say("PRIVMSG", self._target, text, tags={**tags, **self._label()})
+                await self._client.send(
+                    "PRIVMSG", self._target, text, tags={**tags, **self._label()}
+                )
             except NotConnected as error:
                 if number:
                     raise OutcomeUnknown("the connection broke between two lines of it") from error
                 raise
             tags = {}  # what is answered stands at the first of them
-        if not self._echoed and not self._told.done():
-            await self._ask()
+        if not self._has_echo and not self._outcome.done():
+            await self._send_ping()
 
-    async def taken(self) -> list[str]:
+    async def wait_until_accepted(self) -> list[str]:
         """The names that the server gave to the lines, if it gives any. Raises a `SendError`."""
-        complaint = await self._line.awaited(self._told)
+        complaint = await self._client.wait_for(self._outcome)
         if complaint is not None:
             raise complaint
-        return self._names
+        return self._message_ids
 
-    def hear(self, heard: Heard) -> None:
-        if self._told.done():
+    def handle_message(self, message: IrcMessage) -> None:
+        if self._outcome.done():
             return
-        if (complaint := self._complaint(heard)) is not None:
-            self._told.set_result(complaint)
-        elif self._is_receipt(heard):
-            self._told.set_result(None)
+        if (complaint := self._to_send_error(message)) is not None:
+            self._outcome.set_result(complaint)
+        elif self._is_receipt(message):
+            self._outcome.set_result(None)
 
     def _label(self) -> dict[str, str]:
-        if not self._labelled:
+        if not self._has_labels:
             return {}
-        label = self._line.number()
-        self._mine.add(label)
+        label = self._client.next_token()
+        self._tokens.add(label)
         return {"label": label}
 
-    async def _ask(self) -> None:
-        token = self._line.number()
-        self._mine.add(token)
+    async def _send_ping(self) -> None:
+        token = self._client.next_token()
+        self._tokens.add(token)
         try:
-            await self._line.say("PING", token)
+            await self._client.send("PING", token)
         except NotConnected as error:
             raise OutcomeUnknown("the connection broke behind it") from error
 
-    def _is_receipt(self, heard: Heard) -> bool:
-        if not self._echoed:
-            return any(is_pong(heard, token) for token in self._mine)
-        if not self._is_echo(heard):
+    def _is_receipt(self, message: IrcMessage) -> bool:
+        if not self._has_echo:
+            return any(is_pong(message, token) for token in self._tokens)
+        if not self._is_echo(message):
             return False
-        self._echoes += 1
-        if name := heard.tags.get("msgid"):
-            self._names.append(name)
-        return self._echoes == self._number
+        self._echo_count += 1
+        if name := message.tags.get("msgid"):
+            self._message_ids.append(name)
+        return self._echo_count == self._line_count
 
-    def _is_echo(self, heard: Heard) -> bool:
-        if self._labelled:
-            return heard.tags.get("label") in self._mine
-        told_by_us = heard.verb == "PRIVMSG" and self._line.is_me(heard.nick)
-        return told_by_us and self._line.names.same(heard.param(0), self._target)
+    def _is_echo(self, message: IrcMessage) -> bool:
+        if self._has_labels:
+            return message.tags.get("label") in self._tokens
+        told_by_us = message.command == "PRIVMSG" and self._client.is_me(message.nick)
+        return told_by_us and self._client.names.is_same(message.param(0), self._target)
 
-    def _complaint(self, heard: Heard) -> SendError | None:
-        if heard.verb == "FAIL" and heard.param(0) == "PRIVMSG":
-            return Refused(f"{self._target} was not given it: {heard.last}")
-        if heard.verb not in _REFUSALS | _LATER or not self._is_about_this(heard):
+    def _to_send_error(self, message: IrcMessage) -> SendError | None:
+        if message.command == "FAIL" and message.param(0) == "PRIVMSG":
+            return SendRejected(f"{self._target} was not given it: {message.trailing}")
+        if message.command not in _REFUSAL_CODES | _THROTTLE_CODES or not self._is_about_this(
+            message
+        ):
             return None
-        if heard.verb in _LATER:
+        if message.command in _THROTTLE_CODES:
             return Throttled(
-                f"the server asks to wait with messages to {self._target}: {heard.last}",
-                retry_after=_seconds(heard.last),
+                f"the server asks to wait with messages to {self._target}: {message.trailing}",
+                retry_after=_parse_seconds(message.trailing),
             )
-        return Refused(f"{self._target} was not given it: {heard.last}")
+        return SendRejected(f"{self._target} was not given it: {message.trailing}")
 
-    def _is_about_this(self, heard: Heard) -> bool:
+    def _is_about_this(self, message: IrcMessage) -> bool:
         """The label says so where there is one; else whom it names, or nobody."""
-        if label := heard.tags.get("label"):
-            return label in self._mine
-        about = heard.params[1:-1]
+        if label := message.tags.get("label"):
+            return label in self._tokens
+        about = message.params[1:-1]
         return (
             not about
-            or any(self._line.names.same(each, self._target) for each in about)
+            or any(self._client.names.is_same(each, self._target) for each in about)
             or ("PRIVMSG" in about)
         )
 
 
-def room(nick: str, target: str) -> int:
+def max_text_bytes(nick: str, target: str) -> int:
     """Bytes that are left for the text: others get it behind our name and where it is said."""
-    ahead = len(f":{nick}!~{USER}@ PRIVMSG {target} :\r\n".encode())
-    return _WHOLE - ahead - _LONGEST_HOST
+    ahead = len(f":{nick}!~{USERNAME}@ PRIVMSG {target} :\r\n".encode())
+    return _MAX_LINE_BYTES - ahead - _MAX_HOST_BYTES
 
 
-def _seconds(told: str) -> float:
-    found = _SECONDS.search(told)
-    return float(found[1]) if found else _PAUSE
+def _parse_seconds(text: str) -> float:
+    found = _SECONDS_PATTERN.search(text)
+    return float(found[1]) if found else _DEFAULT_RETRY_AFTER

@@ -3,18 +3,18 @@
 import logging
 from collections.abc import Iterable
 
-from holdfast.platforms.irc.names import Names
+from holdfast.platforms.irc.names import IrcNames
 
 log = logging.getLogger(__name__)
 
 
-class Spelling:
+class ChannelIds:
     """Owns the names of the channels that the configuration speaks of, as one server compares them
     (https://modern.ircdocs.horse/#casemapping-parameter): where `[` and `{` are one sign, only the
     server says so. Every other channel is known by its name in small letters, as that server has
     them."""
 
-    def __init__(self, names: Names, chats: Iterable[str]) -> None:
+    def __init__(self, names: IrcNames, chats: Iterable[str]) -> None:
         self._names = names
         self._configured: dict[str, str] = {}
         for chat in filter(names.is_channel, chats):
@@ -25,10 +25,10 @@ class Spelling:
                     "nowhere.",
                     known,
                     chat,
-                    extra={"action": "chat_named_twice"},
+                    extra={"action": "chat_configured_twice"},
                 )
 
-    def of(self, name: str) -> str:
+    def normalise(self, name: str) -> str:
         """What is no channel is a person, whose name is not ours to change."""
         if not self._names.is_channel(name):
             return name

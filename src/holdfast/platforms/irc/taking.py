@@ -6,145 +6,154 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from holdfast.core.errors import (
+    AccountDisconnected,
     IntakeClosed,
-    LineLost,
+    NotAddressed,
     NotAllowed,
     NotConnected,
-    NotMeant,
     StoreError,
 )
 from holdfast.core.messages.inbox import Inbound
 from holdfast.core.ports.protocols import Intake
-from holdfast.platforms.held import Held
-from holdfast.platforms.irc.history import PLAYBACK, History, earlier, marked
-from holdfast.platforms.irc.reading import PLATFORM, Reader
-from holdfast.platforms.irc.record import Record
-from holdfast.platforms.irc.users import People
-from holdfast.platforms.irc.wire import Heard
-from holdfast.platforms.pauses import growing
+from holdfast.platforms.held import EventBuffer
+from holdfast.platforms.irc.history import (
+    PLAYBACK_BATCHES,
+    IrcHistory,
+    parse_position,
+    subtract_seconds,
+)
+from holdfast.platforms.irc.reading import PLATFORM, IrcParser
+from holdfast.platforms.irc.record import IrcCheckpoint
+from holdfast.platforms.irc.users import UserDirectory
+from holdfast.platforms.irc.wire import IrcMessage
+from holdfast.platforms.pauses import backoff_delays
 
 log = logging.getLogger(__name__)
 
-Job = Callable[[], Awaitable[None]]
-_WAITING = 10_000  # messages that are heard and not taken, where a history has them
+ReceiverJob = Callable[[], Awaitable[None]]
+_MAX_QUEUED = 10_000  # messages that are heard and not taken, where a history has them
 # Seconds by which the mark stays behind: servers of one network have clocks of their own, and what
 # is heard later may have been said earlier by them.
-_BEHIND = 10.0
+_CLOCK_SKEW_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Past:
+class IrcBacklog:
     """What was said while we were away: where it is asked for, and how far it was looked at."""
 
-    history: History
-    record: Record
+    history: IrcHistory
+    checkpoint: IrcCheckpoint
 
 
-class Taking:
+class IrcReceiver:
     """Owns what was heard on one line and is not durable yet. Where there is no history nobody
     brings it again: it is the door's then (`held`), and tried on line after line until it is
     kept."""
 
     def __init__(
         self,
-        reader: Reader,
-        people: People,
+        parser: IrcParser,
+        users: UserDirectory,
         *,
         account: str,
         intake: Intake,
-        past: Past | None,
-        held: Held[Inbound],
+        backlog: IrcBacklog | None,
+        buffer: EventBuffer[Inbound],
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        self._reader = reader
-        self._people = people
+        self._parser = parser
+        self._users = users
         self._account = account
         self._intake = intake
-        self._past = past
-        self._held = held
+        self._backlog = backlog
+        self._buffer = buffer
         self._sleep = sleep
-        self._jobs: asyncio.Queue[Job] = asyncio.Queue(_WAITING)
+        self._jobs: asyncio.Queue[ReceiverJob] = asyncio.Queue(_MAX_QUEUED)
         self._playbacks: set[str] = set()
-        self._found: set[str] = set()  # events that the history brought before they were heard
-        self._latest = ""
-        self._began = False
-        self._channels: list[str] = []  # that we were in when it began
+        self._found_in_history: set[str] = (
+            set()
+        )  # events that the history brought before they were heard
+        self._latest_timestamp = ""
+        self._started = False
+        self._initial_channels: list[str] = []  # that we were in when it began
 
-    def hear(self, heard: Heard) -> None:
-        if heard.verb == "BATCH":
-            self._bounds(heard)
-        elif heard.tags.get("batch") not in self._playbacks:
-            self._live(heard)
+    def handle_message(self, message: IrcMessage) -> None:
+        if message.command == "BATCH":
+            self._handle_batch(message)
+        elif message.tags.get("batch") not in self._playbacks:
+            self._handle_live(message)
 
-    def joined(self, channel: str) -> None:
+    def channel_joined(self, channel: str) -> None:
         """To be told before anything is heard from there."""
-        if self._past is None:
+        if self._backlog is None:
             return
-        if not self._began:
-            self._channels.append(channel)
+        if not self._started:
+            self._initial_channels.append(channel)
         else:
-            self._put(lambda: self._fill(channel))
+            self._enqueue(lambda: self._fetch_history(channel))
 
     async def run(self) -> None:
         """From when we are in our channels on: what was said before is taken first."""
-        self._began = True
-        await self._done(self._take_held)
-        if self._past is not None:
-            await self._done(self._fill_all)
+        self._started = True
+        await self._run_with_retries(self._drain_buffer)
+        if self._backlog is not None:
+            await self._run_with_retries(self._fetch_all_history)
         while True:
             job = await self._jobs.get()
-            await self._done(job)
+            await self._run_with_retries(job)
             # Nothing that was heard is left to be looked at.
-            if self._past is not None and self._jobs.empty():
-                self._past.record.move(earlier(self._latest, _BEHIND))
-                self._found.clear()
+            if self._backlog is not None and self._jobs.empty():
+                self._backlog.checkpoint.advance(
+                    subtract_seconds(self._latest_timestamp, _CLOCK_SKEW_SECONDS)
+                )
+                self._found_in_history.clear()
 
-    async def keep_mark(self) -> None:
-        if self._past is not None:
-            await self._past.record.save()
+    async def save_checkpoint(self) -> None:
+        if self._backlog is not None:
+            await self._backlog.checkpoint.save()
 
-    def _bounds(self, heard: Heard) -> None:
+    def _handle_batch(self, message: IrcMessage) -> None:
         """Whoever plays back unasked brings what was looked at, or is asked for."""
-        sign, name = heard.param(0)[:1], heard.param(0)[1:]
-        if sign == "+" and heard.param(1) in PLAYBACK:
+        sign, name = message.param(0)[:1], message.param(0)[1:]
+        if sign == "+" and message.param(1) in PLAYBACK_BATCHES:
             self._playbacks.add(name)
         else:
             self._playbacks.discard(name)
 
-    def _live(self, heard: Heard) -> None:
-        inbound = self._reader.said(heard)
+    def _handle_live(self, message: IrcMessage) -> None:
+        inbound = self._parser.parse(message)
         if inbound is None:
             return
-        self._people.saw(heard)
-        if self._past is not None:
-            self._put(lambda: self._take_news(inbound))
-        elif self._held.full:
-            raise _too_much()
+        self._users.remember(message)
+        if self._backlog is not None:
+            self._enqueue(lambda: self._submit_live(inbound))
+        elif self._buffer.is_full:
+            raise _overflow_error()
         else:
-            self._put(self._take_held)
-            self._held.add(inbound)
+            self._enqueue(self._drain_buffer)
+            self._buffer.add(inbound)
 
-    def _put(self, job: Job) -> None:
+    def _enqueue(self, job: ReceiverJob) -> None:
         try:
             self._jobs.put_nowait(job)
         except asyncio.QueueFull:
             # To wait would leave the server unanswered, which ends the line as well.
-            raise _too_much() from None
+            raise _overflow_error() from None
 
-    async def _take_held(self) -> None:
-        await self._held.hand_over(self._take)
+    async def _drain_buffer(self) -> None:
+        await self._buffer.drain(self._submit)
 
-    async def _take_news(self, inbound: Inbound) -> None:
+    async def _submit_live(self, inbound: Inbound) -> None:
         """What was said while the history was being asked for stands in it, too: whoever may not
         talk is told so once."""
-        if inbound.event_id not in self._found:
-            await self._take(inbound)
+        if inbound.event_id not in self._found_in_history:
+            await self._submit(inbound)
 
-    async def _take(self, inbound: Inbound) -> None:
+    async def _submit(self, inbound: Inbound) -> None:
         try:
             await self._intake.accept(inbound)
-        except NotMeant as error:
-            log.debug("%s: %s", inbound.event_id, error, extra={"action": "message_not_meant"})
+        except NotAddressed as error:
+            log.debug("%s: %s", inbound.event_id, error, extra={"action": "message_ignored"})
         except NotAllowed as error:
             log.info(
                 "A message of %s was dropped: %s",
@@ -153,31 +162,33 @@ class Taking:
                 extra={"action": "message_not_allowed"},
             )
         if inbound.cursor is not None:
-            self._latest = max(self._latest, marked(inbound.cursor.value)[0])
+            self._latest_timestamp = max(
+                self._latest_timestamp, parse_position(inbound.cursor.value)[0]
+            )
 
-    async def _fill_all(self) -> None:
+    async def _fetch_all_history(self) -> None:
         """A server that does not say where something was said is asked about every channel."""
-        assert self._past is not None, "only who has a past is asked for it"
-        chats = await self._past.history.chats(self._past.record.until)
-        for chat in self._channels if chats is None else chats:
-            await self._fill(chat)
+        assert self._backlog is not None, "only who has a past is asked for it"
+        chats = await self._backlog.history.chats_since(self._backlog.checkpoint.until)
+        for chat in self._initial_channels if chats is None else chats:
+            await self._fetch_history(chat)
 
-    async def _fill(self, target: str) -> None:
-        assert self._past is not None, "only who has a past is asked for it"
-        name = self._reader.cursor_of(target)
+    async def _fetch_history(self, target: str) -> None:
+        assert self._backlog is not None, "only who has a past is asked for it"
+        name = self._parser.cursor_name(target)
         cursor = await self._intake.cursor(PLATFORM, self._account, name)
-        moment, known = marked(max(cursor or "", self._past.record.until))
-        async for heard in self._past.history.since(target, moment):
-            inbound = self._reader.said(heard)
-            if inbound is not None and not self._knows(inbound, known):
-                await self._take(inbound)
-                self._found.add(inbound.event_id)
+        moment, known = parse_position(max(cursor or "", self._backlog.checkpoint.until))
+        async for heard in self._backlog.history.messages_since(target, moment):
+            inbound = self._parser.parse(heard)
+            if inbound is not None and not self._is_known(inbound, known):
+                await self._submit(inbound)
+                self._found_in_history.add(inbound.event_id)
 
-    def _knows(self, inbound: Inbound, last: str) -> bool:
-        return inbound.event_id == last or inbound.event_id in self._found
+    def _is_known(self, inbound: Inbound, last_event_id: str) -> bool:
+        return inbound.event_id == last_event_id or inbound.event_id in self._found_in_history
 
-    async def _done(self, job: Job) -> None:
-        for pause in growing():
+    async def _run_with_retries(self, job: ReceiverJob) -> None:
+        for pause in backoff_delays():
             try:
                 return await job()
             except (StoreError, IntakeClosed, NotConnected) as error:
@@ -185,10 +196,10 @@ class Taking:
                     "What was said on IRC is not taken: %s. The next try is in %.1f s.",
                     error,
                     pause,
-                    extra={"action": "feed_paused"},
+                    extra={"action": "receiver_retrying"},
                 )
                 await self._sleep(pause)
 
 
-def _too_much() -> LineLost:
-    return LineLost("more is said than can be kept: the store takes nothing")
+def _overflow_error() -> AccountDisconnected:
+    return AccountDisconnected("more is said than can be kept: the store takes nothing")

@@ -5,47 +5,51 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from holdfast.core.ports.protocols import Intake
-from holdfast.platforms.matrix.checkpoint import Place, Record
-from holdfast.platforms.matrix.invites import Invites
+from holdfast.platforms.matrix.checkpoint import MatrixCheckpoint, SyncPosition
+from holdfast.platforms.matrix.invites import InviteHandler
 from holdfast.platforms.matrix.reading import PLATFORM
-from holdfast.platforms.matrix.stream import Stream
-from holdfast.platforms.matrix.wire import Sync
+from holdfast.platforms.matrix.stream import SyncStream
+from holdfast.platforms.matrix.wire import SyncResponse
 
 if TYPE_CHECKING:  # imports the library, which is imported when a line is opened
-    from holdfast.platforms.matrix.machine import Machine
+    from holdfast.platforms.matrix.machine import EncryptionMachine
 
 
-class Beginning:
+class SyncStart:
     """Keeps nothing."""
 
     def __init__(
-        self, stream: Stream, machine: "Machine", invites: Invites, record: Record
+        self,
+        stream: SyncStream,
+        encryption: "EncryptionMachine",
+        invites: InviteHandler,
+        checkpoint: MatrixCheckpoint,
     ) -> None:
         self._stream = stream
-        self._machine = machine
+        self._encryption = encryption
         self._invites = invites
-        self._record = record
+        self._checkpoint = checkpoint
 
-    async def known(self, intake: Intake, account: str, cursor: str) -> Place:
+    async def resume(self, intake: Intake, account: str, cursor_name: str) -> SyncPosition:
         """How far everything was taken: the later one of what the store and the record say. The
         record may be old, and most of what is looked at leaves no row in the store."""
-        told = Place.read(await intake.cursor(PLATFORM, account, cursor))
-        places = [each for each in (told, self._record.place) if each is not None]
+        told = SyncPosition.parse(await intake.cursor(PLATFORM, account, cursor_name))
+        places = [each for each in (told, self._checkpoint.position) if each is not None]
         if not places:
-            return await self.anew()
+            return await self.start_from_now()
         place = max(places, key=lambda each: each.number)
-        self._record.reach(place)
+        self._checkpoint.advance(place)
         return place
 
-    async def anew(self) -> Place:
+    async def start_from_now(self) -> SyncPosition:
         """From now on: whatever was said before was said to somebody else. Only invitations that
         wait are answered."""
         raw = await self._stream.newest()
-        sync = msgspec.convert(raw, Sync)
-        await self._machine.heard(raw)
+        sync = msgspec.convert(raw, SyncResponse)
+        await self._encryption.receive_sync(raw)
         for room_id, invited in sync.rooms.invite.items():
             await self._invites.answer(room_id, invited)
-        place = Place(number=self._record.number + 1, since=sync.next_batch)
-        self._record.reach(place)
-        await self._record.settle()
+        place = SyncPosition(number=self._checkpoint.position_number + 1, since=sync.next_batch)
+        self._checkpoint.advance(place)
+        await self._checkpoint.save_position()
         return place

@@ -1,39 +1,39 @@
 """Asking a homeserver whose credentials those are."""
 
-from holdfast.core.errors import ConnectRefused, Refused
-from holdfast.core.ports.door import Known, Opening
-from holdfast.platforms.matrix.api import BadToken, ClientApi
+from holdfast.core.errors import ConnectRefused, SendRejected
+from holdfast.core.ports.door import AccountIdentity, PluginContext
+from holdfast.platforms.matrix.api import MatrixBadToken, MatrixClient
 from holdfast.platforms.matrix.login import log_in
 from holdfast.platforms.matrix.plugin import MatrixSettings
-from holdfast.platforms.matrix.wire import Nothing
+from holdfast.platforms.matrix.wire import MatrixEmptyResponse
 
-_PATIENCE = 20.0  # seconds that an answer may take
+_CHECK_TIMEOUT = 20.0  # seconds that an answer may take
 
 
-async def check(opening: Opening[MatrixSettings]) -> Known:
+async def check_account(context: PluginContext[MatrixSettings]) -> AccountIdentity:
     """With a password, a device is made and taken away again. Raises a `ConnectError` or a
     `SendError`."""
-    api = ClientApi(opening.settings.homeserver, limit=_PATIENCE)
+    api = MatrixClient(context.settings.homeserver, timeout=_CHECK_TIMEOUT)
     async with api.open(lambda: None):
-        if (token := opening.secrets.get("token")) is not None:
-            api.speak_as(token.reveal())
+        if (token := context.secrets.get("token")) is not None:
+            api.set_token(token.reveal())
             try:
                 name = (await api.whoami()).user_id
-            except BadToken as error:
+            except MatrixBadToken as error:
                 raise ConnectRefused(
                     str(error), remedy="docs/matrix.md says how to get one"
                 ) from error
         else:
-            name = await _logged_in(api, opening)
-    return Known(name=name, at=f"https://matrix.to/#/{name}")
+            name = await _try_password(api, context)
+    return AccountIdentity(name=name, chat_link=f"https://matrix.to/#/{name}")
 
 
-async def _logged_in(api: ClientApi, opening: Opening[MatrixSettings]) -> str:
-    user, password = opening.settings.user, opening.secrets["password"]
+async def _try_password(client: MatrixClient, context: PluginContext[MatrixSettings]) -> str:
+    user, password = context.settings.user, context.secrets["password"]
     try:
-        given = await log_in(api, user, password, name="Holdfast, trying its password")
-    except (Refused, BadToken) as error:
+        given = await log_in(client, user, password, device_name="Holdfast, trying its password")
+    except (SendRejected, MatrixBadToken) as error:
         raise ConnectRefused(str(error), remedy="look at the name and the password") from error
-    api.speak_as(given.access_token)
-    await api.ask("POST", "/logout", Nothing, body={})
+    client.set_token(given.access_token)
+    await client.call_idempotent("POST", "/logout", MatrixEmptyResponse, body={})
     return given.user_id

@@ -3,98 +3,106 @@
 import asyncio
 from typing import TYPE_CHECKING
 
-from holdfast.core.ports.door import Opening
+from holdfast.core.ports.door import PluginContext
 from holdfast.core.ports.protocols import Intake
-from holdfast.platforms.matrix.api import ClientApi
-from holdfast.platforms.matrix.beginning import Beginning
-from holdfast.platforms.matrix.checkpoint import Place, Record
-from holdfast.platforms.matrix.handing import Handing
-from holdfast.platforms.matrix.history import History
-from holdfast.platforms.matrix.invites import Invites
-from holdfast.platforms.matrix.keys import Keys
-from holdfast.platforms.matrix.listening import Listening
-from holdfast.platforms.matrix.paces import Paces
-from holdfast.platforms.matrix.patience import Patience
+from holdfast.platforms.matrix.api import MatrixClient
+from holdfast.platforms.matrix.beginning import SyncStart
+from holdfast.platforms.matrix.checkpoint import MatrixCheckpoint, SyncPosition
+from holdfast.platforms.matrix.handing import MessageSubmitter
+from holdfast.platforms.matrix.history import MatrixHistory
+from holdfast.platforms.matrix.invites import InviteHandler
+from holdfast.platforms.matrix.keys import RoomKeys
+from holdfast.platforms.matrix.listening import EventResolver
+from holdfast.platforms.matrix.paces import SyncTuning
+from holdfast.platforms.matrix.patience import RetryLoop
 from holdfast.platforms.matrix.plugin import MatrixSettings
-from holdfast.platforms.matrix.reading import Reader
-from holdfast.platforms.matrix.receipts import Receipts
-from holdfast.platforms.matrix.rooms import Rooms
-from holdfast.platforms.matrix.stream import Stream
-from holdfast.platforms.matrix.syncing import Syncing
-from holdfast.platforms.matrix.taking import Taking
-from holdfast.platforms.matrix.unread import Unread
-from holdfast.platforms.matrix.upgrades import Upgrades
+from holdfast.platforms.matrix.reading import MatrixParser
+from holdfast.platforms.matrix.receipts import ReadReceipts
+from holdfast.platforms.matrix.rooms import RoomDirectory
+from holdfast.platforms.matrix.stream import SyncStream
+from holdfast.platforms.matrix.syncing import SyncLoop
+from holdfast.platforms.matrix.taking import MatrixReceiver
+from holdfast.platforms.matrix.unread import UndecryptedMessages
+from holdfast.platforms.matrix.upgrades import RoomUpgrades
 
 if TYPE_CHECKING:  # imports the library, which is imported when a line is opened
-    from holdfast.platforms.matrix.machine import Machine
+    from holdfast.platforms.matrix.machine import EncryptionMachine
 
 
-class Hearing:
+class MatrixListener:
     """Owns the tasks that what is heard begins, among those of the connection."""
 
     def __init__(
         self,
-        api: ClientApi,
-        machine: "Machine",
-        rooms: Rooms,
-        keys: Keys,
-        record: Record,
+        client: MatrixClient,
+        encryption: "EncryptionMachine",
+        rooms: RoomDirectory,
+        room_keys: RoomKeys,
+        checkpoint: MatrixCheckpoint,
         *,
         user_id: str,
-        opening: Opening[MatrixSettings],
+        context: PluginContext[MatrixSettings],
         intake: Intake,
-        paces: Paces,
+        tuning: SyncTuning,
     ) -> None:
-        settings = opening.settings
-        self._rooms, self._record, self._intake = rooms, record, intake
-        self._account = opening.account
-        self._reader = Reader(user_id, account=opening.account, chat_of=record.chat_of)
-        self._receipts = Receipts(api, wanted=settings.receipts, room_of=record.room_of)
-        most = settings.max_file_mb * 2**20
-        handing = Handing(api, intake, most=most, taken=self._receipts.show)
-        history = History(api, machine, page=paces.page)
-        listening = Listening(
-            machine, rooms, history, self._reader, user_id=user_id, chat_of=record.chat_of
+        settings = context.settings
+        self._rooms, self._checkpoint, self._intake = rooms, checkpoint, intake
+        self._account = context.account
+        self._parser = MatrixParser(user_id, account=context.account, chat_of=checkpoint.chat_of)
+        self._read_receipts = ReadReceipts(
+            client, enabled=settings.read_receipts, room_of=checkpoint.room_of
         )
-        patience = Patience(api)
-        self._unread = Unread(record, listening, handing, patience, keys_within=paces.keys_within)
-        invites = Invites(api, user_id, settings=settings, record=record)
-        taking = Taking(
+        most = settings.max_file_mb * 2**20
+        handing = MessageSubmitter(
+            client, intake, max_file_bytes=most, on_accepted=self._read_receipts.send
+        )
+        history = MatrixHistory(client, encryption, page_size=tuning.page_size)
+        listening = EventResolver(
+            encryption, rooms, history, self._parser, user_id=user_id, chat_of=checkpoint.chat_of
+        )
+        patience = RetryLoop(client)
+        self._undecrypted = UndecryptedMessages(
+            checkpoint, listening, handing, patience, notice_delay=tuning.undecrypted_notice_delay
+        )
+        invites = InviteHandler(client, user_id, settings=settings, checkpoint=checkpoint)
+        taking = MatrixReceiver(
             listening,
             handing,
-            self._unread,
+            self._undecrypted,
             invites,
-            Upgrades(api, record),
+            RoomUpgrades(client, checkpoint),
             patience,
-            cursor=self._reader.cursor,
+            cursor_name=self._parser.cursor_name,
         )
-        stream = Stream(api, hold=settings.sync_seconds, page=paces.page)
-        self._beginning = Beginning(stream, machine, invites, record)
-        self._syncing = Syncing(
+        stream = SyncStream(
+            client, long_poll_seconds=settings.sync_seconds, page_size=tuning.page_size
+        )
+        self._start = SyncStart(stream, encryption, invites, checkpoint)
+        self._loop = SyncLoop(
             stream,
-            machine,
+            encryption,
             rooms,
-            keys,
+            room_keys,
             taking,
-            record,
-            beginning=self._beginning,
-            clock=opening.clock,
+            checkpoint,
+            start=self._start,
+            clock=context.clock,
         )
 
-    async def begin(self) -> Place:
+    async def prepare(self) -> SyncPosition:
         """Whatever is said once this has returned is heard. Raises a `SendError`."""
-        await self._rooms.learn_direct()
-        return await self._beginning.known(self._intake, self._account, self._reader.cursor)
+        await self._rooms.load_direct()
+        return await self._start.resume(self._intake, self._account, self._parser.cursor_name)
 
-    async def run(self, place: Place, tasks: asyncio.TaskGroup) -> None:
+    async def run(self, position: SyncPosition, tasks: asyncio.TaskGroup) -> None:
         """Until the line breaks: that is raised."""
-        self._receipts.begin(tasks)
-        self._unread.begin(tasks)
-        await self._syncing.run(place)
+        self._read_receipts.start(tasks)
+        self._undecrypted.start(tasks)
+        await self._loop.run(position)
 
-    async def leave(self) -> None:
+    async def stop(self) -> None:
         """Nothing more is taken. How far everything was looked at is written down, so that the
         next connection need not look again."""
-        self._receipts.leave()
-        self._unread.leave()
-        await self._record.settle()
+        self._read_receipts.stop()
+        self._undecrypted.stop()
+        await self._checkpoint.save_position()

@@ -3,11 +3,11 @@
 import msgspec
 
 
-class Paces(msgspec.Struct, frozen=True, kw_only=True):
-    page: int = 100  # events of a room in one answer
+class SyncTuning(msgspec.Struct, frozen=True, kw_only=True):
+    page_size: int = 100  # events of a room in one answer
     # Seconds for which the keys of a message may be late: often they are, and nobody need hear of
     # it. Then whoever wrote it is told.
-    keys_within: float = 30.0
+    undecrypted_notice_delay: float = 30.0
 
 
-USUAL = Paces()
+DEFAULT_TUNING = SyncTuning()

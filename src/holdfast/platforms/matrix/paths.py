@@ -3,9 +3,9 @@
 from urllib.parse import quote
 
 
-def path(*parts: str) -> str:
+def api_path(*parts: str) -> str:
     return "".join(f"/{quote(part, safe='')}" for part in parts)
 
 
-def in_room(room_id: str, *parts: str) -> str:
-    return path("rooms", room_id, *parts)
+def room_path(room_id: str, *parts: str) -> str:
+    return api_path("rooms", room_id, *parts)

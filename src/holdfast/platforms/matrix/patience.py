@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from holdfast.core.errors import IntakeClosed, NotConnected, StoreError, Throttled
-from holdfast.platforms.matrix.api import BadToken, ClientApi
-from holdfast.platforms.pauses import growing
+from holdfast.platforms.matrix.api import MatrixBadToken, MatrixClient
+from holdfast.platforms.pauses import backoff_delays
 
 log = logging.getLogger(__name__)
 
@@ -15,21 +15,21 @@ T = TypeVar("T")
 Sleep = Callable[[float], Awaitable[None]]
 
 
-class Patience:
+class RetryLoop:
     """Keeps nothing."""
 
-    def __init__(self, api: ClientApi, *, sleep: Sleep = asyncio.sleep) -> None:
-        self._api = api
+    def __init__(self, client: MatrixClient, *, sleep: Sleep = asyncio.sleep) -> None:
+        self._client = client
         self._sleep = sleep
 
-    async def done(self, job: Callable[[], Awaitable[T]]) -> T:
+    async def run(self, job: Callable[[], Awaitable[T]]) -> T:
         """Once it is. Raises a `NotConnected` where the line itself is gone: while something is
         tried again, nothing else is asked of the homeserver that would show it."""
-        pauses = growing()
+        pauses = backoff_delays()
         while True:
             try:
                 return await job()
-            except BadToken:
+            except MatrixBadToken:
                 raise
             except Throttled as error:
                 await self._sleep(error.retry_after)
@@ -39,13 +39,13 @@ class Patience:
                     "Messages of Matrix are not taken: %s. The next try is in %.1f s.",
                     error,
                     pause,
-                    extra={"action": "feed_paused"},
+                    extra={"action": "receiver_retrying"},
                 )
                 await self._sleep(pause)
-                await self._look()
+                await self._check_connection()
 
-    async def _look(self) -> None:
+    async def _check_connection(self) -> None:
         try:
-            await self._api.whoami()
+            await self._client.whoami()
         except Throttled:
             return  # an answer, too

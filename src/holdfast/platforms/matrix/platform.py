@@ -7,33 +7,33 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from holdfast.core.errors import (
+    AccountDisconnected,
     ConnectError,
     ConnectRefused,
-    LineLost,
     NotConnected,
     SendError,
     Throttled,
 )
-from holdfast.core.messages.outbox import Address, Change, Outbound, Receipt
+from holdfast.core.messages.outbox import Address, MessageEdit, Outbound, Receipt
 from holdfast.core.ports.capabilities import Backlog, Capabilities, Formatting, LengthUnit
-from holdfast.core.ports.door import Opening
+from holdfast.core.ports.door import PluginContext
 from holdfast.core.ports.protocols import Intake
-from holdfast.platforms.matrix.api import BadToken, ClientApi
-from holdfast.platforms.matrix.checkpoint import Place, Record
-from holdfast.platforms.matrix.hearing import Hearing
-from holdfast.platforms.matrix.keys import Keys
-from holdfast.platforms.matrix.login import Login
-from holdfast.platforms.matrix.paces import USUAL, Paces
+from holdfast.platforms.matrix.api import MatrixBadToken, MatrixClient
+from holdfast.platforms.matrix.checkpoint import MatrixCheckpoint, SyncPosition
+from holdfast.platforms.matrix.hearing import MatrixListener
+from holdfast.platforms.matrix.keys import RoomKeys
+from holdfast.platforms.matrix.login import MatrixLogin
+from holdfast.platforms.matrix.paces import DEFAULT_TUNING, SyncTuning
 from holdfast.platforms.matrix.plugin import MatrixSettings
 from holdfast.platforms.matrix.reading import PLATFORM
-from holdfast.platforms.matrix.rooms import Rooms
-from holdfast.platforms.matrix.sender import LONGEST, Sending
-from holdfast.platforms.matrix.stream import GRACE
-from holdfast.platforms.matrix.wire import Whoami
-from holdfast.platforms.text.matrix import fits
+from holdfast.platforms.matrix.rooms import RoomDirectory
+from holdfast.platforms.matrix.sender import MAX_BODY_BYTES, MatrixSender
+from holdfast.platforms.matrix.stream import RESPONSE_GRACE
+from holdfast.platforms.matrix.wire import MatrixIdentity
+from holdfast.platforms.text.matrix import fits_matrix
 
 if TYPE_CHECKING:  # imports the library, which is imported when a line is opened
-    from holdfast.platforms.matrix.machine import Machine
+    from holdfast.platforms.matrix.machine import EncryptionMachine
 
 
 def capabilities_of(settings: MatrixSettings) -> Capabilities:
@@ -52,7 +52,7 @@ def capabilities_of(settings: MatrixSettings) -> Capabilities:
         threads=True,
         attachments_in=settings.max_file_mb > 0,
         attachments_out=True,
-        alive_within=settings.sync_seconds + 2 * GRACE,
+        heartbeat_interval=settings.sync_seconds + 2 * RESPONSE_GRACE,
     )
 
 
@@ -61,149 +61,162 @@ class MatrixPlatform:
     keys and how far it was heard in its folder."""
 
     def __init__(
-        self, opening: Opening[MatrixSettings], *, limit: float = 20.0, paces: Paces = USUAL
+        self,
+        context: PluginContext[MatrixSettings],
+        *,
+        timeout: float = 20.0,
+        tuning: SyncTuning = DEFAULT_TUNING,
     ) -> None:
         """`limit`: seconds that an answer may take."""
         self.name = PLATFORM
-        self.account = opening.account
-        self.capabilities = capabilities_of(opening.settings)
-        self._opening = opening
-        self._paces = paces
-        self._api = ClientApi(opening.settings.homeserver, limit=limit)
-        self._login = Login(
-            self._api,
-            account=opening.account,
-            settings=opening.settings,
-            token=opening.secrets.get("token"),
-            password=opening.secrets.get("password"),
-            path=opening.folder / "login.json",
+        self.account = context.account
+        self.capabilities = capabilities_of(context.settings)
+        self._context = context
+        self._tuning = tuning
+        self._client = MatrixClient(context.settings.homeserver, timeout=timeout)
+        self._login = MatrixLogin(
+            self._client,
+            account=context.account,
+            settings=context.settings,
+            token=context.secrets.get("token"),
+            password=context.secrets.get("password"),
+            path=context.folder / "login.json",
         )
-        self._sending: Sending | None = None  # while there is a line
+        self._sender: MatrixSender | None = None  # while there is a line
 
     @asynccontextmanager
     async def connect(self, intake: Intake) -> AsyncIterator[None]:
-        opening = self._opening
-        async with self._api.open(lambda: intake.proven(self.name, self.account)):
-            me = await self._entered()
-            library = await asyncio.to_thread(_library)
+        opening = self._context
+        async with self._client.open(lambda: intake.report_alive(self.name, self.account)):
+            me = await self._authenticate()
+            library = await asyncio.to_thread(_import_encryption)
             made = library(
                 me,
                 folder=opening.folder,
                 encryption=opening.settings.encryption,
                 new_id=opening.new_id,
             )
-            async with made.open() as machine, self._heard(me, machine, intake):
+            async with made.open() as machine, self._run_listener(me, machine, intake):
                 yield
 
     @asynccontextmanager
-    async def _heard(self, me: Whoami, machine: "Machine", intake: Intake) -> AsyncIterator[None]:
-        rooms = Rooms(self._api, machine, user_id=me.user_id)
-        keys = Keys(self._api, machine, rooms)
-        record = await self._record_of(me)
-        hearing = Hearing(
-            self._api,
-            machine,
+    async def _run_listener(
+        self, identity: MatrixIdentity, encryption: "EncryptionMachine", intake: Intake
+    ) -> AsyncIterator[None]:
+        rooms = RoomDirectory(self._client, encryption, user_id=identity.user_id)
+        keys = RoomKeys(self._client, encryption, rooms)
+        record = await self._load_checkpoint(identity)
+        hearing = MatrixListener(
+            self._client,
+            encryption,
             rooms,
             keys,
             record,
-            user_id=me.user_id,
-            opening=self._opening,
+            user_id=identity.user_id,
+            context=self._context,
             intake=intake,
-            paces=self._paces,
+            tuning=self._tuning,
         )
-        place = await self._begun(hearing)
+        place = await self._prepare(hearing)
         async with asyncio.TaskGroup() as tasks:
             work = self._listen(hearing, place, intake=intake, tasks=tasks)
             listening = tasks.create_task(work, name="sync")
-            self._sending = Sending(
-                self._api,
+            self._sender = MatrixSender(
+                self._client,
                 rooms,
                 keys,
-                user_id=me.user_id,
-                new_id=self._opening.new_id,
+                user_id=identity.user_id,
+                new_id=self._context.new_id,
                 room_of=record.room_of,
             )
             try:
                 yield
             finally:
-                self._sending = None
+                self._sender = None
                 listening.cancel()
-                await hearing.leave()
+                await hearing.stop()
                 # A task that is cancelled in the instant in which its line breaks may go on in
                 # spite of it; with nobody to ask, it does not get far.
-                await self._api.hang_up()
+                await self._client.close()
 
     def fits(self, text: str) -> bool:
-        return fits(text, limit=LONGEST)
+        return fits_matrix(text, limit=MAX_BODY_BYTES)
 
     async def send(self, outbound: Outbound) -> Receipt:
-        return await self._speaking.send(outbound)
+        return await self._connected_sender.send(outbound)
 
-    async def edit(self, change: Change) -> None:
-        await self._speaking.edit(change)
+    async def edit(self, edit: MessageEdit) -> None:
+        await self._connected_sender.edit(edit)
 
-    async def typing(self, address: Address) -> None:
-        await self._speaking.typing(address)
+    async def show_typing(self, address: Address) -> None:
+        await self._connected_sender.show_typing(address)
 
-    async def react(self, address: Address, message_id: str, sign: str | None) -> None:
-        await self._speaking.react(address, message_id, sign)
+    async def react(self, address: Address, message_id: str, emoji: str | None) -> None:
+        await self._connected_sender.react(address, message_id, emoji)
 
     async def probe(self) -> None:
         try:
-            await self._api.whoami()
-        except BadToken as error:
-            raise self._ended_by(error) from error
+            await self._client.whoami()
+        except MatrixBadToken as error:
+            raise self._to_connect_error(error) from error
 
     @property
-    def _speaking(self) -> Sending:
-        if self._sending is None:
+    def _connected_sender(self) -> MatrixSender:
+        if self._sender is None:
             raise NotConnected("the account is not connected to its homeserver; nothing was sent")
-        return self._sending
+        return self._sender
 
-    async def _entered(self) -> Whoami:
+    async def _authenticate(self) -> MatrixIdentity:
         try:
-            return await self._login.enter()
+            return await self._login.authenticate()
         except Throttled:
             raise
         except SendError as error:
-            raise LineLost(str(error)) from error
+            raise AccountDisconnected(str(error)) from error
 
-    async def _begun(self, hearing: Hearing) -> Place:
+    async def _prepare(self, listener: MatrixListener) -> SyncPosition:
         try:
-            return await hearing.begin()
+            return await listener.prepare()
         except SendError as error:
-            raise self._ended_by(error) from error
+            raise self._to_connect_error(error) from error
 
     async def _listen(
-        self, hearing: Hearing, place: Place, *, intake: Intake, tasks: asyncio.TaskGroup
+        self,
+        listener: MatrixListener,
+        position: SyncPosition,
+        *,
+        intake: Intake,
+        tasks: asyncio.TaskGroup,
     ) -> None:
         """Until the line breaks, which is told to whoever mends lines."""
         try:
-            await hearing.run(place, tasks)
+            await listener.run(position, tasks)
         except SendError as error:
-            intake.lost(self.name, self.account, self._ended_by(error))
+            intake.report_lost(self.name, self.account, self._to_connect_error(error))
 
-    async def _record_of(self, me: Whoami) -> Record:
+    async def _load_checkpoint(self, identity: MatrixIdentity) -> MatrixCheckpoint:
         """Of this very account: another one under the same name has other rooms."""
-        return await Record.load(self._opening.folder / f"{quote(me.user_id, safe='')}.json")
+        return await MatrixCheckpoint.load(
+            self._context.folder / f"{quote(identity.user_id, safe='')}.json"
+        )
 
-    def _ended_by(self, error: SendError) -> ConnectError:
+    def _to_connect_error(self, error: SendError) -> ConnectError:
         """What a broken line means for the account. With a password, a new token is to be had by
         connecting again."""
-        if isinstance(error, BadToken) and not self._login.by_password:
-            return self._login.refused(error)
-        return LineLost(str(error))
+        if isinstance(error, MatrixBadToken) and not self._login.uses_password:
+            return self._login.bad_token_error(error)
+        return AccountDisconnected(str(error))
 
 
-def _library() -> "type[Machine]":
+def _import_encryption() -> "type[EncryptionMachine]":
     """In a thread: the import takes half a second, and the loop has others to serve."""
     try:
         from holdfast.platforms.matrix.machine import (  # noqa: PLC0415 - imports matrix-nio
-            Machine,
+            EncryptionMachine,
         )
     except ModuleNotFoundError as error:
         raise ConnectRefused(
             f"the library that speaks Matrix is not installed ({error})",
             remedy="pip install 'holdfast[matrix]', then restart the gateway",
         ) from error
-    return Machine
+    return EncryptionMachine

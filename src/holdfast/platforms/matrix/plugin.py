@@ -7,11 +7,11 @@ from urllib.parse import urlsplit
 import msgspec
 
 from holdfast.core.config.settings import PlatformSettings
-from holdfast.core.ports.door import Door, Known, Opening
+from holdfast.core.ports.door import AccountIdentity, PlatformPlugin, PluginContext
 from holdfast.core.ports.protocols import Platform
-from holdfast.core.ports.question import Question
+from holdfast.core.ports.question import SetupQuestion
 
-_USER = re.compile(r"@[^:\s]+:\S+")
+_USER_ID = re.compile(r"@[^:\s]+:\S+")
 
 
 class MatrixSettings(PlatformSettings, frozen=True, kw_only=True):
@@ -20,14 +20,14 @@ class MatrixSettings(PlatformSettings, frozen=True, kw_only=True):
     password: str = ""  # a reference
     token: str = ""  # a reference: an access token, in the place of the password
     encryption: bool = True  # end-to-end encrypted rooms, where that is installed
-    receipts: bool = True  # people see that what they said was taken
+    read_receipts: bool = True  # people see that what they said was taken
     sync_seconds: Annotated[int, msgspec.Meta(ge=1, le=120)] = 30
     max_file_mb: Annotated[int, msgspec.Meta(ge=0, le=500)] = 25
 
     def __post_init__(self) -> None:
         if not self.enabled:
             return
-        if not _USER.fullmatch(self.user):
+        if not _USER_ID.fullmatch(self.user):
             raise ValueError(
                 f"user = {self.user!r} is no name of a Matrix account: write it as a whole, "
                 'user = "@bot:example.org"'
@@ -52,57 +52,57 @@ class MatrixSettings(PlatformSettings, frozen=True, kw_only=True):
             )
 
 
-def _open(opening: Opening[MatrixSettings]) -> Platform:
+def _open(context: PluginContext[MatrixSettings]) -> Platform:
     from holdfast.platforms.matrix.platform import (  # noqa: PLC0415 - imports an HTTP client
         MatrixPlatform,
     )
 
-    return MatrixPlatform(opening)
+    return MatrixPlatform(context)
 
 
-async def _check(opening: Opening[MatrixSettings]) -> Known:
-    from holdfast.platforms.matrix.check import check  # noqa: PLC0415 - imports an HTTP client
+async def _check(context: PluginContext[MatrixSettings]) -> AccountIdentity:
+    from holdfast.platforms.matrix.check import check_account  # noqa: PLC0415 - imports an HTTP client
 
-    return await check(opening)
+    return await check_account(context)
 
 
-DOOR = Door(
+PLUGIN = PlatformPlugin(
     name="matrix",
     settings=MatrixSettings,
     open=_open,
     identity=("user",),
-    reads=("allow", "operators", "chats", "pairing"),  # for whose invitations it takes
-    guide=(
+    own_common_keys=("allow", "operators", "chats", "pairing"),  # for whose invitations it takes
+    setup_guide=(
         "Register an account for the gateway alone at any homeserver, with a client such as "
         "https://app.element.io or by whoever runs the server; then log that client out."
     ),
-    questions=(
-        Question(
+    setup_questions=(
+        SetupQuestion(
             key="homeserver",
             label="The address of the homeserver",
             help="Where a client of the account logs in, such as https://matrix.example.org.",
             default="https://matrix-client.matrix.org",
         ),
-        Question(
+        SetupQuestion(
             key="user",
             label="The name of the account",
             help="As a whole: @bot:example.org.",
         ),
-        Question(
+        SetupQuestion(
             key="password",
             label="Its password",
             help="Leave it empty where you have an access token instead.",
             optional=True,
             variable="MATRIX_PASSWORD",
         ),
-        Question(
+        SetupQuestion(
             key="token",
             label="Its access token",
             help="One that no client uses: docs/matrix.md says how to get it.",
-            unless="password",
+            skip_if="password",
             variable="MATRIX_TOKEN",
         ),
     ),
-    people="your whole name in Matrix: @ann:example.org",
+    user_id_help="your whole name in Matrix: @ann:example.org",
     check=_check,
 )

@@ -6,19 +6,19 @@ from nio.crypto import (  # type: ignore[import-untyped]
     encrypt_attachment,
 )
 
-from holdfast.core.messages.attachment import NoAttachment
-from holdfast.platforms.matrix.wire import Json, SealedFile
+from holdfast.core.messages.attachment import AttachmentUnavailable
+from holdfast.platforms.matrix.wire import EncryptedFile, Json
 
 
-def open_file(file: SealedFile, data: bytes) -> bytes:
+def decrypt_file(file: EncryptedFile, data: bytes) -> bytes:
     try:
         opened: bytes = decrypt_attachment(data, file.key.k, file.hashes.sha256, file.iv)
     except (nio.EncryptionError, ValueError) as error:
-        raise NoAttachment(f"it cannot be decrypted: {error}") from error
+        raise AttachmentUnavailable(f"it cannot be decrypted: {error}") from error
     return opened
 
 
-def seal_file(data: bytes) -> tuple[bytes, Json]:
+def encrypt_file(data: bytes) -> tuple[bytes, Json]:
     """What is to be uploaded, and how its readers open it, but for its address."""
     sealed: tuple[bytes, Json] = encrypt_attachment(data)
     return sealed

@@ -5,92 +5,92 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from holdfast.core.errors import Refused
+from holdfast.core.errors import SendRejected
 from holdfast.core.ports.protocols import Clock
-from holdfast.platforms.matrix.beginning import Beginning
-from holdfast.platforms.matrix.checkpoint import Place, Record
-from holdfast.platforms.matrix.keys import Keys
-from holdfast.platforms.matrix.rooms import Rooms
-from holdfast.platforms.matrix.stream import Stream
-from holdfast.platforms.matrix.taking import Taking
-from holdfast.platforms.matrix.wire import Json, Sync
+from holdfast.platforms.matrix.beginning import SyncStart
+from holdfast.platforms.matrix.checkpoint import MatrixCheckpoint, SyncPosition
+from holdfast.platforms.matrix.keys import RoomKeys
+from holdfast.platforms.matrix.rooms import RoomDirectory
+from holdfast.platforms.matrix.stream import SyncStream
+from holdfast.platforms.matrix.taking import MatrixReceiver
+from holdfast.platforms.matrix.wire import Json, SyncResponse
 
 if TYPE_CHECKING:  # imports the library, which is imported when a line is opened
-    from holdfast.platforms.matrix.machine import Machine
+    from holdfast.platforms.matrix.machine import EncryptionMachine
 
 log = logging.getLogger(__name__)
 
-_SELDOM = 60.0  # seconds between two marks of how far everything was looked at
+_SAVE_INTERVAL_SECONDS = 60.0  # seconds between two marks of how far everything was looked at
 
 
-class Syncing:
+class SyncLoop:
     """Owns when how far it came was last written down. Runs until it is cancelled, or until the
     line breaks: that is raised, for whoever mends lines."""
 
     def __init__(
         self,
-        stream: Stream,
-        machine: "Machine",
-        rooms: Rooms,
-        keys: Keys,
-        taking: Taking,
-        record: Record,
+        stream: SyncStream,
+        encryption: "EncryptionMachine",
+        rooms: RoomDirectory,
+        room_keys: RoomKeys,
+        receiver: MatrixReceiver,
+        checkpoint: MatrixCheckpoint,
         *,
-        beginning: Beginning,
+        start: SyncStart,
         clock: Clock,
     ) -> None:
         self._stream = stream
-        self._machine = machine
+        self._encryption = encryption
         self._rooms = rooms
-        self._keys = keys
-        self._taking = taking
-        self._record = record
-        self._beginning = beginning
+        self._room_keys = room_keys
+        self._receiver = receiver
+        self._checkpoint = checkpoint
+        self._start = start
         self._clock = clock
-        self._marked_at = clock.monotonic()
+        self._saved_at = clock.monotonic()
 
-    async def run(self, place: Place) -> None:
+    async def run(self, position: SyncPosition) -> None:
         """`place` is how far everything is durable here. An earlier life may have had the keys of
         a message, and no time to read it."""
-        await self._keys.keep()
-        await self._taking.open_unread()
+        await self._room_keys.exchange_keys()
+        await self._receiver.retry_undecrypted()
         at_once = True  # whatever waits is told now
         while True:
             try:
-                raw = await self._stream.since(place.since, at_once=at_once)
-            except Refused as error:
+                raw = await self._stream.since(position.since, immediately=at_once)
+            except SendRejected as error:
                 log.warning(
                     "The homeserver does not know any more where we were, and what was said "
                     "meanwhile is not looked for: %s",
                     error,
-                    extra={"action": "place_unknown"},
+                    extra={"action": "sync_position_unknown"},
                 )
-                place = await self._beginning.anew()
+                position = await self._start.start_from_now()
             else:
-                place = await self._take(raw, place)
+                position = await self._handle(raw, position)
                 at_once = False
 
-    async def _take(self, raw: Json, before: Place) -> Place:
-        sync = msgspec.convert(raw, Sync)
-        if sync.next_batch == before.since:
-            return before
-        place = before.next(sync.next_batch)
-        if await self._told(raw, sync):
-            await self._taking.open_unread()
-        await self._taking.take(sync, since=before.since, place=place)
-        self._record.reach(place)
-        await self._keys.keep()
-        await self._mark()
+    async def _handle(self, raw: Json, previous: SyncPosition) -> SyncPosition:
+        sync = msgspec.convert(raw, SyncResponse)
+        if sync.next_batch == previous.since:
+            return previous
+        place = previous.next(sync.next_batch)
+        if await self._receive_state(raw, sync):
+            await self._receiver.retry_undecrypted()
+        await self._receiver.handle(sync, since=previous.since, position=place)
+        self._checkpoint.advance(place)
+        await self._room_keys.exchange_keys()
+        await self._save_position_if_due()
         return place
 
-    async def _told(self, raw: Json, sync: Sync) -> bool:
+    async def _receive_state(self, raw: Json, sync: SyncResponse) -> bool:
         """Whether keys have come."""
         for each in sync.account_data.events:
             if each.get("type") == "m.direct":
-                self._rooms.call_direct(each.get("content", {}))
-        return await self._machine.heard(raw)
+                self._rooms.set_direct(each.get("content", {}))
+        return await self._encryption.receive_sync(raw)
 
-    async def _mark(self) -> None:
-        if self._clock.monotonic() - self._marked_at >= _SELDOM:
-            self._marked_at = self._clock.monotonic()
-            await self._record.settle()
+    async def _save_position_if_due(self) -> None:
+        if self._clock.monotonic() - self._saved_at >= _SAVE_INTERVAL_SECONDS:
+            self._saved_at = self._clock.monotonic()
+            await self._checkpoint.save_position()

@@ -6,101 +6,101 @@ from collections.abc import Iterable
 
 import msgspec
 
-from holdfast.core.errors import Refused, SendError
-from holdfast.platforms.matrix.checkpoint import Record, Sealed
-from holdfast.platforms.matrix.handing import Handing, Said
-from holdfast.platforms.matrix.listening import Listening
-from holdfast.platforms.matrix.patience import Patience, Sleep
+from holdfast.core.errors import SendError, SendRejected
+from holdfast.platforms.matrix.checkpoint import MatrixCheckpoint, UndecryptedEvent
+from holdfast.platforms.matrix.handing import MessageSubmitter, ReceivedMessage
+from holdfast.platforms.matrix.listening import EventResolver
+from holdfast.platforms.matrix.patience import RetryLoop, Sleep
 
 log = logging.getLogger(__name__)
 
 
-class Unread:
+class UndecryptedMessages:
     """Owns the tasks that wait with each. They are in the record before anything passes them."""
 
     def __init__(
         self,
-        record: Record,
-        listening: Listening,
-        handing: Handing,
-        patience: Patience,
+        checkpoint: MatrixCheckpoint,
+        resolver: EventResolver,
+        submitter: MessageSubmitter,
+        retry_loop: RetryLoop,
         *,
-        keys_within: float,
+        notice_delay: float,
         sleep: Sleep = asyncio.sleep,
     ) -> None:
-        self._record = record
-        self._listening = listening
-        self._handing = handing
-        self._patience = patience
+        self._checkpoint = checkpoint
+        self._resolver = resolver
+        self._submitter = submitter
+        self._retry_loop = retry_loop
         self._tasks: asyncio.TaskGroup | None = None  # of the connection
-        self._keys_within = keys_within
+        self._notice_delay = notice_delay
         self._sleep = sleep
-        self._waiting: set[asyncio.Task[None]] = set()
+        self._notice_tasks: set[asyncio.Task[None]] = set()
 
-    def begin(self, tasks: asyncio.TaskGroup) -> None:
+    def start(self, tasks: asyncio.TaskGroup) -> None:
         """With what an earlier life has left."""
         self._tasks = tasks
-        self._wait_with(each for each in self._record.sealed if not each.told)
+        self._schedule_notices(each for each in self._checkpoint.undecrypted if not each.notified)
 
-    def leave(self) -> None:
+    def stop(self) -> None:
         """The connection ends: the next one finds them in the record."""
         self._tasks = None
-        for task in self._waiting:
+        for task in self._notice_tasks:
             task.cancel()
 
-    async def keep(self, sealed: Iterable[Sealed]) -> None:
+    async def add(self, events: Iterable[UndecryptedEvent]) -> None:
         """Durable when this returns. One that came before is not begun anew."""
-        known = {each.event_id for each in self._record.sealed}
-        fresh = [each for each in sealed if each.event_id not in known]
+        known = {each.event_id for each in self._checkpoint.undecrypted}
+        fresh = [each for each in events if each.event_id not in known]
         if fresh:
-            await self._record.seal(fresh)
-            self._wait_with(fresh)
+            await self._checkpoint.add_undecrypted(fresh)
+            self._schedule_notices(fresh)
 
-    async def retry(self) -> None:
+    async def retry_all(self) -> None:
         """Keys have come: those that they open are handed over, in their order."""
-        for sealed in self._record.sealed:
-            found = await self._opened(sealed)
-            if isinstance(found, Sealed):
+        for sealed in self._checkpoint.undecrypted:
+            found = await self._resolve(sealed)
+            if isinstance(found, UndecryptedEvent):
                 continue
             if found is not None:
-                await self._handing.over(found)
-            await self._record.unseal(sealed.event_id)
+                await self._submitter.submit(found)
+            await self._checkpoint.remove_undecrypted(sealed.event_id)
 
-    async def _opened(self, sealed: Sealed) -> Said | Sealed | None:
+    async def _resolve(self, event: UndecryptedEvent) -> ReceivedMessage | UndecryptedEvent | None:
         try:
-            return await self._listening.heard(sealed.room_id, sealed.event)
-        except Refused:  # we are no longer there, and could not answer
+            return await self._resolver.resolve(event.room_id, event.event)
+        except SendRejected:  # we are no longer there, and could not answer
             return None
 
-    def _wait_with(self, sealed: Iterable[Sealed]) -> None:
+    def _schedule_notices(self, events: Iterable[UndecryptedEvent]) -> None:
         if self._tasks is None:
             return
-        for each in sealed:
-            task = self._tasks.create_task(self._tell_of(each))
-            self._waiting.add(task)
-            task.add_done_callback(self._waiting.discard)
+        for each in events:
+            task = self._tasks.create_task(self._notify_later(each))
+            self._notice_tasks.add(task)
+            task.add_done_callback(self._notice_tasks.discard)
 
-    async def _tell_of(self, sealed: Sealed) -> None:
-        await self._sleep(self._keys_within)
-        if sealed not in self._record.sealed:
+    async def _notify_later(self, event: UndecryptedEvent) -> None:
+        await self._sleep(self._notice_delay)
+        if event not in self._checkpoint.undecrypted:
             return
         log.warning(
             "Event %s in %s cannot be read: its keys have not come.",
-            sealed.event_id,
-            sealed.room_id,
-            extra={"action": "event_sealed"},
+            event.event_id,
+            event.room_id,
+            extra={"action": "event_undecryptable"},
         )
         try:
-            await self._patience.done(lambda: self._tell(sealed))
+            await self._retry_loop.run(lambda: self._notify(event))
         except SendError as error:  # the line is gone: the next one tells
-            log.info("%s", error, extra={"action": "sealed_untold"})
+            log.info("%s", error, extra={"action": "undecrypted_notice_delayed"})
 
-    async def _tell(self, sealed: Sealed) -> None:
+    async def _notify(self, event: UndecryptedEvent) -> None:
         try:
-            said: Said | None = await self._listening.unreadable(sealed)
-        except Refused:  # we are no longer there
+            said: ReceivedMessage | None = await self._resolver.resolve_undecryptable(event)
+        except SendRejected:  # we are no longer there
             said = None
         if said is not None:
-            await self._handing.over(said)
-        if sealed in self._record.sealed:  # else it was read meanwhile
-            await self._record.seal([msgspec.structs.replace(sealed, told=True)])
+            await self._submitter.submit(said)
+        if event in self._checkpoint.undecrypted:  # else it was read meanwhile
+            await self._checkpoint.add_undecrypted([msgspec.structs.replace(event, notified=True)])

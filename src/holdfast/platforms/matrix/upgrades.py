@@ -5,43 +5,54 @@ https://spec.matrix.org/latest/client-server-api/#room-upgrades
 
 import logging
 
-from holdfast.core.errors import Refused
-from holdfast.platforms.matrix.api import ClientApi
-from holdfast.platforms.matrix.checkpoint import Awaited, Record
-from holdfast.platforms.matrix.paths import in_room, path
-from holdfast.platforms.matrix.wire import CREATE, TOMBSTONE, Create, Joined, Json, Nothing
+from holdfast.core.errors import SendRejected
+from holdfast.platforms.matrix.api import MatrixClient
+from holdfast.platforms.matrix.checkpoint import MatrixCheckpoint, PendingUpgrade
+from holdfast.platforms.matrix.paths import api_path, room_path
+from holdfast.platforms.matrix.wire import (
+    CREATE,
+    TOMBSTONE,
+    JoinedRoom,
+    Json,
+    MatrixEmptyResponse,
+    RoomCreate,
+)
 
 log = logging.getLogger(__name__)
 
 
-class Upgrades:
+class RoomUpgrades:
     """Keeps nothing; which room has followed which stands in the record. Raises a `SendError` or
-    `StoreFailing` where something cannot be done now."""
+    `TransientStoreError` where something cannot be done now."""
 
-    def __init__(self, api: ClientApi, record: Record) -> None:
-        self._api = api
-        self._record = record
+    def __init__(self, client: MatrixClient, checkpoint: MatrixCheckpoint) -> None:
+        self._client = client
+        self._checkpoint = checkpoint
 
-    async def look_into(self, room_id: str, joined: Joined) -> None:
+    async def handle_room(self, room_id: str, joined: JoinedRoom) -> None:
         """To be called before what was said there is heard: under which chat that is known is
         settled by then."""
-        if room_id in self._record.awaited:
-            await self._arrive(room_id, self._record.awaited[room_id])
+        if room_id in self._checkpoint.pending_upgrades:
+            await self._complete(room_id, self._checkpoint.pending_upgrades[room_id])
         for event in (*joined.state.events, *joined.timeline.events):
             if event.get("type") == TOMBSTONE and event.get("state_key") == "":
-                await self._follow(room_id, event)
+                await self._join_successor(room_id, event)
 
-    async def _follow(self, room_id: str, event: Json) -> None:
+    async def _join_successor(self, room_id: str, event: Json) -> None:
         """Where we are not let in, whoever invites us brings us there."""
         new, by = event.get("content", {}).get("replacement_room"), event.get("sender")
-        if not (isinstance(new, str) and new and isinstance(by, str)) or self._record.knows(new):
+        if not (
+            isinstance(new, str) and new and isinstance(by, str)
+        ) or self._checkpoint.is_successor(new):
             return
         log.info("%s goes on as %s.", room_id, new, extra={"action": "room_upgraded"})
-        await self._record.wait_for(new, Awaited(instead_of=room_id, by=by))
+        await self._checkpoint.add_pending_upgrade(new, PendingUpgrade(instead_of=room_id, by=by))
         try:
             server = {"server_name": by.partition(":")[2], "via": by.partition(":")[2]}
-            await self._api.ask("POST", path("join", new), Nothing, body={}, query=server)
-        except Refused as error:
+            await self._client.call_idempotent(
+                "POST", api_path("join", new), MatrixEmptyResponse, body={}, query=server
+            )
+        except SendRejected as error:
             log.warning(
                 "%s goes on as %s, which does not let us in before somebody invites us: %s",
                 room_id,
@@ -50,28 +61,28 @@ class Upgrades:
                 extra={"action": "room_upgraded"},
             )
 
-    async def _arrive(self, room_id: str, awaited: Awaited) -> None:
+    async def _complete(self, room_id: str, upgrade: PendingUpgrade) -> None:
         """Anybody who may end a room could name any other as the one that follows it: that one
         has to say the same, by the word of the same person."""
-        same = await self._is_follower(room_id, awaited)
+        same = await self._is_successor(room_id, upgrade)
         if not same:
             log.warning(
                 "%s does not say that it follows %s: it is a chat of its own, with a conversation "
                 "of its own.",
                 room_id,
-                awaited.instead_of,
-                extra={"action": "room_not_followed"},
+                upgrade.instead_of,
+                extra={"action": "room_upgrade_unconfirmed"},
             )
-        await self._record.arrive(room_id, follows=same)
+        await self._checkpoint.complete_upgrade(room_id, is_successor=same)
 
-    async def _is_follower(self, room_id: str, awaited: Awaited) -> bool:
+    async def _is_successor(self, room_id: str, upgrade: PendingUpgrade) -> bool:
         """A server that knows no `format` gives the content alone, in which older rooms have who
         made them; of others nobody knows, and then it is no follower."""
-        where = in_room(room_id, "state", CREATE, "")
+        where = room_path(room_id, "state", CREATE, "")
         try:
-            told = await self._api.ask("GET", where, dict, query={"format": "event"})
-        except Refused:
+            told = await self._client.call_idempotent("GET", where, dict, query={"format": "event"})
+        except SendRejected:
             return False
         event = told if "content" in told else {"content": told, "sender": told.get("creator")}
-        before = Create.of(event).predecessor.room_id
-        return before == awaited.instead_of and event.get("sender") == awaited.by
+        before = RoomCreate.from_event(event).predecessor.room_id
+        return before == upgrade.instead_of and event.get("sender") == upgrade.by

@@ -10,56 +10,58 @@ from urllib.parse import urlsplit
 import aiohttp
 import msgspec
 
-from holdfast.core.errors import ConnectRefused, NotConnected, OutcomeUnknown, Refused
-from holdfast.core.messages.attachment import NoAttachment
+from holdfast.core.errors import ConnectRefused, NotConnected, OutcomeUnknown, SendRejected
+from holdfast.core.messages.attachment import AttachmentUnavailable
 from holdfast.core.secret import Secret
-from holdfast.platforms.fetched import body_of
-from holdfast.platforms.slack.refusals import BadToken, Unreadable, refusal
+from holdfast.platforms.fetched import read_body
+from holdfast.platforms.slack.refusals import SlackBadToken, UnreadableResponse, to_send_error
 
 if TYPE_CHECKING:  # an extra, which is imported when an account is connected
     from slack_sdk.web.async_client import AsyncWebClient
 
 T = TypeVar("T")
 
-_CONNECT = 10.0  # seconds for a connection to come about
-_UPLOADS_TAKE = 6.0  # times as long as other calls may
-_OF_SLACK = ".slack.com"
-_quiet = logging.getLogger(f"{__name__}.client")
+_CONNECT_TIMEOUT = 10.0  # seconds for a connection to come about
+_UPLOAD_TIMEOUT_FACTOR = 6.0  # times as long as other calls may
+_SLACK_DOMAIN = ".slack.com"
+_sdk_log = logging.getLogger(f"{__name__}.client")
 # At the level of debugging the client writes whole requests down, with all that people say.
-_quiet.setLevel(logging.INFO)
+_sdk_log.setLevel(logging.INFO)
 
 
-class WebApi:
+class SlackClient:
     """One app's line. It owns its connections while it is open, and says the tokens to nobody.
 
     `alive` is told of each answer that came over the line, `turned_away` when the token is not
     taken any more.
     """
 
-    def __init__(self, token: Secret, *, base_url: str, limit: float = 20.0) -> None:
+    def __init__(self, token: Secret, *, base_url: str, timeout: float = 20.0) -> None:
         self._token = token
         self._base_url = base_url.rstrip("/")
-        self._limit = limit
-        self._alive: Callable[[], None] = _nobody
-        self._turned_away: Callable[[BadToken], None] = _no_matter
+        self._timeout = timeout
+        self._on_response: Callable[[], None] = _ignore_response
+        self._on_bad_token: Callable[[SlackBadToken], None] = _ignore_bad_token
         self._http: aiohttp.ClientSession | None = None
         self._client: AsyncWebClient | None = None
         self.scopes: frozenset[str] = frozenset()  # of the app, by the last answer that says it
 
     @asynccontextmanager
     async def open(
-        self, alive: Callable[[], None], turned_away: Callable[[BadToken], None]
+        self, on_response: Callable[[], None], on_bad_token: Callable[[SlackBadToken], None]
     ) -> AsyncIterator[None]:
-        make = await asyncio.to_thread(_client)  # an import that takes longer than a turn
-        self._alive, self._turned_away = alive, turned_away
-        timeout = aiohttp.ClientTimeout(total=self._limit, sock_connect=_CONNECT)
+        make = await asyncio.to_thread(
+            _import_sdk_client
+        )  # an import that takes longer than a turn
+        self._on_response, self._on_bad_token = on_response, on_bad_token
+        timeout = aiohttp.ClientTimeout(total=self._timeout, sock_connect=_CONNECT_TIMEOUT)
         async with aiohttp.ClientSession(timeout=timeout) as self._http:
             # It would send again by itself what may have arrived: whether to is not its affair.
             self._client = make(
                 token=self._token.reveal(),
                 base_url=self._base_url,
                 session=self._http,
-                logger=_quiet,
+                logger=_sdk_log,
                 retry_handlers=[],
             )
             # It looks into the environment by itself, which nothing else of an account does.
@@ -69,39 +71,41 @@ class WebApi:
             finally:
                 self._http = self._client = None
 
-    async def say(self, method: str, kind: type[T], /, **arguments: Any) -> T:
+    async def call_json(self, method: str, response_type: type[T], /, **arguments: Any) -> T:
         """A call of a method that takes JSON. Arguments that are None are left out. Raises the
         `SendError` that says what is known."""
-        return await self._call(method, kind, json=_given(arguments))
+        return await self._call(method, response_type, json=_without_none(arguments))
 
-    async def ask(self, method: str, kind: type[T], /, **arguments: Any) -> T:
+    async def call_form(self, method: str, response_type: type[T], /, **arguments: Any) -> T:
         """The same as a form, which every method takes; what is no text in it is JSON."""
-        given = _given(arguments)
-        form = {name: _field(value) for name, value in given.items()}
-        return await self._call(method, kind, data=form)
+        given = _without_none(arguments)
+        form = {name: _form_value(value) for name, value in given.items()}
+        return await self._call(method, response_type, data=form)
 
-    async def ask_with(self, token: Secret, method: str, kind: type[T], /) -> T:
+    async def call_with_token(self, token: Secret, method: str, response_type: type[T], /) -> T:
         """The same without arguments and with another token."""
-        return await self._call(method, kind, params={"token": token.reveal()}, other_token=True)
+        return await self._call(
+            method, response_type, params={"token": token.reveal()}, other_token=True
+        )
 
     async def _call(
-        self, method: str, kind: type[T], *, other_token: bool = False, **content: Any
+        self, method: str, response_type: type[T], *, other_token: bool = False, **content: Any
     ) -> T:
-        client = self._ready
-        status, headers, answer = await self._answered(
+        client = self._connected_client
+        status, headers, answer = await self._request(
             method, lambda: client.api_call(method, **content)
         )
         if status == 200 and answer.get("ok"):
-            self._alive()
+            self._on_response()
             if not other_token and (scopes := headers.get("X-OAuth-Scopes")):
                 self.scopes = frozenset(scope.strip() for scope in scopes.split(","))
-            return _read(method, answer, kind)
-        error = refusal(method, status, headers, answer)
-        if isinstance(error, BadToken) and not other_token:
-            self._turned_away(error)
+            return _parse_response(method, answer, response_type)
+        error = to_send_error(method, status, headers, answer)
+        if isinstance(error, SlackBadToken) and not other_token:
+            self._on_bad_token(error)
         raise error
 
-    async def _answered(
+    async def _request(
         self, method: str, call: Callable[[], Awaitable[Any]]
     ) -> tuple[int, Mapping[str, str], Mapping[str, Any]]:
         from slack_sdk.errors import SlackApiError  # noqa: PLC0415 - an extra
@@ -111,7 +115,7 @@ class WebApi:
         except SlackApiError as error:
             response = error.response
         except RecursionError as error:
-            raise Unreadable(f"Slack's answer to {method} is nested without end") from error
+            raise UnreadableResponse(f"Slack's answer to {method} is nested without end") from error
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
             raise NotConnected(f"{self._base_url} cannot be reached: {error}") from error
         except (TimeoutError, aiohttp.ClientError, AttributeError) as error:
@@ -123,70 +127,72 @@ class WebApi:
         answer = response.data if isinstance(response.data, dict) else {}
         return response.status_code, response.headers, answer
 
-    async def upload(self, url: str, data: bytes) -> None:
+    async def upload_bytes(self, url: str, data: bytes) -> None:
         """Bring bytes to an address that Slack has given. Nobody sees them by that, so whatever
         fails may be tried again: `NotConnected`, or `Refused` where that is for good."""
-        timeout = aiohttp.ClientTimeout(total=self._limit * _UPLOADS_TAKE, sock_connect=_CONNECT)
+        timeout = aiohttp.ClientTimeout(
+            total=self._timeout * _UPLOAD_TIMEOUT_FACTOR, sock_connect=_CONNECT_TIMEOUT
+        )
         try:
-            async with self._line.post(url, data=data, timeout=timeout) as response:
+            async with self._session.post(url, data=data, timeout=timeout) as response:
                 if 400 <= response.status < 500:
-                    raise Refused(f"Slack refused the bytes of a file ({response.status})")
+                    raise SendRejected(f"Slack refused the bytes of a file ({response.status})")
                 if response.status != 200:
                     raise NotConnected(f"Slack did not take a file ({response.status})")
         except (TimeoutError, aiohttp.ClientError) as error:
             reason = str(error) or type(error).__name__
             raise NotConnected(f"a file could not be brought to Slack: {reason}") from error
-        self._alive()
+        self._on_response()
 
-    async def download(self, url: str, *, most: int) -> bytes:
+    async def download(self, url: str, *, max_bytes: int) -> bytes:
         """A file that people have sent. Raises as `Attachment.fetch` says."""
-        if not self._is_slacks(url):  # it would be given our token
-            raise NoAttachment("it is kept outside of Slack")
+        if not self._is_slack_url(url):  # it would be given our token
+            raise AttachmentUnavailable("it is kept outside of Slack")
         headers = {"Authorization": f"Bearer {self._token.reveal()}"}
-        timeout = aiohttp.ClientTimeout(sock_read=self._limit, sock_connect=_CONNECT)
+        timeout = aiohttp.ClientTimeout(sock_read=self._timeout, sock_connect=_CONNECT_TIMEOUT)
         try:
-            async with self._line.get(
+            async with self._session.get(
                 url, headers=headers, timeout=timeout, allow_redirects=False
             ) as response:
-                return await self._body(response, most=most)
+                return await self._read_file(response, max_bytes=max_bytes)
         except (TimeoutError, aiohttp.ClientError) as error:
             reason = str(error) or type(error).__name__
             raise NotConnected(f"a file could not be fetched from Slack: {reason}") from error
 
-    async def _body(self, response: aiohttp.ClientResponse, *, most: int) -> bytes:
+    async def _read_file(self, response: aiohttp.ClientResponse, *, max_bytes: int) -> bytes:
         if response.status >= 500 or response.status == 429:
             raise NotConnected(f"a file could not be fetched from Slack ({response.status})")
         if response.status != 200:
-            raise NoAttachment(
+            raise AttachmentUnavailable(
                 f"Slack does not give it ({response.status}); the app may lack the scope files:read"
             )
-        return await body_of(response, most=most, alive=self._alive)
+        return await read_body(response, max_bytes=max_bytes, on_chunk=self._on_response)
 
-    def _is_slacks(self, url: str) -> bool:
+    def _is_slack_url(self, url: str) -> bool:
         asked, ours = urlsplit(url), urlsplit(self._base_url)
         if (asked.scheme, asked.netloc) == (ours.scheme, ours.netloc):
             return True
-        return asked.scheme == "https" and (asked.hostname or "").endswith(_OF_SLACK)
+        return asked.scheme == "https" and (asked.hostname or "").endswith(_SLACK_DOMAIN)
 
     @property
-    def line(self) -> aiohttp.ClientSession:
+    def http_session(self) -> aiohttp.ClientSession:
         """For what is no call: the socket."""
-        return self._line
+        return self._session
 
     @property
-    def _line(self) -> aiohttp.ClientSession:
+    def _session(self) -> aiohttp.ClientSession:
         if self._http is None:
             raise NotConnected("the app is not connected to Slack; nothing was sent")
         return self._http
 
     @property
-    def _ready(self) -> "AsyncWebClient":
+    def _connected_client(self) -> "AsyncWebClient":
         if self._client is None:
             raise NotConnected("the app is not connected to Slack; nothing was sent")
         return self._client
 
 
-def _client() -> "type[AsyncWebClient]":
+def _import_sdk_client() -> "type[AsyncWebClient]":
     try:
         from slack_sdk.web.async_client import (  # noqa: PLC0415 - an extra, and slow to import
             AsyncWebClient,
@@ -199,24 +205,24 @@ def _client() -> "type[AsyncWebClient]":
     return AsyncWebClient
 
 
-def _nobody() -> None:
+def _ignore_response() -> None:
     """Who is told before there is a line."""
 
 
-def _no_matter(error: BadToken) -> None:
+def _ignore_bad_token(error: SlackBadToken) -> None:
     """Who is told before there is a line."""
 
 
-def _given(arguments: Mapping[str, Any]) -> dict[str, Any]:
+def _without_none(arguments: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in arguments.items() if value is not None}
 
 
-def _field(value: object) -> str:
+def _form_value(value: object) -> str:
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
-def _read(method: str, answer: Mapping[str, Any], kind: type[T]) -> T:
+def _parse_response(method: str, answer: Mapping[str, Any], response_type: type[T]) -> T:
     try:
-        return msgspec.convert(answer, type=kind)
+        return msgspec.convert(answer, type=response_type)
     except msgspec.ValidationError as error:
         raise OutcomeUnknown(f"Slack answered {method} with nonsense: {error}") from error

@@ -2,22 +2,22 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 
-from holdfast.core.errors import NotConnected, OutcomeUnknown, Refused, Throttled
-from holdfast.core.messages.attachment import Attachment, NoAttachment
-from holdfast.platforms.slack.api import WebApi
-from holdfast.platforms.slack.wire import File, FileInfo
+from holdfast.core.errors import NotConnected, OutcomeUnknown, SendRejected, Throttled
+from holdfast.core.messages.attachment import Attachment, AttachmentUnavailable
+from holdfast.platforms.slack.api import SlackClient
+from holdfast.platforms.slack.wire import SlackFile, SlackFileResponse
 
 # https://docs.slack.dev/reference/objects/file-object: deleted, beyond the limits of a free
 # workspace, kept elsewhere.
-_NOT_THERE = {
+_UNAVAILABLE_MODES = {
     "tombstone": "it was deleted",
     "hidden_by_limit": "Slack keeps it behind a paid plan",
     "external": "it is kept outside of Slack",
 }
 
 
-def attached_to(
-    files: Sequence[File], api: WebApi, *, most: int, last_try: bool
+def attachments_of(
+    files: Sequence[SlackFile], client: SlackClient, *, max_bytes: int, last_attempt: bool
 ) -> tuple[Attachment, ...]:
     """None is fetched yet. `most` is in bytes. At the last try, what cannot be fetched is not to
     be had: whatever else people say waits behind it."""
@@ -25,33 +25,35 @@ def attached_to(
         Attachment(
             name=file.name or f"file-{file.id}",
             size=file.size,
-            fetch=_fetching(file, api, most=most, last=last_try),
+            fetch=_make_fetch(file, client, max_bytes=max_bytes, last_attempt=last_attempt),
         )
         for file in files
     )
 
 
-def _fetching(file: File, api: WebApi, *, most: int, last: bool) -> Callable[[], Awaitable[bytes]]:
+def _make_fetch(
+    file: SlackFile, client: SlackClient, *, max_bytes: int, last_attempt: bool
+) -> Callable[[], Awaitable[bytes]]:
     async def fetch() -> bytes:
         try:
-            return await _fetched(file, api, most=most)
+            return await _fetch_file(file, client, max_bytes=max_bytes)
         except (OutcomeUnknown, Throttled, NotConnected) as error:  # asking again does no harm
-            if last:
-                raise NoAttachment(f"it could not be fetched: {error}") from error
+            if last_attempt:
+                raise AttachmentUnavailable(f"it could not be fetched: {error}") from error
             raise NotConnected(str(error)) from error
-        except Refused as error:
-            raise NoAttachment(str(error)) from error
+        except SendRejected as error:
+            raise AttachmentUnavailable(str(error)) from error
 
     return fetch
 
 
-async def _fetched(file: File, api: WebApi, *, most: int) -> bytes:
-    if (why := _NOT_THERE.get(file.mode)) is not None:
-        raise NoAttachment(why)
+async def _fetch_file(file: SlackFile, client: SlackClient, *, max_bytes: int) -> bytes:
+    if (why := _UNAVAILABLE_MODES.get(file.mode)) is not None:
+        raise AttachmentUnavailable(why)
     if file.file_access == "check_file_info":
         # #file_access: of a channel shared with another workspace comes only the name of a file.
-        file = (await api.ask("files.info", FileInfo, file=file.id)).file
+        file = (await client.call_form("files.info", SlackFileResponse, file=file.id)).file
     address = file.url_private_download or file.url_private
     if not address:
-        raise NoAttachment("Slack does not say where it is")
-    return await api.download(address, most=most)
+        raise AttachmentUnavailable("Slack does not say where it is")
+    return await client.download(address, max_bytes=max_bytes)

@@ -3,43 +3,47 @@
 import asyncio
 import logging
 
-from holdfast.core.errors import Refused, SendError
-from holdfast.platforms.slack.api import WebApi
-from holdfast.platforms.slack.wire import UserInfo
+from holdfast.core.errors import SendError, SendRejected
+from holdfast.platforms.slack.api import SlackClient
+from holdfast.platforms.slack.wire import SlackUserResponse
 
 log = logging.getLogger(__name__)
 
-SCOPE = "users:read"
-_MOST = 1000
-_PATIENCE = 2.0  # seconds: Slack waits three for a word, and a name is not worth a repetition
+USERS_SCOPE = "users:read"
+_MAX_NAMES = 1000
+_LOOKUP_TIMEOUT = 2.0  # seconds: Slack waits three for a word, and a name is not worth a repetition
 
 
-class People:
+class SlackUserNames:
     """Owns the names that were asked for while the app is connected."""
 
-    def __init__(self, api: WebApi) -> None:
-        self._api = api
+    def __init__(self, client: SlackClient) -> None:
+        self._client = client
         self._names: dict[str, str | None] = {}
 
-    async def name_of(self, user_id: str) -> str | None:
+    async def get(self, user_id: str) -> str | None:
         """None: it cannot be had, and the id has to do."""
         if user_id in self._names:
             return self._names[user_id]
-        if SCOPE not in self._api.scopes:
+        if USERS_SCOPE not in self._client.scopes:
             return None
         try:
-            async with asyncio.timeout(_PATIENCE):
-                user = (await self._api.ask("users.info", UserInfo, user=user_id)).user
-        except Refused:  # a bot, or somebody of another workspace
-            return self._keep(user_id, None)
+            async with asyncio.timeout(_LOOKUP_TIMEOUT):
+                user = (
+                    await self._client.call_form("users.info", SlackUserResponse, user=user_id)
+                ).user
+        except SendRejected:  # a bot, or somebody of another workspace
+            return self._remember(user_id, None)
         except (SendError, TimeoutError) as error:
-            log.debug("No name for %s: %s", user_id, error, extra={"action": "name_unknown"})
+            log.debug("No name for %s: %s", user_id, error, extra={"action": "user_name_unknown"})
             return None
         profile = user.profile
-        return self._keep(user_id, profile.display_name or profile.real_name or user.name or None)
+        return self._remember(
+            user_id, profile.display_name or profile.real_name or user.name or None
+        )
 
-    def _keep(self, user_id: str, name: str | None) -> str | None:
-        if len(self._names) >= _MOST:
+    def _remember(self, user_id: str, name: str | None) -> str | None:
+        if len(self._names) >= _MAX_NAMES:
             del self._names[next(iter(self._names))]
         self._names[user_id] = name
         return name

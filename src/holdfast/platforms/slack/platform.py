@@ -9,33 +9,46 @@ from pathlib import Path
 import msgspec
 from aiohttp import web
 
-from holdfast.core.config.settings import table_of
-from holdfast.core.errors import ConnectError, ConnectRefused, LineLost, SendError, Throttled
+from holdfast.core.config.settings import account_table
+from holdfast.core.errors import (
+    AccountDisconnected,
+    ConnectError,
+    ConnectRefused,
+    SendError,
+    Throttled,
+)
 from holdfast.core.ids import DeliveryId
-from holdfast.core.messages.outbox import Address, Change, Outbound, Receipt
-from holdfast.core.ports.capabilities import Backlog, Capabilities, ChatForm, Formatting
+from holdfast.core.messages.outbox import Address, MessageEdit, Outbound, Receipt
+from holdfast.core.ports.capabilities import Backlog, Capabilities, ChatIdFormat, Formatting
 from holdfast.core.ports.protocols import Clock, Intake
 from holdfast.core.secret import Secret
-from holdfast.platforms.slack.api import WebApi
-from holdfast.platforms.slack.backlog import Backlog as PastEvents
-from holdfast.platforms.slack.checkpoint import Record
-from holdfast.platforms.slack.finding import Finding
-from holdfast.platforms.slack.people import People
+from holdfast.platforms.slack.api import SlackClient
+from holdfast.platforms.slack.backlog import SlackBacklog as PastEvents
+from holdfast.platforms.slack.checkpoint import SlackCheckpoint
+from holdfast.platforms.slack.finding import SlackDeliveryLookup
+from holdfast.platforms.slack.people import SlackUserNames
 from holdfast.platforms.slack.plugin import SlackSettings
-from holdfast.platforms.slack.posted import Posted
-from holdfast.platforms.slack.reading import PLATFORM, Reader
-from holdfast.platforms.slack.refusals import BadToken, NoScope
-from holdfast.platforms.slack.scopes import HISTORY, PAGE, REACT, WRITE, lacking, refused_without
-from holdfast.platforms.slack.sending import LONGEST_MARK, Sending
-from holdfast.platforms.slack.socket import PING, Socket
-from holdfast.platforms.slack.taking import Taking
-from holdfast.platforms.slack.wire import Identity
-from holdfast.platforms.text.slack import LONGEST, fits
+from holdfast.platforms.slack.posted import SlackEventsEndpoint
+from holdfast.platforms.slack.reading import PLATFORM, SlackParser
+from holdfast.platforms.slack.refusals import MissingScope, SlackBadToken
+from holdfast.platforms.slack.scopes import (
+    APPS_PAGE,
+    HISTORY_SCOPES,
+    REACTIONS_SCOPE,
+    WRITE_SCOPE,
+    missing_scope_error,
+    missing_scope_warnings,
+)
+from holdfast.platforms.slack.sending import REPEAT_NOTICE_LENGTH, SlackSender
+from holdfast.platforms.slack.socket import PING_INTERVAL, SocketModeConnection
+from holdfast.platforms.slack.taking import SlackReceiver
+from holdfast.platforms.slack.wire import SlackIdentity
+from holdfast.platforms.text.slack import MAX_LENGTH, fits
 
 log = logging.getLogger(__name__)
 
-_SIGN_OF_LIFE = 60.0  # seconds between two questions, where events are posted
-_RECORD = "heard.json"
+_KEEPALIVE_INTERVAL = 60.0  # seconds between two questions, where events are posted
+_CHECKPOINT_FILE = "heard.json"
 
 
 def capabilities_of(settings: SlackSettings) -> Capabilities:
@@ -43,7 +56,7 @@ def capabilities_of(settings: SlackSettings) -> Capabilities:
     be asked for what has arrived depends on what the app may do, and is known once connected."""
     return Capabilities(
         backlog=Backlog.UNTIL_ACKED,
-        max_length=LONGEST - LONGEST_MARK,
+        max_length=MAX_LENGTH - REPEAT_NOTICE_LENGTH,
         formatting=Formatting.MRKDWN,
         edit=True,
         edit_interval=1.5,
@@ -52,8 +65,8 @@ def capabilities_of(settings: SlackSettings) -> Capabilities:
         threads=True,
         attachments_in=settings.max_file_mb > 0,
         attachments_out=True,
-        chat_form=ChatForm(pattern=r"[CDGUW][A-Z0-9]{2,30}", example="C0123ABCDEF"),
-        alive_within=3 * PING if settings.app_token else 2 * _SIGN_OF_LIFE,
+        chat_id_format=ChatIdFormat(pattern=r"[CDGUW][A-Z0-9]{2,30}", example="C0123ABCDEF"),
+        heartbeat_interval=3 * PING_INTERVAL if settings.app_token else 2 * _KEEPALIVE_INTERVAL,
     )
 
 
@@ -69,7 +82,7 @@ class SlackPlatform:
         settings: SlackSettings,
         folder: Path,
         clock: Clock,
-        limit: float = 20.0,
+        timeout: float = 20.0,
     ) -> None:
         """`limit`: seconds after which a question without an answer has none."""
         self.name = PLATFORM
@@ -79,73 +92,81 @@ class SlackPlatform:
         self._folder = folder
         self._clock = clock
         self._app_token = secrets.get("app_token")
-        self._api = WebApi(secrets["token"], base_url=settings.base_url, limit=limit)
-        self._sending = Sending(self._api)
-        self._finding = Finding(self._api)
-        self._posted = Posted(secrets.get("signing_secret"), account=account, clock=clock)
+        self._client = SlackClient(secrets["token"], base_url=settings.base_url, timeout=timeout)
+        self._sender = SlackSender(self._client)
+        self._delivery_lookup = SlackDeliveryLookup(self._client)
+        self._events_endpoint = SlackEventsEndpoint(
+            secrets.get("signing_secret"), account=account, clock=clock
+        )
 
     def routes(self) -> Sequence[web.RouteDef]:
-        return self._posted.routes()
+        return self._events_endpoint.routes()
 
     @asynccontextmanager
     async def connect(self, intake: Intake) -> AsyncIterator[None]:
         def alive() -> None:
-            intake.proven(self.name, self.account)
+            intake.report_alive(self.name, self.account)
 
-        def turned_away(error: BadToken) -> None:
-            intake.lost(self.name, self.account, self._ended_by(error))
+        def turned_away(error: SlackBadToken) -> None:
+            intake.report_lost(self.name, self.account, self._to_connect_error(error))
 
-        async with self._api.open(alive, turned_away):
-            record = await Record.load(self._folder / _RECORD, now=self._clock.now())
-            taking = await self._greeted(intake, record)
-            receiving = self._by_socket if self._app_token is not None else self._by_posts
+        async with self._client.open(alive, turned_away):
+            record = await SlackCheckpoint.load(
+                self._folder / _CHECKPOINT_FILE, now=self._clock.now()
+            )
+            taking = await self._make_receiver(intake, record)
+            receiving = (
+                self._receive_by_socket if self._app_token is not None else self._receive_by_http
+            )
             try:
-                async with receiving(taking, PastEvents(self._api, record), intake, alive):
+                async with receiving(taking, PastEvents(self._client, record), intake, alive):
                     yield
             finally:
-                await record.leave(self._clock.now())
+                await record.save_disconnected(self._clock.now())
 
     def fits(self, text: str) -> bool:
-        return fits(text, limit=LONGEST - LONGEST_MARK)
+        return fits(text, limit=MAX_LENGTH - REPEAT_NOTICE_LENGTH)
 
     async def send(self, outbound: Outbound) -> Receipt:
-        return await self._sending.send(outbound)
+        return await self._sender.send(outbound)
 
-    async def edit(self, change: Change) -> None:
-        await self._sending.edit(change)
+    async def edit(self, edit: MessageEdit) -> None:
+        await self._sender.edit(edit)
 
-    async def react(self, address: Address, message_id: str, sign: str | None) -> None:
-        await self._sending.react(address, message_id, sign)
+    async def react(self, address: Address, message_id: str, emoji: str | None) -> None:
+        await self._sender.react(address, message_id, emoji)
 
-    async def find(self, delivery_id: DeliveryId, address: Address) -> Receipt | None:
-        return await self._finding.find(delivery_id, address)
+    async def find_delivery(self, delivery_id: DeliveryId, address: Address) -> Receipt | None:
+        return await self._delivery_lookup.find_delivery(delivery_id, address)
 
     async def probe(self) -> None:
         try:
-            await self._api.ask("auth.test", Identity)
-        except BadToken as error:
-            raise self._ended_by(error) from error
-        self._declare()
+            await self._client.call_form("auth.test", SlackIdentity)
+        except SlackBadToken as error:
+            raise self._to_connect_error(error) from error
+        self._update_capabilities()
 
-    async def _greeted(self, intake: Intake, record: Record) -> Taking:
+    async def _make_receiver(self, intake: Intake, checkpoint: SlackCheckpoint) -> SlackReceiver:
         """Who we are, and what we may do here."""
         try:
-            me = await self._api.ask("auth.test", Identity)
+            me = await self._client.call_form("auth.test", SlackIdentity)
         except Throttled:
             raise
         except SendError as error:
-            raise self._ended_by(error) from error
-        self._look_into_scopes()
-        reader = Reader(me, account=self.account, threads=self._settings.threads)
+            raise self._to_connect_error(error) from error
+        self._check_scopes()
+        reader = SlackParser(me, account=self.account, reply_in_threads=self._settings.threads)
         most = self._settings.max_file_mb * 2**20
-        people = People(self._api)
-        return Taking(self._api, reader, people, intake=intake, most=most, record=record)
+        people = SlackUserNames(self._client)
+        return SlackReceiver(
+            self._client, reader, people, intake=intake, max_file_bytes=most, checkpoint=checkpoint
+        )
 
-    def _look_into_scopes(self) -> None:
-        self._declare()
-        if self._api.scopes and WRITE not in self._api.scopes:
-            raise refused_without(WRITE)
-        for each in self.capabilities.lacks:
+    def _check_scopes(self) -> None:
+        self._update_capabilities()
+        if self._client.scopes and WRITE_SCOPE not in self._client.scopes:
+            raise missing_scope_error(WRITE_SCOPE)
+        for each in self.capabilities.missing_grants:
             log.warning("The Slack app lacks %s.", each, extra={"action": "scopes_missing"})
         if not self.capabilities.lookup:
             log.warning(
@@ -154,32 +175,38 @@ class SlackPlatform:
                 extra={"action": "scopes_missing"},
             )
 
-    def _declare(self) -> None:
-        scopes = self._api.scopes
+    def _update_capabilities(self) -> None:
+        scopes = self._client.scopes
         self.capabilities = msgspec.structs.replace(
             self.capabilities,
-            lookup=scopes >= HISTORY,
-            reactions=REACT in scopes,
-            lacks=lacking(scopes),
+            lookup=scopes >= HISTORY_SCOPES,
+            reactions=REACTIONS_SCOPE in scopes,
+            missing_grants=missing_scope_warnings(scopes),
         )
 
     @asynccontextmanager
-    async def _by_socket(
-        self, taking: Taking, missed: PastEvents, intake: Intake, alive: Callable[[], None]
+    async def _receive_by_socket(
+        self,
+        receiver: SlackReceiver,
+        backlog: PastEvents,
+        intake: Intake,
+        on_activity: Callable[[], None],
     ) -> AsyncIterator[None]:
         assert self._app_token is not None, "there is a socket only with it"
-        socket = Socket(self._api, self._app_token, alive=alive)
+        socket = SocketModeConnection(self._client, self._app_token, on_activity=on_activity)
         try:
-            await self._opened(socket)
+            await self._open_socket(socket)
             async with asyncio.TaskGroup() as errands:
                 tasks = [
                     errands.create_task(self._listen(socket, intake), name="slack socket"),
                     errands.create_task(
-                        self._taken(missed, taking, intake, then=socket.take_events),
+                        self._process_backlog(
+                            backlog, receiver, intake, then=socket.process_events
+                        ),
                         name="slack events",
                     ),
-                    errands.create_task(socket.take_orders(taking), name="slack orders"),
-                    errands.create_task(socket.ask_for_life(), name="slack pings"),
+                    errands.create_task(socket.process_interactions(receiver), name="slack orders"),
+                    errands.create_task(socket.send_pings(), name="slack pings"),
                 ]
                 try:
                     yield
@@ -189,36 +216,43 @@ class SlackPlatform:
         finally:
             await socket.close()
 
-    async def _opened(self, socket: Socket) -> None:
+    async def _open_socket(self, socket: SocketModeConnection) -> None:
         try:
             await socket.open()
         except Throttled:
             raise
         except SendError as error:
-            raise self._ended_by(error, key="app_token") from error
+            raise self._to_connect_error(error, key="app_token") from error
 
-    async def _listen(self, socket: Socket, intake: Intake) -> None:
+    async def _listen(self, socket: SocketModeConnection, intake: Intake) -> None:
         """Until the line breaks, which is told to whoever mends lines."""
         try:
             await socket.listen()
         except ConnectError as error:
-            intake.lost(self.name, self.account, error)
+            intake.report_lost(self.name, self.account, error)
         except SendError as error:
-            intake.lost(self.name, self.account, self._ended_by(error, key="app_token"))
+            intake.report_lost(
+                self.name, self.account, self._to_connect_error(error, key="app_token")
+            )
 
     @asynccontextmanager
-    async def _by_posts(
-        self, taking: Taking, missed: PastEvents, intake: Intake, alive: Callable[[], None]
+    async def _receive_by_http(
+        self,
+        receiver: SlackReceiver,
+        backlog: PastEvents,
+        intake: Intake,
+        on_activity: Callable[[], None],
     ) -> AsyncIterator[None]:
-        async def begin(taking: Taking) -> None:
-            self._posted.begin(taking)
+        async def begin(taking: SlackReceiver) -> None:
+            self._events_endpoint.start(taking)
 
         try:
             async with asyncio.TaskGroup() as errands:
                 tasks = [
-                    errands.create_task(self._ask_for_life(intake), name="slack signs of life"),
+                    errands.create_task(self._send_keepalives(intake), name="slack signs of life"),
                     errands.create_task(
-                        self._taken(missed, taking, intake, then=begin), name="slack backlog"
+                        self._process_backlog(backlog, receiver, intake, then=begin),
+                        name="slack backlog",
                     ),
                 ]
                 try:
@@ -227,44 +261,44 @@ class SlackPlatform:
                     for task in tasks:
                         task.cancel()
         finally:
-            self._posted.end()
+            self._events_endpoint.stop()
 
-    async def _taken(
+    async def _process_backlog(
         self,
-        missed: PastEvents,
-        taking: Taking,
+        backlog: PastEvents,
+        receiver: SlackReceiver,
         intake: Intake,
         *,
-        then: Callable[[Taking], Awaitable[None]],
+        then: Callable[[SlackReceiver], Awaitable[None]],
     ) -> None:
         """What was missed, and only then what is told now: it was said behind that. Slack brings
         again what waits for it meanwhile, and it counts once."""
         try:
-            await missed.take(taking, now=self._clock.now())
+            await backlog.fetch_missed(receiver, now=self._clock.now())
         except SendError as error:
-            intake.lost(self.name, self.account, self._ended_by(error))
+            intake.report_lost(self.name, self.account, self._to_connect_error(error))
             return
-        await then(taking)
+        await then(receiver)
 
-    async def _ask_for_life(self, intake: Intake) -> None:
+    async def _send_keepalives(self, intake: Intake) -> None:
         while True:
-            await asyncio.sleep(_SIGN_OF_LIFE)
+            await asyncio.sleep(_KEEPALIVE_INTERVAL)
             try:
-                await self._api.ask("auth.test", Identity)
+                await self._client.call_form("auth.test", SlackIdentity)
             except Throttled:
                 continue
             except SendError as error:
-                intake.lost(self.name, self.account, self._ended_by(error))
+                intake.report_lost(self.name, self.account, self._to_connect_error(error))
                 return
 
-    def _ended_by(self, error: SendError, *, key: str = "token") -> ConnectError:
+    def _to_connect_error(self, error: SendError, *, key: str = "token") -> ConnectError:
         """What a broken line means for the account."""
-        if isinstance(error, NoScope):
-            return refused_without(error.needed)
-        if isinstance(error, BadToken):
-            where = f"{table_of(self.name, self.account)}.{key}"
+        if isinstance(error, MissingScope):
+            return missing_scope_error(error.needed)
+        if isinstance(error, SlackBadToken):
+            where = f"{account_table(self.name, self.account)}.{key}"
             return ConnectRefused(
                 f"{error}: it is wrong, was revoked, or its app was removed",
-                remedy=f"take the token from {PAGE} and set {where}",
+                remedy=f"take the token from {APPS_PAGE} and set {where}",
             )
-        return LineLost(str(error))
+        return AccountDisconnected(str(error))

@@ -5,18 +5,18 @@ from typing import Annotated
 import msgspec
 
 from holdfast.core.config.settings import PlatformSettings
-from holdfast.core.ports.door import Door, Known, Opening
+from holdfast.core.ports.door import AccountIdentity, PlatformPlugin, PluginContext
 from holdfast.core.ports.protocols import Platform
-from holdfast.core.ports.question import Question
+from holdfast.core.ports.question import SetupQuestion
 
-API = "https://slack.com/api"
+DEFAULT_BASE_URL = "https://slack.com/api"
 
 
 class SlackSettings(PlatformSettings, frozen=True, kw_only=True):
     token: str = ""  # a reference: the token of the app's bot, "xoxb-…"
     app_token: str = ""  # a reference: for the socket, "xapp-…"
     signing_secret: str = ""  # a reference: for events that Slack posts; then there is no socket
-    base_url: str = API
+    base_url: str = DEFAULT_BASE_URL
     threads: bool = True  # in a channel, what is said to the bot opens a thread
     max_file_mb: Annotated[int, msgspec.Meta(ge=0, le=1000)] = 50  # of one file; 0: none is taken
 
@@ -41,42 +41,42 @@ class SlackSettings(PlatformSettings, frozen=True, kw_only=True):
             )
 
 
-def _open(opening: Opening[SlackSettings]) -> Platform:
+def _open(context: PluginContext[SlackSettings]) -> Platform:
     from holdfast.platforms.slack.platform import (  # noqa: PLC0415 - imports an HTTP client
         SlackPlatform,
     )
 
     return SlackPlatform(
-        opening.secrets,
-        account=opening.account,
-        settings=opening.settings,
-        folder=opening.folder,
-        clock=opening.clock,
+        context.secrets,
+        account=context.account,
+        settings=context.settings,
+        folder=context.folder,
+        clock=context.clock,
     )
 
 
-async def _check(opening: Opening[SlackSettings]) -> Known:
-    from holdfast.platforms.slack.check import check  # noqa: PLC0415 - imports an HTTP client
+async def _check(context: PluginContext[SlackSettings]) -> AccountIdentity:
+    from holdfast.platforms.slack.check import check_account  # noqa: PLC0415 - imports an HTTP client
 
-    return await check(opening)
+    return await check_account(context)
 
 
-DOOR = Door(
+PLUGIN = PlatformPlugin(
     name="slack",
     settings=SlackSettings,
     open=_open,
-    guide=(
+    setup_guide=(
         "Open https://api.slack.com/apps, Create New App, From a manifest, and paste the one that "
         "stands in docs/slack.md; then Install to Workspace."
     ),
-    questions=(
-        Question(
+    setup_questions=(
+        SetupQuestion(
             key="token",
             label="The token of the app's bot",
             help="The Bot User OAuth Token under OAuth & Permissions; it begins with xoxb-.",
             variable="SLACK_BOT_TOKEN",
         ),
-        Question(
+        SetupQuestion(
             key="app_token",
             label="The token for the socket",
             help=(
@@ -86,14 +86,14 @@ DOOR = Door(
             optional=True,
             variable="SLACK_APP_TOKEN",
         ),
-        Question(
+        SetupQuestion(
             key="signing_secret",
             label="The signing secret",
             help="Under Basic Information: with it, posts of Slack are known to be its own.",
-            unless="app_token",
+            skip_if="app_token",
             variable="SLACK_SIGNING_SECRET",
         ),
     ),
-    people="your member ID (in your profile, under the three dots)",
+    user_id_help="your member ID (in your profile, under the three dots)",
     check=_check,
 )

@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 from typing import Any
 
-from holdfast.core.errors import NotConnected, OutcomeUnknown, Refused, SendError, Throttled
+from holdfast.core.errors import NotConnected, OutcomeUnknown, SendError, SendRejected, Throttled
 
-_PAUSE = 1.0  # seconds, where Slack asks to wait and does not say for how long
+_DEFAULT_RETRY_AFTER = 1.0  # seconds, where Slack asks to wait and does not say for how long
 # Errors of every method (https://docs.slack.dev/reference/methods/auth.test#errors) that a person
 # has to mend.
-_BAD = frozenset(
+_BAD_TOKEN_ERRORS = frozenset(
     {
         "not_authed",
         "invalid_auth",
@@ -22,21 +22,23 @@ _BAD = frozenset(
     }
 )
 # "It's possible some aspect of the operation succeeded before the error was raised."
-_DOUBTFUL = frozenset({"internal_error", "fatal_error", "service_unavailable", "request_timeout"})
-_FORMAT = frozenset({"invalid_blocks", "invalid_blocks_format", "msg_blocks_too_long"})
-_ALREADY = frozenset({"already_reacted", "no_reaction"})
+_UNKNOWN_OUTCOME_ERRORS = frozenset(
+    {"internal_error", "fatal_error", "service_unavailable", "request_timeout"}
+)
+_FORMAT_ERRORS = frozenset({"invalid_blocks", "invalid_blocks_format", "msg_blocks_too_long"})
+_UNCHANGED_ERRORS = frozenset({"already_reacted", "no_reaction"})
 
 
-class BadToken(NotConnected):
+class SlackBadToken(NotConnected):
     """The token is none, or not any more. The message is still ours to send."""
 
 
-class Unreadable(OutcomeUnknown):
+class UnreadableResponse(OutcomeUnknown):
     """An answer came, and it is nested deeper than the vendor's client can follow: asked again, it
     would be the same."""
 
 
-class NoScope(Refused):
+class MissingScope(SendRejected):
     """The app was not given a permission; `needed` says which."""
 
     def __init__(self, message: str, *, needed: str) -> None:
@@ -44,36 +46,38 @@ class NoScope(Refused):
         self.needed = needed
 
 
-class BadFormat(Refused):
+class BlocksRefused(SendRejected):
     """The blocks were not understood; the text beside them may be."""
 
 
-class Already(Refused):
+class ReactionUnchanged(SendRejected):
     """It is as it was to become."""
 
 
-def refusal(
+def to_send_error(
     method: str, status: int, headers: Mapping[str, str], answer: Mapping[str, Any]
 ) -> SendError:
     error = str(answer.get("error", ""))
-    if status >= 500 or error in _DOUBTFUL or (status == 200 and not error):
+    if status >= 500 or error in _UNKNOWN_OUTCOME_ERRORS or (status == 200 and not error):
         what = error or f"{status}"
         return OutcomeUnknown(f"Slack answered {method} with {what}: it may have been done")
     if status == 429 or error in ("ratelimited", "rate_limited"):
         wait = headers.get("Retry-After", "")
-        seconds = float(wait) if wait.isascii() and wait.isdigit() else _PAUSE
+        seconds = float(wait) if wait.isascii() and wait.isdigit() else _DEFAULT_RETRY_AFTER
         return Throttled(f"Slack asks to wait with {method}", retry_after=seconds)
-    if error in _BAD:
-        return BadToken(f"Slack does not take the token ({error})")
-    return _refused(method, error or f"{status}", answer)
+    if error in _BAD_TOKEN_ERRORS:
+        return SlackBadToken(f"Slack does not take the token ({error})")
+    return _to_rejection(method, error or f"{status}", answer)
 
 
-def _refused(method: str, error: str, answer: Mapping[str, Any]) -> Refused:
+def _to_rejection(method: str, error: str, answer: Mapping[str, Any]) -> SendRejected:
     if error == "missing_scope":
         needed = str(answer.get("needed", ""))
-        return NoScope(f"{method} needs the scope {needed}, which the app lacks", needed=needed)
-    if error in _FORMAT:
-        return BadFormat(f"Slack refused {method}: {error}")
-    if error in _ALREADY:
-        return Already(f"Slack refused {method}: {error}")
-    return Refused(f"Slack refused {method}: {error}")
+        return MissingScope(
+            f"{method} needs the scope {needed}, which the app lacks", needed=needed
+        )
+    if error in _FORMAT_ERRORS:
+        return BlocksRefused(f"Slack refused {method}: {error}")
+    if error in _UNCHANGED_ERRORS:
+        return ReactionUnchanged(f"Slack refused {method}: {error}")
+    return SendRejected(f"Slack refused {method}: {error}")

@@ -4,89 +4,102 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
-from holdfast.core.errors import NotConnected, OutcomeUnknown, Refused
+from holdfast.core.errors import NotConnected, OutcomeUnknown, SendRejected
 from holdfast.core.ids import DeliveryId
-from holdfast.core.messages.outbox import Address, Change, Choice, Outbound, Receipt, SentFile
-from holdfast.core.ports.signs import SEEN
-from holdfast.platforms.slack.api import WebApi
-from holdfast.platforms.slack.marks import block_id_of, metadata_of
-from holdfast.platforms.slack.refusals import Already, BadFormat
-from holdfast.platforms.slack.wire import Done, Sent, Upload
+from holdfast.core.messages.outbox import (
+    Address,
+    Button,
+    MessageEdit,
+    Outbound,
+    OutboundFile,
+    Receipt,
+)
+from holdfast.core.ports.signs import WAITING_REACTION
+from holdfast.platforms.slack.api import SlackClient
+from holdfast.platforms.slack.marks import delivery_block_id, delivery_metadata
+from holdfast.platforms.slack.refusals import BlocksRefused, ReactionUnchanged
+from holdfast.platforms.slack.wire import SlackEmptyResponse, SlackPostResponse, SlackUploadUrl
 from holdfast.platforms.text.slack import render
 
-_REPEATED = "*(This may have reached you before.)*\n\n"
-LONGEST_MARK = len(_REPEATED)
-_LONGEST_LABEL = 75  # characters on a button
-_NAMES = {SEEN: "eyes"}
+_REPEAT_NOTICE = "*(This may have reached you before.)*\n\n"
+REPEAT_NOTICE_LENGTH = len(_REPEAT_NOTICE)
+_MAX_LABEL_LENGTH = 75  # characters on a button
+_REACTION_NAMES = {WAITING_REACTION: "eyes"}
 
 Json = dict[str, Any]
 
 
-class Sending:
+class SlackSender:
     """Keeps nothing. Everything raises a `SendError` that says what is known of the call's fate."""
 
-    def __init__(self, api: WebApi) -> None:
-        self._api = api
+    def __init__(self, client: SlackClient) -> None:
+        self._client = client
 
     async def send(self, outbound: Outbound) -> Receipt:
-        text = f"{_REPEATED}{outbound.text}" if outbound.maybe_repeated else outbound.text
+        text = f"{_REPEAT_NOTICE}{outbound.text}" if outbound.may_be_duplicate else outbound.text
         if outbound.file is not None:
-            return await self._share(outbound, outbound.file, text)
-        sent = await self._shown(
+            return await self._send_file(outbound, outbound.file, text)
+        sent = await self._post_blocks(
             "chat.postMessage",
             text,
-            _buttons(outbound.choices),
+            _buttons(outbound.buttons),
             channel=outbound.address.chat_id,
             thread_ts=outbound.address.thread_id,
-            metadata=metadata_of(outbound.delivery_id),
+            metadata=delivery_metadata(outbound.delivery_id),
             unfurl_links=False,
             unfurl_media=False,
         )
         return Receipt(platform_message_id=sent.ts)
 
-    async def edit(self, change: Change) -> None:
-        await self._shown(
+    async def edit(self, edit: MessageEdit) -> None:
+        await self._post_blocks(
             "chat.update",
-            change.text,
+            edit.text,
             (),
-            channel=change.address.chat_id,
-            ts=change.platform_message_id,
+            channel=edit.address.chat_id,
+            ts=edit.platform_message_id,
         )
 
-    async def react(self, address: Address, message_id: str, sign: str | None) -> None:
+    async def react(self, address: Address, message_id: str, emoji: str | None) -> None:
         """https://docs.slack.dev/reference/methods/reactions.add: a sign goes by its name there.
         Ours to be taken back is the one that the gateway puts: Slack wants to be told which."""
-        name = _NAMES.get(sign or SEEN)
+        name = _REACTION_NAMES.get(emoji or WAITING_REACTION)
         if name is None:
-            raise Refused(f"Slack's name of {sign!r} is not known here")
-        method = "reactions.remove" if sign is None else "reactions.add"
-        with suppress(Already):
-            await self._api.ask(
-                method, Done, channel=address.chat_id, timestamp=message_id, name=name
+            raise SendRejected(f"Slack's name of {emoji!r} is not known here")
+        method = "reactions.remove" if emoji is None else "reactions.add"
+        with suppress(ReactionUnchanged):
+            await self._client.call_form(
+                method, SlackEmptyResponse, channel=address.chat_id, timestamp=message_id, name=name
             )
 
-    async def _shown(self, method: str, text: str, below: Sequence[Json], **place: Any) -> Sent:
+    async def _post_blocks(
+        self, method: str, text: str, extra_blocks: Sequence[Json], **target: Any
+    ) -> SlackPostResponse:
         """Blocks that are not understood were refused as a whole: what is sent instead is no
         repetition, and has its buttons still."""
         words = render(text)
-        blocks = [*words.blocks, *below]
+        blocks = [*words.blocks, *extra_blocks]
         try:
-            return await self._api.say(
-                method, Sent, text=words.text or text, blocks=blocks, **place
+            return await self._client.call_json(
+                method, SlackPostResponse, text=words.text or text, blocks=blocks, **target
             )
-        except BadFormat:
-            return await self._api.say(
-                method, Sent, text=words.text or text, blocks=list(below), **place
+        except BlocksRefused:
+            return await self._client.call_json(
+                method,
+                SlackPostResponse,
+                text=words.text or text,
+                blocks=list(extra_blocks),
+                **target,
             )
 
-    async def _share(self, outbound: Outbound, file: SentFile, text: str) -> Receipt:
+    async def _send_file(self, outbound: Outbound, file: OutboundFile, text: str) -> Receipt:
         """https://docs.slack.dev/messaging/working-with-files#uploading_files: an address is
         asked for, the bytes are brought there, and only the last step shows them to anybody."""
-        upload = await self._address_for(file)
-        await self._api.upload(upload.upload_url, file.data)
-        await self._api.ask(
+        upload = await self._request_upload_url(file)
+        await self._client.upload_bytes(upload.upload_url, file.data)
+        await self._client.call_form(
             "files.completeUploadExternal",
-            Done,
+            SlackEmptyResponse,
             files=[{"id": upload.file_id, "title": file.name}],
             channel_id=outbound.address.chat_id,
             thread_ts=outbound.address.thread_id,
@@ -94,10 +107,13 @@ class Sending:
         )
         return Receipt(platform_message_id=upload.file_id)
 
-    async def _address_for(self, file: SentFile) -> Upload:
+    async def _request_upload_url(self, file: OutboundFile) -> SlackUploadUrl:
         try:
-            return await self._api.ask(
-                "files.getUploadURLExternal", Upload, filename=file.name, length=len(file.data)
+            return await self._client.call_form(
+                "files.getUploadURLExternal",
+                SlackUploadUrl,
+                filename=file.name,
+                length=len(file.data),
             )
         except OutcomeUnknown as error:  # nobody sees anything by this
             raise NotConnected(str(error)) from error
@@ -110,19 +126,19 @@ def _caption(delivery_id: DeliveryId, text: str) -> list[Json]:
     if not blocks:
         plain = {"type": "rich_text_section", "elements": [{"type": "text", "text": text}]}
         blocks = [{"type": "rich_text", "elements": [plain]}]
-    blocks[0]["block_id"] = block_id_of(delivery_id)
+    blocks[0]["block_id"] = delivery_block_id(delivery_id)
     return blocks
 
 
-def _buttons(choices: Sequence[Choice]) -> list[Json]:
+def _buttons(choices: Sequence[Button]) -> list[Json]:
     if not choices:
         return []
     elements = [
         {
             "type": "button",
             "action_id": f"choice-{number}",
-            "text": {"type": "plain_text", "text": choice.label[:_LONGEST_LABEL]},
-            "value": choice.says,
+            "text": {"type": "plain_text", "text": choice.label[:_MAX_LABEL_LENGTH]},
+            "value": choice.value,
         }
         for number, choice in enumerate(choices)
     ]

@@ -13,57 +13,64 @@ from contextlib import suppress
 import aiohttp
 import msgspec
 
-from holdfast.core.deep_json import decode
+from holdfast.core.deep_json import decode_json
 from holdfast.core.errors import (
+    AccountDisconnected,
     ConnectRefused,
     IntakeClosed,
-    LineLost,
     NotConnected,
     StoreError,
 )
 from holdfast.core.secret import Secret
-from holdfast.platforms.pauses import growing
-from holdfast.platforms.slack.api import WebApi
-from holdfast.platforms.slack.taking import Kind, Taking
-from holdfast.platforms.slack.wire import Frame, Url
+from holdfast.platforms.pauses import backoff_delays
+from holdfast.platforms.slack.api import SlackClient
+from holdfast.platforms.slack.taking import EnvelopeType, SlackReceiver
+from holdfast.platforms.slack.wire import SocketFrame, SocketUrl
 
 log = logging.getLogger(__name__)
 
-PING = 15.0  # seconds between two signs of life that are asked for
-_HELLO = 10.0  # seconds for the first word of a socket
-_WAITING = 1000  # envelopes that are read and not taken: more stay with Slack
-_GOODBYE = 1.0  # seconds that are waited for an answer to it: a half-open line gives none
-_SWITCHED_OFF = "link_disabled"
-_REPLACED = frozenset({"warning", "refresh_requested"})
-_FRAMES = {aiohttp.WSMsgType.TEXT, aiohttp.WSMsgType.PING, aiohttp.WSMsgType.PONG}
+PING_INTERVAL = 15.0  # seconds between two signs of life that are asked for
+_HELLO_TIMEOUT = 10.0  # seconds for the first word of a socket
+_MAX_QUEUED = 1000  # envelopes that are read and not taken: more stay with Slack
+_CLOSE_TIMEOUT = 1.0  # seconds that are waited for an answer to it: a half-open line gives none
+_DISABLED_REASON = "link_disabled"
+_REFRESH_REASONS = frozenset({"warning", "refresh_requested"})
+_FRAME_TYPES = {aiohttp.WSMsgType.TEXT, aiohttp.WSMsgType.PING, aiohttp.WSMsgType.PONG}
 
 
-class Socket:
+class SocketModeConnection:
     """Owns the open socket, and the envelopes that wait to be taken: events in their order, and
     commands and presses beside them, for Slack gives up on those after three seconds."""
 
     def __init__(
-        self, api: WebApi, app_token: Secret, *, alive: Callable[[], None], ping: float = PING
+        self,
+        client: SlackClient,
+        app_token: Secret,
+        *,
+        on_activity: Callable[[], None],
+        ping_interval: float = PING_INTERVAL,
     ) -> None:
-        self._api = api
+        self._client = client
         self._app_token = app_token
-        self._alive = alive
-        self._ping = ping
-        self._line: aiohttp.ClientWebSocketResponse | None = None
-        self._events: asyncio.Queue[Frame] = asyncio.Queue(_WAITING)
-        self._orders: asyncio.Queue[Frame] = asyncio.Queue(_WAITING)
+        self._on_activity = on_activity
+        self._ping_interval = ping_interval
+        self._websocket: aiohttp.ClientWebSocketResponse | None = None
+        self._events: asyncio.Queue[SocketFrame] = asyncio.Queue(_MAX_QUEUED)
+        self._interactions: asyncio.Queue[SocketFrame] = asyncio.Queue(_MAX_QUEUED)
 
     async def open(self) -> None:
         """Returns once Slack has said hello."""
-        address = await self._api.ask_with(self._app_token, "apps.connections.open", Url)
+        address = await self._client.call_with_token(
+            self._app_token, "apps.connections.open", SocketUrl
+        )
         try:
-            self._line = await self._api.line.ws_connect(
+            self._websocket = await self._client.http_session.ws_connect(
                 address.url,
                 autoping=False,
-                timeout=aiohttp.ClientWSTimeout(ws_close=_GOODBYE),
+                timeout=aiohttp.ClientWSTimeout(ws_close=_CLOSE_TIMEOUT),
             )
-            async with asyncio.timeout(_HELLO):
-                hello = await self._frame(self._line)
+            async with asyncio.timeout(_HELLO_TIMEOUT):
+                hello = await self._next_frame(self._websocket)
         except aiohttp.WSServerHandshakeError as error:  # its text has the ticket in it
             raise NotConnected(f"the socket of Slack did not open: {error.status}") from None
         except (aiohttp.ClientError, TimeoutError) as error:
@@ -80,101 +87,101 @@ class Socket:
             )
 
     async def listen(self) -> None:
-        """Until the line breaks, which is raised: `LineLost`, `NotConnected`, or `ConnectRefused`.
+        """Until the line breaks, which is raised: `AccountDisconnected`, `NotConnected`, or `ConnectRefused`.
         Slack replaces a socket every few hours and says so before: then the next one is opened."""
-        while (reason := await self._heard_out()) in _REPLACED:
-            log.info("Slack replaces the socket (%s).", reason, extra={"action": "socket"})
+        while (reason := await self._read_until_disconnect()) in _REFRESH_REASONS:
+            log.info("Slack replaces the socket (%s).", reason, extra={"action": "socket_replaced"})
             await self.close()
             await self.open()
-        if reason != _SWITCHED_OFF:
-            raise LineLost(f"Slack has ended the socket: {reason}")
+        if reason != _DISABLED_REASON:
+            raise AccountDisconnected(f"Slack has ended the socket: {reason}")
         raise ConnectRefused(
             "Socket Mode was switched off for this app",
             remedy="switch it on under Settings > Socket Mode at https://api.slack.com/apps",
         )
 
-    async def take_events(self, taking: Taking) -> None:
+    async def process_events(self, receiver: SlackReceiver) -> None:
         """What was said, in its order, until cancelled."""
-        await self._take_all(self._events, taking)
+        await self._process(self._events, receiver)
 
-    async def take_orders(self, taking: Taking) -> None:
+    async def process_interactions(self, receiver: SlackReceiver) -> None:
         """Commands and presses: a /stop waits neither for a file nor for the disk of another's."""
-        await self._take_all(self._orders, taking)
+        await self._process(self._interactions, receiver)
 
-    async def ask_for_life(self) -> None:
+    async def send_pings(self) -> None:
         """Until cancelled. What answers is told to be alive as it is heard; what does not falls
         silent, which is noticed by whoever watches lines."""
         while True:
-            await asyncio.sleep(self._ping)
-            if self._line is not None:
+            await asyncio.sleep(self._ping_interval)
+            if self._websocket is not None:
                 with suppress(aiohttp.ClientError, ConnectionError):
-                    await self._line.ping()
+                    await self._websocket.ping()
 
     async def close(self) -> None:
-        line, self._line = self._line, None
+        line, self._websocket = self._websocket, None
         if line is not None:
             await line.close()
 
-    async def _take_all(self, waiting: asyncio.Queue[Frame], taking: Taking) -> None:
+    async def _process(self, queue: asyncio.Queue[SocketFrame], receiver: SlackReceiver) -> None:
         while True:
-            frame = await waiting.get()
-            shown = await self._taken(frame, taking)
+            frame = await queue.get()
+            shown = await self._handle(frame, receiver)
             if shown is not None:
                 await self._acknowledge(frame, shown)
 
-    async def _heard_out(self) -> str:
-        """Why Slack wants another socket opened. Raises `LineLost`."""
-        assert self._line is not None, "it was opened"
+    async def _read_until_disconnect(self) -> str:
+        """Why Slack wants another socket opened. Raises `AccountDisconnected`."""
+        assert self._websocket is not None, "it was opened"
         while True:
-            frame = await self._frame(self._line)
+            frame = await self._next_frame(self._websocket)
             if frame is None:
-                raise LineLost("Slack has closed the socket")
+                raise AccountDisconnected("Slack has closed the socket")
             if frame.type == "disconnect":
                 return frame.reason
             if frame.envelope_id:
-                waiting = self._events if frame.type == Kind.EVENT else self._orders
+                waiting = self._events if frame.type == EnvelopeType.EVENT else self._interactions
                 await waiting.put(frame)
 
-    async def _frame(self, line: aiohttp.ClientWebSocketResponse) -> Frame | None:
+    async def _next_frame(self, websocket: aiohttp.ClientWebSocketResponse) -> SocketFrame | None:
         """The next that says something; None: there will be none."""
         while True:
-            heard = await line.receive()
-            if heard.type not in _FRAMES:
+            heard = await websocket.receive()
+            if heard.type not in _FRAME_TYPES:
                 return None
-            self._alive()
+            self._on_activity()
             if heard.type is aiohttp.WSMsgType.PING:
                 with suppress(aiohttp.ClientError, ConnectionError):
-                    await line.pong(heard.data)
+                    await websocket.pong(heard.data)
             elif heard.type is aiohttp.WSMsgType.TEXT:
                 try:
-                    return decode(heard.data, type=Frame)
+                    return decode_json(heard.data, type=SocketFrame)
                 except msgspec.MsgspecError as error:
-                    log.warning("Slack said nonsense: %s", error, extra={"action": "event_unread"})
+                    log.warning("Slack said nonsense: %s", error, extra={"action": "event_invalid"})
 
-    async def _taken(self, frame: Frame, taking: Taking) -> str | None:
+    async def _handle(self, frame: SocketFrame, receiver: SlackReceiver) -> str | None:
         """Once it is durable: what follows waits behind it, as it was said behind it. None: it
         was a press or a command, which Slack calls failed after three seconds and brings once."""
-        for pause in growing():
+        for pause in backoff_delays():
             try:
-                return await taking.take(frame.type, frame.payload)
+                return await receiver.handle(frame.type, frame.payload)
             except (StoreError, IntakeClosed, NotConnected) as error:
                 log.warning(
                     "What Slack brought (%s) is not taken: %s",
                     frame.type,
                     error,
-                    extra={"action": "feed_paused"},
+                    extra={"action": "receiver_retrying"},
                 )
-                if frame.type != Kind.EVENT:
+                if frame.type != EnvelopeType.EVENT:
                     return None
                 await asyncio.sleep(pause)
         raise AssertionError("the pauses have no end")
 
-    async def _acknowledge(self, frame: Frame, shown: str) -> None:
+    async def _acknowledge(self, frame: SocketFrame, reply_text: str) -> None:
         """Over the socket that is there by now. One that cannot be written to is not missed: what
         is not acknowledged comes again, and counts once."""
         answer: dict[str, object] = {"envelope_id": frame.envelope_id}
-        if shown:
-            answer["payload"] = {"text": shown}
-        if self._line is not None:
+        if reply_text:
+            answer["payload"] = {"text": reply_text}
+        if self._websocket is not None:
             with suppress(aiohttp.ClientError, ConnectionError):
-                await self._line.send_str(msgspec.json.encode(answer).decode())
+                await self._websocket.send_str(msgspec.json.encode(answer).decode())

@@ -3,7 +3,7 @@
 import msgspec
 
 
-class Frame(msgspec.Struct, frozen=True):
+class SocketFrame(msgspec.Struct, frozen=True):
     """What comes over a socket: an envelope, or a word about the socket itself."""
 
     type: str = ""
@@ -13,7 +13,7 @@ class Frame(msgspec.Struct, frozen=True):
     num_connections: int = 0  # of a hello: how many sockets this app has open
 
 
-class Outer(msgspec.Struct, frozen=True):
+class EventEnvelope(msgspec.Struct, frozen=True):
     """What every event comes in."""
 
     type: str = ""
@@ -21,16 +21,16 @@ class Outer(msgspec.Struct, frozen=True):
     challenge: str = ""
 
 
-class EventKind(msgspec.Struct, frozen=True):
+class EventHeader(msgspec.Struct, frozen=True):
     type: str = ""
     subtype: str | None = None
 
 
-class Edited(msgspec.Struct, frozen=True):
+class SlackEdit(msgspec.Struct, frozen=True):
     ts: str
 
 
-class File(msgspec.Struct, frozen=True):
+class SlackFile(msgspec.Struct, frozen=True):
     id: str = ""
     name: str | None = None
     size: int | None = None
@@ -40,7 +40,7 @@ class File(msgspec.Struct, frozen=True):
     url_private: str = ""
 
 
-class Message(msgspec.Struct, frozen=True):
+class SlackMessage(msgspec.Struct, frozen=True):
     """A message, as an event, in the event of a change, or under a button that was pressed."""
 
     subtype: str | None = None
@@ -53,13 +53,13 @@ class Message(msgspec.Struct, frozen=True):
     ts: str = ""
     thread_ts: str | None = None
     parent_user_id: str | None = None
-    edited: Edited | None = None
-    files: tuple[File, ...] | None = None
-    message: "Message | None" = None  # of a change: how it reads now
-    previous_message: "Message | None" = None
+    edited: SlackEdit | None = None
+    files: tuple[SlackFile, ...] | None = None
+    message: "SlackMessage | None" = None  # of a change: how it reads now
+    previous_message: "SlackMessage | None" = None
 
 
-class Command(msgspec.Struct, frozen=True):
+class SlackCommand(msgspec.Struct, frozen=True):
     """https://docs.slack.dev/interactivity/implementing-slash-commands"""
 
     command: str
@@ -70,31 +70,31 @@ class Command(msgspec.Struct, frozen=True):
     user_name: str | None = None
 
 
-class Presser(msgspec.Struct, frozen=True):
+class SlackInteractionUser(msgspec.Struct, frozen=True):
     id: str
     username: str | None = None
 
 
-class Place(msgspec.Struct, frozen=True):
+class SlackChannel(msgspec.Struct, frozen=True):
     id: str
 
 
-class Action(msgspec.Struct, frozen=True):
+class SlackAction(msgspec.Struct, frozen=True):
     action_ts: str = ""
     value: str | None = None
 
 
-class Press(msgspec.Struct, frozen=True):
+class SlackInteraction(msgspec.Struct, frozen=True):
     """https://docs.slack.dev/reference/interaction-payloads/block_actions-payload"""
 
     type: str
-    user: Presser
-    channel: Place | None = None
-    message: Message | None = None
-    actions: tuple[Action, ...] = ()
+    user: SlackInteractionUser
+    channel: SlackChannel | None = None
+    message: SlackMessage | None = None
+    actions: tuple[SlackAction, ...] = ()
 
 
-class Identity(msgspec.Struct, frozen=True):
+class SlackIdentity(msgspec.Struct, frozen=True):
     """Who we are: https://docs.slack.dev/reference/methods/auth.test"""
 
     user_id: str
@@ -103,74 +103,74 @@ class Identity(msgspec.Struct, frozen=True):
     user: str = ""
 
 
-class Url(msgspec.Struct, frozen=True):
+class SocketUrl(msgspec.Struct, frozen=True):
     """https://docs.slack.dev/reference/methods/apps.connections.open"""
 
     url: str
 
 
-class Sent(msgspec.Struct, frozen=True):
+class SlackPostResponse(msgspec.Struct, frozen=True):
     """https://docs.slack.dev/reference/methods/chat.postMessage"""
 
     ts: str
 
 
-class Upload(msgspec.Struct, frozen=True):
+class SlackUploadUrl(msgspec.Struct, frozen=True):
     """https://docs.slack.dev/reference/methods/files.getUploadURLExternal"""
 
     upload_url: str
     file_id: str
 
 
-class FileInfo(msgspec.Struct, frozen=True):
+class SlackFileResponse(msgspec.Struct, frozen=True):
     """https://docs.slack.dev/reference/methods/files.info"""
 
-    file: File
+    file: SlackFile
 
 
-class Profile(msgspec.Struct, frozen=True):
+class SlackProfile(msgspec.Struct, frozen=True):
     display_name: str = ""
     real_name: str = ""
 
 
-class User(msgspec.Struct, frozen=True):
+class SlackUser(msgspec.Struct, frozen=True):
     name: str = ""
-    profile: Profile = Profile()
+    profile: SlackProfile = SlackProfile()
 
 
-class UserInfo(msgspec.Struct, frozen=True):
+class SlackUserResponse(msgspec.Struct, frozen=True):
     """https://docs.slack.dev/reference/methods/users.info"""
 
-    user: User
+    user: SlackUser
 
 
-class Metadata(msgspec.Struct, frozen=True):
+class SlackMetadata(msgspec.Struct, frozen=True):
     event_type: str = ""
     event_payload: dict[str, object] = {}
 
 
-class Block(msgspec.Struct, frozen=True):
+class SlackBlock(msgspec.Struct, frozen=True):
     block_id: str = ""
 
 
-class Kept(msgspec.Struct, frozen=True):
+class SlackHistoryMessage(msgspec.Struct, frozen=True):
     """A message as the history has it."""
 
     ts: str
-    metadata: Metadata | None = None
-    blocks: tuple[Block, ...] = ()
+    metadata: SlackMetadata | None = None
+    blocks: tuple[SlackBlock, ...] = ()
 
 
-class Following(msgspec.Struct, frozen=True):
+class SlackPageCursor(msgspec.Struct, frozen=True):
     next_cursor: str = ""
 
 
-class History(msgspec.Struct, frozen=True):
+class SlackHistoryPage(msgspec.Struct, frozen=True):
     """https://docs.slack.dev/reference/methods/conversations.history"""
 
-    messages: tuple[Kept, ...] = ()
-    response_metadata: Following | None = None
+    messages: tuple[SlackHistoryMessage, ...] = ()
+    response_metadata: SlackPageCursor | None = None
 
 
-class Done(msgspec.Struct, frozen=True):
+class SlackEmptyResponse(msgspec.Struct, frozen=True):
     """An answer of which nothing is read."""

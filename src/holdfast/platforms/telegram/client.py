@@ -7,28 +7,30 @@ from typing import Any, TypeVar
 import aiohttp
 import msgspec
 
-from holdfast.core.deep_json import decode
-from holdfast.core.errors import NotConnected, OutcomeUnknown, Refused, Throttled
-from holdfast.core.messages.attachment import NoAttachment
-from holdfast.core.messages.outbox import SentFile
+from holdfast.core.deep_json import decode_json
+from holdfast.core.errors import NotConnected, OutcomeUnknown, SendRejected, Throttled
+from holdfast.core.messages.attachment import AttachmentUnavailable
+from holdfast.core.messages.outbox import OutboundFile
 from holdfast.core.secret import Secret
-from holdfast.platforms.fetched import body_of
-from holdfast.platforms.telegram.wire import Answer, File
+from holdfast.platforms.fetched import read_body
+from holdfast.platforms.telegram.wire import TelegramFile, TelegramResponse
 
 T = TypeVar("T")
 
 _HEADERS = {"Content-Type": "application/json"}
-_CONNECT = 10.0  # seconds for a connection to come about
-_UPLOADS_TAKE = 6.0  # times as long as other calls may
-_TO_US = frozenset({200, 400, 403, 429})  # of answers: those to a bot that is known
-_FLOOD = 1.0  # seconds, where a refusal for flooding does not say how many
+_CONNECT_TIMEOUT = 10.0  # seconds for a connection to come about
+_UPLOAD_TIMEOUT_FACTOR = 6.0  # times as long as other calls may
+_AUTHENTICATED_STATUSES = frozenset(
+    {200, 400, 403, 429}
+)  # of answers: those to a bot that is known
+_DEFAULT_RETRY_AFTER = 1.0  # seconds, where a refusal for flooding does not say how many
 
 
-class BadToken(NotConnected):
+class TelegramBadToken(NotConnected):
     """The token is none of a bot, or not any more. The message is still ours to send."""
 
 
-class Held(NotConnected):
+class TelegramConflict(NotConnected):
     """Somebody else receives the updates of this bot; `holder` says who, where that is known."""
 
     def __init__(self, message: str, *, holder: str = "") -> None:
@@ -36,19 +38,19 @@ class Held(NotConnected):
         self.holder = holder
 
 
-class Hooked(Held):
+class TelegramWebhookActive(TelegramConflict):
     """A webhook is set, so there is nothing to poll."""
 
 
-class BadFormat(Refused):
+class TelegramBadFormat(SendRejected):
     """The marks on the text were not understood; the text itself may be."""
 
 
-class NotModified(Refused):
+class TelegramNotModified(SendRejected):
     """The message says that already."""
 
 
-class Moved(Refused):
+class TelegramChatMigrated(SendRejected):
     """The chat has another id now."""
 
     def __init__(self, message: str, *, chat_id: int) -> None:
@@ -56,23 +58,23 @@ class Moved(Refused):
         self.chat_id = chat_id
 
 
-class BotApi:
+class TelegramClient:
     """One bot's line. It owns its connections while it is open, and says the token to nobody.
 
     `alive` is told of each answer to this bot, and of each piece of a file: they came over the
     line.
     """
 
-    def __init__(self, token: Secret, *, base_url: str, limit: float = 20.0) -> None:
+    def __init__(self, token: Secret, *, base_url: str, timeout: float = 20.0) -> None:
         self._token = token
         self._base_url = base_url.rstrip("/")
-        self._limit = limit
-        self._alive: Callable[[], None] = _nobody
+        self._timeout = timeout
+        self._on_response: Callable[[], None] = _ignore
         self._http: aiohttp.ClientSession | None = None
 
     @asynccontextmanager
-    async def open(self, alive: Callable[[], None]) -> AsyncIterator[None]:
-        self._alive = alive
+    async def open(self, on_response: Callable[[], None]) -> AsyncIterator[None]:
+        self._on_response = on_response
         async with aiohttp.ClientSession() as self._http:
             try:
                 yield
@@ -80,15 +82,23 @@ class BotApi:
                 self._http = None
 
     async def call(
-        self, method: str, kind: type[T], /, *, limit: float | None = None, **arguments: Any
+        self,
+        method: str,
+        kind: type[T],
+        /,
+        *,
+        timeout_seconds: float | None = None,
+        **arguments: Any,
     ) -> T:
         """Arguments that are None are left out. Raises the `SendError` that says what is known."""
         given = {name: value for name, value in arguments.items() if value is not None}
         body = msgspec.json.encode(given)
-        return await self._post(method, kind, limit or self._limit, data=body, headers=_HEADERS)
+        return await self._post(
+            method, kind, timeout_seconds or self._timeout, data=body, headers=_HEADERS
+        )
 
     async def upload(
-        self, method: str, kind: type[T], /, *, field: str, file: SentFile, **arguments: Any
+        self, method: str, kind: type[T], /, *, field: str, file: OutboundFile, **arguments: Any
     ) -> T:
         """The same with a file, as a form; what is no text in it is JSON."""
         form = aiohttp.FormData(quote_fields=False)  # else people would read a name as %C3%A9
@@ -96,96 +106,102 @@ class BotApi:
             if value is not None:
                 text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
                 form.add_field(name, text)
-        form.add_field(field, file.data, filename=_plain(file.name))
-        return await self._post(method, kind, self._limit * _UPLOADS_TAKE, data=form)
+        form.add_field(field, file.data, filename=_safe_filename(file.name))
+        return await self._post(method, kind, self._timeout * _UPLOAD_TIMEOUT_FACTOR, data=form)
 
-    async def _post(self, method: str, kind: type[T], limit: float, **content: Any) -> T:
-        timeout = aiohttp.ClientTimeout(total=limit, sock_connect=_CONNECT)
+    async def _post(self, method: str, kind: type[T], seconds: float, **content: Any) -> T:
+        timeout = aiohttp.ClientTimeout(total=seconds, sock_connect=_CONNECT_TIMEOUT)
         url = f"{self._base_url}/bot{self._token.reveal()}/{method}"
         try:
-            async with self._line.post(
+            async with self._session.post(
                 url, timeout=timeout, allow_redirects=False, **content
             ) as response:
                 body = await response.read()
-                if response.status in _TO_US:
-                    self._alive()
-                return _result(method, response.status, body, kind)
+                if response.status in _AUTHENTICATED_STATUSES:
+                    self._on_response()
+                return _parse_response(method, response.status, body, kind)
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
-            why = self._told(error)
+            why = self._redacted(error)
             raise NotConnected(f"{self._base_url} cannot be reached: {why}") from error
         except (TimeoutError, aiohttp.ClientError) as error:
-            why = self._told(error)
+            why = self._redacted(error)
             raise OutcomeUnknown(f"Telegram gave no answer to {method}: {why}") from error
 
-    async def download(self, file_id: str, *, most: int) -> bytes:
+    async def download(self, file_id: str, *, max_bytes: int) -> bytes:
         """A file that people have sent. Raises as `Attachment.fetch` says."""
         try:
-            file = await self.call("getFile", File, file_id=file_id)
-            return await self._fetch(file.file_path, most=most)
+            file = await self.call("getFile", TelegramFile, file_id=file_id)
+            return await self._fetch(file.file_path, max_bytes=max_bytes)
         except (OutcomeUnknown, Throttled) as error:  # asking again does no harm
             raise NotConnected(str(error)) from error
-        except Refused as error:
-            raise NoAttachment(str(error)) from error
+        except SendRejected as error:
+            raise AttachmentUnavailable(str(error)) from error
 
-    async def _fetch(self, path: str, *, most: int) -> bytes:
+    async def _fetch(self, path: str, *, max_bytes: int) -> bytes:
         url = f"{self._base_url}/file/bot{self._token.reveal()}/{path}"
-        timeout = aiohttp.ClientTimeout(sock_read=self._limit, sock_connect=_CONNECT)
+        timeout = aiohttp.ClientTimeout(sock_read=self._timeout, sock_connect=_CONNECT_TIMEOUT)
         try:
-            async with self._line.get(url, timeout=timeout, allow_redirects=False) as response:
+            async with self._session.get(url, timeout=timeout, allow_redirects=False) as response:
                 if response.status != 200:
-                    raise NoAttachment(f"Telegram has it no more ({response.status})")
-                return await body_of(response, most=most, alive=self._alive)
+                    raise AttachmentUnavailable(f"Telegram has it no more ({response.status})")
+                return await read_body(response, max_bytes=max_bytes, on_chunk=self._on_response)
         except (TimeoutError, aiohttp.ClientError) as error:
-            why = self._told(error)
+            why = self._redacted(error)
             raise NotConnected(f"a file could not be fetched from Telegram: {why}") from error
 
-    def _told(self, error: Exception) -> str:
+    def _redacted(self, error: Exception) -> str:
         """In words that may be shown: some faults name the whole address, with the token in it."""
         words = str(error) or type(error).__name__
         return words.replace(self._token.reveal(), "…")
 
     @property
-    def _line(self) -> aiohttp.ClientSession:
+    def _session(self) -> aiohttp.ClientSession:
         if self._http is None:
             raise NotConnected("the bot is not connected to Telegram; nothing was sent")
         return self._http
 
 
-def _plain(name: str) -> str:
+def _safe_filename(name: str) -> str:
     """A name that can stand in a header of the form."""
     return "".join(c if c.isprintable() and c not in '"\\' else "_" for c in name)
 
 
-def _nobody() -> None:
+def _ignore() -> None:
     """Who is told before there is a line."""
 
 
-def _result(method: str, status: int, body: bytes, kind: type[T]) -> T:
+def _parse_response(method: str, status: int, body: bytes, kind: type[T]) -> T:
     if status >= 500:
         raise OutcomeUnknown(f"Telegram answered {method} with {status}: it may have been done")
     try:
-        answer = decode(body, type=Answer)
+        answer = decode_json(body, type=TelegramResponse)
         if answer.ok:
-            return decode(answer.result, type=kind)
+            return decode_json(answer.result, type=kind)
     except msgspec.MsgspecError as error:
         raise OutcomeUnknown(f"Telegram answered {method} with nonsense: {error}") from error
-    raise _refusal(method, status, answer)
+    raise _to_error(method, status, answer)
 
 
-def _refusal(method: str, status: int, answer: Answer) -> Exception:
+def _to_error(method: str, status: int, response: TelegramResponse) -> Exception:
     """What the vendor means. The words are all there is to tell some refusals from others."""
-    what = answer.description or f"{status}"
+    what = response.description or f"{status}"
     text = f"Telegram refused {method}: {what}"
     match status:
         case 401 | 404:
-            return BadToken(f"Telegram does not know this bot ({what})")
+            return TelegramBadToken(f"Telegram does not know this bot ({what})")
         case 409:
-            return Hooked(what) if "webhook is active" in what else Held(what)
+            return (
+                TelegramWebhookActive(what)
+                if "webhook is active" in what
+                else TelegramConflict(what)
+            )
         case 429:
-            return Throttled(text, retry_after=answer.parameters.retry_after or _FLOOD)
-    if answer.parameters.migrate_to_chat_id is not None:
-        return Moved(text, chat_id=answer.parameters.migrate_to_chat_id)
+            return Throttled(
+                text, retry_after=response.parameters.retry_after or _DEFAULT_RETRY_AFTER
+            )
+    if response.parameters.migrate_to_chat_id is not None:
+        return TelegramChatMigrated(text, chat_id=response.parameters.migrate_to_chat_id)
     words = what.lower()
     if "message is not modified" in words:
-        return NotModified(text)
-    return BadFormat(text) if "entit" in words else Refused(text)
+        return TelegramNotModified(text)
+    return TelegramBadFormat(text) if "entit" in words else SendRejected(text)

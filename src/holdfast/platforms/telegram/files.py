@@ -3,42 +3,44 @@
 from collections.abc import Awaitable, Callable, Iterator
 
 from holdfast.core.errors import NotConnected
-from holdfast.core.messages.attachment import Attachment, NoAttachment
-from holdfast.platforms.telegram.client import BotApi
-from holdfast.platforms.telegram.wire import FileInfo, Message
+from holdfast.core.messages.attachment import Attachment, AttachmentUnavailable
+from holdfast.platforms.telegram.client import TelegramClient
+from holdfast.platforms.telegram.wire import TelegramFileInfo, TelegramMessage
 
 # What a kind of file is called where it has no name of its own.
-_ENDINGS = {"voice": "ogg", "audio": "mp3", "video": "mp4", "video_note": "mp4"}
+_EXTENSIONS = {"voice": "ogg", "audio": "mp3", "video": "mp4", "video_note": "mp4"}
 
 
-def attached_to(
-    message: Message, api: BotApi, *, most: int, last_try: bool
+def attachments_of(
+    message: TelegramMessage, client: TelegramClient, *, max_bytes: int, last_attempt: bool
 ) -> tuple[Attachment, ...]:
     """None is fetched yet. `most` is in bytes. At the last try, what cannot be fetched is not to
     be had: whatever else people say waits behind it."""
     return tuple(
         Attachment(
-            name=name, size=info.file_size, fetch=_fetching(info, api, most=most, last=last_try)
+            name=name,
+            size=info.file_size,
+            fetch=_make_fetch(info, client, max_bytes=max_bytes, last_attempt=last_attempt),
         )
-        for name, info in _files(message)
+        for name, info in _files_in(message)
     )
 
 
-def _fetching(
-    info: FileInfo, api: BotApi, *, most: int, last: bool
+def _make_fetch(
+    info: TelegramFileInfo, client: TelegramClient, *, max_bytes: int, last_attempt: bool
 ) -> Callable[[], Awaitable[bytes]]:
     async def fetch() -> bytes:
         try:
-            return await api.download(info.file_id, most=most)
+            return await client.download(info.file_id, max_bytes=max_bytes)
         except NotConnected as error:
-            if last:
-                raise NoAttachment(f"it could not be fetched: {error}") from error
+            if last_attempt:
+                raise AttachmentUnavailable(f"it could not be fetched: {error}") from error
             raise
 
     return fetch
 
 
-def _files(message: Message) -> Iterator[tuple[str, FileInfo]]:
+def _files_in(message: TelegramMessage) -> Iterator[tuple[str, TelegramFileInfo]]:
     """Of a photo the largest of its sizes, which is the last; an animation is also told as a
     document."""
     number = message.message_id
@@ -47,6 +49,6 @@ def _files(message: Message) -> Iterator[tuple[str, FileInfo]]:
     if message.document is not None:
         yield message.document.file_name or f"file-{number}", message.document
     kinds = (message.voice, message.audio, message.video, message.video_note)
-    for (kind, ending), info in zip(_ENDINGS.items(), kinds, strict=True):
+    for (kind, ending), info in zip(_EXTENSIONS.items(), kinds, strict=True):
         if info is not None:
             yield info.file_name or f"{kind}-{number}.{ending}", info

@@ -6,16 +6,16 @@ from urllib.parse import urlsplit
 import msgspec
 
 from holdfast.core.config.settings import PlatformSettings
-from holdfast.core.ports.door import Door, Known, Opening
+from holdfast.core.ports.door import AccountIdentity, PlatformPlugin, PluginContext
 from holdfast.core.ports.protocols import Platform
-from holdfast.core.ports.question import Question
+from holdfast.core.ports.question import SetupQuestion
 
-API = "https://api.telegram.org"
+API_URL = "https://api.telegram.org"
 
 
 class TelegramSettings(PlatformSettings, frozen=True, kw_only=True):
     token: str = ""  # a reference: what @BotFather gave
-    base_url: str = API  # or a Bot API server of one's own
+    base_url: str = API_URL  # or a Bot API server of one's own
     webhook: str = ""  # the https address of the proxy in front of us; "": updates are polled
     poll_seconds: Annotated[int, msgspec.Meta(ge=1, le=50)] = 25
     menu: bool = True  # the commands are shown in the menu of the chat
@@ -33,38 +33,38 @@ class TelegramSettings(PlatformSettings, frozen=True, kw_only=True):
             )
 
 
-def _open(opening: Opening[TelegramSettings]) -> Platform:
+def _open(context: PluginContext[TelegramSettings]) -> Platform:
     from holdfast.platforms.telegram.platform import (  # noqa: PLC0415 - imports an HTTP client
         TelegramPlatform,
     )
 
     return TelegramPlatform(
-        opening.secrets["token"], account=opening.account, settings=opening.settings
+        context.secrets["token"], account=context.account, settings=context.settings
     )
 
 
-async def _check(opening: Opening[TelegramSettings]) -> Known:
-    from holdfast.platforms.telegram.check import check  # noqa: PLC0415 - imports an HTTP client
+async def _check(context: PluginContext[TelegramSettings]) -> AccountIdentity:
+    from holdfast.platforms.telegram.check import check_account  # noqa: PLC0415 - imports an HTTP client
 
-    return await check(opening)
+    return await check_account(context)
 
 
-DOOR = Door(
+PLUGIN = PlatformPlugin(
     name="telegram",
     settings=TelegramSettings,
     open=_open,
-    guide=(
+    setup_guide=(
         "Open a chat with @BotFather in Telegram (https://t.me/BotFather), say /newbot, and "
         "choose a name. He gives you a token."
     ),
-    questions=(
-        Question(
+    setup_questions=(
+        SetupQuestion(
             key="token",
             label="The token of the bot",
             help="It looks like 123456:ABC-DEF…; whoever has it is the bot.",
             variable="TELEGRAM_BOT_TOKEN",
         ),
     ),
-    people="the number of your account (bots like @userinfobot tell it)",
+    user_id_help="the number of your account (bots like @userinfobot tell it)",
     check=_check,
 )

@@ -7,31 +7,33 @@ from collections.abc import Awaitable, Callable
 import msgspec
 
 from holdfast.core.errors import IntakeClosed, NotConnected, OutcomeUnknown, StoreError, Throttled
-from holdfast.platforms.pauses import growing
-from holdfast.platforms.telegram.client import BotApi
-from holdfast.platforms.telegram.taking import Taking
-from holdfast.platforms.telegram.wire import WANTED
+from holdfast.platforms.pauses import backoff_delays
+from holdfast.platforms.telegram.client import TelegramClient
+from holdfast.platforms.telegram.taking import TelegramReceiver
+from holdfast.platforms.telegram.wire import ALLOWED_UPDATES
 
 log = logging.getLogger(__name__)
 
-GRACE = 10.0  # seconds that an answer may take beyond the time for which a poll is held
+POLL_GRACE = 10.0  # seconds that an answer may take beyond the time for which a poll is held
 
 
-class Polling:
+class TelegramPoller:
     """Owns how far the stream of updates is confirmed. Runs until it is cancelled, or until the
     line breaks: that is raised, for whoever mends lines."""
 
     def __init__(
         self,
-        api: BotApi,
-        taking: Taking,
+        client: TelegramClient,
+        receiver: TelegramReceiver,
         *,
-        hold: int,
+        poll_seconds: int,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        self._api = api
-        self._taking = taking
-        self._hold = hold  # seconds for which the vendor holds a poll that has nothing to tell
+        self._client = client
+        self._receiver = receiver
+        self._poll_seconds = (
+            poll_seconds  # seconds for which the vendor holds a poll that has nothing to tell
+        )
         self._sleep = sleep
 
     async def run(self, cursor: str | None) -> None:
@@ -41,34 +43,34 @@ class Polling:
         anew, and an offset beyond them all would confirm none.
         """
         offset = None if cursor is None else int(cursor) + 1
-        pauses = growing()
+        pauses = backoff_delays()
         while True:
-            updates = await self._ask(offset)
+            updates = await self._get_updates(offset)
             try:
                 for raw in updates:
-                    offset = await self._taking.take(raw, kept=True) + 1
-                pauses = growing()
+                    offset = await self._receiver.handle_update(raw, with_cursor=True) + 1
+                pauses = backoff_delays()
             except (StoreError, IntakeClosed, NotConnected) as error:
                 pause = next(pauses)
                 log.warning(
                     "Updates of Telegram are not taken: %s. The next try is in %.1f s.",
                     error,
                     pause,
-                    extra={"action": "feed_paused"},
+                    extra={"action": "receiver_retrying"},
                 )
                 await self._sleep(pause)
 
-    async def _ask(self, offset: int | None) -> list[msgspec.Raw]:
+    async def _get_updates(self, offset: int | None) -> list[msgspec.Raw]:
         """Raises `NotConnected` for every kind of broken line: asking again does no harm."""
         while True:
             try:
-                return await self._api.call(
+                return await self._client.call(
                     "getUpdates",
                     list[msgspec.Raw],
-                    limit=self._hold + GRACE,
+                    timeout_seconds=self._poll_seconds + POLL_GRACE,
                     offset=offset,
-                    timeout=self._hold,
-                    allowed_updates=WANTED,
+                    timeout=self._poll_seconds,
+                    allowed_updates=ALLOWED_UPDATES,
                 )
             except Throttled as error:
                 await self._sleep(error.retry_after)

@@ -11,109 +11,113 @@ from aiohttp import web
 
 from holdfast.core.errors import IntakeClosed, NotConnected, StoreError
 from holdfast.core.secret import Secret
-from holdfast.platforms.telegram.client import BotApi, Held
-from holdfast.platforms.telegram.taking import Taking
-from holdfast.platforms.telegram.wire import WANTED, WebhookInfo
+from holdfast.platforms.telegram.client import TelegramClient, TelegramConflict
+from holdfast.platforms.telegram.taking import TelegramReceiver
+from holdfast.platforms.telegram.wire import ALLOWED_UPDATES, TelegramWebhookInfo
 
 log = logging.getLogger(__name__)
 
-HEADER = "X-Telegram-Bot-Api-Secret-Token"
-SIGN_OF_LIFE = 60.0  # seconds between two questions whether Telegram still posts to us
-_LATER = {"Retry-After": "1"}
+SECRET_HEADER = "X-Telegram-Bot-Api-Secret-Token"
+CHECK_INTERVAL = 60.0  # seconds between two questions whether Telegram still posts to us
+_RETRY_HEADERS = {"Retry-After": "1"}
 
 
-def path_of(account: str) -> str:
+def webhook_path(account: str) -> str:
     """Where on our listener the updates of an account arrive."""
     return f"/hooks/telegram/{account}"
 
 
-def is_ours(url: str, account: str) -> bool:
+def is_our_webhook(url: str, account: str) -> bool:
     """Whether a gateway like this one has set it: then it may be taken down, or moved."""
-    return not url or urlsplit(url).path == path_of(account)
+    return not url or urlsplit(url).path == webhook_path(account)
 
 
-class Webhook:
+class TelegramWebhook:
     """Owns whether posts are taken: only while a `Taking` is there."""
 
-    def __init__(self, api: BotApi, token: Secret, *, account: str, address: str) -> None:
-        self._api = api
+    def __init__(
+        self, client: TelegramClient, token: Secret, *, account: str, address: str
+    ) -> None:
+        self._client = client
         self._account = account
-        self._url = address.rstrip("/") + path_of(account) if address else ""
+        self._url = address.rstrip("/") + webhook_path(account) if address else ""
         # Known to Telegram and to us, over a restart too, and kept by nobody.
         digest = hashlib.sha256(f"webhook of {token.reveal()}".encode()).hexdigest()
         self._secret = Secret(digest)
-        self._taking: Taking | None = None
-        self._posts: set[asyncio.Task[int]] = set()  # those that are being taken
+        self._receiver: TelegramReceiver | None = None
+        self._in_progress: set[asyncio.Task[int]] = set()  # those that are being taken
 
     def routes(self) -> Sequence[web.RouteDef]:
-        return (web.post(path_of(self._account), self._posted),) if self._url else ()
+        return (web.post(webhook_path(self._account), self._handle_request),) if self._url else ()
 
-    async def hold(self, taking: Taking, *, every: float = SIGN_OF_LIFE) -> None:
+    async def run(
+        self, receiver: TelegramReceiver, *, check_interval: float = CHECK_INTERVAL
+    ) -> None:
         """Take what is posted, until cancelled. Raises `NotConnected` where Telegram is gone, and
         `Held` where it posts elsewhere by now."""
-        self._taking = taking
+        self._receiver = receiver
         try:
             while True:
-                await asyncio.sleep(every)
-                info = await self._api.call("getWebhookInfo", WebhookInfo)
+                await asyncio.sleep(check_interval)
+                info = await self._client.call("getWebhookInfo", TelegramWebhookInfo)
                 if info.url != self._url:
-                    raise _elsewhere(info.url)
+                    raise _conflict(info.url)
         finally:
-            self._taking = None
-            for post in self._posts:
+            self._receiver = None
+            for post in self._in_progress:
                 post.cancel()
 
-    async def set(self) -> None:
+    async def register(self) -> None:
         """One post at a time, so that what was said first is accepted first."""
-        info = await self._api.call("getWebhookInfo", WebhookInfo)
-        if not is_ours(info.url, self._account):
-            raise _elsewhere(info.url)
-        await self._api.call(
+        info = await self._client.call("getWebhookInfo", TelegramWebhookInfo)
+        if not is_our_webhook(info.url, self._account):
+            raise _conflict(info.url)
+        await self._client.call(
             "setWebhook",
             bool,
             url=self._url,
             secret_token=self._secret.reveal(),
-            allowed_updates=WANTED,
+            allowed_updates=ALLOWED_UPDATES,
             max_connections=1,
         )
 
-    async def take_down(self) -> None:
+    async def delete(self) -> None:
         """So that updates can be polled for; none of those that wait is lost by it."""
-        info = await self._api.call("getWebhookInfo", WebhookInfo)
-        if not is_ours(info.url, self._account):
-            raise _elsewhere(info.url)
-        await self._api.call("deleteWebhook", bool, drop_pending_updates=False)
+        info = await self._client.call("getWebhookInfo", TelegramWebhookInfo)
+        if not is_our_webhook(info.url, self._account):
+            raise _conflict(info.url)
+        await self._client.call("deleteWebhook", bool, drop_pending_updates=False)
 
-    async def _posted(self, request: web.Request) -> web.Response:
+    async def _handle_request(self, request: web.Request) -> web.Response:
         """200 once it is durable; else Telegram posts it again."""
-        if not self._secret.matches(request.headers.get(HEADER, "")):
+        if not self._secret.matches(request.headers.get(SECRET_HEADER, "")):
             return web.Response(status=401)
-        if self._taking is None:
-            return web.Response(status=503, headers=_LATER)
+        if self._receiver is None:
+            return web.Response(status=503, headers=_RETRY_HEADERS)
         try:
-            await self._take(self._taking, await request.read())
+            await self._handle_update(self._receiver, await request.read())
         except (StoreError, IntakeClosed, NotConnected) as error:
-            log.warning("An update is not taken: %s", error, extra={"action": "feed_paused"})
-            return web.Response(status=503, headers=_LATER)
+            log.warning("An update is not taken: %s", error, extra={"action": "receiver_retrying"})
+            return web.Response(status=503, headers=_RETRY_HEADERS)
         except msgspec.MsgspecError as error:
             return web.Response(status=400, text=f"this is no update: {error}\n")
         return web.Response()
 
-    async def _take(self, taking: Taking, body: bytes) -> None:
+    async def _handle_update(self, receiver: TelegramReceiver, body: bytes) -> None:
         """In a task of its own, which goes with the account: the listener that asks here stays."""
-        post = asyncio.ensure_future(taking.take(body, kept=False))
-        self._posts.add(post)
+        post = asyncio.ensure_future(receiver.handle_update(body, with_cursor=False))
+        self._in_progress.add(post)
         try:
             await post
         except asyncio.CancelledError:
-            if self._taking is None:
+            if self._receiver is None:
                 raise NotConnected("the account was let go meanwhile") from None
             raise
         finally:
-            self._posts.discard(post)
+            self._in_progress.discard(post)
 
 
-def _elsewhere(url: str) -> Held:
+def _conflict(url: str) -> TelegramConflict:
     if not url:
-        return Held("its webhook was deleted")
-    return Held(f"they are posted to {url}", holder=url)
+        return TelegramConflict("its webhook was deleted")
+    return TelegramConflict(f"they are posted to {url}", holder=url)

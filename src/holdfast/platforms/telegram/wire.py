@@ -3,7 +3,7 @@
 import msgspec
 
 
-class User(msgspec.Struct, frozen=True):
+class TelegramUser(msgspec.Struct, frozen=True):
     id: int
     is_bot: bool = False
     first_name: str = ""
@@ -12,13 +12,13 @@ class User(msgspec.Struct, frozen=True):
     can_read_all_group_messages: bool = False  # of ourselves only: privacy mode is off
 
 
-class Chat(msgspec.Struct, frozen=True):
+class TelegramChat(msgspec.Struct, frozen=True):
     id: int
     type: str  # "private", "group", "supergroup" or "channel"
     title: str = ""
 
 
-class Entity(msgspec.Struct, frozen=True, omit_defaults=True):
+class TelegramEntity(msgspec.Struct, frozen=True, omit_defaults=True):
     """A mark on a stretch of text, counted in UTF-16 units."""
 
     type: str
@@ -26,10 +26,10 @@ class Entity(msgspec.Struct, frozen=True, omit_defaults=True):
     length: int
     url: str | None = None
     language: str | None = None
-    user: User | None = None
+    user: TelegramUser | None = None
 
 
-class FileInfo(msgspec.Struct, frozen=True):
+class TelegramFileInfo(msgspec.Struct, frozen=True):
     """What all kinds of files have; a kind that has no name of its own is given one here."""
 
     file_id: str
@@ -38,116 +38,122 @@ class FileInfo(msgspec.Struct, frozen=True):
     mime_type: str | None = None
 
 
-class Sticker(msgspec.Struct, frozen=True):
+class TelegramSticker(msgspec.Struct, frozen=True):
     emoji: str = ""
 
 
-class Location(msgspec.Struct, frozen=True):
+class TelegramLocation(msgspec.Struct, frozen=True):
     latitude: float
     longitude: float
 
 
-class Contact(msgspec.Struct, frozen=True):
+class TelegramContact(msgspec.Struct, frozen=True):
     phone_number: str
     first_name: str = ""
     last_name: str = ""
 
 
-class TextQuote(msgspec.Struct, frozen=True):
+class TelegramTextQuote(msgspec.Struct, frozen=True):
     """The part of a message that somebody chose to answer."""
 
     text: str = ""
 
 
-class Message(msgspec.Struct, frozen=True, rename={"sender": "from"}):
+class TelegramMessage(msgspec.Struct, frozen=True, rename={"sender": "from"}):
     message_id: int
-    chat: Chat
-    sender: User | None = None
-    sender_chat: Chat | None = None
+    chat: TelegramChat
+    sender: TelegramUser | None = None
+    sender_chat: TelegramChat | None = None
     text: str = ""
-    entities: tuple[Entity, ...] = ()
+    entities: tuple[TelegramEntity, ...] = ()
     caption: str = ""
-    caption_entities: tuple[Entity, ...] = ()
+    caption_entities: tuple[TelegramEntity, ...] = ()
     message_thread_id: int | None = None
     is_topic_message: bool = False
     is_automatic_forward: bool = False
-    reply_to_message: "Message | None" = None
-    quote: TextQuote | None = None
+    reply_to_message: "TelegramMessage | None" = None
+    quote: TelegramTextQuote | None = None
     media_group_id: str | None = None
-    photo: tuple[FileInfo, ...] = ()
-    document: FileInfo | None = None
-    voice: FileInfo | None = None
-    audio: FileInfo | None = None
-    video: FileInfo | None = None
-    video_note: FileInfo | None = None
-    animation: FileInfo | None = None
-    sticker: Sticker | None = None
-    location: Location | None = None
-    contact: Contact | None = None
+    photo: tuple[TelegramFileInfo, ...] = ()
+    document: TelegramFileInfo | None = None
+    voice: TelegramFileInfo | None = None
+    audio: TelegramFileInfo | None = None
+    video: TelegramFileInfo | None = None
+    video_note: TelegramFileInfo | None = None
+    animation: TelegramFileInfo | None = None
+    sticker: TelegramSticker | None = None
+    location: TelegramLocation | None = None
+    contact: TelegramContact | None = None
 
     @property
-    def words(self) -> str:
+    def text_or_caption(self) -> str:
         return self.text or self.caption
 
     @property
-    def marks(self) -> tuple[Entity, ...]:
+    def text_entities(self) -> tuple[TelegramEntity, ...]:
         return self.entities or self.caption_entities
 
 
-class CallbackQuery(msgspec.Struct, frozen=True, rename={"sender": "from"}):
+class TelegramCallbackQuery(msgspec.Struct, frozen=True, rename={"sender": "from"}):
     """A button was pressed. Of a message that is too old, the API has little more than the id."""
 
     id: str
-    sender: User
-    message: Message | None = None
+    sender: TelegramUser
+    message: TelegramMessage | None = None
     data: str = ""
 
 
-class Update(msgspec.Struct, frozen=True):
+class TelegramUpdate(msgspec.Struct, frozen=True):
     update_id: int
-    message: Message | None = None
-    edited_message: Message | None = None
-    channel_post: Message | None = None
-    edited_channel_post: Message | None = None
-    callback_query: CallbackQuery | None = None
+    message: TelegramMessage | None = None
+    edited_message: TelegramMessage | None = None
+    channel_post: TelegramMessage | None = None
+    edited_channel_post: TelegramMessage | None = None
+    callback_query: TelegramCallbackQuery | None = None
 
     @property
-    def said(self) -> Message | None:
+    def any_message(self) -> TelegramMessage | None:
         """An edited message is another event about it: it is said once more, with its new words."""
         return self.message or self.edited_message or self.channel_post or self.edited_channel_post
 
 
-WANTED = ("message", "edited_message", "channel_post", "edited_channel_post", "callback_query")
+ALLOWED_UPDATES = (
+    "message",
+    "edited_message",
+    "channel_post",
+    "edited_channel_post",
+    "callback_query",
+)
 
 
-class Numbered(msgspec.Struct, frozen=True):
+class TelegramUpdateId(msgspec.Struct, frozen=True):
     """What is read of an update first: enough to confirm one that makes no sense."""
 
     update_id: int
 
 
-class SentMessage(msgspec.Struct, frozen=True):
+class TelegramSentMessage(msgspec.Struct, frozen=True):
     message_id: int
 
 
-class File(msgspec.Struct, frozen=True):
+class TelegramFile(msgspec.Struct, frozen=True):
     file_path: str = ""
 
 
-class WebhookInfo(msgspec.Struct, frozen=True):
+class TelegramWebhookInfo(msgspec.Struct, frozen=True):
     url: str = ""
     last_error_message: str = ""
 
 
-class Parameters(msgspec.Struct, frozen=True):
+class TelegramResponseParameters(msgspec.Struct, frozen=True):
     """What some refusals say besides."""
 
     retry_after: float | None = None
     migrate_to_chat_id: int | None = None
 
 
-class Answer(msgspec.Struct, frozen=True):
+class TelegramResponse(msgspec.Struct, frozen=True):
     ok: bool
     result: msgspec.Raw = msgspec.Raw(b"null")
     description: str = ""
-    parameters: Parameters = Parameters()
+    parameters: TelegramResponseParameters = TelegramResponseParameters()

@@ -10,99 +10,108 @@ notify is not for its text to say but for `allowed_mentions`.
 import re
 from functools import lru_cache
 
-from holdfast.platforms.text.flow import Line, Look, Piece, Pre, Span, flow
-from holdfast.platforms.text.reading import read
-from holdfast.platforms.text.styling import Run, runs
-from holdfast.platforms.text.tree import Style
+from holdfast.platforms.text.flow import (
+    LayoutItem,
+    LayoutOptions,
+    PreformattedText,
+    TextLine,
+    TextSpan,
+    lay_out,
+)
+from holdfast.platforms.text.reading import parse_markdown
+from holdfast.platforms.text.styling import StyledRun, styled_runs
+from holdfast.platforms.text.tree import Emphasis
 
-LONGEST = 2000  # characters of a message
-APART = "\u200b"  # stands between two marks that would be read as one
-_LOOK = Look(bullets=("-",), columns=56, mailboxes=False)
-_WRITTEN = Look()
-_NESTED = "│ "
-_READ = re.compile(r"[\\*_~`|\[\]<>]|:(?=//)")  # no address goes on into what is escaped
-_READ_FIRST = re.compile(r"(?:[#>-]|\d{1,9}(?=[.)]))")
+MAX_LENGTH = 2000  # characters of a message
+ZERO_WIDTH_SPACE = "\u200b"  # stands between two marks that would be read as one
+_LAYOUT = LayoutOptions(bullets=("-",), columns=56, mail_links=False)
+_PLAIN_LAYOUT = LayoutOptions()
+_NESTED_QUOTE = "│ "
+_MARKUP = re.compile(r"[\\*_~`|\[\]<>]|:(?=//)")  # no address goes on into what is escaped
+_LINE_START_MARKUP = re.compile(r"(?:[#>-]|\d{1,9}(?=[.)]))")
 _TICKS = re.compile(r"`(?=`|$)")
 _LANGUAGE = re.compile(r"[a-zA-Z0-9_+.#-]+")
-_LIKE_AN_ADDRESS = re.compile(r"[a-z]+://|\w\.\w", re.IGNORECASE)
+_LOOKS_LIKE_URL = re.compile(r"[a-z]+://|\w\.\w", re.IGNORECASE)
 
 
 @lru_cache(maxsize=4)  # what was measured is sent next
 def render(text: str) -> str:
     """Never empty where the text is not."""
-    return "\n".join(_piece(piece) for piece in flow(read(text), _LOOK)).strip()
+    return "\n".join(
+        _render_item(piece) for piece in lay_out(parse_markdown(text), _LAYOUT)
+    ).strip()
 
 
-def fits(text: str, *, limit: int = LONGEST) -> bool:
+def fits(text: str, *, limit: int = MAX_LENGTH) -> bool:
     return len(render(text)) <= limit
 
 
-def _piece(piece: Piece) -> str:
+def _render_item(piece: LayoutItem) -> str:
     quote = "> " if piece.quote else ""
-    if isinstance(piece, Pre):
-        return "\n".join(quote + line for line in _fenced(piece).split("\n"))
-    ahead = quote + _NESTED * (piece.quote - 1) + " " * piece.indent
+    if isinstance(piece, PreformattedText):
+        return "\n".join(quote + line for line in _code_block(piece).split("\n"))
+    ahead = quote + _NESTED_QUOTE * (piece.quote - 1) + " " * piece.indent
     if piece.bullet is not None:  # a list is one only where nothing stands before it
-        ahead += (_WRITTEN if piece.quote > 1 else _LOOK).mark(piece.bullet)
-    if _is_big(piece):
-        return f"{ahead}{'#' * piece.heading} {_line(piece)}"
-    return ahead + _line(piece)
+        ahead += (_PLAIN_LAYOUT if piece.quote > 1 else _LAYOUT).bullet_text(piece.bullet)
+    if _is_heading(piece):
+        return f"{ahead}{'#' * piece.heading} {_render_line(piece)}"
+    return ahead + _render_line(piece)
 
 
-def _is_big(line: Line) -> bool:
+def _is_heading(line: TextLine) -> bool:
     """Whether it is one of the headings that Discord has, where it has them."""
     apart = line.quote < 2 and line.bullet is None and not line.indent
     return apart and 0 < line.heading <= 3
 
 
-def _fenced(pre: Pre) -> str:
+def _code_block(pre: PreformattedText) -> str:
     language = pre.language if _LANGUAGE.fullmatch(pre.language) else ""
     # Three ticks within would close it, and so would one that touches those of its end.
-    text = _TICKS.sub(f"`{APART}", pre.text)
+    text = _TICKS.sub(f"`{ZERO_WIDTH_SPACE}", pre.text)
     return f"```{language}\n{text}\n```"
 
 
-def _line(line: Line) -> str:
-    bold = line.heading > 0 and not _is_big(line)
+def _render_line(line: TextLine) -> str:
+    bold = line.heading > 0 and not _is_heading(line)
     written = ""
-    for run in runs(line.spans, bold=bold):
-        piece = _run(run, first=not written.strip())
-        if written and piece and _touch(written[-1], piece[0]):
-            written += APART
+    for run in styled_runs(line.spans, bold=bold):
+        piece = _render_run(run, first=not written.strip())
+        if written and piece and _would_merge(written[-1], piece[0]):
+            written += ZERO_WIDTH_SPACE
         written += piece
     return written.strip()
 
 
-def _touch(before: str, behind: str) -> bool:
+def _would_merge(before: str, behind: str) -> bool:
     """Two marks that would be counted as one longer mark, or one that closes only before space."""
     return before in "*_~`" and (behind in "*_~`" or (before == "_" and behind.isalnum()))
 
 
-def _run(run: Run, *, first: bool) -> str:
+def _render_run(run: StyledRun, *, first: bool) -> str:
     if run.span.code:
-        return run.ahead + _code(run.text) + run.behind
+        return run.space_before + _code(run.text) + run.space_after
     if run.span.href:
-        return run.ahead + _link(run, first=first) + run.behind
-    words = _escaped(run.text, first=first)
-    return run.ahead + _styled(words, run.span) + run.behind
+        return run.space_before + _link(run, first=first) + run.space_after
+    words = _escape(run.text, first=first)
+    return run.space_before + _apply_styles(words, run.span) + run.space_after
 
 
-def _styled(words: str, span: Span) -> str:
-    if not words:
+def _apply_styles(text: str, span: TextSpan) -> str:
+    if not text:
         return ""
-    if Style.STRIKE in span.styles:
-        words = f"~~{words}~~"
-    if Style.ITALIC in span.styles:
-        mark = "_" if Style.BOLD in span.styles else "*"
-        words = f"{mark}{words}{mark}"
-    if Style.BOLD in span.styles:
-        words = f"**{words}**"
-    return words
+    if Emphasis.STRIKE in span.styles:
+        text = f"~~{text}~~"
+    if Emphasis.ITALIC in span.styles:
+        mark = "_" if Emphasis.BOLD in span.styles else "*"
+        text = f"{mark}{text}{mark}"
+    if Emphasis.BOLD in span.styles:
+        text = f"**{text}**"
+    return text
 
 
-def _escaped(text: str, *, first: bool) -> str:
-    plain = _READ.sub(r"\\\g<0>", text)
-    if first and (found := _READ_FIRST.match(plain)):
+def _escape(text: str, *, first: bool) -> str:
+    plain = _MARKUP.sub(r"\\\g<0>", text)
+    if first and (found := _LINE_START_MARKUP.match(plain)):
         at = found.end() if found[0].isdigit() else 0
         plain = f"{plain[:at]}\\{plain[at:]}"
     return plain
@@ -110,19 +119,19 @@ def _escaped(text: str, *, first: bool) -> str:
 
 def _code(text: str) -> str:
     if not text.strip("` "):  # nothing but what would close it
-        return _escaped(text, first=True)
+        return _escape(text, first=True)
     # Three ticks anywhere would open a block, and one at either end is counted with the marks.
     marks = "``" if "`" in text else "`"
-    ahead = APART if text.startswith("`") else ""
-    return f"{marks}{ahead}{_TICKS.sub(f'`{APART}', text)}{marks}"
+    ahead = ZERO_WIDTH_SPACE if text.startswith("`") else ""
+    return f"{marks}{ahead}{_TICKS.sub(f'`{ZERO_WIDTH_SPACE}', text)}{marks}"
 
 
-def _link(run: Run, *, first: bool) -> str:
+def _link(run: StyledRun, *, first: bool) -> str:
     address = run.span.href.replace("(", "%28").replace(")", "%29")
-    if run.span.bare:
+    if run.span.shows_url:
         return f"<{run.text}>"
-    words = _escaped(run.text, first=first)
-    if _LIKE_AN_ADDRESS.search(run.text):
+    words = _escape(run.text, first=first)
+    if _LOOKS_LIKE_URL.search(run.text):
         return f"{words} (<{run.span.href}>)"
     # Around the whole, an underscore of the address would be read as the end of a style.
-    return f"[{_styled(words, run.span)}](<{address}>)"
+    return f"[{_apply_styles(words, run.span)}](<{address}>)"

@@ -4,16 +4,18 @@ The HTML is one without styles, pictures or scripts: what mail readers take off 
 would tell a sender that somebody has read.
 """
 
-from holdfast.platforms.text.html import Both, html_of, is_unformatted
-from holdfast.platforms.text.plain import shown
-from holdfast.platforms.text.reading import read
+from holdfast.platforms.text.html import PlainAndHtml, blocks_to_html, is_unformatted
+from holdfast.platforms.text.plain import plain_text
+from holdfast.platforms.text.reading import parse_markdown
 
 
-def render(text: str) -> Both:
+def render_email(text: str) -> PlainAndHtml:
     """Never empty where the text is not. Without marks there is no HTML: plain mail is mail."""
-    blocks = read(text)
-    plain = shown(blocks)
+    blocks = parse_markdown(text)
+    plain = plain_text(blocks)
     if is_unformatted(blocks):
-        return Both(plain=plain)
+        return PlainAndHtml(plain=plain)
     head = '<html><head><meta charset="utf-8"></head><body>'
-    return Both(plain=plain, html=f"<!DOCTYPE html>{head}{html_of(blocks)}</body></html>")
+    return PlainAndHtml(
+        plain=plain, html=f"<!DOCTYPE html>{head}{blocks_to_html(blocks)}</body></html>"
+    )

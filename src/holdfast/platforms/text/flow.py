@@ -4,53 +4,53 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from holdfast.platforms.text.tables import aligned
+from holdfast.platforms.text.tables import draw_table
 from holdfast.platforms.text.tree import (
     Block,
-    Break,
-    Code,
+    BlockQuote,
     CodeBlock,
+    Emphasis,
     Heading,
+    HorizontalRule,
+    Hyperlink,
     Inline,
-    Item,
-    Items,
-    Link,
+    InlineCode,
+    LineBreak,
+    ListBlock,
+    ListItem,
     Paragraph,
-    Quote,
-    Rule,
-    Style,
-    Styled,
-    Table,
-    Words,
-    words_of,
+    PlainText,
+    StyledInline,
+    TableBlock,
+    visible_text,
 )
 
-RULE = "─" * 12
-BAR = " │ "
-_MAILBOX = "mailto:"
-DONE, OPEN = "☑ ", "☐ "
+HORIZONTAL_LINE = "─" * 12
+COLUMN_SEPARATOR = " │ "
+_MAILTO = "mailto:"
+TASK_DONE, TASK_OPEN = "☑ ", "☐ "
 
 
-class Span(msgspec.Struct, frozen=True, kw_only=True):
+class TextSpan(msgspec.Struct, frozen=True, kw_only=True):
     text: str
-    styles: frozenset[Style] = frozenset()
+    styles: frozenset[Emphasis] = frozenset()
     code: bool = False
     href: str = ""
-    bare: bool = False  # its text is its address
+    shows_url: bool = False  # its text is its address
 
 
-class Bullet(msgspec.Struct, frozen=True, kw_only=True):
+class ListBullet(msgspec.Struct, frozen=True, kw_only=True):
     """What stands before the first line of an item."""
 
     depth: int
     number: int | None = None
 
 
-class Line(msgspec.Struct, frozen=True, kw_only=True):
-    spans: tuple[Span, ...] = ()
+class TextLine(msgspec.Struct, frozen=True, kw_only=True):
+    spans: tuple[TextSpan, ...] = ()
     quote: int = 0
     indent: int = 0  # columns: a bullet stands there, or the words under one
-    bullet: Bullet | None = None
+    bullet: ListBullet | None = None
     heading: int = 0
 
     @property
@@ -58,7 +58,7 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
         return "".join(span.text for span in self.spans)
 
 
-class Pre(msgspec.Struct, frozen=True, kw_only=True):
+class PreformattedText(msgspec.Struct, frozen=True, kw_only=True):
     """Lines in which every column counts: code, or a table that was drawn with spaces."""
 
     text: str
@@ -67,133 +67,139 @@ class Pre(msgspec.Struct, frozen=True, kw_only=True):
     indent: int = 0
 
 
-Piece = Line | Pre
+LayoutItem = TextLine | PreformattedText
 
 
-class Look(msgspec.Struct, frozen=True, kw_only=True):
+class LayoutOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What a target has for what it has no form of its own for."""
 
     bullets: tuple[str, ...] = ("•", "◦", "▪")
     links: bool = True  # False: an address is written out behind its words
     columns: int = 64  # a table that is wider is not drawn, for its lines would be broken
-    mailboxes: bool = True  # False: a link to one is none there
+    mail_links: bool = True  # False: a link to one is none there
 
-    def mark(self, bullet: Bullet) -> str:
+    def bullet_text(self, bullet: ListBullet) -> str:
         if bullet.number is not None:
             return f"{bullet.number}. "
         return f"{self.bullets[min(bullet.depth, len(self.bullets) - 1)]} "
 
 
-class _Place(msgspec.Struct, frozen=True, kw_only=True):
+class _Nesting(msgspec.Struct, frozen=True, kw_only=True):
     quote: int = 0
     indent: int = 0
     depth: int = 0
 
 
-def flow(blocks: Iterable[Block], look: Look) -> list[Piece]:
+def lay_out(blocks: Iterable[Block], options: LayoutOptions) -> list[LayoutItem]:
     """The pieces, with an empty line where a reader expects one; neither the first nor the last
     is empty, and no line is empty but those."""
-    return _Flow(look).blocks(blocks, _Place())
+    return _LayoutBuilder(options).blocks(blocks, _Nesting())
 
 
-class _Flow:
-    def __init__(self, look: Look) -> None:
-        self._look = look
+class _LayoutBuilder:
+    def __init__(self, options: LayoutOptions) -> None:
+        self._options = options
 
-    def blocks(self, blocks: Iterable[Block], place: _Place) -> list[Piece]:
-        found: list[Piece] = []
+    def blocks(self, blocks: Iterable[Block], nesting: _Nesting) -> list[LayoutItem]:
+        found: list[LayoutItem] = []
         before: Block | None = None
         for block in blocks:
-            pieces = list(self._block(block, place))
-            close = place.depth > 0 and isinstance(before, Paragraph) and isinstance(block, Items)
+            pieces = list(self._block(block, nesting))
+            close = (
+                nesting.depth > 0 and isinstance(before, Paragraph) and isinstance(block, ListBlock)
+            )
             if found and pieces and not close:
-                found.append(Line(quote=place.quote))
+                found.append(TextLine(quote=nesting.quote))
             found += pieces
             before = block
         return found
 
-    def _block(self, block: Block, place: _Place) -> Iterable[Piece]:
+    def _block(self, block: Block, nesting: _Nesting) -> Iterable[LayoutItem]:
         match block:
             case Paragraph():
-                return self._lines(block.inlines, place)
+                return self._lines(block.inlines, nesting)
             case Heading():
-                return self._lines(block.inlines, place, heading=block.level)
+                return self._lines(block.inlines, nesting, heading=block.level)
             case CodeBlock():
                 return [
-                    Pre(
+                    PreformattedText(
                         text=block.text,
                         language=block.language,
-                        quote=place.quote,
-                        indent=place.indent,
+                        quote=nesting.quote,
+                        indent=nesting.indent,
                     )
                 ]
-            case Quote():
+            case BlockQuote():
                 return self.blocks(
-                    block.blocks, msgspec.structs.replace(place, quote=place.quote + 1)
+                    block.blocks, msgspec.structs.replace(nesting, quote=nesting.quote + 1)
                 )
-            case Items():
-                return self._items(block, place)
-            case Table():
-                return self._table(block, place)
-            case Rule():
-                return [_line((Span(text=RULE),), place)]
+            case ListBlock():
+                return self._items(block, nesting)
+            case TableBlock():
+                return self._table(block, nesting)
+            case HorizontalRule():
+                return [_make_line((TextSpan(text=HORIZONTAL_LINE),), nesting)]
 
     def _lines(
-        self, inlines: tuple[Inline, ...], place: _Place, *, heading: int = 0
-    ) -> Iterator[Line]:
-        for spans in lines_of(inlines, self._look):
-            yield msgspec.structs.replace(_line(spans, place), heading=heading)
+        self, inlines: tuple[Inline, ...], nesting: _Nesting, *, heading: int = 0
+    ) -> Iterator[TextLine]:
+        for spans in to_lines(inlines, self._options):
+            yield msgspec.structs.replace(_make_line(spans, nesting), heading=heading)
 
-    def _items(self, items: Items, place: _Place) -> list[Piece]:
-        found: list[Piece] = []
-        airy = any(_is_airy(item) for item in items.items)
+    def _items(self, items: ListBlock, nesting: _Nesting) -> list[LayoutItem]:
+        found: list[LayoutItem] = []
+        airy = any(_is_loose(item) for item in items.items)
         for number, item in enumerate(items.items):
             if number and airy:
-                found.append(Line(quote=place.quote))
+                found.append(TextLine(quote=nesting.quote))
             count = None if items.start is None else items.start + number
-            found += self._item(item, Bullet(depth=place.depth, number=count), place)
+            found += self._item(item, ListBullet(depth=nesting.depth, number=count), nesting)
         return found
 
-    def _item(self, item: Item, bullet: Bullet, place: _Place) -> list[Piece]:
-        mark = self._look.mark(bullet)
-        inside = _Place(quote=place.quote, indent=place.indent + len(mark), depth=place.depth + 1)
+    def _item(self, item: ListItem, bullet: ListBullet, nesting: _Nesting) -> list[LayoutItem]:
+        mark = self._options.bullet_text(bullet)
+        inside = _Nesting(
+            quote=nesting.quote, indent=nesting.indent + len(mark), depth=nesting.depth + 1
+        )
         pieces = self.blocks(item.blocks, inside)
-        task = () if item.done is None else (Span(text=DONE if item.done else OPEN),)
+        task = () if item.done is None else (TextSpan(text=TASK_DONE if item.done else TASK_OPEN),)
         first = pieces[0] if pieces else None
-        if isinstance(first, Line) and first.bullet is None and first.quote == place.quote:
+        if isinstance(first, TextLine) and first.bullet is None and first.quote == nesting.quote:
             pieces = pieces[1:]
         else:  # it begins with code, a quote or another list: its mark has a line to itself
-            first = _line((), place)
+            first = _make_line((), nesting)
         head = msgspec.structs.replace(
-            first, spans=(*task, *first.spans), bullet=bullet, indent=place.indent
+            first, spans=(*task, *first.spans), bullet=bullet, indent=nesting.indent
         )
         return [head, *pieces]
 
-    def _table(self, table: Table, place: _Place) -> list[Piece]:
-        rows = [_to_its_last_words(row) for row in table.rows]
-        cells = [[words_of(cell).replace("\n", " ") for cell in row] for row in rows]
-        drawn = aligned(cells)
+    def _table(self, table: TableBlock, nesting: _Nesting) -> list[LayoutItem]:
+        rows = [_without_empty_tail(row) for row in table.rows]
+        cells = [[visible_text(cell).replace("\n", " ") for cell in row] for row in rows]
+        drawn = draw_table(cells)
         width = max(map(len, drawn.split("\n")), default=0)
         linked = any(_has_link(cell) for row in rows for cell in row)
-        if width <= self._look.columns and not linked:
-            return [Pre(text=drawn, quote=place.quote, indent=place.indent)]
-        return [self._row(row, place, head=not number) for number, row in enumerate(rows)]
+        if width <= self._options.columns and not linked:
+            return [PreformattedText(text=drawn, quote=nesting.quote, indent=nesting.indent)]
+        return [self._row(row, nesting, head=not number) for number, row in enumerate(rows)]
 
-    def _row(self, row: tuple[tuple[Inline, ...], ...], place: _Place, *, head: bool) -> Line:
-        spans: list[Span] = []
+    def _row(
+        self, row: tuple[tuple[Inline, ...], ...], nesting: _Nesting, *, head: bool
+    ) -> TextLine:
+        spans: list[TextSpan] = []
         for number, cell in enumerate(row):
             if number:
-                spans.append(Span(text=BAR))
-            for each in spans_of(cell, self._look):
+                spans.append(TextSpan(text=COLUMN_SEPARATOR))
+            for each in to_spans(cell, self._options):
                 span = msgspec.structs.replace(each, text=each.text.replace("\n", " "))
                 spans.append(_bold(span) if head else span)
-        return _line(tuple(spans), place)
+        return _make_line(tuple(spans), nesting)
 
 
-def lines_of(inlines: tuple[Inline, ...], look: Look) -> Iterator[tuple[Span, ...]]:
+def to_lines(inlines: tuple[Inline, ...], options: LayoutOptions) -> Iterator[tuple[TextSpan, ...]]:
     """The lines of a paragraph; those without a word are left out."""
-    line: list[Span] = []
-    for span in (*spans_of(inlines, look), Span(text="\n")):
+    line: list[TextSpan] = []
+    for span in (*to_spans(inlines, options), TextSpan(text="\n")):
         first, *more = span.text.split("\n")
         for number, text in enumerate((first, *more)):
             if number:
@@ -204,57 +210,59 @@ def lines_of(inlines: tuple[Inline, ...], look: Look) -> Iterator[tuple[Span, ..
                 line.append(msgspec.structs.replace(span, text=text))
 
 
-def spans_of(
-    inlines: tuple[Inline, ...], look: Look, styles: frozenset[Style] = frozenset()
-) -> Iterator[Span]:
+def to_spans(
+    inlines: tuple[Inline, ...], options: LayoutOptions, styles: frozenset[Emphasis] = frozenset()
+) -> Iterator[TextSpan]:
     for each in inlines:
         match each:
-            case Words():
-                yield Span(text=each.text, styles=styles)
-            case Code():
-                yield Span(text=each.text, styles=styles, code=True)
-            case Break():
-                yield Span(text="\n")
-            case Styled():
-                yield from spans_of(each.children, look, styles | {each.style})
-            case Link():
-                yield from _link(each, look, styles)
+            case PlainText():
+                yield TextSpan(text=each.text, styles=styles)
+            case InlineCode():
+                yield TextSpan(text=each.text, styles=styles, code=True)
+            case LineBreak():
+                yield TextSpan(text="\n")
+            case StyledInline():
+                yield from to_spans(each.children, options, styles | {each.style})
+            case Hyperlink():
+                yield from _link_spans(each, options, styles)
 
 
-def _link(link: Link, look: Look, styles: frozenset[Style]) -> Iterator[Span]:
-    mailbox = link.href.lower().startswith(_MAILBOX)
-    if look.links and (look.mailboxes or not mailbox):
-        for span in spans_of(link.children, look, styles):
-            yield msgspec.structs.replace(span, href=link.href, bare=link.bare)
+def _link_spans(
+    link: Hyperlink, options: LayoutOptions, styles: frozenset[Emphasis]
+) -> Iterator[TextSpan]:
+    mailbox = link.href.lower().startswith(_MAILTO)
+    if options.links and (options.mail_links or not mailbox):
+        for span in to_spans(link.children, options, styles):
+            yield msgspec.structs.replace(span, href=link.href, shows_url=link.shows_url)
         return
-    yield from spans_of(link.children, look, styles)
-    if not link.bare:
-        address = link.href[len(_MAILBOX) :] if mailbox else link.href
-        yield Span(text=f" ({address})", styles=styles)
+    yield from to_spans(link.children, options, styles)
+    if not link.shows_url:
+        address = link.href[len(_MAILTO) :] if mailbox else link.href
+        yield TextSpan(text=f" ({address})", styles=styles)
 
 
-def _bold(span: Span) -> Span:
-    return msgspec.structs.replace(span, styles=span.styles | {Style.BOLD})
+def _bold(span: TextSpan) -> TextSpan:
+    return msgspec.structs.replace(span, styles=span.styles | {Emphasis.BOLD})
 
 
-def _line(spans: tuple[Span, ...], place: _Place) -> Line:
-    return Line(spans=spans, quote=place.quote, indent=place.indent)
+def _make_line(spans: tuple[TextSpan, ...], nesting: _Nesting) -> TextLine:
+    return TextLine(spans=spans, quote=nesting.quote, indent=nesting.indent)
 
 
-def _is_airy(item: Item) -> bool:
+def _is_loose(item: ListItem) -> bool:
     """It has more than a paragraph and a list below it."""
-    rest = [block for block in item.blocks if not isinstance(block, Items)]
+    rest = [block for block in item.blocks if not isinstance(block, ListBlock)]
     return len(rest) > 1
 
 
-def _to_its_last_words(row: tuple[tuple[Inline, ...], ...]) -> tuple[tuple[Inline, ...], ...]:
-    while row and not words_of(row[-1]).strip():
+def _without_empty_tail(row: tuple[tuple[Inline, ...], ...]) -> tuple[tuple[Inline, ...], ...]:
+    while row and not visible_text(row[-1]).strip():
         row = row[:-1]
     return row
 
 
 def _has_link(inlines: tuple[Inline, ...]) -> bool:
     return any(
-        isinstance(each, Link) or (isinstance(each, Styled) and _has_link(each.children))
+        isinstance(each, Hyperlink) or (isinstance(each, StyledInline) and _has_link(each.children))
         for each in inlines
     )

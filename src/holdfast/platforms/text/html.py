@@ -5,100 +5,102 @@ from html import escape
 
 import msgspec
 
-from holdfast.platforms.text.flow import DONE, OPEN
+from holdfast.platforms.text.flow import TASK_DONE, TASK_OPEN
 from holdfast.platforms.text.tree import (
     Block,
-    Break,
-    Code,
+    BlockQuote,
     CodeBlock,
+    Emphasis,
     Heading,
+    HorizontalRule,
+    Hyperlink,
     Inline,
-    Item,
-    Items,
-    Link,
+    InlineCode,
+    LineBreak,
+    ListBlock,
+    ListItem,
     Paragraph,
-    Quote,
-    Rule,
-    Style,
-    Styled,
-    Table,
-    Words,
+    PlainText,
+    StyledInline,
+    TableBlock,
 )
 
-_TAGS = {Style.BOLD: "strong", Style.ITALIC: "em", Style.STRIKE: "del"}
+_TAGS = {Emphasis.BOLD: "strong", Emphasis.ITALIC: "em", Emphasis.STRIKE: "del"}
 
 
-def html_of(blocks: Iterable[Block]) -> str:
+def blocks_to_html(blocks: Iterable[Block]) -> str:
     """Well formed, whatever the text says: no sign of it becomes a tag or an attribute."""
-    return "".join(_block(block) for block in blocks)
+    return "".join(_block_html(block) for block in blocks)
 
 
-def _block(block: Block) -> str:
+def _block_html(block: Block) -> str:
     match block:
         case Paragraph():
-            return _in("p", inline_html(block.inlines))
+            return _element("p", inlines_to_html(block.inlines))
         case Heading():
-            return _in(f"h{block.level}", inline_html(block.inlines))
+            return _element(f"h{block.level}", inlines_to_html(block.inlines))
         case CodeBlock():
             kind = f' class="language-{escape(block.language)}"' if block.language else ""
             return f"<pre><code{kind}>{escape(block.text, quote=False)}\n</code></pre>"
-        case Quote():
-            return _in("blockquote", html_of(block.blocks))
-        case Items():
-            return _items(block)
-        case Table():
-            return _table(block)
-        case Rule():
+        case BlockQuote():
+            return _element("blockquote", blocks_to_html(block.blocks))
+        case ListBlock():
+            return _list_html(block)
+        case TableBlock():
+            return _table_html(block)
+        case HorizontalRule():
             return "<hr>"
 
 
-def _items(items: Items) -> str:
-    inside = "".join(_in("li", _item(item)) for item in items.items)
+def _list_html(items: ListBlock) -> str:
+    inside = "".join(_element("li", _item_html(item)) for item in items.items)
     if items.start is None:
-        return _in("ul", inside)
-    return f'<ol start="{items.start}">{inside}</ol>' if items.start != 1 else _in("ol", inside)
+        return _element("ul", inside)
+    return (
+        f'<ol start="{items.start}">{inside}</ol>' if items.start != 1 else _element("ol", inside)
+    )
 
 
-def _item(item: Item) -> str:
+def _item_html(item: ListItem) -> str:
     """A lone paragraph goes without its tag, as a tight list is shown."""
-    task = "" if item.done is None else DONE if item.done else OPEN
+    task = "" if item.done is None else TASK_DONE if item.done else TASK_OPEN
     first, *rest = item.blocks or (Paragraph(()),)
     if isinstance(first, Paragraph) and not any(isinstance(each, Paragraph) for each in rest):
-        return task + inline_html(first.inlines) + html_of(rest)
-    return task + html_of(item.blocks)
+        return task + inlines_to_html(first.inlines) + blocks_to_html(rest)
+    return task + blocks_to_html(item.blocks)
 
 
-def _table(table: Table) -> str:
+def _table_html(table: TableBlock) -> str:
     head, *body = table.rows
-    shown = _in("thead", _row(head, "th"))
+    shown = _element("thead", _row_html(head, "th"))
     if body:
-        shown += _in("tbody", "".join(_row(row, "td") for row in body))
-    return _in("table", shown)
+        shown += _element("tbody", "".join(_row_html(row, "td") for row in body))
+    return _element("table", shown)
 
 
-def _row(row: tuple[tuple[Inline, ...], ...], tag: str) -> str:
-    return _in("tr", "".join(_in(tag, inline_html(cell)) for cell in row))
+def _row_html(row: tuple[tuple[Inline, ...], ...], tag: str) -> str:
+    return _element("tr", "".join(_element(tag, inlines_to_html(cell)) for cell in row))
 
 
-def inline_html(inlines: Iterable[Inline]) -> str:
-    return "".join(_inline(each) for each in inlines)
+def inlines_to_html(inlines: Iterable[Inline]) -> str:
+    return "".join(_inline_html(each) for each in inlines)
 
 
-def _inline(inline: Inline) -> str:
+def _inline_html(inline: Inline) -> str:
     match inline:
-        case Words():
+        case PlainText():
             return escape(inline.text, quote=False)
-        case Code():
-            return _in("code", escape(inline.text, quote=False))
-        case Break():
+        case InlineCode():
+            return _element("code", escape(inline.text, quote=False))
+        case LineBreak():
             return "<br>"
-        case Styled():
-            return _in(_TAGS[inline.style], inline_html(inline.children))
-        case Link():
-            return f'<a href="{escape(inline.href)}">{inline_html(inline.children)}</a>'
+        case StyledInline():
+            return _element(_TAGS[inline.style], inlines_to_html(inline.children))
+        case Hyperlink():
+            return f'<a href="{escape(inline.href)}">{inlines_to_html(inline.children)}</a>'
 
 
-def _in(tag: str, inside: str) -> str:
+def _element(tag: str, inside: str) -> str:
     return f"<{tag}>{inside}</{tag}>"
 
 
@@ -106,12 +108,12 @@ def is_unformatted(blocks: tuple[Block, ...]) -> bool:
     """Nothing in it is more than words and lines."""
     return all(
         isinstance(block, Paragraph)
-        and all(isinstance(each, Words | Break) for each in block.inlines)
+        and all(isinstance(each, PlainText | LineBreak) for each in block.inlines)
         for block in blocks
     )
 
 
-class Both(msgspec.Struct, frozen=True, kw_only=True):
+class PlainAndHtml(msgspec.Struct, frozen=True, kw_only=True):
     """A text in letters alone, and in HTML for who can show it; "": it would show no more."""
 
     plain: str

@@ -8,59 +8,67 @@ where. The codes: https://modern.ircdocs.horse/formatting.
 from collections.abc import Iterator
 
 from holdfast.core.ports.capabilities import LengthUnit
-from holdfast.core.text.graphemes import grapheme_start
-from holdfast.core.text.length import length, reach
-from holdfast.platforms.text.flow import Line, Look, Pre, Span, flow
-from holdfast.platforms.text.reading import read
-from holdfast.platforms.text.tree import Style
+from holdfast.core.text.graphemes import grapheme_boundary
+from holdfast.core.text.length import fitting_prefix, message_length
+from holdfast.platforms.text.flow import (
+    LayoutOptions,
+    PreformattedText,
+    TextLine,
+    TextSpan,
+    lay_out,
+)
+from holdfast.platforms.text.reading import parse_markdown
+from holdfast.platforms.text.tree import Emphasis
 
-LONGEST = 400  # bytes of a line where nothing more is known
-_LOOK = Look(links=False, columns=72)
-_CODES = {Style.BOLD: "\x02", Style.ITALIC: "\x1d", Style.STRIKE: "\x1e"}
-_LEAST = 16
+MAX_LINE_BYTES = 400  # bytes of a line where nothing more is known
+_LAYOUT = LayoutOptions(links=False, columns=72)
+_CODES = {Emphasis.BOLD: "\x02", Emphasis.ITALIC: "\x1d", Emphasis.STRIKE: "\x1e"}
+_MIN_LINE_BYTES = 16
 
 
-def render(text: str, *, limit: int = LONGEST) -> tuple[str, ...]:
+def render(text: str, *, limit: int = MAX_LINE_BYTES) -> tuple[str, ...]:
     """The lines, in order; none is empty, and none is longer than the limit."""
-    limit = max(limit, _LEAST)
+    limit = max(limit, _MIN_LINE_BYTES)
     lines: list[str] = []
-    for piece in flow(read(text), _LOOK):
-        if piece == Line(quote=piece.quote):
+    for piece in lay_out(parse_markdown(text), _LAYOUT):
+        if piece == TextLine(quote=piece.quote):
             continue  # an empty line, of which IRC has none
         ahead = "> " * piece.quote + " " * piece.indent
-        if isinstance(piece, Pre):
+        if isinstance(piece, PreformattedText):
             for line in piece.text.split("\n"):
-                lines += _lines(ahead, "", (Span(text=line),), limit)
+                lines += _wrap_lines(ahead, "", (TextSpan(text=line),), limit)
         else:
-            mark = _LOOK.mark(piece.bullet) if piece.bullet else ""
-            lines += _lines(ahead, mark, _spans(piece), limit)
+            mark = _LAYOUT.bullet_text(piece.bullet) if piece.bullet else ""
+            lines += _wrap_lines(ahead, mark, _bold_heading(piece), limit)
     return tuple(line for line in lines if line.strip())
 
 
-def _spans(line: Line) -> tuple[Span, ...]:
+def _bold_heading(line: TextLine) -> tuple[TextSpan, ...]:
     if not line.heading:
         return line.spans
-    return tuple(Span(text=span.text, styles=span.styles | {Style.BOLD}) for span in line.spans)
+    return tuple(
+        TextSpan(text=span.text, styles=span.styles | {Emphasis.BOLD}) for span in line.spans
+    )
 
 
-def _lines(ahead: str, mark: str, spans: tuple[Span, ...], limit: int) -> Iterator[str]:
+def _wrap_lines(prefix: str, mark: str, spans: tuple[TextSpan, ...], limit: int) -> Iterator[str]:
     """`mark` stands before the first of them, and the others below its words."""
-    room = limit - _bytes(ahead + mark)
-    if room < _LEAST:  # nested so deep that this would be all there is
-        ahead, mark, room = "", "", limit
-    for number, line in enumerate(_broken(spans, room)):
-        yield (ahead + (" " * len(mark) if number else mark) + line).rstrip(" ")
+    room = limit - _byte_length(prefix + mark)
+    if room < _MIN_LINE_BYTES:  # nested so deep that this would be all there is
+        prefix, mark, room = "", "", limit
+    for number, line in enumerate(_wrap(spans, room)):
+        yield (prefix + (" " * len(mark) if number else mark) + line).rstrip(" ")
 
 
-def _broken(spans: tuple[Span, ...], room: int) -> Iterator[str]:
+def _wrap(spans: tuple[TextSpan, ...], max_bytes: int) -> Iterator[str]:
     """As many lines as it takes: at a space where there is one, and every style begun anew."""
     line = ""
     for span in spans:
-        codes = "".join(_CODES[style] for style in Style if style in span.styles)
+        codes = "".join(_CODES[style] for style in Emphasis if style in span.styles)
         text = span.text.replace("\t", "    ")
         while text:
-            left = room - _bytes(line) - 2 * len(codes)
-            if at := _fitting(text, left, whole=not line.strip()):
+            left = max_bytes - _byte_length(line) - 2 * len(codes)
+            if at := _break_at(text, left, whole=not line.strip()):
                 line += f"{codes}{text[:at]}{codes}"
                 text = text[at:]
             if text:
@@ -69,17 +77,17 @@ def _broken(spans: tuple[Span, ...], room: int) -> Iterator[str]:
     yield line
 
 
-def _fitting(text: str, left: int, *, whole: bool) -> int:
+def _break_at(text: str, left: int, *, whole: bool) -> int:
     """How much of the text goes on a line that has so many bytes left. `whole`: the line is empty,
     and a word that is longer than it is cut through."""
-    end = reach(text, max(left, 0), LengthUnit.BYTES)
+    end = fitting_prefix(text, max(left, 0), LengthUnit.BYTES)
     if end == len(text):
         return end
     space = text.rfind(" ", 0, end + 1)
     if space > 0:
         return space + 1 if space < end else space
-    return grapheme_start(text, end) if whole else 0
+    return grapheme_boundary(text, end) if whole else 0
 
 
-def _bytes(text: str) -> int:
-    return length(text, LengthUnit.BYTES)
+def _byte_length(text: str) -> int:
+    return message_length(text, LengthUnit.BYTES)

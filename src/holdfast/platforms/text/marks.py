@@ -3,22 +3,22 @@
 import re
 
 # Anything that could be more than its letters; what has none of it needs no parser.
-_MARK = re.compile(
+_MARKUP = re.compile(
     r"[*_~`\[<&\\|]|://"
     r"|^(?:[ ]*(?:[#>]|[-+](?:\s|$)|\d{1,9}[.)](?:\s|$)|=+[ ]*$|-+[ ]*$)|[ ]*\t|[ ]{4})",
     re.MULTILINE,
 )
 # Control codes; halves of characters; signs that Unicode will never assign, which XML forbids.
-_UNTAKEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]")
+_FORBIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]")
 _LINE_ENDS = re.compile("\r\n?|[\u2028\u2029\x0b\x0c\x85]")
 
 
-def has_marks(text: str) -> bool:
-    return _MARK.search(text) is not None
+def has_markup(text: str) -> bool:
+    return _MARKUP.search(text) is not None
 
 
-def cleaned(text: str) -> str:
+def sanitize(text: str) -> str:
     """Without what a platform would refuse, or take for a command of its protocol."""
     if text.isascii() and text.isprintable():
         return text
-    return _UNTAKEN.sub("", _LINE_ENDS.sub("\n", text))
+    return _FORBIDDEN.sub("", _LINE_ENDS.sub("\n", text))

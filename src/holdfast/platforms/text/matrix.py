@@ -10,21 +10,23 @@ from functools import lru_cache
 
 import msgspec
 
-from holdfast.platforms.text.html import Both, html_of, is_unformatted
-from holdfast.platforms.text.plain import shown
-from holdfast.platforms.text.reading import read
+from holdfast.platforms.text.html import PlainAndHtml, blocks_to_html, is_unformatted
+from holdfast.platforms.text.plain import plain_text
+from holdfast.platforms.text.reading import parse_markdown
 
-LONGEST = 56_000  # bytes of both bodies as JSON; an edit carries them twice, so half of it there
+MATRIX_MAX_BYTES = (
+    56_000  # bytes of both bodies as JSON; an edit carries them twice, so half of it there
+)
 
 
 @lru_cache(maxsize=4)  # what was measured is sent next
-def render(text: str) -> Both:
+def render_matrix(text: str) -> PlainAndHtml:
     """Never empty where the text is not."""
-    blocks = read(text)
-    plain = shown(blocks)
-    return Both(plain=plain, html="" if is_unformatted(blocks) else html_of(blocks))
+    blocks = parse_markdown(text)
+    plain = plain_text(blocks)
+    return PlainAndHtml(plain=plain, html="" if is_unformatted(blocks) else blocks_to_html(blocks))
 
 
-def fits(text: str, *, limit: int = LONGEST // 2) -> bool:
-    both = render(text)
+def fits_matrix(text: str, *, limit: int = MATRIX_MAX_BYTES // 2) -> bool:
+    both = render_matrix(text)
     return len(msgspec.json.encode((both.plain, both.html))) <= limit

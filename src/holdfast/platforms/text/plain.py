@@ -1,25 +1,25 @@
 """Plain: a text for readers of letters alone, with addresses written out."""
 
-from holdfast.platforms.text.flow import Look, Pre, flow
-from holdfast.platforms.text.reading import read
+from holdfast.platforms.text.flow import LayoutOptions, PreformattedText, lay_out
+from holdfast.platforms.text.reading import parse_markdown
 from holdfast.platforms.text.tree import Block
 
-LOOK = Look(links=False, columns=72)
+PLAIN_LAYOUT = LayoutOptions(links=False, columns=72)
 
 
-def render(text: str) -> str:
+def render_plain(text: str) -> str:
     """Never empty where the text is not."""
-    return shown(read(text))
+    return plain_text(parse_markdown(text))
 
 
-def shown(blocks: tuple[Block, ...]) -> str:
+def plain_text(blocks: tuple[Block, ...]) -> str:
     lines: list[str] = []
-    for piece in flow(blocks, LOOK):
+    for piece in lay_out(blocks, PLAIN_LAYOUT):
         ahead = "> " * piece.quote + " " * piece.indent
-        if isinstance(piece, Pre):
+        if isinstance(piece, PreformattedText):
             lines += [f"{ahead}{line}".rstrip() for line in piece.text.split("\n")]
             continue
         if piece.bullet is not None:
-            ahead += LOOK.mark(piece.bullet)
+            ahead += PLAIN_LAYOUT.bullet_text(piece.bullet)
         lines.append(f"{ahead}{piece.text}".rstrip())
     return "\n".join(lines)

@@ -11,14 +11,24 @@ from typing import Any
 
 import msgspec
 
-from holdfast.platforms.text.flow import Bullet, Line, Look, Piece, Pre, Span, flow
-from holdfast.platforms.text.reading import read
-from holdfast.platforms.text.slack_mrkdwn import mrkdwn
-from holdfast.platforms.text.tree import Block, Style
+from holdfast.platforms.text.flow import (
+    LayoutItem,
+    LayoutOptions,
+    ListBullet,
+    PreformattedText,
+    TextLine,
+    TextSpan,
+    lay_out,
+)
+from holdfast.platforms.text.reading import parse_markdown
+from holdfast.platforms.text.slack_mrkdwn import render_mrkdwn
+from holdfast.platforms.text.tree import Block, Emphasis
 
-LONGEST = 4000  # characters: "for best results, limit the number of characters in the text field"
-_DEEPEST = 8  # indents that a client shows
-_LOOK = Look(columns=64)
+MAX_LENGTH = (
+    4000  # characters: "for best results, limit the number of characters in the text field"
+)
+_MAX_INDENT = 8  # indents that a client shows
+_BLOCK_LAYOUT = LayoutOptions(columns=64)
 
 Json = dict[str, Any]
 
@@ -33,23 +43,23 @@ class SlackText(msgspec.Struct, frozen=True, kw_only=True):
 @lru_cache(maxsize=4)  # what was measured is sent next
 def render(text: str) -> SlackText:
     """Never empty where the text is not."""
-    tree = read(text)
-    return SlackText(text=mrkdwn(tree), blocks=_blocks(tree))
+    tree = parse_markdown(text)
+    return SlackText(text=render_mrkdwn(tree), blocks=_rich_text_blocks(tree))
 
 
-def fits(text: str, *, limit: int = LONGEST) -> bool:
+def fits(text: str, *, limit: int = MAX_LENGTH) -> bool:
     return len(render(text).text) <= limit
 
 
-def _blocks(tree: tuple[Block, ...]) -> tuple[Json, ...]:
-    elements = _Elements()
-    for piece in flow(tree, _LOOK):
-        elements.piece(piece)
-    found = elements.done()
+def _rich_text_blocks(tree: tuple[Block, ...]) -> tuple[Json, ...]:
+    elements = _RichTextBuilder()
+    for piece in lay_out(tree, _BLOCK_LAYOUT):
+        elements.add(piece)
+    found = elements.build()
     return ({"type": "rich_text", "elements": found},) if found else ()
 
 
-class _Elements:
+class _RichTextBuilder:
     """Owns the elements so far; lines that follow each other in the same kind are one of them."""
 
     def __init__(self) -> None:
@@ -58,21 +68,24 @@ class _Elements:
         self._number = 0  # of the last item
         self._gap = False
 
-    def piece(self, piece: Piece) -> None:
-        if isinstance(piece, Pre):
+    def add(self, piece: LayoutItem) -> None:
+        if isinstance(piece, PreformattedText):
             self._gap = False
             self._add("rich_text_preformatted", [{"type": "text", "text": piece.text}])
         elif not piece.spans and piece.bullet is None:
             self._gap = True
-        elif piece.bullet is not None and _is_listed(piece, piece.bullet):
+        elif piece.bullet is not None and _has_list_form(piece, piece.bullet):
             self._gap = False
             self._item(piece, piece.bullet)
         else:
-            self._words(piece)
+            self._text(piece)
 
-    def _item(self, line: Line, bullet: Bullet) -> None:
+    def _item(self, line: TextLine, bullet: ListBullet) -> None:
         style = "bullet" if bullet.number is None else "ordered"
-        section = {"type": "rich_text_section", "elements": _spans(line) or [_text(" ")]}
+        section = {
+            "type": "rich_text_section",
+            "elements": _span_elements(line) or [_text_element(" ")],
+        }
         kind = f"{style} {bullet.depth}"
         goes_on = bullet.number is None or bullet.number == self._number + 1
         self._number = bullet.number or 0
@@ -80,17 +93,17 @@ class _Elements:
             self._found[-1]["elements"].append(section)
             return
         self._add("rich_text_list", [section], kind=kind)
-        self._found[-1] |= {"style": style, "indent": min(bullet.depth, _DEEPEST)}
+        self._found[-1] |= {"style": style, "indent": min(bullet.depth, _MAX_INDENT)}
         if bullet.number is not None and bullet.number > 1:
             self._found[-1]["offset"] = bullet.number - 1
 
-    def _words(self, line: Line) -> None:
+    def _text(self, line: TextLine) -> None:
         kind = "rich_text_quote" if line.quote else "rich_text_section"
-        spans = _spans(line)
-        if (line.quote or line.bullet) and (ahead := _ahead(line)):
-            spans = [_text(ahead), *spans]
+        spans = _span_elements(line)
+        if (line.quote or line.bullet) and (ahead := _line_prefix(line)):
+            spans = [_text_element(ahead), *spans]
         if kind == self._kind:
-            self._found[-1]["elements"] += [_text("\n\n" if self._gap else "\n"), *spans]
+            self._found[-1]["elements"] += [_text_element("\n\n" if self._gap else "\n"), *spans]
         else:
             self._add(kind, spans)
         self._gap = False
@@ -99,28 +112,28 @@ class _Elements:
         self._kind = kind or type_
         self._found.append({"type": type_, "elements": elements})
 
-    def done(self) -> list[Json]:
+    def build(self) -> list[Json]:
         return self._found
 
 
-def _is_listed(line: Line, bullet: Bullet) -> bool:
+def _has_list_form(line: TextLine, bullet: ListBullet) -> bool:
     """Whether Slack has a list for it: not in a quote, and none that counts from nought."""
     return not line.quote and bullet.number != 0
 
 
-def _ahead(line: Line) -> str:
+def _line_prefix(line: TextLine) -> str:
     """A quote holds neither lists nor quotes, so these are written in it."""
-    mark = _LOOK.mark(line.bullet) if line.bullet else ""
+    mark = _BLOCK_LAYOUT.bullet_text(line.bullet) if line.bullet else ""
     return "│ " * (line.quote - 1) + " " * line.indent + mark
 
 
-def _spans(line: Line) -> list[Json]:
-    return [_span(span, bold=bool(line.heading)) for span in line.spans if span.text]
+def _span_elements(line: TextLine) -> list[Json]:
+    return [_span_element(span, bold=bool(line.heading)) for span in line.spans if span.text]
 
 
-def _span(span: Span, *, bold: bool) -> Json:
+def _span_element(span: TextSpan, *, bold: bool) -> Json:
     found = {"type": "link", "url": span.href} if span.href else {"type": "text"}
-    style = {style.value: True for style in Style if style in span.styles}
+    style = {style.value: True for style in Emphasis if style in span.styles}
     if bold:
         style["bold"] = True
     if span.code:
@@ -128,5 +141,5 @@ def _span(span: Span, *, bold: bool) -> Json:
     return {**found, "text": span.text, **({"style": style} if style else {})}
 
 
-def _text(text: str) -> Json:
+def _text_element(text: str) -> Json:
     return {"type": "text", "text": text}

@@ -4,39 +4,44 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from holdfast.platforms.text.flow import Span
-from holdfast.platforms.text.tree import Style
+from holdfast.platforms.text.flow import TextSpan
+from holdfast.platforms.text.tree import Emphasis
 
 
-class Run(msgspec.Struct, frozen=True, kw_only=True):
+class StyledRun(msgspec.Struct, frozen=True, kw_only=True):
     """Words of one style. The space around them stays outside of their marks: no dialect reads a
     mark that has space on its inner side."""
 
-    span: Span
-    ahead: str
+    span: TextSpan
+    space_before: str
     text: str
-    behind: str
+    space_after: str
 
 
-def runs(spans: Sequence[Span], *, bold: bool = False) -> Iterator[Run]:
+def styled_runs(spans: Sequence[TextSpan], *, bold: bool = False) -> Iterator[StyledRun]:
     """Neighbours of the same style are one run. `bold`: all of them are."""
-    for span in _merged(_bold(span) if bold else span for span in spans):
+    for span in _merge_spans(_as_bold(span) if bold else span for span in spans):
         text = span.text.strip()
         if not text:
-            yield Run(span=Span(text=""), ahead=span.text, text="", behind="")
+            yield StyledRun(span=TextSpan(text=""), space_before=span.text, text="", space_after="")
             continue
         at = span.text.index(text)
-        yield Run(span=span, ahead=span.text[:at], text=text, behind=span.text[at + len(text) :])
+        yield StyledRun(
+            span=span,
+            space_before=span.text[:at],
+            text=text,
+            space_after=span.text[at + len(text) :],
+        )
 
 
-def _bold(span: Span) -> Span:
-    return msgspec.structs.replace(span, styles=span.styles | {Style.BOLD})
+def _as_bold(span: TextSpan) -> TextSpan:
+    return msgspec.structs.replace(span, styles=span.styles | {Emphasis.BOLD})
 
 
-def _merged(spans: Iterator[Span]) -> Iterator[Span]:
-    last: Span | None = None
+def _merge_spans(spans: Iterator[TextSpan]) -> Iterator[TextSpan]:
+    last: TextSpan | None = None
     for span in spans:
-        if last is not None and _alike(last, span):
+        if last is not None and _same_style(last, span):
             both = last.styles & span.styles  # a link is one run, whatever its words look like
             last = msgspec.structs.replace(
                 last, text=last.text + span.text, styles=both, code=last.code and span.code
@@ -49,7 +54,7 @@ def _merged(spans: Iterator[Span]) -> Iterator[Span]:
         yield last
 
 
-def _alike(one: Span, other: Span) -> bool:
+def _same_style(one: TextSpan, other: TextSpan) -> bool:
     if one.href or other.href:
         return one.href == other.href
     return one.styles == other.styles and not one.code and not other.code

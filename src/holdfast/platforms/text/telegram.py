@@ -12,20 +12,27 @@ from functools import lru_cache
 import msgspec
 
 from holdfast.core.ports.capabilities import LengthUnit
-from holdfast.core.text.length import length
-from holdfast.platforms.text.flow import Line, Look, Piece, Pre, Span, flow
-from holdfast.platforms.text.reading import read, unmarked
-from holdfast.platforms.text.tree import Style
+from holdfast.core.text.length import message_length
+from holdfast.platforms.text.flow import (
+    LayoutItem,
+    LayoutOptions,
+    PreformattedText,
+    TextLine,
+    TextSpan,
+    lay_out,
+)
+from holdfast.platforms.text.reading import parse_markdown, unformatted_text
+from holdfast.platforms.text.tree import Emphasis
 
-LONGEST = 4096  # UTF-16 units of a message, "after entities parsing"
-MOST_ENTITIES = 100  # what comes after them is not shown as such
-_LOOK = Look(columns=48, mailboxes=False)  # about what a phone shows of a line of code
-_NESTED = "│ "  # "blockquote entities can't be nested"
-_STYLES = {Style.BOLD: "bold", Style.ITALIC: "italic", Style.STRIKE: "strikethrough"}
-_LOUD = ("text_link", "pre", "code", "blockquote")  # what a reader misses most
+MAX_LENGTH = 4096  # UTF-16 units of a message, "after entities parsing"
+MAX_ENTITIES = 100  # what comes after them is not shown as such
+_LAYOUT = LayoutOptions(columns=48, mail_links=False)  # about what a phone shows of a line of code
+_NESTED_QUOTE = "│ "  # "blockquote entities can't be nested"
+_STYLES = {Emphasis.BOLD: "bold", Emphasis.ITALIC: "italic", Emphasis.STRIKE: "strikethrough"}
+_PREFERRED_ENTITIES = ("text_link", "pre", "code", "blockquote")  # what a reader misses most
 
 
-class Entity(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class TelegramTextEntity(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """As the Bot API has it: offset and length are UTF-16 units."""
 
     type: str
@@ -37,78 +44,80 @@ class Entity(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 class TelegramText(msgspec.Struct, frozen=True, kw_only=True):
     text: str
-    entities: tuple[Entity, ...] = ()
+    entities: tuple[TelegramTextEntity, ...] = ()
 
 
 @lru_cache(maxsize=4)  # what was measured is sent next
 def render(text: str) -> TelegramText:
     """Never empty where the text is not."""
-    if (plain := unmarked(text)) is not None:
+    if (plain := unformatted_text(text)) is not None:
         return TelegramText(text=plain)
-    writing = _Writing()
-    for piece in flow(read(text), _LOOK):
-        writing.piece(piece)
-    return writing.done()
+    writing = _TelegramTextBuilder()
+    for piece in lay_out(parse_markdown(text), _LAYOUT):
+        writing.add(piece)
+    return writing.build()
 
 
-def fits(text: str, *, limit: int = LONGEST) -> bool:
-    return length(render(text).text, LengthUnit.UTF16) <= limit
+def fits(text: str, *, limit: int = MAX_LENGTH) -> bool:
+    return message_length(render(text).text, LengthUnit.UTF16) <= limit
 
 
-class _Writing:
+class _TelegramTextBuilder:
     """Owns the text so far, how long it is, and the entities over it."""
 
     def __init__(self) -> None:
         self._text: list[str] = []
         self._length = 0
-        self._entities: list[Entity] = []
+        self._entities: list[TelegramTextEntity] = []
         self._quoted_from: int | None = None
 
-    def piece(self, piece: Piece) -> None:
-        plain = isinstance(piece, Line) and not piece.quote
-        if plain or isinstance(piece, Pre):  # "all other entities can't contain each other"
+    def add(self, piece: LayoutItem) -> None:
+        plain = isinstance(piece, TextLine) and not piece.quote
+        if plain or isinstance(
+            piece, PreformattedText
+        ):  # "all other entities can't contain each other"
             self._end_quote()
         if self._text:
             self._add("\n")
-        if isinstance(piece, Pre):
+        if isinstance(piece, PreformattedText):
             self._pre(piece)
             return
         if piece.quote and self._quoted_from is None:
             self._quoted_from = self._length
         self._line(piece)
 
-    def _pre(self, pre: Pre) -> None:
+    def _pre(self, pre: PreformattedText) -> None:
         start = self._length
         self._add(pre.text)
-        self._mark("pre", start, language=pre.language)
+        self._add_entity("pre", start, language=pre.language)
 
-    def _line(self, line: Line) -> None:
-        self._add(_NESTED * (line.quote - 1) + " " * line.indent)
+    def _line(self, line: TextLine) -> None:
+        self._add(_NESTED_QUOTE * (line.quote - 1) + " " * line.indent)
         if line.bullet is not None:
-            self._add(_LOOK.mark(line.bullet))
+            self._add(_LAYOUT.bullet_text(line.bullet))
         for span in line.spans:
             self._span(span, heading=bool(line.heading))
 
-    def _span(self, span: Span, *, heading: bool) -> None:
+    def _span(self, span: TextSpan, *, heading: bool) -> None:
         start = self._length
         self._add(span.text)
-        if span.href and not span.bare:
-            self._mark("text_link", start, url=span.href)
+        if span.href and not span.shows_url:
+            self._add_entity("text_link", start, url=span.href)
         elif span.code:
-            self._mark("code", start)
+            self._add_entity("code", start)
         if span.code:  # "bold, italic … can be part of any other entities, except pre and code"
             return
-        for style in Style:
-            if style in span.styles or (heading and style is Style.BOLD):
-                self._mark(_STYLES[style], start)
+        for style in Emphasis:
+            if style in span.styles or (heading and style is Emphasis.BOLD):
+                self._add_entity(_STYLES[style], start)
 
     def _add(self, text: str) -> None:
         self._text.append(text)
-        self._length += length(text, LengthUnit.UTF16)
+        self._length += message_length(text, LengthUnit.UTF16)
 
-    def _mark(self, kind: str, start: int, *, url: str = "", language: str = "") -> None:
+    def _add_entity(self, kind: str, start: int, *, url: str = "", language: str = "") -> None:
         """One that goes on where the last of its kind ended is the same."""
-        entity = Entity(
+        entity = TelegramTextEntity(
             type=kind, offset=start, length=self._length - start, url=url, language=language
         )
         for number in range(len(self._entities) - 1, max(len(self._entities) - 4, -1), -1):
@@ -129,22 +138,22 @@ class _Writing:
 
     def _end_quote(self) -> None:
         if self._quoted_from is not None:
-            self._mark("blockquote", self._quoted_from)
+            self._add_entity("blockquote", self._quoted_from)
             self._quoted_from = None
 
-    def done(self) -> TelegramText:
+    def build(self) -> TelegramText:
         self._end_quote()
         text = "".join(self._text)
         ahead = len(text) - len(text.lstrip())
         shown = text.strip()
-        size = length(shown, LengthUnit.UTF16)
-        cut = length(text[:ahead], LengthUnit.UTF16)
-        found = [_within(entity, cut, size) for entity in self._entities]
+        size = message_length(shown, LengthUnit.UTF16)
+        cut = message_length(text[:ahead], LengthUnit.UTF16)
+        found = [_clip_entity(entity, cut, size) for entity in self._entities]
         kept = [entity for entity in found if entity.length > 0]
-        return TelegramText(text=shown, entities=_most(kept))
+        return TelegramText(text=shown, entities=_limit_entities(kept))
 
 
-def _within(entity: Entity, ahead: int, size: int) -> Entity:
+def _clip_entity(entity: TelegramTextEntity, ahead: int, size: int) -> TelegramTextEntity:
     """The entity over the text as it is sent: without space before and behind it, which the
     server would take off."""
     start = max(entity.offset - ahead, 0)
@@ -152,7 +161,9 @@ def _within(entity: Entity, ahead: int, size: int) -> Entity:
     return msgspec.structs.replace(entity, offset=start, length=end - start)
 
 
-def _most(entities: list[Entity]) -> tuple[Entity, ...]:
-    if len(entities) > MOST_ENTITIES:
-        entities = sorted(entities, key=lambda entity: entity.type not in _LOUD)[:MOST_ENTITIES]
+def _limit_entities(entities: list[TelegramTextEntity]) -> tuple[TelegramTextEntity, ...]:
+    if len(entities) > MAX_ENTITIES:
+        entities = sorted(entities, key=lambda entity: entity.type not in _PREFERRED_ENTITIES)[
+            :MAX_ENTITIES
+        ]
     return tuple(sorted(entities, key=lambda entity: (entity.offset, -entity.length)))

@@ -5,38 +5,38 @@ from enum import StrEnum
 import msgspec
 
 
-class Style(StrEnum):
+class Emphasis(StrEnum):
     BOLD = "bold"
     ITALIC = "italic"
     STRIKE = "strike"
 
 
-class Words(msgspec.Struct, frozen=True):
+class PlainText(msgspec.Struct, frozen=True):
     text: str
 
 
-class Code(msgspec.Struct, frozen=True):
+class InlineCode(msgspec.Struct, frozen=True):
     text: str
 
 
-class Break(msgspec.Struct, frozen=True):
+class LineBreak(msgspec.Struct, frozen=True):
     """The end of a line within a paragraph: chats show the lines as they were written."""
 
 
-class Styled(msgspec.Struct, frozen=True, kw_only=True):
-    style: Style
+class StyledInline(msgspec.Struct, frozen=True, kw_only=True):
+    style: Emphasis
     children: tuple["Inline", ...]
 
 
-class Link(msgspec.Struct, frozen=True, kw_only=True):
+class Hyperlink(msgspec.Struct, frozen=True, kw_only=True):
     """Never within another, never without words, and to nowhere but the web or a mailbox."""
 
     href: str
     children: tuple["Inline", ...]
-    bare: bool = False  # its words are its address
+    shows_url: bool = False  # its words are its address
 
 
-Inline = Words | Code | Break | Styled | Link
+Inline = PlainText | InlineCode | LineBreak | StyledInline | Hyperlink
 
 
 class Paragraph(msgspec.Struct, frozen=True):
@@ -53,40 +53,40 @@ class CodeBlock(msgspec.Struct, frozen=True, kw_only=True):
     language: str = ""
 
 
-class Quote(msgspec.Struct, frozen=True):
+class BlockQuote(msgspec.Struct, frozen=True):
     blocks: tuple["Block", ...]
 
 
-class Item(msgspec.Struct, frozen=True, kw_only=True):
+class ListItem(msgspec.Struct, frozen=True, kw_only=True):
     blocks: tuple["Block", ...]
     done: bool | None = None  # None: no task
 
 
-class Items(msgspec.Struct, frozen=True, kw_only=True):
-    items: tuple[Item, ...]
+class ListBlock(msgspec.Struct, frozen=True, kw_only=True):
+    items: tuple[ListItem, ...]
     start: int | None = None  # None: they have no numbers
 
 
-class Table(msgspec.Struct, frozen=True):
+class TableBlock(msgspec.Struct, frozen=True):
     rows: tuple[tuple[tuple[Inline, ...], ...], ...]  # the first is its head
 
 
-class Rule(msgspec.Struct, frozen=True):
+class HorizontalRule(msgspec.Struct, frozen=True):
     pass
 
 
-Block = Paragraph | Heading | CodeBlock | Quote | Items | Table | Rule
+Block = Paragraph | Heading | CodeBlock | BlockQuote | ListBlock | TableBlock | HorizontalRule
 
 
-def words_of(inlines: tuple[Inline, ...]) -> str:
+def visible_text(inlines: tuple[Inline, ...]) -> str:
     """What is left when every style is taken off."""
     found = []
     for each in inlines:
         match each:
-            case Words() | Code():
+            case PlainText() | InlineCode():
                 found.append(each.text)
-            case Break():
+            case LineBreak():
                 found.append("\n")
-            case Styled() | Link():
-                found.append(words_of(each.children))
+            case StyledInline() | Hyperlink():
+                found.append(visible_text(each.children))
     return "".join(found)

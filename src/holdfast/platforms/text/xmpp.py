@@ -10,16 +10,22 @@ from functools import lru_cache
 
 import msgspec
 
-from holdfast.platforms.text.flow import Line, Look, Piece, Pre, flow
-from holdfast.platforms.text.plain import shown
-from holdfast.platforms.text.reading import read
-from holdfast.platforms.text.styling import Run, runs
-from holdfast.platforms.text.tree import Style
+from holdfast.platforms.text.flow import (
+    LayoutItem,
+    LayoutOptions,
+    PreformattedText,
+    TextLine,
+    lay_out,
+)
+from holdfast.platforms.text.plain import plain_text
+from holdfast.platforms.text.reading import parse_markdown
+from holdfast.platforms.text.styling import StyledRun, styled_runs
+from holdfast.platforms.text.tree import Emphasis
 
-_LOOK = Look(links=False, columns=72)
-_MARKS = {Style.STRIKE: "~", Style.ITALIC: "_", Style.BOLD: "*"}
-_MARK = re.compile(r"[*_~`]")
-_OPENS = re.compile(r"(?:^|[\s*_~`])[*_~`](?=\S|$)")
+_LAYOUT = LayoutOptions(links=False, columns=72)
+_MARKS = {Emphasis.STRIKE: "~", Emphasis.ITALIC: "_", Emphasis.BOLD: "*"}
+_MARKUP = re.compile(r"[*_~`]")
+_OPENING_MARKUP = re.compile(r"(?:^|[\s*_~`])[*_~`](?=\S|$)")
 
 
 class XmppText(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,11 +36,11 @@ class XmppText(msgspec.Struct, frozen=True, kw_only=True):
 @lru_cache(maxsize=4)  # what was measured is sent next
 def render(text: str) -> XmppText:
     """Never empty where the text is not."""
-    blocks = read(text)
-    lines = [_piece(piece) for piece in flow(blocks, _LOOK)]
+    blocks = parse_markdown(text)
+    lines = [_render_item(piece) for piece in lay_out(blocks, _LAYOUT)]
     styled = [line for line in lines if line is not None]
     if len(styled) < len(lines):
-        return XmppText(body=shown(blocks), styled=False)
+        return XmppText(body=plain_text(blocks), styled=False)
     return XmppText(body="\n".join(styled).strip())
 
 
@@ -42,49 +48,51 @@ def fits(text: str, *, limit: int) -> bool:
     return len(render(text).body) <= limit
 
 
-def _piece(piece: Piece) -> str | None:
+def _render_item(piece: LayoutItem) -> str | None:
     """None: a client would read words of it as marks."""
     quote = "> " * piece.quote
-    if isinstance(piece, Pre):
-        return _fenced(piece, quote)
+    if isinstance(piece, PreformattedText):
+        return _code_block(piece, quote)
     ahead = quote + " " * piece.indent
     if piece.bullet is not None:
-        ahead += _LOOK.mark(piece.bullet)
-    line = _line(piece)
+        ahead += _LAYOUT.bullet_text(piece.bullet)
+    line = _render_line(piece)
     if line is None or (not ahead and line.startswith(">")):
         return None
     return (ahead + line).rstrip()
 
 
-def _fenced(pre: Pre, quote: str) -> str | None:
+def _code_block(pre: PreformattedText, quote: str) -> str | None:
     lines = pre.text.split("\n")
     if any(line.lstrip("> ").startswith("```") for line in lines):
         return None
     return "\n".join(quote + line for line in ("```", *lines, "```"))
 
 
-def _line(line: Line) -> str | None:
+def _render_line(line: TextLine) -> str | None:
     written = ""
-    pieces = list(runs(line.spans, bold=bool(line.heading)))
+    pieces = list(styled_runs(line.spans, bold=bool(line.heading)))
     for number, run in enumerate(pieces):
-        before = written + run.ahead
-        after = run.behind + "".join(each.ahead + each.text for each in pieces[number + 1 :][:1])
+        before = written + run.space_before
+        after = run.space_after + "".join(
+            each.space_before + each.text for each in pieces[number + 1 :][:1]
+        )
         stands_alone = (not before or before[-1].isspace()) and not after[:1].isalnum()
         marks = _marks(run) if stands_alone else ""
-        if _is_mistaken(run, marks):
+        if _is_ambiguous(run, marks):
             return None
-        written = before + marks + run.text + marks[::-1] + run.behind
+        written = before + marks + run.text + marks[::-1] + run.space_after
     return written
 
 
-def _is_mistaken(run: Run, marks: str) -> bool:
+def _is_ambiguous(run: StyledRun, marks: str) -> bool:
     if marks == "`":
         return "`" in run.text
     # Within marks, any other could be taken for the one that closes them.
-    return (_MARK if marks else _OPENS).search(run.text) is not None
+    return (_MARKUP if marks else _OPENING_MARKUP).search(run.text) is not None
 
 
-def _marks(run: Run) -> str:
+def _marks(run: StyledRun) -> str:
     if not run.text:
         return ""
     if run.span.code:

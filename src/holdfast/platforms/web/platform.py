@@ -4,7 +4,7 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from holdfast.core.errors import Refused
+from holdfast.core.errors import SendRejected
 from holdfast.core.messages.outbox import Outbound, Receipt
 from holdfast.core.messages.source import Source
 from holdfast.core.ports.capabilities import Backlog, Capabilities
@@ -26,9 +26,9 @@ class WebPlatform:
         yield
 
     async def send(self, outbound: Outbound) -> Receipt:
-        raise Refused("replies of the page are fetched, never sent")
+        raise SendRejected("replies of the page are fetched, never sent")
 
 
-def source(chat_id: str) -> Source:
+def web_source(chat_id: str) -> Source:
     """A chat of the page: its one user is the gateway's owner."""
     return Source(platform=NAME, chat_id=chat_id, user_id="owner")

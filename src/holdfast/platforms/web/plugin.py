@@ -1,6 +1,6 @@
 """The page as a door: it has no settings of its own."""
 
 from holdfast.core.config.settings import PlatformSettings
-from holdfast.core.ports.door import Door
+from holdfast.core.ports.door import PlatformPlugin
 
-DOOR = Door(name="web", settings=PlatformSettings, open=None)
+PLUGIN = PlatformPlugin(name="web", settings=PlatformSettings, open=None)

@@ -1,18 +1,18 @@
 """Asking a receiver whether it knows us."""
 
-from holdfast.core.address_passwords import without_passwords
-from holdfast.core.ports.door import Known, Opening
-from holdfast.platforms.webhook.client import receiver_of
+from holdfast.core.address_passwords import mask_passwords
+from holdfast.core.ports.door import AccountIdentity, PluginContext
+from holdfast.platforms.webhook.client import create_client
 from holdfast.platforms.webhook.door import WebhookSettings
 
 
-async def check(opening: Opening[WebhookSettings]) -> Known:
+async def check_account(context: PluginContext[WebhookSettings]) -> AccountIdentity:
     """Raises the `SendError` that says what is wrong. Without a receiver there is nobody to ask:
     who posts is known when they do."""
-    settings = opening.settings
+    settings = context.settings
     if not settings.url:
-        return Known(name=f"hooks {', '.join(settings.hooks)}")
-    receiver = receiver_of(settings, opening.secrets, clock=opening.clock)
+        return AccountIdentity(name=f"hooks {', '.join(settings.hooks)}")
+    receiver = create_client(settings, context.secrets, clock=context.clock)
     async with receiver.open(lambda: None):
-        await receiver.ping(opening.new_id("ping"), account=opening.account)
-    return Known(name=without_passwords(settings.url))
+        await receiver.ping(context.new_id("ping"), account=context.account)
+    return AccountIdentity(name=mask_passwords(settings.url))

@@ -9,134 +9,152 @@ from contextlib import asynccontextmanager
 import aiohttp
 import msgspec
 
-from holdfast.core.address_passwords import without_passwords
-from holdfast.core.errors import NotConnected, OutcomeUnknown, Refused, SendError, Throttled
-from holdfast.core.net import Permits, guard, is_public
+from holdfast.core.address_passwords import mask_passwords
+from holdfast.core.errors import NotConnected, OutcomeUnknown, SendError, SendRejected, Throttled
+from holdfast.core.net import AddressPolicy, guarded_socket_factory, is_public
 from holdfast.core.ports.protocols import Clock
 from holdfast.core.secret import Secret
 from holdfast.platforms.webhook.door import WebhookSettings
-from holdfast.platforms.webhook.hook_settings import AGENT
+from holdfast.platforms.webhook.hook_settings import USER_AGENT
 from holdfast.platforms.webhook.signatures import standard_headers
 
-_CONNECT = 10.0  # seconds for a connection to come about
-_PATIENCE = 10.0  # seconds that an answer to a ping is waited for
-_LARGE = 256 * 1024  # a body that takes longer to sign than the event loop should be held up
-_FLOOD = 5.0  # seconds, where a refusal for flooding does not say how many
-_LONGEST_FLOOD = 3600.0
+_CONNECT_TIMEOUT = 10.0  # seconds for a connection to come about
+_PING_TIMEOUT = 10.0  # seconds that an answer to a ping is waited for
+_LARGE_BODY = 256 * 1024  # a body that takes longer to sign than the event loop should be held up
+_DEFAULT_RETRY_AFTER = 5.0  # seconds, where a refusal for flooding does not say how many
+_MAX_RETRY_AFTER = 3600.0
 
 log = logging.getLogger(__name__)
 
 
-class ShutOut(NotConnected):
+class WebhookUnauthorized(NotConnected):
     """The receiver does not know us: the secret, or the address, is not the one it has. The
     message is still ours to send."""
 
 
-class Ping(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="ping"):
+class PingMessage(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="ping"):
     """Asks whether the receiver is there, and knows us; it has nothing to do about it."""
 
     id: str
     account: str
 
 
-class Receiver:
+class WebhookClient:
     """Owns its connections while it is open; `alive` is told of each answer that counts."""
 
     def __init__(
-        self, url: str, secret: Secret | None, *, permits: Permits, limit: float, clock: Clock
+        self,
+        url: str,
+        secret: Secret | None,
+        *,
+        is_allowed_address: AddressPolicy,
+        timeout: float,
+        clock: Clock,
     ) -> None:
         self._url = url
         self._secret = secret
-        self._permits = permits
-        self._limit = limit
+        self._is_allowed_address = is_allowed_address
+        self._timeout = timeout
         self._clock = clock
-        self._alive: Callable[[], None] = lambda: None
+        self._on_response: Callable[[], None] = lambda: None
         self._http: aiohttp.ClientSession | None = None
 
     @asynccontextmanager
-    async def open(self, alive: Callable[[], None]) -> AsyncIterator[None]:
-        self._alive = alive
-        connector = aiohttp.TCPConnector(socket_factory=guard(self._permits, socket.socket))
+    async def open(self, on_response: Callable[[], None]) -> AsyncIterator[None]:
+        self._on_response = on_response
+        connector = aiohttp.TCPConnector(
+            socket_factory=guarded_socket_factory(self._is_allowed_address, socket.socket)
+        )
         async with aiohttp.ClientSession(connector=connector) as self._http:
             try:
                 yield
             finally:
                 self._http = None
 
-    async def ping(self, name: str, *, account: str) -> None:
+    async def ping(self, message_id: str, *, account: str) -> None:
         """Returns where there is an answer: a receiver that makes nothing of a ping is there, too.
         Raises `ShutOut`, or whatever else says that there was none."""
-        ping = Ping(id=name, account=account)
+        ping = PingMessage(id=message_id, account=account)
         try:
-            await self.post(name, msgspec.json.encode(ping), limit=min(self._limit, _PATIENCE))
-        except (Refused, Throttled) as error:
+            await self.post(
+                message_id,
+                msgspec.json.encode(ping),
+                timeout_seconds=min(self._timeout, _PING_TIMEOUT),
+            )
+        except (SendRejected, Throttled) as error:
             log.debug("A ping: %s", error, extra={"action": "ping_refused"})
 
-    async def post(self, name: str, body: bytes, *, limit: float | None = None) -> None:
+    async def post(
+        self, message_id: str, body: bytes, *, timeout_seconds: float | None = None
+    ) -> None:
         """Returns where it was taken. The same name with the same body is one thing, however often
         it is posted. Raises the `SendError` that says what is known."""
-        timeout = aiohttp.ClientTimeout(total=limit or self._limit, sock_connect=_CONNECT)
-        headers = await self._signed(name, body)
+        timeout = aiohttp.ClientTimeout(
+            total=timeout_seconds or self._timeout, sock_connect=_CONNECT_TIMEOUT
+        )
+        headers = await self._signed_headers(message_id, body)
         try:
-            async with self._line.post(
+            async with self._session.post(
                 self._url,
                 data=body,
                 headers=headers,
                 timeout=timeout,
                 allow_redirects=False,  # whoever is there may lead anywhere
             ) as response:
-                found = meaning(response.status, response.headers)
+                found = classify_response(response.status, response.headers)
         except (
             aiohttp.ClientConnectorError,
             aiohttp.ConnectionTimeoutError,
             aiohttp.InvalidURL,
         ) as error:
-            why = without_passwords(str(error))
+            why = mask_passwords(str(error))
             raise NotConnected(f"the receiver cannot be reached: {why}") from error
         except (TimeoutError, aiohttp.ClientError) as error:
-            why = without_passwords(str(error)) or type(error).__name__
+            why = mask_passwords(str(error)) or type(error).__name__
             raise OutcomeUnknown(f"the receiver gave no answer: {why}") from error
-        if not isinstance(found, OutcomeUnknown | ShutOut):
-            self._alive()
+        if not isinstance(found, OutcomeUnknown | WebhookUnauthorized):
+            self._on_response()
         if found is not None:
             raise found
 
-    async def _signed(self, name: str, body: bytes) -> dict[str, str]:
-        if len(body) < _LARGE:
-            return self._headers(name, body)
-        return await asyncio.to_thread(self._headers, name, body)
+    async def _signed_headers(self, message_id: str, body: bytes) -> dict[str, str]:
+        if len(body) < _LARGE_BODY:
+            return self._headers(message_id, body)
+        return await asyncio.to_thread(self._headers, message_id, body)
 
-    def _headers(self, name: str, body: bytes) -> dict[str, str]:
+    def _headers(self, message_id: str, body: bytes) -> dict[str, str]:
         headers = {
             "Content-Type": "application/json",
-            "Idempotency-Key": name,
-            "User-Agent": AGENT,
+            "Idempotency-Key": message_id,
+            "User-Agent": USER_AGENT,
         }
         if self._secret is None:
             return headers
-        signed = standard_headers(self._secret, name=name, at=self._clock.now(), body=body)
+        signed = standard_headers(
+            self._secret, message_id=message_id, timestamp=self._clock.now(), body=body
+        )
         return {**headers, **signed}
 
     @property
-    def _line(self) -> aiohttp.ClientSession:
+    def _session(self) -> aiohttp.ClientSession:
         if self._http is None:
             raise NotConnected("the account is not connected; nothing was sent")
         return self._http
 
 
-def receiver_of(
+def create_client(
     settings: WebhookSettings, secrets: Mapping[str, Secret], *, clock: Clock
-) -> Receiver:
-    return Receiver(
+) -> WebhookClient:
+    return WebhookClient(
         settings.url,
         secrets.get("secret"),
-        permits=(lambda _: True) if settings.allow_private else is_public,
-        limit=settings.timeout,
+        is_allowed_address=(lambda _: True) if settings.allow_private else is_public,
+        timeout=settings.timeout,
         clock=clock,
     )
 
 
-def meaning(status: int, headers: Mapping[str, str]) -> SendError | None:
+def classify_response(status: int, headers: Mapping[str, str]) -> SendError | None:
     """What an answer says of a post; None: it was taken."""
     told = f"the receiver answered {status}"
     if 200 <= status < 300:
@@ -145,16 +163,16 @@ def meaning(status: int, headers: Mapping[str, str]) -> SendError | None:
     if status >= 500 or status in (408, 409):
         return OutcomeUnknown(f"{told}: it may have taken it")
     if status == 401:
-        return ShutOut(f"{told}: it does not know us")
+        return WebhookUnauthorized(f"{told}: it does not know us")
     if status == 429:
-        return Throttled(told, retry_after=_seconds(headers.get("Retry-After", "")))
+        return Throttled(told, retry_after=_parse_retry_after(headers.get("Retry-After", "")))
     if status < 400:
         where = headers.get("Location", "elsewhere")
-        return Refused(f"{told} and leads to {where}: no redirect is followed")
-    return Refused(told)
+        return SendRejected(f"{told} and leads to {where}: no redirect is followed")
+    return SendRejected(told)
 
 
-def _seconds(given: str) -> float:
+def _parse_retry_after(value: str) -> float:
     """How long to wait. A date is a wait of a few seconds, after which it is told again."""
-    known = given.isascii() and given.isdigit() and len(given) < 8
-    return min(float(given), _LONGEST_FLOOD) if known else _FLOOD
+    known = value.isascii() and value.isdigit() and len(value) < 8
+    return min(float(value), _MAX_RETRY_AFTER) if known else _DEFAULT_RETRY_AFTER

@@ -7,13 +7,13 @@ from urllib.parse import urlsplit
 import msgspec
 
 from holdfast.core.config.settings import PlatformSettings
-from holdfast.core.net import is_public, literal
-from holdfast.core.ports.door import Door, Known, Opening
+from holdfast.core.net import is_public, parse_ip
+from holdfast.core.ports.door import AccountIdentity, PlatformPlugin, PluginContext
 from holdfast.core.ports.protocols import Platform
-from holdfast.core.ports.question import Question
+from holdfast.core.ports.question import SetupQuestion
 from holdfast.platforms.webhook.hook_settings import PLATFORM, HookSettings
 
-_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")  # it stands in an address
+_HOOK_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")  # it stands in an address
 
 
 class WebhookSettings(PlatformSettings, frozen=True, kw_only=True):
@@ -48,7 +48,7 @@ class WebhookSettings(PlatformSettings, frozen=True, kw_only=True):
             raise ValueError(f"url must begin with https:// and name a host, not {self.url!r}")
         if self.allow_private:
             return
-        address = literal(host)
+        address = parse_ip(host)
         ours = f".{host}".rstrip(".").endswith(".localhost")
         if ours or (address is not None and not is_public(address)):
             raise ValueError(
@@ -63,7 +63,7 @@ class WebhookSettings(PlatformSettings, frozen=True, kw_only=True):
 
 
 def _check_hook(name: str, hook: HookSettings) -> None:
-    if not _NAME.fullmatch(name):
+    if not _HOOK_NAME.fullmatch(name):
         raise ValueError(
             f"{name!r} cannot be the name of a hook: letters, digits, _ and - can, for it stands "
             "in an address"
@@ -74,51 +74,51 @@ def _check_hook(name: str, hook: HookSettings) -> None:
         raise ValueError(f"hooks.{name}: {error}") from None
 
 
-def _open(opening: Opening[WebhookSettings]) -> Platform:
+def _open(context: PluginContext[WebhookSettings]) -> Platform:
     from holdfast.platforms.webhook.platform import (  # noqa: PLC0415 - imports an HTTP client
         WebhookPlatform,
     )
 
     return WebhookPlatform(
-        opening.secrets,
-        account=opening.account,
-        settings=opening.settings,
-        clock=opening.clock,
-        new_id=opening.new_id,
+        context.secrets,
+        account=context.account,
+        settings=context.settings,
+        clock=context.clock,
+        new_id=context.new_id,
     )
 
 
-async def _check(opening: Opening[WebhookSettings]) -> Known:
-    from holdfast.platforms.webhook.check import check  # noqa: PLC0415 - imports an HTTP client
+async def _check(context: PluginContext[WebhookSettings]) -> AccountIdentity:
+    from holdfast.platforms.webhook.check import check_account  # noqa: PLC0415 - imports an HTTP client
 
-    return await check(opening)
+    return await check_account(context)
 
 
-DOOR = Door(
+PLUGIN = PlatformPlugin(
     name=PLATFORM,
     settings=WebhookSettings,
     open=_open,
     identity=(),
-    guide=(
+    setup_guide=(
         "Programs post to a hook of this gateway, at /hooks/webhook/default/inbox of its address, "
         "and its answers are posted to an address of yours, if you have one. docs/webhook.md has "
         "the hooks of GitHub and others."
     ),
-    questions=(
-        Question(
+    setup_questions=(
+        SetupQuestion(
             key="hooks.inbox.secret",
             label="The secret of the hook",
             help="Whoever posts signs with it, as GitHub does. Leave it empty to have one made.",
             variable="WEBHOOK_INBOX_SECRET",
-            made=True,
+            generated=True,
         ),
-        Question(
+        SetupQuestion(
             key="url",
             label="The address that answers are posted to",
             help="It begins with https://. Without one, answers are read on the page.",
             optional=True,
         ),
-        Question(
+        SetupQuestion(
             key="secret",
             label="The secret that answers are signed with",
             help="The receiver looks by it whether a post is ours.",

@@ -11,29 +11,29 @@ from holdfast.core.errors import HoldfastError
 from holdfast.core.messages.attachment import Attachment
 
 
-class Unreadable(HoldfastError):
+class UnreadablePost(HoldfastError):
     """The body is not what it is said to be."""
 
 
-class File(msgspec.Struct, frozen=True, kw_only=True):
+class WebhookFile(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     data: str  # in base64
 
 
-def file_of(name: str, data: bytes) -> File:
-    return File(name=name, data=base64.b64encode(data).decode())
+def encode_file(name: str, data: bytes) -> WebhookFile:
+    return WebhookFile(name=name, data=base64.b64encode(data).decode())
 
 
-def attached(found: Any, *, field: str) -> Sequence[Attachment]:
+def decode_files(found: Any, *, field: str) -> Sequence[Attachment]:
     """One file, a list of them, or none. Raises `Unreadable` where it is something else."""
     listed = [] if found is None else found if isinstance(found, list) else [found]
     try:
-        return [_attachment(file) for file in msgspec.convert(listed, list[File])]
+        return [_to_attachment(file) for file in msgspec.convert(listed, list[WebhookFile])]
     except (msgspec.ValidationError, binascii.Error) as error:
-        raise Unreadable(f"{field} is no file with name and data in base64: {error}") from None
+        raise UnreadablePost(f"{field} is no file with name and data in base64: {error}") from None
 
 
-def _attachment(file: File) -> Attachment:
+def _to_attachment(file: WebhookFile) -> Attachment:
     data = base64.b64decode(file.data, validate=True)
 
     async def fetch() -> bytes:

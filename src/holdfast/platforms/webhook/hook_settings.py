@@ -7,17 +7,19 @@ from typing import Annotated
 import msgspec
 
 from holdfast.core.config.settings import DEFAULT_ACCOUNT, TOOLSETS
-from holdfast.core.turns.subagent import DELEGATE, HOUSE
-from holdfast.platforms.webhook.template import Template, parse
+from holdfast.core.turns.subagent import DELEGATE_TOOL, INTERNAL_PLATFORM
+from holdfast.platforms.webhook.template import Template, parse_template
 
 PLATFORM = "webhook"
-AGENT = "Holdfast"  # what a gateway calls itself where it posts
-_SCHEDULE = "schedule"  # the toolset of jobs
-_OWNERS = frozenset({"api", "web", HOUSE})  # whatever comes from there is the owner's word
-_NEVER_SAID = frozenset({"authorization", "cookie", "proxy-authorization"})
+USER_AGENT = "Holdfast"  # what a gateway calls itself where it posts
+_SCHEDULE_TOOLSET = "schedule"  # the toolset of jobs
+_OWNER_PLATFORMS = frozenset(
+    {"api", "web", INTERNAL_PLATFORM}
+)  # whatever comes from there is the owner's word
+_SECRET_HEADERS = frozenset({"authorization", "cookie", "proxy-authorization"})
 
 
-class Scheme(StrEnum):
+class SignatureScheme(StrEnum):
     """How a post proves where it comes from."""
 
     GITHUB = "github"  # HMAC of the body
@@ -27,23 +29,25 @@ class Scheme(StrEnum):
     BEARER = "bearer"  # the secret itself
 
 
-HEADERS = {
-    Scheme.GITHUB: "X-Hub-Signature-256",
-    Scheme.SLACK: "X-Slack-Signature",
-    Scheme.STRIPE: "Stripe-Signature",
-    Scheme.STANDARD: "webhook-signature",
-    Scheme.BEARER: "Authorization",
+SIGNATURE_HEADERS = {
+    SignatureScheme.GITHUB: "X-Hub-Signature-256",
+    SignatureScheme.SLACK: "X-Slack-Signature",
+    SignatureScheme.STRIPE: "Stripe-Signature",
+    SignatureScheme.STANDARD: "webhook-signature",
+    SignatureScheme.BEARER: "Authorization",
 }
-_TIMES = {Scheme.SLACK: "X-Slack-Request-Timestamp"}
-_EVENTS = {Scheme.GITHUB: "{@X-GitHub-Event|}"}
-_SIGNATURE = "-signature"  # what the name of the header ends with, beside those of id and time
+_TIMESTAMP_HEADERS = {SignatureScheme.SLACK: "X-Slack-Request-Timestamp"}
+_EVENT_TEMPLATES = {SignatureScheme.GITHUB: "{@X-GitHub-Event|}"}
+_SIGNATURE_SUFFIX = (
+    "-signature"  # what the name of the header ends with, beside those of id and time
+)
 
 
 class HookSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`[platforms.webhook.hooks.NAME]`."""
 
     secret: str = ""  # a reference: shared with whoever posts
-    scheme: Scheme = Scheme.GITHUB
+    scheme: SignatureScheme = SignatureScheme.GITHUB
     header: str = ""  # that has the signature or the token; "": the scheme's own
     timestamp_header: str = ""  # "": the scheme's own
     window: Annotated[float, msgspec.Meta(ge=1)] = 300  # seconds that a signed time may be off
@@ -69,26 +73,26 @@ class HookSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
     @property
     def signature_header(self) -> str:
-        return self.header or HEADERS[self.scheme]
+        return self.header or SIGNATURE_HEADERS[self.scheme]
 
     @property
     def time_header(self) -> str:
-        if self.scheme is Scheme.STANDARD:
-            return self.timestamp_header or self._beside("-timestamp")
-        return self.timestamp_header or _TIMES.get(self.scheme, "")
+        if self.scheme is SignatureScheme.STANDARD:
+            return self.timestamp_header or self._sibling_header("-timestamp")
+        return self.timestamp_header or _TIMESTAMP_HEADERS.get(self.scheme, "")
 
     @property
     def id_header(self) -> str:
         """The one whose value is signed."""
-        return self._beside("-id") if self.scheme is Scheme.STANDARD else ""
+        return self._sibling_header("-id") if self.scheme is SignatureScheme.STANDARD else ""
 
     @property
     def event_template(self) -> str:
-        return self.event or _EVENTS.get(self.scheme, "")
+        return self.event or _EVENT_TEMPLATES.get(self.scheme, "")
 
-    def _beside(self, ending: str) -> str:
+    def _sibling_header(self, ending: str) -> str:
         name = self.signature_header
-        return name[: -len(_SIGNATURE)] + ending
+        return name[: -len(_SIGNATURE_SUFFIX)] + ending
 
     def check(self) -> None:
         """Raises `ValueError` for what no type can say."""
@@ -97,21 +101,25 @@ class HookSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
                 'secret is missing: write secret = "env:NAME", put it into the environment or '
                 ".env, and give the same to whoever posts"
             )
-        if self.scheme is Scheme.STANDARD and not _ends(self.signature_header):
-            raise ValueError(f"header must end with {_SIGNATURE!r}, as {HEADERS[self.scheme]} does")
+        if self.scheme is SignatureScheme.STANDARD and not _has_signature_suffix(
+            self.signature_header
+        ):
+            raise ValueError(
+                f"header must end with {_SIGNATURE_SUFFIX!r}, as {SIGNATURE_HEADERS[self.scheme]} does"
+            )
         self._check_templates()
-        self._check_place()
+        self._check_destination()
         self._check_rights()
 
     def _check_templates(self) -> None:
         for key, text in self._templates():
             try:
-                template = parse(text)
+                template = parse_template(text)
             except ValueError as error:
                 raise ValueError(f"{key} is no template: {error}") from None
-            if said := self._kept_secret(template):
+            if said := self._secret_header_in(template):
                 raise ValueError(f"{key} names the header {said}, which proves who posts")
-            if key == "id" and template.headers and self.scheme is not Scheme.BEARER:
+            if key == "id" and template.header_names and self.scheme is not SignatureScheme.BEARER:
                 raise ValueError(
                     "id names a header, which is not signed: a copy of a post with another one "
                     "would count as new. Leave id out, or take it from the body"
@@ -123,13 +131,13 @@ class HookSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         named = {"template": self.template, "thread": self.thread, "id": self.id}
         yield from {**named, "event": self.event_template}.items()
 
-    def _kept_secret(self, template: Template) -> str:
+    def _secret_header_in(self, template: Template) -> str:
         """A header of it whose value is nobody's to read."""
-        hidden = {*_NEVER_SAID, self.signature_header.lower()}
-        return next((name for name in template.headers if name.lower() in hidden), "")
+        hidden = {*_SECRET_HEADERS, self.signature_header.lower()}
+        return next((name for name in template.header_names if name.lower() in hidden), "")
 
-    def _check_place(self) -> None:
-        if self.platform in _OWNERS:
+    def _check_destination(self) -> None:
+        if self.platform in _OWNER_PLATFORMS:
             raise ValueError(
                 f"platform may not be {self.platform}: whatever is said there is the owner's word"
             )
@@ -143,7 +151,7 @@ class HookSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         if unknown:
             raise ValueError(f"toolsets has {unknown[0]!r}; there are {', '.join(TOOLSETS)}")
         # What these begin comes back later, as a message that is confined to nothing.
-        if wide := {DELEGATE, _SCHEDULE} & set(self.toolsets):
+        if wide := {DELEGATE_TOOL, _SCHEDULE_TOOLSET} & set(self.toolsets):
             raise ValueError(
                 f"toolsets may not have {min(wide)}: what it begins would have all the others. "
                 "Take it out, or leave toolsets out"
@@ -154,5 +162,5 @@ class HookSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
             )
 
 
-def _ends(header: str) -> bool:
-    return header.lower().endswith(_SIGNATURE) and len(header) > len(_SIGNATURE)
+def _has_signature_suffix(header: str) -> bool:
+    return header.lower().endswith(_SIGNATURE_SUFFIX) and len(header) > len(_SIGNATURE_SUFFIX)

@@ -8,25 +8,31 @@ from contextlib import asynccontextmanager
 import msgspec
 from aiohttp import web
 
-from holdfast.core.config.settings import table_of
-from holdfast.core.errors import ConnectError, ConnectRefused, LineLost, Refused, SendError
+from holdfast.core.config.settings import account_table
+from holdfast.core.errors import (
+    AccountDisconnected,
+    ConnectError,
+    ConnectRefused,
+    SendError,
+    SendRejected,
+)
 from holdfast.core.messages.outbox import Outbound, Receipt
 from holdfast.core.ports.capabilities import Capabilities, Formatting
-from holdfast.core.ports.protocols import Clock, Intake, NewId
+from holdfast.core.ports.protocols import Clock, IdFactory, Intake
 from holdfast.core.secret import Secret
-from holdfast.platforms.webhook.client import ShutOut, receiver_of
+from holdfast.platforms.webhook.client import WebhookUnauthorized, create_client
 from holdfast.platforms.webhook.door import WebhookSettings
-from holdfast.platforms.webhook.files import File, file_of
+from holdfast.platforms.webhook.files import WebhookFile, encode_file
 from holdfast.platforms.webhook.hook_settings import PLATFORM
-from holdfast.platforms.webhook.hooks import Hooks
+from holdfast.platforms.webhook.hooks import WebhookReceiver
 
 log = logging.getLogger(__name__)
 
-LONGEST = 100_000  # characters of one message: what is longer is posted in parts
-LARGEST = 25 * 1024 * 1024  # bytes of one file; what is posted of it is a third longer
+MAX_MESSAGE_LENGTH = 100_000  # characters of one message: what is longer is posted in parts
+MAX_FILE_BYTES = 25 * 1024 * 1024  # bytes of one file; what is posted of it is a third longer
 
 
-class Message(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="message"):
+class WebhookMessage(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="message"):
     """What is posted: the same of the same delivery, in every attempt at it."""
 
     id: str
@@ -36,7 +42,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="
     text: str
     part: int
     maybe_repeated: bool
-    file: File | None
+    file: WebhookFile | None
 
 
 def capabilities_of(settings: WebhookSettings) -> Capabilities:
@@ -46,14 +52,14 @@ def capabilities_of(settings: WebhookSettings) -> Capabilities:
     return Capabilities(
         fetchable=not sends,
         idempotent_send=sends and settings.idempotent,
-        max_length=LONGEST,
+        max_length=MAX_MESSAGE_LENGTH,
         formatting=Formatting.MARKDOWN,
         busy_notices=False,
         restart_notices=sends,
         threads=True,
         attachments_in=any(hook.files for hook in settings.hooks.values()),
         attachments_out=sends,
-        max_file=LARGEST,
+        max_file=MAX_FILE_BYTES,
     )
 
 
@@ -70,51 +76,53 @@ class WebhookPlatform:
         account: str,
         settings: WebhookSettings,
         clock: Clock,
-        new_id: NewId,
+        new_id: IdFactory,
     ) -> None:
         self.name = PLATFORM
         self.account = account
         self.capabilities = capabilities_of(settings)
         self._settings = settings
         self._new_id = new_id
-        self._hooks = Hooks(settings.hooks, secrets, account=account, clock=clock)
-        self._receiver = receiver_of(settings, secrets, clock=clock)
-        self._lost: Callable[[ConnectError], None] = lambda _: None
+        self._receiver = WebhookReceiver(settings.hooks, secrets, account=account, clock=clock)
+        self._client = create_client(settings, secrets, clock=clock)
+        self._report_lost: Callable[[ConnectError], None] = lambda _: None
 
     def routes(self) -> Sequence[web.RouteDef]:
-        return self._hooks.routes()
+        return self._receiver.routes()
 
     @asynccontextmanager
     async def connect(self, intake: Intake) -> AsyncIterator[None]:
         def alive() -> None:
-            intake.proven(self.name, self.account)
+            intake.report_alive(self.name, self.account)
 
         def lost(error: ConnectError) -> None:
-            intake.lost(self.name, self.account, error)
+            intake.report_lost(self.name, self.account, error)
 
-        async with self._receiver.open(alive):
-            self._hooks.begin(intake)  # who posts does not wait for the receiver
+        async with self._client.open(alive):
+            self._receiver.start(intake)  # who posts does not wait for the receiver
             try:
-                if self._pings:
-                    await self._greet()
-                self._lost = lost
+                if self._pings_enabled:
+                    await self._first_ping()
+                self._report_lost = lost
                 async with asyncio.TaskGroup() as errands:
-                    asking = errands.create_task(self._ask_for_life(), name="webhook signs of life")
+                    asking = errands.create_task(
+                        self._ping_periodically(), name="webhook signs of life"
+                    )
                     try:
                         yield
                     finally:
                         asking.cancel()
             finally:
-                self._hooks.end()
+                self._receiver.stop()
 
     async def send(self, outbound: Outbound) -> Receipt:
         if not self._settings.url:
-            raise Refused("this account has no url: its answers are fetched, never sent")
-        body = await _written(outbound)
+            raise SendRejected("this account has no url: its answers are fetched, never sent")
+        body = await _encode_message(outbound)
         try:
-            await self._receiver.post(outbound.delivery_id, body)
-        except ShutOut as error:
-            self._lost(self._refused(error))
+            await self._client.post(outbound.delivery_id, body)
+        except WebhookUnauthorized as error:
+            self._report_lost(self._connect_refused(error))
             raise
         return Receipt(platform_message_id=outbound.delivery_id)
 
@@ -122,7 +130,7 @@ class WebhookPlatform:
         if self._settings.url:
             await self._ping()
 
-    async def _greet(self) -> None:
+    async def _first_ping(self) -> None:
         """Raises `ConnectRefused` where the receiver does not know us. One that is away is not in
         the way of what is posted here; only where nothing is, there is no line without it."""
         try:
@@ -135,55 +143,59 @@ class WebhookPlatform:
                 self.name,
                 self.account,
                 error,
-                extra={"action": "receiver_away"},
+                extra={"action": "webhook_endpoint_unreachable"},
             )
 
     async def _ping(self) -> None:
         try:
-            await self._receiver.ping(self._new_id("ping"), account=self.account)
-        except ShutOut as error:
-            raise self._refused(error) from error
+            await self._client.ping(self._new_id("ping"), account=self.account)
+        except WebhookUnauthorized as error:
+            raise self._connect_refused(error) from error
 
-    async def _ask_for_life(self) -> None:
-        while self._pings:
+    async def _ping_periodically(self) -> None:
+        while self._pings_enabled:
             await asyncio.sleep(self._settings.ping_every)
             try:
                 await self._ping()
             except ConnectRefused as error:
-                self._lost(error)
+                self._report_lost(error)
             except SendError as error:
-                log.debug("No answer to a ping: %s", error, extra={"action": "receiver_away"})
+                log.debug(
+                    "No answer to a ping: %s",
+                    error,
+                    extra={"action": "webhook_endpoint_unreachable"},
+                )
                 if not self._settings.hooks:
-                    self._lost(LineLost(str(error)))
+                    self._report_lost(AccountDisconnected(str(error)))
 
     @property
-    def _pings(self) -> bool:
+    def _pings_enabled(self) -> bool:
         return bool(self._settings.url and self._settings.ping_every)
 
-    def _refused(self, error: ShutOut) -> ConnectRefused:
-        table = table_of(self.name, self.account)
+    def _connect_refused(self, error: WebhookUnauthorized) -> ConnectRefused:
+        table = account_table(self.name, self.account)
         return ConnectRefused(
             str(error),
             remedy=f"See that {table}.url and {table}.secret are those that the receiver has",
         )
 
 
-async def _written(outbound: Outbound) -> bytes:
+async def _encode_message(outbound: Outbound) -> bytes:
     """A file takes longer to write down than the event loop should be held up."""
     if outbound.file is None:
-        return msgspec.json.encode(_message(outbound))
-    return await asyncio.to_thread(lambda: msgspec.json.encode(_message(outbound)))
+        return msgspec.json.encode(_to_message(outbound))
+    return await asyncio.to_thread(lambda: msgspec.json.encode(_to_message(outbound)))
 
 
-def _message(outbound: Outbound) -> Message:
+def _to_message(outbound: Outbound) -> WebhookMessage:
     file = outbound.file
-    return Message(
+    return WebhookMessage(
         id=outbound.delivery_id,
         account=outbound.address.account,
         chat=outbound.address.chat_id,
         thread=outbound.address.thread_id,
         text=outbound.text,
         part=outbound.part,
-        maybe_repeated=outbound.maybe_repeated,
-        file=None if file is None else file_of(file.name, file.data),
+        maybe_repeated=outbound.may_be_duplicate,
+        file=None if file is None else encode_file(file.name, file.data),
     )

@@ -7,22 +7,22 @@ from holdfast.core.ports.protocols import Clock
 _MINUTE = 60.0
 
 
-class Rate:
+class HookRateLimiter:
     """Owns when posts were taken within the last minute; lost with the process."""
 
-    def __init__(self, most: int, *, clock: Clock) -> None:
-        self._most = most  # 0: any number
+    def __init__(self, per_minute: int, *, clock: Clock) -> None:
+        self._per_minute = per_minute  # 0: any number
         self._clock = clock
-        self._taken: deque[float] = deque()
+        self._accepted_at: deque[float] = deque()
 
-    def wait(self) -> float:
+    def acquire(self) -> float:
         """Seconds until another one may be taken; 0: it is counted, and may be now."""
-        if not self._most:
+        if not self._per_minute:
             return 0.0
         now = self._clock.monotonic()
-        while self._taken and now - self._taken[0] >= _MINUTE:
-            self._taken.popleft()
-        if len(self._taken) >= self._most:
-            return _MINUTE - (now - self._taken[0])
-        self._taken.append(now)
+        while self._accepted_at and now - self._accepted_at[0] >= _MINUTE:
+            self._accepted_at.popleft()
+        if len(self._accepted_at) >= self._per_minute:
+            return _MINUTE - (now - self._accepted_at[0])
+        self._accepted_at.append(now)
         return 0.0

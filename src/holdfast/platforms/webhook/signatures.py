@@ -9,26 +9,26 @@ from collections.abc import Callable, Iterator, Mapping
 from holdfast.core.errors import HoldfastError
 from holdfast.core.ports.protocols import Clock
 from holdfast.core.secret import Secret
-from holdfast.platforms.webhook.hook_settings import HookSettings, Scheme
+from holdfast.platforms.webhook.hook_settings import HookSettings, SignatureScheme
 
-_ENCODED = "whsec_"  # of a key that is written in base64
-_LONGEST_TIME = 16  # digits
+_BASE64_PREFIX = "whsec_"  # of a key that is written in base64
+_MAX_TIME_DIGITS = 16  # digits
 
 
-class NotSigned(HoldfastError):
+class InvalidSignature(HoldfastError):
     """Nobody who knows the secret has posted this; the text tells a stranger nothing."""
 
 
-class OutOfTime(HoldfastError):
+class SignatureExpired(HoldfastError):
     """It is signed, and for another time than now: a repetition, or a clock that is wrong."""
 
 
-def key_of(secret: Secret) -> bytes:
+def signing_key(secret: Secret) -> bytes:
     """What is signed with: a secret that says it is base64 is read as that, any other as it is."""
     value = secret.reveal()
-    if value.startswith(_ENCODED):
+    if value.startswith(_BASE64_PREFIX):
         try:
-            key = base64.b64decode(value.removeprefix(_ENCODED), validate=True)
+            key = base64.b64decode(value.removeprefix(_BASE64_PREFIX), validate=True)
         except binascii.Error:
             key = b""
         if key:  # with none at all, anybody could sign
@@ -36,71 +36,73 @@ def key_of(secret: Secret) -> bytes:
     return value.encode()
 
 
-def standard_headers(secret: Secret, *, name: str, at: float, body: bytes) -> dict[str, str]:
+def standard_headers(
+    secret: Secret, *, message_id: str, timestamp: float, body: bytes
+) -> dict[str, str]:
     """Those of a post of ours: https://www.standardwebhooks.com."""
-    time = str(int(at))
-    signature = _base64(_hmac(key_of(secret), f"{name}.{time}.", body))
+    time = str(int(timestamp))
+    signature = _base64(_hmac(signing_key(secret), f"{message_id}.{time}.", body))
     return {
-        "webhook-id": name,
+        "webhook-id": message_id,
         "webhook-timestamp": time,
         "webhook-signature": f"v1,{signature}",
     }
 
 
-class Seal:
+class SignatureVerifier:
     """Knows what one hook takes for a proof; keeps nothing."""
 
     def __init__(self, hook: HookSettings, secret: Secret, *, clock: Clock) -> None:
         self._hook = hook
         self._secret = secret
         self._clock = clock
-        self._check: Callable[[Mapping[str, str], str, bytes], Iterator[str]] = {
-            Scheme.GITHUB: self._github,
-            Scheme.SLACK: self._slack,
-            Scheme.STRIPE: self._stripe,
-            Scheme.STANDARD: self._standard,
-            Scheme.BEARER: self._bearer,
+        self._expected: Callable[[Mapping[str, str], str, bytes], Iterator[str]] = {
+            SignatureScheme.GITHUB: self._github,
+            SignatureScheme.SLACK: self._slack,
+            SignatureScheme.STRIPE: self._stripe,
+            SignatureScheme.STANDARD: self._standard,
+            SignatureScheme.BEARER: self._bearer,
         }[hook.scheme]
 
-    def check(self, headers: Mapping[str, str], body: bytes) -> None:
-        """Returns where the post is genuine and of now; raises `NotSigned` or `OutOfTime`."""
+    def verify(self, headers: Mapping[str, str], body: bytes) -> None:
+        """Returns where the post is genuine and of now; raises `InvalidSignature` or `SignatureExpired`."""
         given = headers.get(self._hook.signature_header, "").strip()
-        time = self._time(headers, given)
-        offered = self._offered(given)
+        time = self._signed_time(headers, given)
+        offered = self._given_signatures(given)
         # Each is compared with each: who rotates a secret signs with both for a while.
         genuine = [
             one
-            for right in self._check(headers, time, body)
+            for right in self._expected(headers, time, body)
             for one in offered
             if Secret(right).matches(one)
         ]
         if not genuine:
-            raise NotSigned("this hook takes signed posts only, and this one is not")
-        self._look_at(time)
+            raise InvalidSignature("this hook takes signed posts only, and this one is not")
+        self._check_time(time)
 
-    def _offered(self, given: str) -> list[str]:
+    def _given_signatures(self, given: str) -> list[str]:
         match self._hook.scheme:
-            case Scheme.STRIPE:
+            case SignatureScheme.STRIPE:
                 return [one for one in given.split(",") if one.startswith("v1=")]
-            case Scheme.STANDARD:
+            case SignatureScheme.STANDARD:
                 return given.split()
         return [given]
 
-    def _time(self, headers: Mapping[str, str], given: str) -> str:
+    def _signed_time(self, headers: Mapping[str, str], given: str) -> str:
         """The time that is signed, as it is written; "": this scheme has none."""
-        if self._hook.scheme is Scheme.STRIPE:
+        if self._hook.scheme is SignatureScheme.STRIPE:
             times = (one.strip() for one in given.split(","))
             return next((one[2:] for one in times if one.startswith("t=")), "none")
-        if self._hook.scheme in (Scheme.SLACK, Scheme.STANDARD):
+        if self._hook.scheme in (SignatureScheme.SLACK, SignatureScheme.STANDARD):
             return headers.get(self._hook.time_header, "none")
         return ""
 
-    def _look_at(self, time: str) -> None:
+    def _check_time(self, time: str) -> None:
         if not time:
             return
-        known = time.isascii() and time.isdigit() and len(time) < _LONGEST_TIME
+        known = time.isascii() and time.isdigit() and len(time) < _MAX_TIME_DIGITS
         if not known or abs(self._clock.now() - int(time)) > self._hook.window:
-            raise OutOfTime(
+            raise SignatureExpired(
                 f"this was signed more than {self._hook.window:.0f} s ago, or ahead: post it anew, "
                 "and see that the clocks are right"
             )
@@ -126,7 +128,7 @@ class Seal:
         """https://www.standardwebhooks.com"""
         name = headers.get(self._hook.id_header, "")
         if name:  # it tells deliveries apart, so that there has to be one
-            yield f"v1,{_base64(_hmac(key_of(self._secret), f'{name}.{time}.', body))}"
+            yield f"v1,{_base64(_hmac(signing_key(self._secret), f'{name}.{time}.', body))}"
 
     def _bearer(self, headers: Mapping[str, str], time: str, body: bytes) -> Iterator[str]:
         usual = self._hook.signature_header.lower() == "authorization"

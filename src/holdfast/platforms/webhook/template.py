@@ -14,12 +14,12 @@ import msgspec
 
 from holdfast.core.errors import HoldfastError
 
-WHOLE = "*"
+WHOLE_BODY = "*"
 _PIECE = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
-_SHOWN = 20  # characters of a template around a mistake in it
+_EXCERPT_LENGTH = 20  # characters of a template around a mistake in it
 
 
-class Missing(HoldfastError):
+class MissingFields(HoldfastError):
     """A post lacks what a template names; `names` are all of those."""
 
     def __init__(self, names: tuple[str, ...]) -> None:
@@ -28,7 +28,7 @@ class Missing(HoldfastError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Posted:
+class WebhookPost:
     """What a post has to say: its body, read, and its headers."""
 
     body: Any
@@ -36,7 +36,7 @@ class Posted:
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class TemplateField:
     name: str
     default: str | None = None  # None: it has to be there
 
@@ -44,66 +44,68 @@ class Field:
     def is_header(self) -> bool:
         return self.name.startswith("@")
 
-    def find(self, posted: Posted) -> str | None:
+    def value_in(self, post: WebhookPost) -> str | None:
         """Its value in words; None: there is none."""
         if self.is_header:
-            return _text(posted.headers.get(self.name[1:]))
-        return in_words(posted.body if self.name == WHOLE else inside(posted.body, self.name))
+            return _header_text(post.headers.get(self.name[1:]))
+        return value_as_text(
+            post.body if self.name == WHOLE_BODY else value_at_path(post.body, self.name)
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    pieces: tuple[str | Field, ...]
+    pieces: tuple[str | TemplateField, ...]
 
     @property
-    def headers(self) -> tuple[str, ...]:
+    def header_names(self) -> tuple[str, ...]:
         """Those that it names."""
-        fields = [piece for piece in self.pieces if isinstance(piece, Field)]
+        fields = [piece for piece in self.pieces if isinstance(piece, TemplateField)]
         return tuple(field.name[1:] for field in fields if field.is_header)
 
-    def fill(self, posted: Posted) -> str:
-        """Raises `Missing`, with every name at once."""
-        found = [self._filled(piece, posted) for piece in self.pieces]
-        if missing := [piece.name for piece in found if isinstance(piece, Field)]:
-            raise Missing(tuple(dict.fromkeys(missing)))
+    def fill(self, post: WebhookPost) -> str:
+        """Raises `MissingFields`, with every name at once."""
+        found = [self._fill_piece(piece, post) for piece in self.pieces]
+        if missing := [piece.name for piece in found if isinstance(piece, TemplateField)]:
+            raise MissingFields(tuple(dict.fromkeys(missing)))
         return "".join(piece for piece in found if isinstance(piece, str))
 
-    def _filled(self, piece: str | Field, posted: Posted) -> str | Field:
+    def _fill_piece(self, piece: str | TemplateField, post: WebhookPost) -> str | TemplateField:
         if isinstance(piece, str):
             return piece
-        value = piece.find(posted)
+        value = piece.value_in(post)
         if value is None:
             return piece if piece.default is None else piece.default
         return value
 
 
-def parse(text: str) -> Template:
+def parse_template(text: str) -> Template:
     """Raises `ValueError`, which says where it goes wrong."""
-    pieces: list[str | Field] = []
+    pieces: list[str | TemplateField] = []
     end = 0
     for match in _PIECE.finditer(text):
-        pieces += [text[end : match.start()], _piece(match, text)]
+        pieces += [text[end : match.start()], _parse_piece(match, text)]
         end = match.end()
     pieces.append(text[end:])
     return Template(tuple(piece for piece in pieces if piece != ""))
 
 
-def _piece(match: re.Match[str], text: str) -> str | Field:
+def _parse_piece(match: re.Match[str], text: str) -> str | TemplateField:
     found = match[0]
     if found in ("{{", "}}"):
         return found[0]
-    where = text[match.start() :][:_SHOWN]
+    where = text[match.start() :][:_EXCERPT_LENGTH]
     if match[1] is None:
         raise ValueError(f"a brace stands alone at {where!r}; write {found * 2} for one")
     name, bar, default = match[1].partition("|")
     if not name.strip(" @"):
         raise ValueError(f"{where!r} names no field")
-    return Field(name.strip(), default if bar else None)
+    return TemplateField(name.strip(), default if bar else None)
 
 
-def inside(value: Any, name: str) -> Any:
+def value_at_path(value: Any, path: str) -> Any:
     """What stands at the end of that path; None: nothing."""
-    for part in name.split("."):
+    for part in path.split("."):
         if isinstance(value, dict):
             value = value.get(part)
         elif isinstance(value, list) and part.isascii() and part.isdigit():
@@ -113,14 +115,14 @@ def inside(value: Any, name: str) -> Any:
     return value
 
 
-def _text(header: str | None) -> str | None:
+def _header_text(header: str | None) -> str | None:
     """A header may hold bytes that are no text, and nothing else can be kept."""
     if header is None:
         return None
     return header.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
-def in_words(value: Any) -> str | None:
+def value_as_text(value: Any) -> str | None:
     """A value as a person reads it: texts as they are, the rest as JSON; None for a null."""
     if value is None or isinstance(value, str):
         return value

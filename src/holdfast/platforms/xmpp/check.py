@@ -2,17 +2,17 @@
 
 import asyncio
 
-from holdfast.core.ports.door import Known, Opening
-from holdfast.platforms.xmpp.platform import library
+from holdfast.core.ports.door import AccountIdentity, PluginContext
+from holdfast.platforms.xmpp.platform import client_factory
 from holdfast.platforms.xmpp.plugin import XmppSettings
 
 
-async def check(opening: Opening[XmppSettings]) -> Known:
+async def check_account(context: PluginContext[XmppSettings]) -> AccountIdentity:
     """Logs in and out again, unseen: nobody is shown a presence, and no message is taken. Under a
     name of its own, so that a gateway that is connected stays so."""
-    settings = opening.settings
-    make = await asyncio.to_thread(library, settings, account=opening.account)
-    line = make(settings, opening.secrets["password"], resource="")
-    async with line.opened():
+    settings = context.settings
+    make = await asyncio.to_thread(client_factory, settings, account=context.account)
+    line = make(settings, context.secrets["password"], resource="")
+    async with line.open_session():
         pass
-    return Known(name=settings.jid, at=f"xmpp:{settings.jid}")
+    return AccountIdentity(name=settings.jid, chat_link=f"xmpp:{settings.jid}")

@@ -9,191 +9,210 @@ from xml.etree.ElementTree import Element
 from holdfast.core.errors import ConnectError, NotConnected, OutcomeUnknown, SendError
 from holdfast.core.ids import DeliveryId
 from holdfast.core.messages.outbox import Address, Receipt
-from holdfast.core.ports.protocols import Clock, Intake, NewId
-from holdfast.platforms.held import Held
-from holdfast.platforms.xmpp.archive import Archive
-from holdfast.platforms.xmpp.downloads import Downloads
-from holdfast.platforms.xmpp.finding import find
-from holdfast.platforms.xmpp.marks import Marks
-from holdfast.platforms.xmpp.places import Chats, InRoom
+from holdfast.core.ports.protocols import Clock, IdFactory, Intake
+from holdfast.platforms.held import EventBuffer
+from holdfast.platforms.xmpp.archive import MessageArchive
+from holdfast.platforms.xmpp.downloads import XmppDownloads
+from holdfast.platforms.xmpp.finding import find_in_archive
+from holdfast.platforms.xmpp.marks import ArchiveCheckpoints
+from holdfast.platforms.xmpp.places import DirectChats, RoomChat
 from holdfast.platforms.xmpp.plugin import XmppSettings
-from holdfast.platforms.xmpp.reading import Reader
-from holdfast.platforms.xmpp.receipts import Receipts
-from holdfast.platforms.xmpp.recent import Heard, Recent
-from holdfast.platforms.xmpp.rooms import Room, enter_all, room_of
-from holdfast.platforms.xmpp.sending import Sending
-from holdfast.platforms.xmpp.stanza import CLIENT, Said, bare, said, seen
-from holdfast.platforms.xmpp.taking import Taking, Unkept
-from holdfast.platforms.xmpp.uploads import Uploads, find_service
-from holdfast.platforms.xmpp.web import Web
-from holdfast.platforms.xmpp.wire import Wire, element, ping
+from holdfast.platforms.xmpp.reading import XmppParser
+from holdfast.platforms.xmpp.receipts import XmppReceipts
+from holdfast.platforms.xmpp.recent import RecentRoomMessages, RoomMessageRef
+from holdfast.platforms.xmpp.rooms import XmppRoom, enter_all, room_of
+from holdfast.platforms.xmpp.sending import XmppSender
+from holdfast.platforms.xmpp.stanza import (
+    CLIENT,
+    XmppMessage,
+    bare_jid,
+    parse_message,
+    parse_presence,
+)
+from holdfast.platforms.xmpp.taking import UnarchivedMessage, XmppReceiver
+from holdfast.platforms.xmpp.uploads import XmppUploads, find_upload_service
+from holdfast.platforms.xmpp.web import HttpSessions
+from holdfast.platforms.xmpp.wire import XmppStream, make_element, make_ping
 
 log = logging.getLogger(__name__)
 
-PULSE = 30.0  # seconds between two questions that only ask for a sign of life
-_SOON = 5.0  # seconds
+PING_INTERVAL = 30.0  # seconds between two questions that only ask for a sign of life
+_ARCHIVE_TIMEOUT = 5.0  # seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Around:
+class XmppAccountContext:
     """What a connection stands on, whichever it is."""
 
     settings: XmppSettings
     account: str
-    marks: Marks
-    held: MutableMapping[str, Held[Unkept]]  # by places
-    recent: Recent
+    checkpoints: ArchiveCheckpoints
+    buffers: MutableMapping[str, EventBuffer[UnarchivedMessage]]  # by places
+    recent_messages: RecentRoomMessages
     intake: Intake
     clock: Clock
-    new_id: NewId
-    patience: float  # seconds for an answer
-    settled: float  # seconds for a message to be in the archive, if it ever will be
-    lost: Callable[[ConnectError], None]
+    new_id: IdFactory
+    timeout: float  # seconds for an answer
+    settle_seconds: float  # seconds for a message to be in the archive, if it ever will be
+    on_lost: Callable[[ConnectError], None]
 
 
-class Connected:
+class XmppConnection:
     """Owns what is heard and said over one line, from its login to its end."""
 
-    def __init__(self, wire: Wire, web: Web, around: Around) -> None:
-        settings = around.settings
-        self._wire = wire
-        self._web = web
-        self._around = around
-        self._me = settings.jid.lower()
-        self._receipts = Receipts(patience=around.patience)
+    def __init__(
+        self, stream: XmppStream, sessions: HttpSessions, context: XmppAccountContext
+    ) -> None:
+        settings = context.settings
+        self._stream = stream
+        self._sessions = sessions
+        self._context = context
+        self._own_jid = settings.jid.lower()
+        self._receipts = XmppReceipts(timeout=context.timeout)
         self._rooms = {
-            each.lower(): Room(each.lower(), lost=around.lost) for each in settings.rooms
+            each.lower(): XmppRoom(each.lower(), on_lost=context.on_lost) for each in settings.rooms
         }
-        self._takings: dict[str, Taking] = dict(self._places())
-        self.sending = Sending(
-            wire, self._receipts, self._rooms, around.recent, new_id=around.new_id
+        self._receivers: dict[str, XmppReceiver] = dict(self._make_receivers())
+        self.sender = XmppSender(
+            stream, self._receipts, self._rooms, context.recent_messages, new_id=context.new_id
         )
 
-    def _places(self) -> Iterator[tuple[str, Taking]]:
-        around, settings = self._around, self._around.settings
-        reader = Reader(self._me, account=around.account, new_id=around.new_id)
-        downloads = Downloads(
-            self._web,
-            trusted=(self._me.partition("@")[2], *settings.file_hosts),
+    def _make_receivers(self) -> Iterator[tuple[str, XmppReceiver]]:
+        around, settings = self._context, self._context.settings
+        reader = XmppParser(self._own_jid, account=around.account, new_id=around.new_id)
+        downloads = XmppDownloads(
+            self._sessions,
+            trusted_hosts=(self._own_jid.partition("@")[2], *settings.file_hosts),
             tls=settings.tls,
-            most=settings.max_file_mb * 2**20,
+            max_bytes=settings.max_file_mb * 2**20,
         )
-        yield "", self._taking(Chats(reader, self._rooms, downloads), Archive(self._wire))
+        yield (
+            "",
+            self._make_receiver(
+                DirectChats(reader, self._rooms, downloads), MessageArchive(self._stream)
+            ),
+        )
         for room in self._rooms.values():
-            place = InRoom(reader, room, downloads, heard=self._remember)
-            archive = Archive(self._wire, room=room.address)
-            yield room.address, self._taking(place, archive)
+            place = RoomChat(reader, room, downloads, on_message=self._remember)
+            archive = MessageArchive(self._stream, room=room.address)
+            yield room.address, self._make_receiver(place, archive)
 
-    def _taking(self, place: Chats | InRoom, archive: Archive) -> Taking:
-        around = self._around
-        return Taking(
-            place,
+    def _make_receiver(
+        self, origin: DirectChats | RoomChat, archive: MessageArchive
+    ) -> XmppReceiver:
+        around = self._context
+        return XmppReceiver(
+            origin,
             archive,
             account=around.account,
-            marks=around.marks,
+            checkpoints=around.checkpoints,
             intake=around.intake,
-            held=around.held.setdefault(place.name, Held()),
+            buffer=around.buffers.setdefault(origin.cursor_name, EventBuffer()),
             clock=around.clock,
         )
 
-    async def arrive(self) -> None:
+    async def start(self) -> None:
         """Present, and in its rooms, when this returns. The archive is asked first: a server that
         knows that brings nothing twice that was left for us while we were away."""
-        service = await find_service(self._wire, self._me.partition("@")[2])
+        service = await find_upload_service(self._stream, self._own_jid.partition("@")[2])
         if service is not None:
-            self.sending.uploads = Uploads(self._wire, self._web.ours, service=service)
-        await self._takings[""].begin()
-        self._wire.appear(element("presence", CLIENT))
-        await enter_all(self._rooms, self._wire, nick=self._around.settings.nickname)
+            self.sender.uploads = XmppUploads(
+                self._stream, self._sessions.unrestricted, service=service
+            )
+        await self._receivers[""].start()
+        self._stream.post_presence(make_element("presence", CLIENT))
+        await enter_all(self._rooms, self._stream, nick=self._context.settings.nickname)
         for room in self._rooms.values():
             if not room.nick:  # what nobody can answer is not listened to either
-                del self._takings[room.address]
-        entered = (each for name, each in self._takings.items() if name)
-        await asyncio.gather(*(_begin_soon(each) for each in entered))
+                del self._receivers[room.address]
+        entered = (each for name, each in self._receivers.items() if name)
+        await asyncio.gather(*(_start_within_timeout(each) for each in entered))
 
     @property
-    def archived(self) -> bool:
+    def has_archive(self) -> bool:
         """Whether what is said in chats of two is kept for us."""
-        return self._takings[""].archive is not None
+        return self._receivers[""].archive is not None
 
-    def work(self, tasks: asyncio.TaskGroup) -> list[asyncio.Task[None]]:
+    def start_tasks(self, tasks: asyncio.TaskGroup) -> list[asyncio.Task[None]]:
         return [
-            *(tasks.create_task(each.run(), name=name) for name, each in self._takings.items()),
-            tasks.create_task(self._ask_for_life(), name="pulse"),
+            *(tasks.create_task(each.run(), name=name) for name, each in self._receivers.items()),
+            tasks.create_task(self._send_pings(), name="pulse"),
         ]
 
-    async def leave(self) -> None:
-        for taking in self._takings.values():
-            await taking.leave()
+    async def stop(self) -> None:
+        for taking in self._receivers.values():
+            await taking.stop()
 
-    async def find(self, delivery_id: DeliveryId, address: Address) -> Receipt | None:
+    async def find_delivery(self, delivery_id: DeliveryId, address: Address) -> Receipt | None:
         room = self._rooms.get(address.chat_id)
-        if room is not None and room.closed and not room.nick:
+        if room is not None and room.closed_reason and not room.nick:
             return None  # and sending it says why
-        archive = self._takings[address.chat_id if room is not None else ""].archive
+        archive = self._receivers[address.chat_id if room is not None else ""].archive
         if archive is None:
-            self.sending.doubt(delivery_id)
+            self.sender.mark_outcome_unknown(delivery_id)
             return None
-        return await find(
+        return await find_in_archive(
             delivery_id,
             archive,
             chat=address.chat_id if room is None else None,
-            ours=self._is_ours if room is None else room.is_ours,
-            settled=self._around.settled,
+            is_ours=self._is_ours if room is None else room.is_ours,
+            settle_seconds=self._context.settle_seconds,
         )
 
     async def probe(self) -> None:
-        await self._wire.ask(ping())
+        await self._stream.request(make_ping())
 
-    def heard(self, message: Element) -> None:
-        told = said(message)
+    def handle_message(self, message: Element) -> None:
+        told = parse_message(message)
         room = room_of(self._rooms, told.sender)
         if told.error is not None:
-            self._receipts.rejected(told.id, told.error, by=bare(told.sender))
+            self._receipts.rejected(told.id, told.error, by=bare_jid(told.sender))
         elif told.kind != "groupchat":
-            self._takings[""].heard(told)
-        elif room is not None and room.address in self._takings:
+            self._receivers[""].enqueue(told)
+        elif room is not None and room.address in self._receivers:
             if room.is_ours(told):
-                self._receipts.shown(told.id, room=room.address)
-            self._takings[room.address].heard(told)
+                self._receipts.reflected(told.id, room=room.address)
+            self._receivers[room.address].enqueue(told)
 
-    def seen(self, presence: Element) -> None:
-        told = seen(presence)
+    def handle_presence(self, presence: Element) -> None:
+        told = parse_presence(presence)
         if (room := room_of(self._rooms, told.sender)) is not None:
-            room.seen(told)
+            room.handle_presence(told)
         elif told.kind == "subscribe":  # whoever asks to see the bot may; it watches nobody
-            granted = element("presence", CLIENT, to=bare(told.sender), type="subscribed")
-            self._wire.appear(granted)
+            granted = make_element("presence", CLIENT, to=bare_jid(told.sender), type="subscribed")
+            self._stream.post_presence(granted)
 
-    def taken(self, message_id: str) -> None:
-        self._receipts.taken(message_id)
+    def handle_ack(self, message_id: str) -> None:
+        self._receipts.acknowledged(message_id)
 
-    def lost(self, reason: ConnectError) -> None:
-        self._receipts.lost(reason)
+    def connection_lost(self, reason: ConnectError) -> None:
+        self._receipts.connection_lost(reason)
 
-    def _is_ours(self, told: Said) -> bool:
-        return bare(told.sender) == self._me
+    def _is_ours(self, message: XmppMessage) -> bool:
+        return bare_jid(message.sender) == self._own_jid
 
-    def _remember(self, told: Said, name: str) -> None:
-        heard = Heard(sender=told.sender, name=name)
-        self._around.recent.add(bare(told.sender), told.corrects or told.id, heard)
+    def _remember(self, message: XmppMessage, stanza_id: str) -> None:
+        heard = RoomMessageRef(sender=message.sender, stanza_id=stanza_id)
+        self._context.recent_messages.add(
+            bare_jid(message.sender), message.corrects or message.id, heard
+        )
 
-    async def _ask_for_life(self) -> None:
+    async def _send_pings(self) -> None:
         """Any answer is one; where none comes, the silence is noticed."""
         while True:
-            await asyncio.sleep(PULSE)
+            await asyncio.sleep(PING_INTERVAL)
             try:
                 await self.probe()
             except SendError:
                 continue
             for room in self._rooms.values():
-                await room.look_around(self._wire)
+                await room.check_membership(self._stream)
 
 
-async def _begin_soon(taking: Taking) -> None:
+async def _start_within_timeout(receiver: XmppReceiver) -> None:
     """A room whose archive does not answer holds up no other; it is asked again."""
     try:
-        async with asyncio.timeout(_SOON):
-            await taking.begin()
+        async with asyncio.timeout(_ARCHIVE_TIMEOUT):
+            await receiver.start()
     except (TimeoutError, OutcomeUnknown, NotConnected) as error:
-        log.info("A room is looked into later: %s", error, extra={"action": "room_unread"})
+        log.info("A room is looked into later: %s", error, extra={"action": "room_archive_delayed"})

@@ -2,20 +2,22 @@
 
 from collections.abc import Sequence
 
-from holdfast.core.errors import AccountHeld, ConnectError, ConnectRefused, LineLost
+from holdfast.core.errors import AccountDisconnected, AccountInUse, ConnectError, ConnectRefused
 from holdfast.platforms.xmpp.plugin import XmppSettings
 
-_PASSING = "temporary-auth-failure"  # https://www.rfc-editor.org/rfc/rfc6120#section-6.5.10
+_TEMPORARY_FAILURE = (
+    "temporary-auth-failure"  # https://www.rfc-editor.org/rfc/rfc6120#section-6.5.10
+)
 
 
-def of_login(jid: str, refusals: Sequence[str], *, encrypted: bool, table: str) -> ConnectError:
+def login_error(jid: str, failures: Sequence[str], *, encrypted: bool, table: str) -> ConnectError:
     """`refusals` are what the server said to each way of logging in that was tried, and
     `table` is where the configuration speaks of the account."""
-    if _PASSING in refusals:
-        return LineLost(f"the server of {jid} cannot check passwords for the moment")
-    if refusals:
+    if _TEMPORARY_FAILURE in failures:
+        return AccountDisconnected(f"the server of {jid} cannot check passwords for the moment")
+    if failures:
         return ConnectRefused(
-            f"the server does not let {jid} in ({refusals[0]}): the account or its password is "
+            f"the server does not let {jid} in ({failures[0]}): the account or its password is "
             "wrong, or it was closed",
             remedy=f"set {table}.jid and its password to those of an account that exists",
         )
@@ -29,11 +31,11 @@ def of_login(jid: str, refusals: Sequence[str], *, encrypted: bool, table: str) 
     return ConnectRefused(f"the server of {jid} offers no way to log in that is known here")
 
 
-def of_stream(condition: str, text: str, settings: XmppSettings, *, table: str) -> ConnectError:
+def stream_error(condition: str, text: str, settings: XmppSettings, *, table: str) -> ConnectError:
     """https://www.rfc-editor.org/rfc/rfc6120#section-4.9.3"""
     told = f"{condition} ({text})" if text else condition
     if condition == "conflict":
-        return AccountHeld(
+        return AccountInUse(
             f"another program has connected as {settings.jid}/{settings.resource}, and the server "
             "let this one go"
         )
@@ -42,12 +44,12 @@ def of_stream(condition: str, text: str, settings: XmppSettings, *, table: str) 
             f"the server does not serve the domain of {settings.jid}",
             remedy=f"mend {table}.jid, or {table}.host",
         )
-    return LineLost(f"the server closed the line: {told}")
+    return AccountDisconnected(f"the server closed the line: {told}")
 
 
-def untrusted(jid: str, error: Exception, *, table: str) -> ConnectError:
+def certificate_error(jid: str, error: Exception, *, table: str) -> ConnectError:
     """It may be renewed at any time, so it is tried again."""
-    return LineLost(
+    return AccountDisconnected(
         f"the certificate of the server of {jid} is not to be trusted: {error}. If it is vouched "
         f"for by an authority of your own, name that with {table}.ca_file"
     )

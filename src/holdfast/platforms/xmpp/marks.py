@@ -10,13 +10,15 @@ from threading import Lock
 
 import msgspec
 
-from holdfast.core.errors import StoreFailing
+from holdfast.core.errors import TransientStoreError
 from holdfast.system import state_file
 
-_LOST = "what was written over XMPP meanwhile is looked for only where something was taken before."
+_LOSS_CONSEQUENCE = (
+    "what was written over XMPP meanwhile is looked for only where something was taken before."
+)
 
 
-class Mark(msgspec.Struct, frozen=True, kw_only=True):
+class ArchiveCheckpoint(msgspec.Struct, frozen=True, kw_only=True):
     """Believed only while the cursor is still the one that it was made beside: whoever moved that
     has taken more since."""
 
@@ -24,35 +26,37 @@ class Mark(msgspec.Struct, frozen=True, kw_only=True):
     cursor: str | None = None
 
 
-class Marks:
+class ArchiveCheckpoints:
     """Owns one file, which is replaced as a whole. What it says may be old: whoever goes by it
     looks at some messages twice, and at none never."""
 
-    def __init__(self, path: Path, known: dict[str, Mark]) -> None:
+    def __init__(self, path: Path, checkpoints: dict[str, ArchiveCheckpoint]) -> None:
         self._path = path
-        self._known = known
-        self._writing = Lock()  # of a thread, which goes on when nobody waits for it any more
+        self._checkpoints = checkpoints
+        self._write_lock = Lock()  # of a thread, which goes on when nobody waits for it any more
 
     @classmethod
-    async def load(cls, path: Path) -> "Marks":
-        known = await asyncio.to_thread(state_file.read, path, dict[str, Mark], lost=_LOST)
+    async def load(cls, path: Path) -> "ArchiveCheckpoints":
+        known = await asyncio.to_thread(
+            state_file.load, path, dict[str, ArchiveCheckpoint], consequence=_LOSS_CONSEQUENCE
+        )
         return cls(path, known or {})
 
-    def of(self, archive: str, *, cursor: str | None) -> str | None:
-        mark = self._known.get(archive)
+    def position_for(self, archive: str, *, cursor: str | None) -> str | None:
+        mark = self._checkpoints.get(archive)
         return mark.position if mark is not None and mark.cursor == cursor else cursor
 
-    async def move(self, archive: str, mark: Mark) -> None:
-        """Written when this returns. Raises `StoreFailing`."""
-        if self._known.get(archive) == mark:
+    async def save(self, archive: str, checkpoint: ArchiveCheckpoint) -> None:
+        """Written when this returns. Raises `TransientStoreError`."""
+        if self._checkpoints.get(archive) == checkpoint:
             return
         try:
-            await asyncio.to_thread(self._save, archive, mark)
+            await asyncio.to_thread(self._write, archive, checkpoint)
         except OSError as error:
-            raise StoreFailing(f"{self._path} cannot be written: {error}") from error
+            raise TransientStoreError(f"{self._path} cannot be written: {error}") from error
 
-    def _save(self, archive: str, mark: Mark) -> None:
-        with self._writing:  # what is written last is what is known last
-            known = {**self._known, archive: mark}
-            state_file.replace(self._path, msgspec.json.encode(known))
-            self._known = known
+    def _write(self, archive: str, checkpoint: ArchiveCheckpoint) -> None:
+        with self._write_lock:  # what is written last is what is known last
+            known = {**self._checkpoints, archive: checkpoint}
+            state_file.write_atomically(self._path, msgspec.json.encode(known))
+            self._checkpoints = known

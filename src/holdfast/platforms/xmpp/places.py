@@ -4,55 +4,61 @@ from collections.abc import Callable, Mapping, Sequence
 
 from holdfast.core.messages.attachment import Attachment
 from holdfast.core.messages.inbox import Inbound
-from holdfast.platforms.xmpp.archive import Position
-from holdfast.platforms.xmpp.downloads import Downloads
-from holdfast.platforms.xmpp.reading import Reader
-from holdfast.platforms.xmpp.rooms import Room, room_of
-from holdfast.platforms.xmpp.stanza import Said
+from holdfast.platforms.xmpp.archive import ArchivePosition
+from holdfast.platforms.xmpp.downloads import XmppDownloads
+from holdfast.platforms.xmpp.reading import XmppParser
+from holdfast.platforms.xmpp.rooms import XmppRoom, room_of
+from holdfast.platforms.xmpp.stanza import XmppMessage
 
 
-class Chats:
+class DirectChats:
     """All chats of two: the account has one archive of them. What somebody in a room whispers to
     us is not taken: who that is, only the room knows."""
 
-    def __init__(self, reader: Reader, rooms: Mapping[str, Room], downloads: Downloads) -> None:
-        self.name = reader.cursor()
-        self.owner = reader.me
-        self._reader = reader
+    def __init__(
+        self, parser: XmppParser, rooms: Mapping[str, XmppRoom], downloads: XmppDownloads
+    ) -> None:
+        self.cursor_name = parser.cursor_name()
+        self.archive_owner = parser.own_jid
+        self._parser = parser
         self._rooms = rooms
         self._downloads = downloads
 
-    def read(self, said: Said, position: Position | None, *, now: bool) -> Inbound | None:
-        if room_of(self._rooms, said.sender) is not None:
+    def parse(
+        self, message: XmppMessage, position: ArchivePosition | None, *, is_live: bool
+    ) -> Inbound | None:
+        if room_of(self._rooms, message.sender) is not None:
             return None
-        return self._reader.in_chat(said, position)
+        return self._parser.parse_chat_message(message, position)
 
-    def attached(self, said: Said, *, last_try: bool) -> Sequence[Attachment]:
-        return self._downloads.attached_to(said, last_try=last_try)
+    def attachments_of(self, message: XmppMessage, *, last_attempt: bool) -> Sequence[Attachment]:
+        return self._downloads.attachments_of(message, last_attempt=last_attempt)
 
 
-class InRoom:
+class RoomChat:
     """`heard` is told what was said there, and by which id the room knows it."""
 
     def __init__(
         self,
-        reader: Reader,
-        room: Room,
-        downloads: Downloads,
+        parser: XmppParser,
+        room: XmppRoom,
+        downloads: XmppDownloads,
         *,
-        heard: Callable[[Said, str], None],
+        on_message: Callable[[XmppMessage, str], None],
     ) -> None:
-        self.name = reader.cursor(room.address)
-        self.owner = room.address
-        self._reader = reader
+        self.cursor_name = parser.cursor_name(room.address)
+        self.archive_owner = room.address
+        self._parser = parser
         self._room = room
         self._downloads = downloads
-        self._heard = heard
+        self._on_message = on_message
 
-    def read(self, said: Said, position: Position | None, *, now: bool) -> Inbound | None:
+    def parse(
+        self, message: XmppMessage, position: ArchivePosition | None, *, is_live: bool
+    ) -> Inbound | None:
         if position is not None:
-            self._heard(said, position.id)
-        return self._reader.in_room(said, position, self._room, now=now)
+            self._on_message(message, position.id)
+        return self._parser.parse_room_message(message, position, self._room, is_live=is_live)
 
-    def attached(self, said: Said, *, last_try: bool) -> Sequence[Attachment]:
-        return self._downloads.attached_to(said, last_try=last_try)
+    def attachments_of(self, message: XmppMessage, *, last_attempt: bool) -> Sequence[Attachment]:
+        return self._downloads.attachments_of(message, last_attempt=last_attempt)

@@ -10,29 +10,29 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from holdfast.core.config.settings import table_of
+from holdfast.core.config.settings import account_table
 from holdfast.core.errors import ConnectError, ConnectRefused, NotConnected, SendError
 from holdfast.core.ids import DeliveryId
-from holdfast.core.messages.outbox import Address, Change, Outbound, Receipt
+from holdfast.core.messages.outbox import Address, MessageEdit, Outbound, Receipt
 from holdfast.core.ports.capabilities import Backlog, Capabilities
-from holdfast.core.ports.protocols import Clock, Intake, NewId
+from holdfast.core.ports.protocols import Clock, IdFactory, Intake
 from holdfast.core.secret import Secret
-from holdfast.platforms.held import Held
+from holdfast.platforms.held import EventBuffer
 from holdfast.platforms.text.xmpp import fits
-from holdfast.platforms.xmpp.connected import PULSE, Around, Connected
-from holdfast.platforms.xmpp.marks import Marks
+from holdfast.platforms.xmpp.connected import PING_INTERVAL, XmppAccountContext, XmppConnection
+from holdfast.platforms.xmpp.marks import ArchiveCheckpoints
 from holdfast.platforms.xmpp.plugin import XmppSettings
 from holdfast.platforms.xmpp.reading import PLATFORM
-from holdfast.platforms.xmpp.recent import Recent
-from holdfast.platforms.xmpp.sending import LONGEST, LONGEST_MARK
-from holdfast.platforms.xmpp.taking import Unkept
-from holdfast.platforms.xmpp.trust import trust
-from holdfast.platforms.xmpp.web import web
+from holdfast.platforms.xmpp.recent import RecentRoomMessages
+from holdfast.platforms.xmpp.sending import MAX_LENGTH, REPEAT_NOTICE_LENGTH
+from holdfast.platforms.xmpp.taking import UnarchivedMessage
+from holdfast.platforms.xmpp.trust import make_tls_context
+from holdfast.platforms.xmpp.web import open_http_sessions
 
 if TYPE_CHECKING:  # the library is imported when a line is opened, and not before
-    from holdfast.platforms.xmpp.line import Line
+    from holdfast.platforms.xmpp.line import XmppClient
 
-PATIENCE = 20.0  # seconds
+RESPONSE_TIMEOUT = 20.0  # seconds
 
 
 def capabilities_of(settings: XmppSettings) -> Capabilities:
@@ -41,14 +41,14 @@ def capabilities_of(settings: XmppSettings) -> Capabilities:
     return Capabilities(
         backlog=Backlog.HISTORY,
         lookup=True,
-        max_length=LONGEST - LONGEST_MARK,
+        max_length=MAX_LENGTH - REPEAT_NOTICE_LENGTH,
         edit=True,
         edit_interval=3.0,
         group_edit_interval=6.0,
         typing=True,
         reactions=True,
         attachments_in=settings.max_file_mb > 0,
-        alive_within=3 * PULSE,
+        heartbeat_interval=3 * PING_INTERVAL,
     )
 
 
@@ -64,9 +64,9 @@ class XmppPlatform:
         settings: XmppSettings,
         folder: Path,
         clock: Clock,
-        new_id: NewId,
-        patience: float = PATIENCE,
-        settled: float = 1.0,
+        new_id: IdFactory,
+        timeout: float = RESPONSE_TIMEOUT,
+        settle_seconds: float = 1.0,
     ) -> None:
         self.name = PLATFORM
         self.account = account
@@ -76,123 +76,131 @@ class XmppPlatform:
         self._folder = folder
         self._clock = clock
         self._new_id = new_id
-        self._patience = patience  # seconds for an answer
-        self._settled = settled  # seconds for a message to be in the archive, if it ever will be
-        self._held: dict[str, Held[Unkept]] = {}
-        self._recent = Recent()  # over all its lines: what is signed may be so on the next
-        self._connected: Connected | None = None
+        self._timeout = timeout  # seconds for an answer
+        self._settle_seconds = (
+            settle_seconds  # seconds for a message to be in the archive, if it ever will be
+        )
+        self._buffers: dict[str, EventBuffer[UnarchivedMessage]] = {}
+        self._recent_messages = (
+            RecentRoomMessages()
+        )  # over all its lines: what is signed may be so on the next
+        self._connection: XmppConnection | None = None
 
     @asynccontextmanager
     async def connect(self, intake: Intake) -> AsyncIterator[None]:
         make = await asyncio.to_thread(
-            library, self._settings, account=self.account, patience=self._patience
+            client_factory, self._settings, account=self.account, timeout=self._timeout
         )
-        around = await self._around(intake)
+        around = await self._make_context(intake)
         line = make(self._settings, self._password, resource=self._settings.resource)
-        line.alive = lambda: intake.proven(self.name, self.account)
-        async with line.opened(), web() as reached:
-            connected = Connected(line, reached, around)
-            line.heard, line.seen, line.taken = connected.heard, connected.seen, connected.taken
-            line.over.add_done_callback(lambda over: connected.lost(over.result()))
+        line.on_activity = lambda: intake.report_alive(self.name, self.account)
+        async with line.open_session(), open_http_sessions() as reached:
+            connected = XmppConnection(line, reached, around)
+            line.on_message, line.on_presence, line.on_ack = (
+                connected.handle_message,
+                connected.handle_presence,
+                connected.handle_ack,
+            )
+            line.ended.add_done_callback(lambda over: connected.connection_lost(over.result()))
             try:
-                await connected.arrive()
+                await connected.start()
             except SendError:
-                if line.over.done():  # which says more of why
-                    raise line.over.result() from None
+                if line.ended.done():  # which says more of why
+                    raise line.ended.result() from None
                 raise
-            self._look_into(connected)
-            async with self._working(connected):
-                line.over.add_done_callback(partial(self._gone, around))
+            self._update_capabilities(connected)
+            async with self._run_tasks(connected):
+                line.ended.add_done_callback(partial(self._handle_end, around))
                 yield
 
     @asynccontextmanager
-    async def _working(self, connected: Connected) -> AsyncIterator[None]:
+    async def _run_tasks(self, connection: XmppConnection) -> AsyncIterator[None]:
         try:
             async with asyncio.TaskGroup() as tasks:
-                working = connected.work(tasks)
-                self._connected = connected
+                working = connection.start_tasks(tasks)
+                self._connection = connection
                 try:
                     yield
                 finally:
-                    self._connected = None
+                    self._connection = None
                     for task in working:
                         task.cancel()
         finally:
-            await connected.leave()
+            await connection.stop()
 
-    async def _around(self, intake: Intake) -> Around:
+    async def _make_context(self, intake: Intake) -> XmppAccountContext:
         def lost(error: ConnectError) -> None:
-            intake.lost(self.name, self.account, error)
+            intake.report_lost(self.name, self.account, error)
 
         # Of this very account: another one under the same name has archives of its own.
         name = blake2b(self._settings.jid.lower().encode(), digest_size=8).hexdigest()
-        return Around(
+        return XmppAccountContext(
             settings=self._settings,
             account=self.account,
-            patience=self._patience,
-            settled=self._settled,
-            marks=await Marks.load(self._folder / f"{name}.json"),
-            held=self._held,
-            recent=self._recent,
+            timeout=self._timeout,
+            settle_seconds=self._settle_seconds,
+            checkpoints=await ArchiveCheckpoints.load(self._folder / f"{name}.json"),
+            buffers=self._buffers,
+            recent_messages=self._recent_messages,
             intake=intake,
             clock=self._clock,
             new_id=self._new_id,
-            lost=lost,
+            on_lost=lost,
         )
 
-    def _gone(self, around: Around, over: asyncio.Future[ConnectError]) -> None:
-        if self._connected is not None:  # else we have left by ourselves
-            around.lost(over.result())
+    def _handle_end(self, context: XmppAccountContext, ended: asyncio.Future[ConnectError]) -> None:
+        if self._connection is not None:  # else we have left by ourselves
+            context.on_lost(ended.result())
 
-    def _look_into(self, connected: Connected) -> None:
-        archived = connected.archived
+    def _update_capabilities(self, connection: XmppConnection) -> None:
+        archived = connection.has_archive
         self.capabilities = msgspec.structs.replace(
             self.capabilities,
             backlog=Backlog.HISTORY if archived else Backlog.NONE,
             lookup=archived,
-            attachments_out=connected.sending.uploads is not None,
+            attachments_out=connection.sender.uploads is not None,
         )
 
     def fits(self, text: str) -> bool:
-        return fits(text, limit=LONGEST - LONGEST_MARK)
+        return fits(text, limit=MAX_LENGTH - REPEAT_NOTICE_LENGTH)
 
     async def send(self, outbound: Outbound) -> Receipt:
-        return await self._line.sending.send(outbound)
+        return await self._active_connection.sender.send(outbound)
 
-    async def edit(self, change: Change) -> None:
-        await self._line.sending.edit(change)
+    async def edit(self, edit: MessageEdit) -> None:
+        await self._active_connection.sender.edit(edit)
 
-    async def find(self, delivery_id: DeliveryId, address: Address) -> Receipt | None:
-        return await self._line.find(delivery_id, address)
+    async def find_delivery(self, delivery_id: DeliveryId, address: Address) -> Receipt | None:
+        return await self._active_connection.find_delivery(delivery_id, address)
 
-    async def typing(self, address: Address) -> None:
-        self._line.sending.typing(address)
+    async def show_typing(self, address: Address) -> None:
+        self._active_connection.sender.show_typing(address)
 
-    async def react(self, address: Address, message_id: str, sign: str | None) -> None:
-        self._line.sending.react(address, message_id, sign)
+    async def react(self, address: Address, message_id: str, emoji: str | None) -> None:
+        self._active_connection.sender.react(address, message_id, emoji)
 
     async def probe(self) -> None:
-        await self._line.probe()
+        await self._active_connection.probe()
 
     @property
-    def _line(self) -> Connected:
-        if self._connected is None:
+    def _active_connection(self) -> XmppConnection:
+        if self._connection is None:
             raise NotConnected("the account is not connected to its server; nothing was sent")
-        return self._connected
+        return self._connection
 
 
-def library(
-    settings: XmppSettings, *, account: str, patience: float = PATIENCE
-) -> "Callable[..., Line]":
+def client_factory(
+    settings: XmppSettings, *, account: str, timeout: float = RESPONSE_TIMEOUT
+) -> "Callable[..., XmppClient]":
     """In a thread: the import takes a while, and so does reading whom this machine trusts; the
     loop has others to serve."""
     try:
-        from holdfast.platforms.xmpp.line import Line  # noqa: PLC0415 - imports slixmpp
+        from holdfast.platforms.xmpp.line import XmppClient  # noqa: PLC0415 - imports slixmpp
     except ModuleNotFoundError as error:
         raise ConnectRefused(
             f"the library that speaks XMPP is not installed ({error})",
             remedy="pip install 'holdfast[xmpp]', then restart the gateway",
         ) from error
-    table = table_of(PLATFORM, account)
-    context = trust(settings, table=table)
-    return partial(Line, context=context, patience=patience, table=table)
+    table = account_table(PLATFORM, account)
+    context = make_tls_context(settings, table=table)
+    return partial(XmppClient, context=context, timeout=timeout, table=table)

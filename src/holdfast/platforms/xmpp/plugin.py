@@ -6,18 +6,18 @@ from typing import Annotated
 import msgspec
 
 from holdfast.core.config.settings import PlatformSettings
-from holdfast.core.ports.door import Door, Known, Opening
+from holdfast.core.ports.door import AccountIdentity, PlatformPlugin, PluginContext
 from holdfast.core.ports.protocols import Platform
-from holdfast.core.ports.question import Question
+from holdfast.core.ports.question import SetupQuestion
 
-_PORT = 5222
+_DEFAULT_PORT = 5222
 
 
 class XmppSettings(PlatformSettings, frozen=True, kw_only=True):
     jid: str = ""  # the address of the account: "bot@example.org"
     password: str = ""  # a reference
     host: str = ""  # where its server listens; "": what the DNS says of its domain
-    port: Annotated[int, msgspec.Meta(ge=1, le=65535)] = _PORT  # only with `host`
+    port: Annotated[int, msgspec.Meta(ge=1, le=65535)] = _DEFAULT_PORT  # only with `host`
     tls: bool = True  # False: not encrypted, which is for a server on this machine alone
     ca_file: str = ""  # who vouches for the server; "": whom this machine trusts
     resource: str = "holdfast"  # what this line is called beside others of the same account
@@ -35,7 +35,7 @@ class XmppSettings(PlatformSettings, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         if not self.enabled:
             return
-        if not _is_account(self.jid):
+        if not _is_bare_jid(self.jid):
             raise ValueError(
                 f"jid = {self.jid!r} is no address of an account: write it as in "
                 'jid = "bot@example.org", without a resource'
@@ -46,7 +46,7 @@ class XmppSettings(PlatformSettings, frozen=True, kw_only=True):
                 "environment or .env"
             )
         for room in self.rooms:
-            if not _is_account(room):
+            if not _is_bare_jid(room):
                 raise ValueError(f"rooms: {room!r} is no address of a room, as in team@rooms.org")
         if not self.tls and not _is_loopback(self.host):
             raise ValueError(
@@ -55,7 +55,7 @@ class XmppSettings(PlatformSettings, frozen=True, kw_only=True):
             )
 
 
-def _is_account(address: str) -> bool:
+def _is_bare_jid(address: str) -> bool:
     name, at, domain = address.partition("@")
     return bool(name and at and domain) and not set("/@ ") & set(domain)
 
@@ -67,47 +67,49 @@ def _is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def _open(opening: Opening[XmppSettings]) -> Platform:
+def _open(context: PluginContext[XmppSettings]) -> Platform:
     from holdfast.platforms.xmpp.platform import (  # noqa: PLC0415 - imports an HTTP client
         XmppPlatform,
     )
 
     return XmppPlatform(
-        opening.secrets["password"],
-        account=opening.account,
-        settings=opening.settings,
-        folder=opening.folder,
-        clock=opening.clock,
-        new_id=opening.new_id,
+        context.secrets["password"],
+        account=context.account,
+        settings=context.settings,
+        folder=context.folder,
+        clock=context.clock,
+        new_id=context.new_id,
     )
 
 
-async def _check(opening: Opening[XmppSettings]) -> Known:
-    from holdfast.platforms.xmpp.check import check  # noqa: PLC0415 - imports slixmpp
+async def _check(context: PluginContext[XmppSettings]) -> AccountIdentity:
+    from holdfast.platforms.xmpp.check import check_account  # noqa: PLC0415 - imports slixmpp
 
-    return await check(opening)
+    return await check_account(context)
 
 
-DOOR = Door(
+PLUGIN = PlatformPlugin(
     name="xmpp",
     settings=XmppSettings,
     open=_open,
     identity=("jid",),
-    guide=(
+    setup_guide=(
         "Make an account for the bot at an XMPP server, with any client or, on a server of your "
         "own, as in: prosodyctl adduser bot@example.org. The server should keep an archive of "
         "messages (XEP-0313); most do."
     ),
-    questions=(
-        Question(key="jid", label="The address of the account", help="As in bot@example.org."),
-        Question(key="password", label="The password of the account", variable="XMPP_PASSWORD"),
-        Question(
+    setup_questions=(
+        SetupQuestion(key="jid", label="The address of the account", help="As in bot@example.org."),
+        SetupQuestion(
+            key="password", label="The password of the account", variable="XMPP_PASSWORD"
+        ),
+        SetupQuestion(
             key="rooms",
             label="Rooms that it is in",
             help="Their addresses, as in team@conference.example.org.",
             optional=True,
         ),
     ),
-    people="your own address, as in ann@example.org",
+    user_id_help="your own address, as in ann@example.org",
     check=_check,
 )

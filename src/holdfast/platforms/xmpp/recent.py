@@ -4,24 +4,24 @@ from collections import OrderedDict
 
 import msgspec
 
-_MOST = 500  # messages
+_MAX_MESSAGES = 500  # messages
 
 
-class Heard(msgspec.Struct, frozen=True, kw_only=True):
+class RoomMessageRef(msgspec.Struct, frozen=True, kw_only=True):
     sender: str
-    name: str  # by which an answer refers to it
+    stanza_id: str  # by which an answer refers to it
 
 
-class Recent:
+class RecentRoomMessages:
     """Owns the last few hundred. An answer to an older message is one without a reference."""
 
     def __init__(self) -> None:
-        self._heard: OrderedDict[tuple[str, str], Heard] = OrderedDict()
+        self._messages: OrderedDict[tuple[str, str], RoomMessageRef] = OrderedDict()
 
-    def add(self, room: str, message_id: str, heard: Heard) -> None:
-        self._heard[room, message_id] = heard
-        if len(self._heard) > _MOST:
-            self._heard.popitem(last=False)
+    def add(self, room: str, message_id: str, ref: RoomMessageRef) -> None:
+        self._messages[room, message_id] = ref
+        if len(self._messages) > _MAX_MESSAGES:
+            self._messages.popitem(last=False)
 
-    def of(self, room: str, message_id: str) -> Heard | None:
-        return self._heard.get((room, message_id))
+    def get(self, room: str, message_id: str) -> RoomMessageRef | None:
+        return self._messages.get((room, message_id))

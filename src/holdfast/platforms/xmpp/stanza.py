@@ -19,10 +19,10 @@ OOB = "jabber:x:oob"  # XEP-0066
 MUC_USER = "http://jabber.org/protocol/muc#user"  # XEP-0045
 OCCUPANT = "urn:xmpp:occupant-id:0"  # XEP-0421
 ERRORS = "urn:ietf:params:xml:ns:xmpp-stanzas"
-_DIGITS = 9  # of an offset: no body has as many characters
+_MAX_OFFSET_DIGITS = 9  # of an offset: no body has as many characters
 
 
-class Reply(msgspec.Struct, frozen=True, kw_only=True):
+class XmppReply(msgspec.Struct, frozen=True, kw_only=True):
     """What a message answers."""
 
     to: str = ""  # who wrote that
@@ -30,7 +30,7 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
     quoted: str = ""  # what stands in front of the answer, for who cannot show it otherwise
 
 
-class Rejection(msgspec.Struct, frozen=True, kw_only=True):
+class StanzaError(msgspec.Struct, frozen=True, kw_only=True):
     """That something was not taken: https://www.rfc-editor.org/rfc/rfc6120#section-8.3"""
 
     kind: str = "cancel"  # "wait": it may be later
@@ -38,44 +38,46 @@ class Rejection(msgspec.Struct, frozen=True, kw_only=True):
     text: str = ""
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         return f"{self.condition} ({self.text})" if self.text else self.condition
 
 
-class Said(msgspec.Struct, frozen=True, kw_only=True):
+class XmppMessage(msgspec.Struct, frozen=True, kw_only=True):
     """A message. `body` is without what it quotes."""
 
     sender: str  # with the resource, which is the nickname in a room
     kind: str = "normal"
     id: str = ""
-    archived: dict[str, str] = {}  # its id in the archives that it is in, by whose they are
+    archive_ids: dict[str, str] = {}  # its id in the archives that it is in, by whose they are
     body: str = ""
     corrects: str = ""  # the id of the message whose place it takes
-    reply: Reply | None = None
-    named: tuple[str, ...] = ()  # addresses of those it names
+    reply: XmppReply | None = None
+    mentions: tuple[str, ...] = ()  # addresses of those it names
     url: str = ""  # of a file
-    stamp: str = ""  # when it was said, if that is not now
-    real: str = ""  # address of who wrote it in a room, if the room tells it in the message itself
-    occupant: str = ""  # who wrote it in a room, under a name that nobody else can have
-    error: Rejection | None = None
+    timestamp: str = ""  # when it was said, if that is not now
+    real_jid: str = (
+        ""  # address of who wrote it in a room, if the room tells it in the message itself
+    )
+    occupant_id: str = ""  # who wrote it in a room, under a name that nobody else can have
+    error: StanzaError | None = None
 
 
-class Seen(msgspec.Struct, frozen=True, kw_only=True):
+class XmppPresence(msgspec.Struct, frozen=True, kw_only=True):
     """A presence: of somebody in a room, as a rule."""
 
     sender: str
     kind: str = ""  # "": there, "unavailable": gone, "subscribe": wants to see us
     codes: frozenset[str] = frozenset()
-    real: str = ""
-    occupant: str = ""
-    error: Rejection | None = None
+    real_jid: str = ""
+    occupant_id: str = ""
+    error: StanzaError | None = None
 
     @property
-    def here(self) -> bool:
+    def is_available(self) -> bool:
         return not self.kind
 
 
-def bare(address: str) -> str:
+def bare_jid(address: str) -> str:
     return address.partition("/")[0]
 
 
@@ -87,16 +89,16 @@ def tag(name: str, namespace: str = CLIENT) -> str:
     return f"{{{namespace}}}{name}"
 
 
-def said(message: Element) -> Said:
+def parse_message(message: Element) -> XmppMessage:
     body = message.findtext(tag("body")) or ""
-    quoted, body = _without_fallback(message, body)
+    quoted, body = _split_fallback(message, body)
     reply = message.find(tag("reply", REPLY))
-    real, _ = _item(message)
-    return Said(
+    real, _ = _parse_muc_user(message)
+    return XmppMessage(
         sender=message.get("from", ""),
         kind=message.get("type", "normal"),
         id=_attribute(message, "origin-id", STANZA_ID, "id") or message.get("id", ""),
-        archived={
+        archive_ids={
             each.get("by", ""): each.get("id", "")
             for each in message.iterfind(tag("stanza-id", STANZA_ID))
         },
@@ -104,38 +106,38 @@ def said(message: Element) -> Said:
         corrects=_attribute(message, "replace", CORRECT, "id"),
         reply=None
         if reply is None
-        else Reply(to=reply.get("to", ""), id=reply.get("id", ""), quoted=quoted),
-        named=tuple(
+        else XmppReply(to=reply.get("to", ""), id=reply.get("id", ""), quoted=quoted),
+        mentions=tuple(
             each.get("uri", "").removeprefix("xmpp:")
             for each in message.iterfind(tag("reference", REFERENCE))
             if each.get("type") == "mention"
         ),
         url=message.findtext(f"{tag('x', OOB)}/{tag('url', OOB)}") or "",
-        stamp=_attribute(message, "delay", DELAY, "stamp"),
-        real=real,
-        occupant=_attribute(message, "occupant-id", OCCUPANT, "id"),
-        error=rejection(message) if message.get("type") == "error" else None,
+        timestamp=_attribute(message, "delay", DELAY, "stamp"),
+        real_jid=real,
+        occupant_id=_attribute(message, "occupant-id", OCCUPANT, "id"),
+        error=parse_error(message) if message.get("type") == "error" else None,
     )
 
 
-def seen(presence: Element) -> Seen:
-    real, codes = _item(presence)
-    return Seen(
+def parse_presence(presence: Element) -> XmppPresence:
+    real, codes = _parse_muc_user(presence)
+    return XmppPresence(
         sender=presence.get("from", ""),
         kind=presence.get("type", ""),
         codes=codes,
-        real=real,
-        occupant=_attribute(presence, "occupant-id", OCCUPANT, "id"),
-        error=rejection(presence) if presence.get("type") == "error" else None,
+        real_jid=real,
+        occupant_id=_attribute(presence, "occupant-id", OCCUPANT, "id"),
+        error=parse_error(presence) if presence.get("type") == "error" else None,
     )
 
 
-def rejection(stanza: Element) -> Rejection:
+def parse_error(stanza: Element) -> StanzaError:
     error = stanza.find(tag("error"))
     if error is None:
-        return Rejection()
+        return StanzaError()
     names = [each.tag.rpartition("}")[2] for each in error if each.tag.startswith(f"{{{ERRORS}}}")]
-    return Rejection(
+    return StanzaError(
         kind=error.get("type", "cancel"),
         condition=next((name for name in names if name != "text"), "undefined-condition"),
         text=error.findtext(tag("text", ERRORS)) or "",
@@ -147,17 +149,17 @@ def _attribute(parent: Element, name: str, namespace: str, attribute: str) -> st
     return "" if found is None else found.get(attribute, "")
 
 
-def _item(stanza: Element) -> tuple[str, frozenset[str]]:
+def _parse_muc_user(stanza: Element) -> tuple[str, frozenset[str]]:
     """What a room says of somebody: their address, if they may be known, and what happened."""
     told = stanza.findall(tag("x", MUC_USER))
     if len(told) != 1:  # of two, one is not the room's
         return "", frozenset()
     item = told[0].find(tag("item", MUC_USER))
     codes = frozenset(each.get("code", "") for each in told[0].iterfind(tag("status", MUC_USER)))
-    return bare("" if item is None else item.get("jid", "")), codes
+    return bare_jid("" if item is None else item.get("jid", "")), codes
 
 
-def _without_fallback(message: Element, body: str) -> tuple[str, str]:
+def _split_fallback(message: Element, body: str) -> tuple[str, str]:
     """What is quoted in front of an answer, and the rest."""
     for fallback in message.iterfind(tag("fallback", FALLBACK)):
         part = fallback.find(tag("body", FALLBACK))
@@ -171,8 +173,8 @@ def _without_fallback(message: Element, body: str) -> tuple[str, str]:
     return "", body
 
 
-def _offset(written: str | None) -> int:
+def _offset(text: str | None) -> int:
     """Beyond everything, where it is no number: a stranger may have written it."""
-    if written is None or not written.isdecimal() or len(written) > _DIGITS:
+    if text is None or not text.isdecimal() or len(text) > _MAX_OFFSET_DIGITS:
         return sys.maxsize
-    return int(written)
+    return int(text)

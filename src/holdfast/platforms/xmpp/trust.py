@@ -7,7 +7,7 @@ from holdfast.core.errors import ConnectRefused
 from holdfast.platforms.xmpp.plugin import XmppSettings
 
 
-def trust(settings: XmppSettings, *, table: str) -> ssl.SSLContext:
+def make_tls_context(settings: XmppSettings, *, table: str) -> ssl.SSLContext:
     """Reads files. Raises `ConnectRefused` where the one that was named holds no certificates."""
     if not settings.tls:
         return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # nobody is asked for anything

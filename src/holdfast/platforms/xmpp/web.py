@@ -7,17 +7,17 @@ from dataclasses import dataclass
 
 import aiohttp
 
-from holdfast.core.net import guard, is_public
+from holdfast.core.net import guarded_socket_factory, is_public
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Web:
-    ours: aiohttp.ClientSession  # goes anywhere
-    theirs: aiohttp.ClientSession  # goes to no address that only this machine can reach
+class HttpSessions:
+    unrestricted: aiohttp.ClientSession  # goes anywhere
+    public_only: aiohttp.ClientSession  # goes to no address that only this machine can reach
 
 
 @asynccontextmanager
-async def web() -> AsyncIterator[Web]:
-    wary = aiohttp.TCPConnector(socket_factory=guard(is_public, socket.socket))
+async def open_http_sessions() -> AsyncIterator[HttpSessions]:
+    wary = aiohttp.TCPConnector(socket_factory=guarded_socket_factory(is_public, socket.socket))
     async with aiohttp.ClientSession() as ours, aiohttp.ClientSession(connector=wary) as theirs:
-        yield Web(ours=ours, theirs=theirs)
+        yield HttpSessions(unrestricted=ours, public_only=theirs)

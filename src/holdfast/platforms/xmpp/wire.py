@@ -4,69 +4,71 @@ from collections.abc import Sequence
 from typing import Protocol
 from xml.etree.ElementTree import Element
 
-from holdfast.core.errors import Refused
-from holdfast.platforms.text.marks import cleaned
-from holdfast.platforms.xmpp.stanza import Rejection, tag
+from holdfast.core.errors import SendRejected
+from holdfast.platforms.text.marks import sanitize
+from holdfast.platforms.xmpp.stanza import StanzaError, tag
 
 PING = "urn:xmpp:ping"  # XEP-0199
 
 
-class Rejected(Refused):
+class StanzaRejected(SendRejected):
     """The server, or whoever was asked over it, said no; `why` in its own terms."""
 
-    def __init__(self, message: str, *, why: Rejection) -> None:
+    def __init__(self, message: str, *, error: StanzaError) -> None:
         super().__init__(message)
-        self.why = why
+        self.error = error
 
     @property
-    def passes(self) -> bool:
+    def is_temporary(self) -> bool:
         """Whether the same question may have another answer later."""
-        return self.why.kind == "wait" or self.why.condition == "internal-server-error"
+        return self.error.kind == "wait" or self.error.condition == "internal-server-error"
 
 
-class Wire(Protocol):
+class XmppStream(Protocol):
     """One connection. What it is given goes out in order; once it is gone it stays so."""
 
     @property
-    def acks(self) -> bool:
+    def has_acks(self) -> bool:
         """Whether the server says what it has taken (XEP-0198)."""
         ...
 
-    def say(self, message: Element) -> None:
+    def post_message(self, message: Element) -> None:
         """Raises `NotConnected` where there is no connection. Nothing else is known by this."""
         ...
 
-    def appear(self, presence: Element) -> None:
+    def post_presence(self, presence: Element) -> None:
         """The same, of a presence."""
         ...
 
-    async def ask(
-        self, payload: Element, *, to: str | None = None, change: bool = False
+    async def request(
+        self, payload: Element, *, to: str | None = None, is_set: bool = False
     ) -> Element:
-        """The whole answer. Raises `Rejected`, `NotConnected`, or `OutcomeUnknown` where none
+        """The whole answer. Raises `StanzaRejected`, `NotConnected`, or `OutcomeUnknown` where none
         comes."""
         ...
 
-    async def search(
+    async def search_archive(
         self, query: Element, *, to: str | None = None
     ) -> tuple[Sequence[Element], Element]:
         """The same, of an archive: what it found, and how that ends."""
         ...
 
 
-def element(name: str, namespace: str, text: str = "", **attributes: str) -> Element:
+def make_element(name: str, namespace: str, text: str = "", **attributes: str) -> Element:
     """Without signs that XML forbids: one of them would end the line, and again after each try."""
-    made = Element(tag(name, namespace), {key: cleaned(each) for key, each in attributes.items()})
-    made.text = cleaned(text) or None
+    made = Element(tag(name, namespace), {key: sanitize(each) for key, each in attributes.items()})
+    made.text = sanitize(text) or None
     return made
 
 
-def within(parent: Element, name: str, namespace: str, text: str = "", **more: str) -> Element:
+def add_child(
+    parent: Element, name: str, namespace: str, text: str = "", **attributes: str
+) -> Element:
     """The same, in another."""
-    made = element(name, namespace, text, **more)
+    made = make_element(name, namespace, text, **attributes)
     parent.append(made)
     return made
 
 
-def ping() -> Element:
-    return element("ping", PING)
+def make_ping() -> Element:
+    return make_element("ping", PING)

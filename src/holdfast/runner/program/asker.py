@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from .wire import Connection, Frame
+from .wire import ClientConnection, Frame
 
 
-class Refusal(Exception):
+class RunnerRefusal(Exception):
     """What was asked cannot be done; the text is for whoever asked."""
 
 
-class Asker:
-    def __init__(self, connection: Connection, frame: Frame) -> None:
+class RunnerRequest:
+    def __init__(self, connection: ClientConnection, frame: Frame) -> None:
         self._connection, self._id = connection, frame["id"]
         self.wants_stream = bool(frame.get("stream"))
 
     @property
-    def present(self) -> bool:
+    def is_connected(self) -> bool:
         return self._connection.open
 
     def answer(self, result: Any) -> None:

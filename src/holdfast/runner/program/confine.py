@@ -16,7 +16,7 @@ LIMITS = {
     "descriptors": resource.RLIMIT_NOFILE,
 }
 NICENESS = 5
-FIRST_TO_DIE = b"500"
+OOM_SCORE = b"500"
 
 
 def drop_root(uid: int) -> None:
@@ -53,6 +53,6 @@ def limit_this_process(limits: dict[str, Any]) -> None:
     os.nice(NICENESS)
     try:
         with open("/proc/self/oom_score_adj", "wb") as file:
-            file.write(FIRST_TO_DIE)
+            file.write(OOM_SCORE)
     except OSError:
         return

@@ -14,20 +14,20 @@ import time
 from collections.abc import Callable
 from functools import partial
 
-Ready = Callable[[], None]
+Callback = Callable[[], None]
 
 
 class Timer:
     """One call in the future; `cancel` makes it never happen."""
 
-    def __init__(self, action: Ready) -> None:
-        self.action: Ready | None = action
+    def __init__(self, action: Callback) -> None:
+        self.action: Callback | None = action
 
     def cancel(self) -> None:
         self.action = None
 
 
-class Loop:
+class EventLoop:
     """Owns the selector, the timers and the duty to reap: as pid 1 every orphan comes here."""
 
     def __init__(self) -> None:
@@ -36,25 +36,25 @@ class Loop:
         self._order = itertools.count()
         self._children: dict[int, Callable[[int], None]] = {}
         self._running = True
-        self._woken, self._wake = socket.socketpair()
-        for end in (self._woken, self._wake):
+        self._wakeup_reader, self._wakeup_writer = socket.socketpair()
+        for end in (self._wakeup_reader, self._wakeup_writer):
             end.setblocking(False)
-        signal.set_wakeup_fd(self._wake.fileno(), warn_on_full_buffer=False)
+        signal.set_wakeup_fd(self._wakeup_writer.fileno(), warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
-        self.watch_reading(self._woken.fileno(), self._reap)
+        self.watch_reading(self._wakeup_reader.fileno(), self._reap)
 
-    def watch_reading(self, fd: int, action: Ready) -> None:
+    def watch_reading(self, fd: int, action: Callback) -> None:
         self._selector.register(fd, selectors.EVENT_READ, (action, None))
 
-    def watch_both(self, fd: int, reading: Ready, writing: Ready | None) -> None:
+    def watch_read_write(self, fd: int, reading: Callback, writing: Callback | None) -> None:
         """Change what a watched descriptor waits for; without `writing`, only for reading."""
         events = selectors.EVENT_READ | (selectors.EVENT_WRITE if writing else 0)
         self._selector.modify(fd, events, (reading, writing))
 
-    def forget(self, fd: int) -> None:
+    def unwatch(self, fd: int) -> None:
         self._selector.unregister(fd)
 
-    def after(self, seconds: float, action: Ready) -> Timer:
+    def after(self, seconds: float, action: Callback) -> Timer:
         timer = Timer(action)
         heapq.heappush(self._timers, (time.monotonic() + seconds, next(self._order), timer))
         return timer
@@ -71,9 +71,9 @@ class Loop:
             for key, events in self._selector.select(self._until_next_timer()):
                 reading, writing = key.data
                 if events & selectors.EVENT_READ:
-                    _call(reading)
+                    _call_logged(reading)
                 if events & selectors.EVENT_WRITE and key.fd in self._selector.get_map():
-                    _call(writing)
+                    _call_logged(writing)
             self._fire_timers()
 
     def _until_next_timer(self) -> float | None:
@@ -85,11 +85,11 @@ class Loop:
         while self._timers and self._timers[0][0] <= time.monotonic():
             action = heapq.heappop(self._timers)[2].action
             if action:
-                _call(action)
+                _call_logged(action)
 
     def _reap(self) -> None:
         with contextlib.suppress(BlockingIOError):
-            self._woken.recv(4096)
+            self._wakeup_reader.recv(4096)
         while True:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
@@ -100,10 +100,10 @@ class Loop:
             code = os.waitstatus_to_exitcode(status)
             action = self._children.pop(pid, None)
             if action:
-                _call(partial(action, code if code >= 0 else 128 - code))
+                _call_logged(partial(action, code if code >= 0 else 128 - code))
 
 
-def _call(action: Ready) -> None:
+def _call_logged(action: Callback) -> None:
     """A full disk or table concerns the one who met it: our end would be everybody's."""
     try:
         action()

@@ -7,19 +7,19 @@ import stat
 from collections.abc import Mapping
 from typing import Any
 
-from .asker import Refusal
-from .spool import text_of
+from .asker import RunnerRefusal
+from .spool import decode_text
 
-MOST_TEXT = 48 * 1024  # bytes of text in one answer
-LONGEST_LINE = 2000
-LARGEST_EDITED = 20 * 1024 * 1024
+MAX_TEXT = 48 * 1024  # bytes of text in one answer
+MAX_LINE = 2000
+MAX_EDITABLE = 20 * 1024 * 1024
 
 Answer = dict[str, Any]
 
 
-def resolve(path: str, cwd: str, home: str) -> str:
+def resolve_path(path: str, cwd: str, home: str) -> str:
     if "\0" in path:
-        raise Refusal("the path holds a NUL byte, which no file's name can")
+        raise RunnerRefusal("the path holds a NUL byte, which no file's name can")
     if path == "~" or path.startswith("~/"):
         path = home + path[1:]
     return os.path.normpath(os.path.join(cwd, path))
@@ -30,23 +30,25 @@ def open_text(path: str) -> Any:
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
-        raise Refusal(f"no such file: {path}{_beside(path)}") from None
+        raise RunnerRefusal(f"no such file: {path}{_sibling_names(path)}") from None
     except OSError as error:
-        raise Refusal(f"cannot read {path}: {error.strerror}") from None
+        raise RunnerRefusal(f"cannot read {path}: {error.strerror}") from None
     mode = os.fstat(fd).st_mode
     if stat.S_ISDIR(mode):
         names = sorted(os.listdir(path))
-        raise Refusal(f"{path} is a folder of {len(names)}: {', '.join(names[:50])}")
+        raise RunnerRefusal(f"{path} is a folder of {len(names)}: {', '.join(names[:50])}")
     if not stat.S_ISREG(mode):
-        raise Refusal(f"{path} is no plain file")
+        raise RunnerRefusal(f"{path} is no plain file")
     file = os.fdopen(fd, "rb")
     if b"\0" in file.read(8192):
-        raise Refusal(f"{path} is binary ({os.fstat(fd).st_size} bytes); look at it by a command")
+        raise RunnerRefusal(
+            f"{path} is binary ({os.fstat(fd).st_size} bytes); look at it by a command"
+        )
     file.seek(0)
     return file
 
 
-def _beside(path: str) -> str:
+def _sibling_names(path: str) -> str:
     try:
         names = sorted(os.listdir(os.path.dirname(path)))
     except OSError:
@@ -54,7 +56,7 @@ def _beside(path: str) -> str:
     return f"; beside it are: {', '.join(names[:30])}" if names else "; its folder is empty"
 
 
-def read(frame: Mapping[str, Any]) -> Answer:
+def read_file(frame: Mapping[str, Any]) -> Answer:
     """Lines `offset` (from 1) to `offset + limit`, as many as fit into one answer."""
     first, most = max(1, int(frame["offset"])), int(frame["limit"])
     lines: list[str] = []
@@ -62,32 +64,32 @@ def read(frame: Mapping[str, Any]) -> Answer:
     with open_text(frame["path"]) as file:
         for raw in file:
             total += 1
-            if total < first or len(lines) >= most or size > MOST_TEXT:
+            if total < first or len(lines) >= most or size > MAX_TEXT:
                 continue
-            line = text_of(raw).rstrip("\r\n")
-            if len(line) > LONGEST_LINE:
-                line = f"{line[:LONGEST_LINE]} [… {len(line) - LONGEST_LINE} characters cut]"
+            line = decode_text(raw).rstrip("\r\n")
+            if len(line) > MAX_LINE:
+                line = f"{line[:MAX_LINE]} [… {len(line) - MAX_LINE} characters cut]"
             lines.append(line)
             size += len(line) + 1
     if first > total and total:
-        raise Refusal(f"{frame['path']} has only {total} lines")
+        raise RunnerRefusal(f"{frame['path']} has only {total} lines")
     return {"text": "\n".join(lines), "first": first, "shown": len(lines), "total": total}
 
 
-def write(frame: Mapping[str, Any]) -> Answer:
+def write_file(frame: Mapping[str, Any]) -> Answer:
     """Replace or create; whole or not at all."""
     path, data = os.path.realpath(frame["path"]), str(frame["text"]).encode()
     existed = os.path.exists(path)
-    _put(path, data)
+    _write_atomically(path, data)
     return {"path": path, "bytes": len(data), "existed": existed}
 
 
-def _put(path: str, data: bytes) -> None:
+def _write_atomically(path: str, data: bytes) -> None:
     temporary = f"{path}.{os.getpid()}.new"
     try:
         os.makedirs(os.path.dirname(path), exist_ok=True)
         if os.path.isdir(path):
-            raise Refusal(f"{path} is a folder")
+            raise RunnerRefusal(f"{path} is a folder")
         mode = stat.S_IMODE(os.stat(path).st_mode) if os.path.exists(path) else 0o644
         with open(temporary, "wb") as file:
             file.write(data)
@@ -96,40 +98,40 @@ def _put(path: str, data: bytes) -> None:
     except OSError as error:
         if os.path.exists(temporary):
             os.unlink(temporary)
-        raise Refusal(f"cannot write {path}: {error.strerror}") from None
+        raise RunnerRefusal(f"cannot write {path}: {error.strerror}") from None
 
 
-def edit(frame: Mapping[str, Any]) -> Answer:
+def edit_file(frame: Mapping[str, Any]) -> Answer:
     """Replace `old`, which must occur once unless `all` is said."""
     path, old, new = os.path.realpath(frame["path"]), str(frame["old"]), str(frame["new"])
     if not old:
-        raise Refusal("`old` is empty; to make a file use write")
+        raise RunnerRefusal("`old` is empty; to make a file use write")
     if old == new:
-        raise Refusal("`old` and `new` are the same")
-    text = _editable(path)
+        raise RunnerRefusal("`old` and `new` are the same")
+    text = _read_editable(path)
     if "\r\n" in text and "\r\n" not in old:
         old, new = old.replace("\n", "\r\n"), new.replace("\n", "\r\n")
     found = text.count(old)
     if not found:
-        raise Refusal(f"`old` does not occur in {path}{_nearest(text, old)}")
+        raise RunnerRefusal(f"`old` does not occur in {path}{_nearest_match(text, old)}")
     if found > 1 and not frame.get("all"):
-        places = ", ".join(map(str, _lines_of(text, old)[:10]))
-        raise Refusal(f"`old` occurs {found} times (lines {places}): add context, or set all")
-    _put(path, text.replace(old, new).encode())
-    return {"path": path, "replaced": found, "lines": _lines_of(text, old)[:20]}
+        places = ", ".join(map(str, _line_numbers(text, old)[:10]))
+        raise RunnerRefusal(f"`old` occurs {found} times (lines {places}): add context, or set all")
+    _write_atomically(path, text.replace(old, new).encode())
+    return {"path": path, "replaced": found, "lines": _line_numbers(text, old)[:20]}
 
 
-def _editable(path: str) -> str:
+def _read_editable(path: str) -> str:
     with open_text(path) as file:
-        if os.fstat(file.fileno()).st_size > LARGEST_EDITED:
-            raise Refusal(f"{path} is too large to edit; use a command")
+        if os.fstat(file.fileno()).st_size > MAX_EDITABLE:
+            raise RunnerRefusal(f"{path} is too large to edit; use a command")
         try:
             return str(file.read().decode())
         except UnicodeDecodeError:
-            raise Refusal(f"{path} is not UTF-8; use a command") from None
+            raise RunnerRefusal(f"{path} is not UTF-8; use a command") from None
 
 
-def _lines_of(text: str, part: str) -> list[int]:
+def _line_numbers(text: str, part: str) -> list[int]:
     places, at = [], text.find(part)
     while at >= 0:
         places.append(text.count("\n", 0, at) + 1)
@@ -137,7 +139,7 @@ def _lines_of(text: str, part: str) -> list[int]:
     return places
 
 
-def _nearest(text: str, old: str) -> str:
+def _nearest_match(text: str, old: str) -> str:
     import difflib  # noqa: PLC0415 - only an edit that failed needs it
 
     wanted = old.splitlines()

@@ -15,12 +15,12 @@ from typing import Any, NoReturn
 from . import kernel, tree
 from .confine import limit_this_process
 
-GRACE = 2  # seconds between SIGTERM and SIGKILL
-HIGHEST_FD = 65536
-_RESET = (signal.SIGINT, signal.SIGQUIT, signal.SIGPIPE, signal.SIGXFSZ, signal.SIGCHLD)
+GRACE_SECONDS = 2  # seconds between SIGTERM and SIGKILL
+MAX_FD = 65536
+_RESET_SIGNALS = (signal.SIGINT, signal.SIGQUIT, signal.SIGPIPE, signal.SIGXFSZ, signal.SIGCHLD)
 
 
-def fork_keeper(
+def fork_supervisor(
     argv: Sequence[str],
     *,
     cwd: str,
@@ -42,9 +42,9 @@ def fork_keeper(
         kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
         shell = os.fork()
         if not shell:
-            _become(argv, cwd=cwd, env=env, limits=limits)
-        _let_go_of_output()
-        os._exit(_Keeping(shell).until_done())
+            _exec_command(argv, cwd=cwd, env=env, limits=limits)
+        _release_output()
+        os._exit(_Supervisor(shell).wait())
     finally:
         os._exit(126)
 
@@ -52,22 +52,22 @@ def fork_keeper(
 def detach_from_runner(stdin: int, output: int) -> None:
     """Signals and descriptors of a fresh process: nothing of the runner's stays open."""
     signal.set_wakeup_fd(-1)
-    for number in _RESET:
+    for number in _RESET_SIGNALS:
         signal.signal(number, signal.SIG_DFL)
     os.setsid()
     os.dup2(stdin, 0)
     os.dup2(output, 1)
     os.dup2(output, 2)
-    os.closerange(3, HIGHEST_FD)
+    os.closerange(3, MAX_FD)
 
 
-def _let_go_of_output() -> None:
+def _release_output() -> None:
     nothing = os.open(os.devnull, os.O_RDWR)
     for fd in (0, 1, 2):
         os.dup2(nothing, fd)
 
 
-def _become(
+def _exec_command(
     argv: Sequence[str], *, cwd: str, env: Mapping[str, str], limits: Mapping[str, Any]
 ) -> NoReturn:
     try:
@@ -82,16 +82,16 @@ def _become(
         os._exit(127)
 
 
-class _Keeping:
+class _Supervisor:
     def __init__(self, shell: int) -> None:
         self._shell = shell
         self._code = 128 + signal.SIGTERM
         self._ending = False
-        signal.signal(signal.SIGTERM, self._end_kindly)
-        signal.signal(signal.SIGALRM, self._end_by_force)
+        signal.signal(signal.SIGTERM, self._terminate_tree)
+        signal.signal(signal.SIGALRM, self._kill_tree)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
 
-    def until_done(self) -> int:
+    def wait(self) -> int:
         while True:
             try:
                 pid, status = os.waitpid(-1, 0)
@@ -103,10 +103,10 @@ class _Keeping:
                 if not self._ending:
                     return self._code
 
-    def _end_kindly(self, *_: object) -> None:
+    def _terminate_tree(self, *_: object) -> None:
         self._ending = True
-        signal.alarm(GRACE)
+        signal.alarm(GRACE_SECONDS)
         tree.signal_all(tree.living_descendants(os.getpid()), signal.SIGTERM)
 
-    def _end_by_force(self, *_: object) -> None:
+    def _kill_tree(self, *_: object) -> None:
         tree.kill_descendants(os.getpid())

@@ -8,9 +8,9 @@ import socket
 import sys
 
 from .confine import confine
-from .event_loop import Loop
+from .event_loop import EventLoop
 from .namespaces import refuse_user_namespaces
-from .server import Server
+from .server import RunnerServer
 
 
 def main() -> None:
@@ -26,7 +26,7 @@ def main() -> None:
     # Listening here and not in the gateway makes the kernel name *this* process as the
     # peer of whoever connects: that is how a gateway learns and proves our pid.
     listener.listen(8)
-    server = Server(config, listener=listener, loop=Loop())
+    server = RunnerServer(config, listener=listener, loop=EventLoop())
     try:
         os.write(int(config["ready_fd"]), b"r")
     except BrokenPipeError:

@@ -21,7 +21,7 @@ ARCHITECTURES = (
     (0x40000028, 120, 337),  # arm
 )
 _NUMBER, _ARCHITECTURE, _FIRST_ARGUMENT = 0, 4, 16  # offsets in what a filter is shown
-_LOAD, _AND, _IS, _HAS, _RETURN = 0x20, 0x54, 0x15, 0x45, 0x06
+_LOAD, _AND, _EQUALS, _HAS, _RETURN = 0x20, 0x54, 0x15, 0x45, 0x06
 _ALLOW, _REFUSE = 0x7FFF0000, 0x00050000
 _NOT_X32 = 0xBFFFFFFF  # x32 has x86_64's numbers with one bit more
 
@@ -39,14 +39,14 @@ def _steps(architecture: int, clone: int, unshare: int) -> list[Instruction]:
     rest: list[Instruction] = [
         (_LOAD, 0, 0, _NUMBER),
         (_AND, 0, 0, _NOT_X32),
-        (_IS, 5, 0, CLONE3),
-        (_IS, 1, 0, unshare),
-        (_IS, 0, 4, clone),
+        (_EQUALS, 5, 0, CLONE3),
+        (_EQUALS, 1, 0, unshare),
+        (_EQUALS, 0, 4, clone),
         (_LOAD, 0, 0, _FIRST_ARGUMENT),
         (_HAS, 0, 2, NEW_USER),
         (_RETURN, 0, 0, _REFUSE | errno.EPERM),
         (_RETURN, 0, 0, _REFUSE | errno.ENOSYS),
         (_RETURN, 0, 0, _ALLOW),
     ]
-    ours: list[Instruction] = [(_LOAD, 0, 0, _ARCHITECTURE), (_IS, 0, len(rest), architecture)]
+    ours: list[Instruction] = [(_LOAD, 0, 0, _ARCHITECTURE), (_EQUALS, 0, len(rest), architecture)]
     return ours + rest

@@ -8,14 +8,14 @@ import time
 from collections.abc import Callable, Sequence
 
 from . import tree
-from .event_loop import Loop
-from .job import Job
+from .event_loop import EventLoop
+from .job import CommandProcess
 
-PAUSE = 0.25  # seconds between two looks at the least; a look is one statvfs as a rule
-LONGEST_PAUSE = 5.0
+MIN_PAUSE = 0.25  # seconds between two looks at the least; a look is one statvfs as a rule
+MAX_PAUSE = 5.0
 FASTEST_DISK = 1 << 30  # bytes a second
-RECOUNT = 30.0  # somebody else's deletions could hide our growth from statvfs
-NOTEWORTHY = 1024 * 1024
+RECOUNT_SECONDS = 30.0  # somebody else's deletions could hide our growth from statvfs
+MIN_OFFENCE = 1024 * 1024
 
 
 def folder_size(folder: str) -> int:
@@ -41,55 +41,60 @@ def folder_size(folder: str) -> int:
     return total
 
 
-class Quota:
+class DiskQuota:
     """Owns the last count. Between counts it knows a bound: the whole disk's growth since."""
 
     def __init__(
-        self, limit: int, *, folders: Sequence[str], loop: Loop, jobs: Callable[[], list[Job]]
+        self,
+        limit: int,
+        *,
+        folders: Sequence[str],
+        loop: EventLoop,
+        processes: Callable[[], list[CommandProcess]],
     ) -> None:
-        self._limit, self._folders, self._loop, self._jobs = limit, folders, loop, jobs
+        self._limit, self._folders, self._loop, self._processes = limit, folders, loop, processes
         self._counted = 0
-        self._disk_then = 0
+        self._disk_used_at_count = 0
         self._stale_at = 0.0
-        self._slowness = 0.0
+        self._min_interval = 0.0
         self._watching = False
 
     def watch(self) -> None:
         """Look again and again until nothing runs any more."""
         if not self._watching:
-            self._watch_again(PAUSE)
+            self._watch_again(MIN_PAUSE)
 
-    def room(self) -> int:
+    def free_bytes(self) -> int:
         """At least so many bytes may still be written; negative: there is too much already."""
-        grown = max(0, self._disk_used() - self._disk_then)
+        grown = max(0, self._disk_used() - self._disk_used_at_count)
         if self._counted + grown >= self._limit or time.monotonic() >= self._stale_at:
             self._count()
             grown = 0
         return self._limit - self._counted - grown
 
-    def _look(self) -> None:
-        jobs = self._jobs()
+    def _check(self) -> None:
+        jobs = self._processes()
         self._watching = False
         strays = [] if jobs else tree.living_descendants(os.getpid())
         if not jobs and not strays:
             return
-        room = self.room()
+        room = self.free_bytes()
         if room < 0:
-            self._end_offender(jobs)
+            self._kill_offender(jobs)
         # No sooner than the room could be filled: a server left running costs next to nothing.
-        self._watch_again(min(LONGEST_PAUSE, max(PAUSE, room / FASTEST_DISK)))
+        self._watch_again(min(MAX_PAUSE, max(MIN_PAUSE, room / FASTEST_DISK)))
 
     def _watch_again(self, pause: float) -> None:
         self._watching = True
-        self._loop.after(max(pause, self._slowness), self._look)
+        self._loop.after(max(pause, self._min_interval), self._check)
 
-    def _end_offender(self, jobs: list[Job]) -> None:
+    def _kill_offender(self, processes: list[CommandProcess]) -> None:
         """The job that wrote the most since the last look; else what commands left behind."""
-        writers = [(job.written_since(), job) for job in jobs]
+        writers = [(job.written_since(), job) for job in processes]
         most, offender = max(writers, key=lambda pair: pair[0], default=(0, None))
-        if offender is not None and most >= NOTEWORTHY:
+        if offender is not None and most >= MIN_OFFENCE:
             return offender.kill("quota")
-        kept = {job.pid for job in jobs}
+        kept = {job.pid for job in processes}
         for stray in tree.living_children(os.getpid()):
             if stray not in kept:
                 tree.kill_descendants(stray)
@@ -97,11 +102,11 @@ class Quota:
 
     def _count(self) -> None:
         began = time.monotonic()
-        self._disk_then = self._disk_used()
+        self._disk_used_at_count = self._disk_used()
         self._counted = sum(folder_size(folder) for folder in self._folders)
         took = time.monotonic() - began
-        self._stale_at = began + max(RECOUNT, 50 * took)
-        self._slowness = 10 * took  # a huge workspace is counted less often
+        self._stale_at = began + max(RECOUNT_SECONDS, 50 * took)
+        self._min_interval = 10 * took  # a huge workspace is counted less often
 
     def _disk_used(self) -> int:
         facts = os.statvfs(self._folders[0])

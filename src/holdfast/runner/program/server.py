@@ -10,66 +10,72 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from . import tree
-from .asker import Asker, Refusal
+from .asker import RunnerRefusal, RunnerRequest
 from .commands import Commands
-from .event_loop import Loop
-from .job import Job
+from .event_loop import EventLoop
+from .job import CommandProcess
 from .processes import Processes
-from .quota import Quota
-from .shell import Terminals
+from .quota import DiskQuota
+from .shell import ShellTerminals
 from .spool import Spool
-from .tails import Tails
-from .wire import Connection, Frame
-from .worker import OPERATIONS, Worker
+from .tails import OutputTails
+from .wire import ClientConnection, Frame
+from .worker import FILE_OPERATIONS, FileWorker
 
-SHORTEST_IDLE = 0.1  # seconds; with none at all it would do nothing but look at itself
-UNCLAIMED = 20.0  # seconds for the first client to come; after that its gateway is dead
+MIN_IDLE_TIMEOUT = 0.1  # seconds; with none at all it would do nothing but look at itself
+UNCLAIMED_TIMEOUT = 20.0  # seconds for the first client to come; after that its gateway is dead
 
-Operation = Callable[[Asker, Mapping[str, Any]], None]
+Operation = Callable[[RunnerRequest, Mapping[str, Any]], None]
 
 
-class Server:
+class RunnerServer:
     """Owns the connections and the running jobs."""
 
-    def __init__(self, config: Mapping[str, Any], *, listener: socket.socket, loop: Loop) -> None:
+    def __init__(
+        self, config: Mapping[str, Any], *, listener: socket.socket, loop: EventLoop
+    ) -> None:
         self._listener, self._loop = listener, loop
-        self._idle_timeout = max(SHORTEST_IDLE, float(config["idle_timeout"]))
-        self._connections: set[Connection] = set()
-        self._jobs: set[Job] = set()
+        self._idle_timeout = max(MIN_IDLE_TIMEOUT, float(config["idle_timeout"]))
+        self._connections: set[ClientConnection] = set()
+        self._processes: set[CommandProcess] = set()
         # Whoever started it may be slow to ask: it is not idle before it was ever used.
-        self._used = time.monotonic() + max(0.0, UNCLAIMED - self._idle_timeout)
-        self._quota = Quota(
+        self._last_used = time.monotonic() + max(0.0, UNCLAIMED_TIMEOUT - self._idle_timeout)
+        self._quota = DiskQuota(
             int(config["workspace_bytes"]),
             folders=(config["workspace"], config["spool"]),
             loop=loop,
-            jobs=lambda: list(self._jobs),
+            processes=lambda: list(self._processes),
         )
-        self._operations = self._owners(config)
+        self._operations = self._make_operations(config)
 
     def serve(self) -> None:
         self._listener.setblocking(False)
         self._loop.watch_reading(self._listener.fileno(), self._accept)
-        self._loop.after(UNCLAIMED, self._end_if_unclaimed)
+        self._loop.after(UNCLAIMED_TIMEOUT, self._end_if_unclaimed)
         self._loop.after(self._idle_timeout, self._end_if_idle)
         self._loop.run()
 
-    def _owners(self, config: Mapping[str, Any]) -> dict[str, Operation]:
+    def _make_operations(self, config: Mapping[str, Any]) -> dict[str, Operation]:
         spool = Spool(config["spool"])
         home, limits = str(config["workspace"]), config["limits"]
-        terminals = Terminals(spool, home=home, environment=dict(config["environment"]))
+        terminals = ShellTerminals(spool, home=home, environment=dict(config["environment"]))
         commands = Commands(
             loop=self._loop,
             spool=spool,
             terminals=terminals,
-            tails=Tails(self._loop),
+            tails=OutputTails(self._loop),
             limits=limits,
             output_limit=int(config["output_bytes"]),
-            on_job=self._count_job,
+            on_process=self._track_process,
         )
         processes = Processes(
-            loop=self._loop, spool=spool, terminals=terminals, limits=limits, on_job=self._count_job
+            loop=self._loop,
+            spool=spool,
+            terminals=terminals,
+            limits=limits,
+            on_process=self._track_process,
         )
-        worker = Worker(
+        worker = FileWorker(
             loop=self._loop,
             spool=spool,
             terminals=terminals,
@@ -77,34 +83,34 @@ class Server:
             home=home,
             limits=limits,
         )
-        operations: dict[str, Operation] = dict.fromkeys(OPERATIONS, worker.do)
+        operations: dict[str, Operation] = dict.fromkeys(FILE_OPERATIONS, worker.run)
         operations.update(run=commands.run, attach=commands.attach, cancel=commands.cancel)
         operations.update(start=processes.start, started=processes.started, list=processes.list)
         operations.update(poll=processes.poll, log=processes.log, wait=processes.wait)
         operations.update(feed=processes.feed, kill=processes.kill)
         return operations
 
-    def _count_job(self, job: Job, running: bool) -> None:
+    def _track_process(self, job: CommandProcess, running: bool) -> None:
         if running:
-            self._jobs.add(job)
+            self._processes.add(job)
             self._quota.watch()
         else:
-            self._jobs.discard(job)
-        self._used = time.monotonic()
+            self._processes.discard(job)
+        self._last_used = time.monotonic()
 
     def _accept(self) -> None:
         try:
             sock, _ = self._listener.accept()
         except OSError:
             return
-        connection = Connection(
-            sock, loop=self._loop, on_frame=self._ask, on_close=self._connections.discard
+        connection = ClientConnection(
+            sock, loop=self._loop, on_frame=self._handle, on_close=self._connections.discard
         )
         self._connections.add(connection)
 
-    def _ask(self, connection: Connection, frame: Frame) -> None:
-        self._used = time.monotonic()
-        asker = Asker(connection, frame)
+    def _handle(self, connection: ClientConnection, frame: Frame) -> None:
+        self._last_used = time.monotonic()
+        asker = RunnerRequest(connection, frame)
         operation = self._operations.get(str(frame["op"]))
         if operation is None:
             return asker.refuse(
@@ -112,7 +118,7 @@ class Server:
             )
         try:
             operation(asker, frame)
-        except Refusal as refusal:
+        except RunnerRefusal as refusal:
             asker.refuse(str(refusal))
         except OSError as error:
             # A full disk or process table: it concerns this request alone.
@@ -122,11 +128,11 @@ class Server:
             asker.refuse(f"the runner could not: {error!r}")
 
     def _end_if_unclaimed(self) -> None:
-        if not self._connections and not self._jobs:
+        if not self._connections and not self._processes:
             self.end()
 
     def _end_if_idle(self) -> None:
-        left = self._used + self._idle_timeout - time.monotonic()
+        left = self._last_used + self._idle_timeout - time.monotonic()
         if left <= 0 and not tree.living_descendants(os.getpid()):
             return self.end()
         self._loop.after(left if left > 0 else self._idle_timeout, self._end_if_idle)

@@ -10,14 +10,14 @@ import stat
 import sys
 from typing import Any, BinaryIO
 
-CALLS_KEPT = 200
-CALLS_BETWEEN_CLEANING = 50
-LARGEST_RECORD = 16 * 1024 * 1024
+MAX_CALLS = 200
+CALLS_BETWEEN_PRUNING = 50
+MAX_RECORD = 16 * 1024 * 1024
 
-Record = dict[str, Any]
+SpoolRecord = dict[str, Any]
 
 
-def file_name(call_id: str) -> str:
+def hashed_name(call_id: str) -> str:
     """A name for a call id, which comes from a model's provider and may hold anything."""
     return hashlib.sha256(call_id.encode()).hexdigest()[:32]
 
@@ -41,10 +41,10 @@ def read_regular(path: str, folder: int | None = None) -> bytes | None:
     if file is None:
         return None
     with file:
-        return file.read(LARGEST_RECORD)
+        return file.read(MAX_RECORD)
 
 
-def read_record(path: str, folder: int | None = None) -> Record | None:
+def read_record(path: str, folder: int | None = None) -> SpoolRecord | None:
     """None also where somebody wrote nonsense over it."""
     try:
         record = json.loads(read_regular(path, folder) or b"null")
@@ -53,7 +53,7 @@ def read_record(path: str, folder: int | None = None) -> Record | None:
     return record if isinstance(record, dict) else None
 
 
-def read_processes(folder: int) -> list[Record]:
+def read_processes(folder: int) -> list[SpoolRecord]:
     """The records of background processes in an open folder, oldest first."""
     names = [name for name in os.listdir(folder) if re.fullmatch(r"p\d{1,9}\.json", name)]
     names.sort(key=lambda name: int(name[1:-5]))
@@ -67,9 +67,9 @@ def open_folder(path: str, folder: int | None = None) -> int:
     return os.open(path, flags, dir_fd=folder)
 
 
-def write_durably(path: str, record: Record) -> None:
+def write_durably(path: str, record: SpoolRecord) -> None:
     """Whole or not at all, and still there after a power cut."""
-    write_whole(path, record, durable=True)
+    write_atomically(path, record, durable=True)
     folder = open_folder(os.path.dirname(path))
     try:
         os.fsync(folder)
@@ -77,7 +77,7 @@ def write_durably(path: str, record: Record) -> None:
         os.close(folder)
 
 
-def try_to_write_durably(path: str, record: Record) -> None:
+def try_to_write_durably(path: str, record: SpoolRecord) -> None:
     """For what has happened already: a full disk must not keep it from being told."""
     try:
         write_durably(path, record)
@@ -85,7 +85,7 @@ def try_to_write_durably(path: str, record: Record) -> None:
         print(f"cannot record {path}: {error}", file=sys.stderr, flush=True)
 
 
-def write_whole(path: str, record: Record, *, durable: bool = False) -> None:
+def write_atomically(path: str, record: SpoolRecord, *, durable: bool = False) -> None:
     os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)  # a command may have cleaned up
     temporary = path + ".new"
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -97,7 +97,7 @@ def write_whole(path: str, record: Record, *, durable: bool = False) -> None:
     os.replace(temporary, path)
 
 
-def text_of(data: bytes) -> str:
+def decode_text(data: bytes) -> str:
     """Text that can be stored and sent anywhere, whatever a command wrote."""
     return data.decode(errors="replace").replace("\0", "\ufffd")
 
@@ -110,15 +110,15 @@ def head_and_tail(path: str, limit: int) -> tuple[str, bool]:
     with file:
         size = os.fstat(file.fileno()).st_size
         if size <= limit:
-            return text_of(file.read(limit)), False
+            return decode_text(file.read(limit)), False
         head = file.read(limit * 2 // 5)
         file.seek(-(limit - len(head)), os.SEEK_END)
         tail = file.read(limit - len(head))
     gap = f"\n[… {size - limit} bytes left out; all of it is in {path} …]\n"
-    return text_of(head) + gap + text_of(tail), True
+    return decode_text(head) + gap + decode_text(tail), True
 
 
-def slice_of(path: str, offset: int, limit: int) -> tuple[bytes, int]:
+def read_slice(path: str, offset: int, limit: int) -> tuple[bytes, int]:
     """At most `limit` bytes from `offset` on, and the size of the whole."""
     file = open_regular(path)
     if file is None:
@@ -140,15 +140,15 @@ class Spool:
         return os.path.join(self._folder, "terminal.json")
 
     def shell(self, name: str) -> str:
-        return os.path.join(self._folder, "shells", f"{file_name(name)}.json")
+        return os.path.join(self._folder, "shells", f"{hashed_name(name)}.json")
 
     def call(self, call_id: str, kind: str = "json") -> str:
-        return os.path.join(self._folder, "calls", f"{file_name(call_id)}.{kind}")
+        return os.path.join(self._folder, "calls", f"{hashed_name(call_id)}.{kind}")
 
     def process(self, process_id: str, kind: str = "json") -> str:
         return os.path.join(self._folder, "processes", f"{process_id}.{kind}")
 
-    def processes(self) -> list[Record]:
+    def processes(self) -> list[SpoolRecord]:
         try:
             folder = open_folder(os.path.join(self._folder, "processes"))
         except OSError:
@@ -163,21 +163,21 @@ class Spool:
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
         return os.open(path, flags, 0o600)
 
-    def forget_old_calls(self) -> None:
+    def prune_calls(self) -> None:
         """The gateway has recorded those long ago; their output is what takes room."""
         self._calls += 1
-        if self._calls % CALLS_BETWEEN_CLEANING:
+        if self._calls % CALLS_BETWEEN_PRUNING:
             return
         folder = os.path.join(self._folder, "calls")
         ended = [entry for entry in os.scandir(folder) if entry.name.endswith(".json")]
         ended.sort(key=lambda entry: entry.stat(follow_symlinks=False).st_mtime)
-        for entry in ended[:-CALLS_KEPT]:
+        for entry in ended[:-MAX_CALLS]:
             if (read_record(entry.path) or {}).get("result") is not None:
                 for kind in (".json", ".out"):
-                    remove(entry.path[: -len(".json")] + kind)
+                    remove_file(entry.path[: -len(".json")] + kind)
 
 
-def remove(path: str) -> None:
+def remove_file(path: str) -> None:
     try:
         os.unlink(path)
     except OSError:

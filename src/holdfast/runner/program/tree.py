@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import signal
 
-PASSES = 50  # a bomb forks while it is being killed; stopping it first makes few passes enough
+MAX_KILL_PASSES = (
+    50  # a bomb forks while it is being killed; stopping it first makes few passes enough
+)
 
 
 def stat_fields(pid: int) -> list[str]:
@@ -23,7 +25,7 @@ def start_time(pid: int) -> int | None:
     return int(fields[19]) if fields[0] not in "ZX" else None
 
 
-def _scan() -> tuple[dict[int, list[int]], set[int]]:
+def _scan_processes() -> tuple[dict[int, list[int]], set[int]]:
     """Children by parent, and who of all is dead and only waits to be reaped."""
     below: dict[int, list[int]] = {}
     zombies = set()
@@ -41,13 +43,13 @@ def _scan() -> tuple[dict[int, list[int]], set[int]]:
 
 
 def living_children(parent: int) -> list[int]:
-    below, zombies = _scan()
+    below, zombies = _scan_processes()
     return [pid for pid in below.get(parent, ()) if pid not in zombies]
 
 
 def living_descendants(root: int) -> list[int]:
     """All that live below `root`, parents before their children."""
-    below, zombies = _scan()
+    below, zombies = _scan_processes()
     found = list(below.get(root, ()))
     for pid in found:
         found.extend(below.get(pid, ()))
@@ -64,7 +66,7 @@ def signal_all(pids: list[int], number: int) -> None:
 
 def kill_descendants(root: int) -> None:
     """SIGKILL everything below `root`, also what forks meanwhile."""
-    for _ in range(PASSES):
+    for _ in range(MAX_KILL_PASSES):
         pids = living_descendants(root)
         if not pids:
             return

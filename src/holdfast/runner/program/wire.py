@@ -8,44 +8,44 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
-from .event_loop import Loop
+from .event_loop import EventLoop
 
-LENGTH = struct.Struct(">I")
-LARGEST = 32 * 1024 * 1024
+LENGTH_PREFIX = struct.Struct(">I")
+MAX_FRAME = 32 * 1024 * 1024
 STREAM_BACKLOG = 1024 * 1024  # a reader this far behind loses streamed output, never a result
 
 Frame = dict[str, Any]
 
 
-def encode(frame: Frame) -> bytes:
+def encode_frame(frame: Frame) -> bytes:
     body = json.dumps(frame, separators=(",", ":")).encode()
-    return LENGTH.pack(len(body)) + body
+    return LENGTH_PREFIX.pack(len(body)) + body
 
 
 def take_frames(buffer: bytearray) -> list[Frame]:
     """The whole frames at the front of `buffer`, which loses them. ValueError on nonsense."""
     frames = []
-    while len(buffer) >= LENGTH.size:
-        (size,) = LENGTH.unpack_from(buffer)
-        if size > LARGEST:
+    while len(buffer) >= LENGTH_PREFIX.size:
+        (size,) = LENGTH_PREFIX.unpack_from(buffer)
+        if size > MAX_FRAME:
             raise ValueError(f"a frame of {size} bytes")
-        if len(buffer) < LENGTH.size + size:
+        if len(buffer) < LENGTH_PREFIX.size + size:
             break
-        frames.append(json.loads(bytes(buffer[LENGTH.size : LENGTH.size + size])))
-        del buffer[: LENGTH.size + size]
+        frames.append(json.loads(bytes(buffer[LENGTH_PREFIX.size : LENGTH_PREFIX.size + size])))
+        del buffer[: LENGTH_PREFIX.size + size]
     return frames
 
 
-class Connection:
+class ClientConnection:
     """One client; owns its socket and what is not written yet."""
 
     def __init__(
         self,
         sock: socket.socket,
         *,
-        loop: Loop,
-        on_frame: Callable[[Connection, Frame], None],
-        on_close: Callable[[Connection], None],
+        loop: EventLoop,
+        on_frame: Callable[[ClientConnection, Frame], None],
+        on_close: Callable[[ClientConnection], None],
     ) -> None:
         sock.setblocking(False)
         self._sock, self._loop = sock, loop
@@ -56,7 +56,7 @@ class Connection:
 
     def send(self, frame: Frame) -> None:
         if self.open:
-            self._outgoing += encode(frame)
+            self._outgoing += encode_frame(frame)
             self._write()
 
     def stream(self, frame: Frame) -> None:
@@ -66,7 +66,7 @@ class Connection:
     def close(self) -> None:
         if self.open:
             self.open = False
-            self._loop.forget(self._sock.fileno())
+            self._loop.unwatch(self._sock.fileno())
             self._sock.close()
             self._on_close(self)
 
@@ -95,6 +95,6 @@ class Connection:
         except OSError:
             return self.close()
         del self._outgoing[:sent]
-        self._loop.watch_both(
+        self._loop.watch_read_write(
             self._sock.fileno(), self._read, self._write if self._outgoing else None
         )

@@ -8,16 +8,21 @@ from urllib.parse import quote, urlencode, urlsplit
 import msgspec
 
 from holdfast.core.secret import Secret
-from holdfast.server.api.views.message_views import AcceptedView, MessageView, NewMessage, Stopped
+from holdfast.server.api.views.message_views import (
+    AcceptedView,
+    MessageView,
+    NewMessage,
+    StopResult,
+)
 from holdfast.server.api.views.overall_views import CommandView
 from holdfast.server.api.views.session_views import NewSession, SessionDetail, SessionView
-from holdfast.server.local.client import GatewayDown, GatewayUnable, refusal
-from holdfast.server.local.cut_line import why_cut
+from holdfast.server.local.client import GatewayDown, GatewayStoreUnavailable, gateway_refused
+from holdfast.server.local.cut_line import describe_connection_error
 from holdfast.system.lock import read_holder
 from holdfast.system.paths import Paths
 
 CALL_TIMEOUT = 15.0
-_PIECE = 65536
+_CHUNK_SIZE = 65536
 
 T = TypeVar("T")
 Query = Mapping[str, str | int | float]
@@ -27,7 +32,7 @@ class ApiClient:
     """Asks the gateway of one home; each call is a connection of its own.
 
     Where the gateway listens is looked up for each, because a restart may change it. A gateway
-    that is down, starting or stopping raises `GatewayDown`; one that says no, `ControlRefused`.
+    that is down, starting or stopping raises `GatewayDown`; one that says no, `GatewayRefused`.
     """
 
     def __init__(self, paths: Paths, *, token: Secret, timeout: float = CALL_TIMEOUT) -> None:
@@ -39,65 +44,72 @@ class ApiClient:
         """The session of that name, made if there is none; None: a fresh one."""
         return self.post("/sessions", NewSession(name=name), SessionView)
 
-    def session(self, session_id: str, *, limit: int) -> SessionDetail:
+    def read_session(self, session_id: str, *, limit: int) -> SessionDetail:
         return self.get(f"/sessions/{quote(session_id, safe='')}", SessionDetail, {"limit": limit})
 
-    def say(self, session_id: str, message: NewMessage) -> AcceptedView:
+    def send_message(self, session_id: str, message: NewMessage) -> AcceptedView:
         """Returns once it is durable; said again, it is the same message."""
         return self.post(f"/sessions/{quote(session_id, safe='')}/messages", message, AcceptedView)
 
-    def message(self, message_id: int, *, wait: float = 0) -> MessageView:
+    def read_message(self, message_id: int, *, wait: float = 0) -> MessageView:
         """What became of a message, `wait` seconds at the most until it has ended."""
         path = f"/messages/{message_id}"
-        return self.get(path, MessageView, {"wait": wait} if wait else {}, patience=wait)
+        return self.get(path, MessageView, {"wait": wait} if wait else {}, extra_timeout=wait)
 
-    def stop(self, session_id: str) -> Stopped:
-        return self.post(f"/sessions/{quote(session_id, safe='')}/stop", {}, Stopped)
+    def stop(self, session_id: str) -> StopResult:
+        return self.post(f"/sessions/{quote(session_id, safe='')}/stop", {}, StopResult)
 
-    def commands(self) -> list[CommandView]:
+    def list_commands(self) -> list[CommandView]:
         return self.get("/commands", list[CommandView])
 
     def get(
-        self, path: str, kind: type[T], query: Query | None = None, *, patience: float = 0
+        self,
+        path: str,
+        response_type: type[T],
+        query: Query | None = None,
+        *,
+        extra_timeout: float = 0,
     ) -> T:
         target = f"{path}?{urlencode(query)}" if query else path
-        return _typed(self.send("GET", target, patience=patience), kind)
+        return _decode_as(self.request("GET", target, extra_timeout=extra_timeout), response_type)
 
-    def post(self, path: str, body: object, kind: type[T]) -> T:
-        return _typed(self.send("POST", path, msgspec.json.encode(body)), kind)
+    def post(self, path: str, body: object, response_type: type[T]) -> T:
+        return _decode_as(self.request("POST", path, msgspec.json.encode(body)), response_type)
 
-    def send(
+    def request(
         self,
         method: str,
         target: str,
         body: bytes | None = None,
         *,
         content_type: str = "application/json",
-        patience: float = 0,
+        extra_timeout: float = 0,
     ) -> bytes:
         """One call, read to its end."""
         headers = {"Content-Type": content_type} if body is not None else {}
-        timeout = self._timeout + patience
-        connection, response = self.begin(method, target, body, headers=headers, timeout=timeout)
+        timeout = self._timeout + extra_timeout
+        connection, response = self.open_response(
+            method, target, body, headers=headers, timeout=timeout
+        )
         try:
             return response.read()
         except (OSError, http.client.HTTPException) as error:
-            raise _lost(method, target, error) from None
+            raise _connection_lost(method, target, error) from None
         finally:
             connection.close()
 
-    def pieces(self, target: str) -> Iterator[bytes]:
+    def stream_bytes(self, target: str) -> Iterator[bytes]:
         """An answer of any length, piece by piece; one that was cut raises `GatewayDown`."""
-        connection, response = self.begin("GET", target)
+        connection, response = self.open_response("GET", target)
         try:
-            while piece := response.read(_PIECE):
+            while piece := response.read(_CHUNK_SIZE):
                 yield piece
         except (OSError, http.client.HTTPException) as error:
-            raise _lost("GET", target, error) from None
+            raise _connection_lost("GET", target, error) from None
         finally:
             connection.close()
 
-    def begin(
+    def open_response(
         self,
         method: str,
         target: str,
@@ -113,10 +125,10 @@ class ApiClient:
             connection.request(method, f"/api/v1{target}", body, bearer)
             response = connection.getresponse()
             if response.status >= 400:
-                raise _explained(response.read(), response.status)
+                raise _error_from_response(response.read(), response.status)
         except (OSError, http.client.HTTPException) as error:
             connection.close()
-            raise _lost(method, target, error) from None
+            raise _connection_lost(method, target, error) from None
         except BaseException:
             connection.close()
             raise
@@ -134,28 +146,30 @@ class ApiClient:
         return http.client.HTTPConnection(place.hostname, place.port, timeout=timeout)
 
 
-def _typed(content: bytes, kind: type[T]) -> T:
+def _decode_as(content: bytes, response_type: type[T]) -> T:
     try:
-        return msgspec.json.decode(content, type=kind)
+        return msgspec.json.decode(content, type=response_type)
     except msgspec.MsgspecError as error:
-        raise refusal(f"it answered in a form this program does not know: {error}", 200) from None
+        raise gateway_refused(
+            f"it answered in a form this program does not know: {error}", 200
+        ) from None
 
 
-def _explained(content: bytes, status: int) -> Exception:
-    message, code = _message(content)
+def _error_from_response(content: bytes, status: int) -> Exception:
+    message, code = _error_message(content)
     if status == 503:
-        kind = GatewayUnable if code == "store" else GatewayDown
+        kind = GatewayStoreUnavailable if code == "store" else GatewayDown
         return kind(f"The gateway cannot answer at the moment: {message}")
     if status == 401:
-        return refusal(
+        return gateway_refused(
             "the token is not its own. The gateway was started with another configuration than "
             "this shell has; compare `holdfast config show` in both.",
             status,
         )
-    return refusal(message, status)
+    return gateway_refused(message, status)
 
 
-def _message(content: bytes) -> tuple[str, str]:
+def _error_message(content: bytes) -> tuple[str, str]:
     """What it says, for a person; and the code of that, if it has one."""
     try:
         error: Any = msgspec.json.decode(content)["error"]
@@ -164,6 +178,8 @@ def _message(content: bytes) -> tuple[str, str]:
         return content.decode("utf-8", "replace").strip(), ""
 
 
-def _lost(method: str, target: str, error: Exception) -> GatewayDown:
+def _connection_lost(method: str, target: str, error: Exception) -> GatewayDown:
     path = target.partition("?")[0]
-    return GatewayDown(f"The gateway did not answer {method} {path}: {why_cut(error)}.")
+    return GatewayDown(
+        f"The gateway did not answer {method} {path}: {describe_connection_error(error)}."
+    )

@@ -12,15 +12,15 @@ from aiohttp import web
 
 from holdfast.core.errors import IntakeClosed, NotAllowed, RunnerError, StoreError
 from holdfast.core.people.audit import AuditKind
-from holdfast.server.api.errors import Refused, bad, not_found
-from holdfast.server.api.room import Room
-from holdfast.server.auth.login import from_own_page
-from holdfast.server.auth.visitor import Visitor, VisitorRole
+from holdfast.server.api.errors import EndpointError, bad_request, not_found
+from holdfast.server.api.room import ApiContext
+from holdfast.server.auth.login import is_same_origin
+from holdfast.server.auth.visitor import HttpPrincipal, HttpRole
 
-_LARGE = 256 * 1024  # a body that takes longer to read than the event loop should be held up
-_LONGEST_SUBJECT = 200  # characters of a path that the audit has
+_LARGE_BODY = 256 * 1024  # a body that takes longer to read than the event loop should be held up
+_MAX_SUBJECT = 200  # characters of a path that the audit has
 _NAME = re.compile(r"[A-Za-z0-9._:-]{1,200}", re.ASCII)
-_PLACE = re.compile(r" - at `\$\.?([^`]*)`$")
+_FIELD_PATH = re.compile(r" - at `\$\.?([^`]*)`$")
 
 Q = TypeVar("Q")
 B = TypeVar("B")
@@ -39,24 +39,24 @@ class NoQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Call(Generic[Q, B]):
+class ApiCall(Generic[Q, B]):
     """A request that was let in, with what it asks for read and checked."""
 
     request: web.Request
-    parts: Mapping[str, str]  # of the path, by the names that the table gives them
-    visitor: Visitor
+    path_params: Mapping[str, str]  # of the path, by the names that the table gives them
+    principal: HttpPrincipal
     query: Q
     body: B
 
-    def part(self, name: str) -> str:
+    def path_param(self, name: str) -> str:
         """A part of the path. What cannot be a name of ours names nothing."""
-        value = self.parts[name]
+        value = self.path_params[name]
         if not _NAME.fullmatch(value):
             raise not_found(f"there is no {value!r} here.")
         return value
 
 
-Handler = Callable[[Room, Call[Any, Any]], Awaitable[web.StreamResponse]]
+Handler = Callable[[ApiContext, ApiCall[Any, Any]], Awaitable[web.StreamResponse]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,79 +69,85 @@ class Endpoint:
 
     method: str
     path: str
-    about: str
+    summary: str
     handler: Handler
-    looks: bool | None = None
+    read_only: bool | None = None
     query: type[msgspec.Struct] = NoQuery
-    takes: Any = None
-    takes_media: Media = Media.JSON
-    gives: Any = None
-    gives_media: tuple[Media, ...] = (Media.JSON,)
+    request_type: Any = None
+    request_media: Media = Media.JSON
+    response_type: Any = None
+    response_media: tuple[Media, ...] = (Media.JSON,)
     statuses: tuple[int, ...] = (200,)
-    refuses: tuple[int, ...] = ()
+    error_statuses: tuple[int, ...] = ()
 
     async def serve(
-        self, room: Room, request: web.Request, parts: Mapping[str, str]
+        self, context: ApiContext, request: web.Request, path_params: Mapping[str, str]
     ) -> web.StreamResponse:
-        async def answer(visitor: Visitor) -> web.StreamResponse:
-            return await self._answer(room, request, parts, visitor)
+        async def answer(visitor: HttpPrincipal) -> web.StreamResponse:
+            return await self._handle(context, request, path_params, visitor)
 
-        return await guarded(room, request, answer, looks=self.looks is True)
+        return await run_guarded(context, request, answer, read_only=self.read_only is True)
 
-    async def _answer(
-        self, room: Room, request: web.Request, parts: Mapping[str, str], visitor: Visitor
+    async def _handle(
+        self,
+        context: ApiContext,
+        request: web.Request,
+        path_params: Mapping[str, str],
+        principal: HttpPrincipal,
     ) -> web.StreamResponse:
-        if not room.ready():
-            raise Refused(503, "the gateway is starting or stopping; try again.", code="not_ready")
-        query = _query(request, self.query)
-        reads = self.takes is not None and self.takes_media is Media.JSON
-        body = await _body(request, self.takes) if reads else None
-        return await self.handler(room, Call(request, parts, visitor, query, body))
+        if not context.ready():
+            raise EndpointError(
+                503, "the gateway is starting or stopping; try again.", code="not_ready"
+            )
+        query = _decode_query(request, self.query)
+        reads = self.request_type is not None and self.request_media is Media.JSON
+        body = await _decode_body(request, self.request_type) if reads else None
+        return await self.handler(context, ApiCall(request, path_params, principal, query, body))
 
 
-async def guarded(
-    room: Room,
+async def run_guarded(
+    context: ApiContext,
     request: web.Request,
-    serve: Callable[[Visitor], Awaitable[web.StreamResponse]],
+    serve: Callable[[HttpPrincipal], Awaitable[web.StreamResponse]],
     *,
-    looks: bool,
+    read_only: bool,
 ) -> web.StreamResponse:
     """Let the request in, or say why not; and say what went wrong where something does."""
     try:
-        visitor = authenticate(room, request)
-        if not looks:
-            await _only_for_the_owner(room, request, visitor)
-        with room.login.viewers.here(visitor, lambda: _hang_up(request)):
+        visitor = authenticate(context, request)
+        if not read_only:
+            await _require_owner(context, request, visitor)
+        with context.login.viewers.track_connection(visitor, lambda: _disconnect(request)):
             return await serve(visitor)
-    except Refused as refused:
-        return refused.reply()
+    except EndpointError as refused:
+        return refused.response()
     except web.HTTPRequestEntityTooLarge:
         text = f"the request is larger than {request.client_max_size:,} bytes."
-        return Refused(413, text, code="too_large").reply()
+        return EndpointError(413, text, code="too_large").response()
     except NotAllowed as error:
-        return Refused(403, str(error), code="not_allowed").reply()
+        return EndpointError(403, str(error), code="not_allowed").response()
     except IntakeClosed as error:
-        return Refused(503, str(error), code="not_accepted").reply()
+        return EndpointError(503, str(error), code="not_accepted").response()
     except StoreError as error:
-        return Refused(503, f"the store failed: {error}", code="store").reply()
+        return EndpointError(503, f"the store failed: {error}", code="store").response()
     except RunnerError as error:
-        return Refused(502, str(error), code="workbench").reply()
+        return EndpointError(502, str(error), code="workbench").response()
 
 
-def authenticate(room: Room, request: web.Request) -> Visitor:
-    visitor = room.login.bearer(request)
+def authenticate(context: ApiContext, request: web.Request) -> HttpPrincipal:
+    visitor = context.login.token_principal(request)
     if visitor is not None:
         return visitor
-    visitor = room.login.knows(request)
+    visitor = context.login.cookie_principal(request)
     if visitor is None:
-        raise Refused(
+        raise EndpointError(
             401,
             "this needs the gateway's token as `Authorization: Bearer …` (`holdfast token` prints "
             "it), or a login (`holdfast link` prints a link).",
             code="unauthorised",
         )
-    if not from_own_page(request):
-        raise Refused(
+    if not is_same_origin(request):
+        raise EndpointError(
             403,
             "with the login cookie this must come from the gateway's own page: Origin and Host "
             "differ.",
@@ -150,60 +156,62 @@ def authenticate(room: Room, request: web.Request) -> Visitor:
     return visitor
 
 
-async def _only_for_the_owner(room: Room, request: web.Request, visitor: Visitor) -> None:
+async def _require_owner(
+    context: ApiContext, request: web.Request, principal: HttpPrincipal
+) -> None:
     """Whoever else tries is refused, and the owner can see that they did."""
-    if visitor.role is VisitorRole.OWNER:
+    if principal.role is HttpRole.OWNER:
         return
-    await room.gateway.denials.note(
+    await context.gateway.denied_access.record(
         AuditKind.REQUEST_REFUSED,
-        f"{visitor.role}:{visitor.name}",
-        place="http",
-        subject=f"{request.method} {request.path}"[:_LONGEST_SUBJECT],
+        f"{principal.role}:{principal.name}",
+        account="http",
+        subject=f"{request.method} {request.path}"[:_MAX_SUBJECT],
     )
-    raise Refused(
+    raise EndpointError(
         403,
-        f"this needs the role {VisitorRole.OWNER}, and {visitor.name!r} has the role "
-        f"{visitor.role}, which sees everything and changes nothing.",
+        f"this needs the role {HttpRole.OWNER}, and {principal.name!r} has the role "
+        f"{principal.role}, which sees everything and changes nothing.",
         code="role",
     )
 
 
-def _hang_up(request: web.Request) -> None:
+def _disconnect(request: web.Request) -> None:
     if request.transport is not None:
         request.transport.close()
 
 
-def _query(request: web.Request, kind: type[msgspec.Struct]) -> Any:
+def _decode_query(request: web.Request, query_type: type[msgspec.Struct]) -> Any:
     given = dict(request.query)
     for name, value in given.items():
-        if "\0" in value or not _is_text(value):
-            raise bad(f"{name}: this is no text.", param=name)
+        if "\0" in value or not _is_encodable(value):
+            raise bad_request(f"{name}: this is no text.", param=name)
     try:
-        return msgspec.convert(given, kind, strict=False)
+        return msgspec.convert(given, query_type, strict=False)
     except msgspec.ValidationError as error:
-        raise _invalid(error) from None
+        raise _validation_error(error) from None
 
 
-async def _body(request: web.Request, kind: Any) -> Any:
+async def _decode_body(request: web.Request, body_type: Any) -> Any:
     body = await request.read()
-    decode = msgspec.json.Decoder(kind).decode
+    decode = msgspec.json.Decoder(body_type).decode
     try:
-        return decode(body) if len(body) < _LARGE else await asyncio.to_thread(decode, body)
+        return decode(body) if len(body) < _LARGE_BODY else await asyncio.to_thread(decode, body)
     except msgspec.ValidationError as error:
-        raise _invalid(error) from None
+        raise _validation_error(error) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise bad(f"the body is not the JSON that is wanted here: {error}") from None
+        raise bad_request(f"the body is not the JSON that is wanted here: {error}") from None
 
 
-def _invalid(error: msgspec.ValidationError) -> Refused:
+def _validation_error(error: msgspec.ValidationError) -> EndpointError:
     text = str(error)
-    place = _PLACE.search(text)
+    place = _FIELD_PATH.search(text)
     if place is None or not place[1]:
-        return bad(f"{text}.")
-    return bad(f"{place[1]}: {text[: place.start()]}.", param=place[1])
+        return bad_request(f"{text}.")
+    return bad_request(f"{place[1]}: {text[: place.start()]}.", param=place[1])
 
 
-def _is_text(value: str) -> bool:
+def _is_encodable(value: str) -> bool:
     try:
         value.encode()
     except UnicodeEncodeError:

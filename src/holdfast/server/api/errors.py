@@ -12,11 +12,11 @@ class ErrorBody(msgspec.Struct, frozen=True, kw_only=True):
     param: str | None = None
 
 
-class Error(msgspec.Struct, frozen=True, kw_only=True):
+class ErrorResponse(msgspec.Struct, frozen=True, kw_only=True):
     error: ErrorBody
 
 
-class Refused(Exception):
+class EndpointError(Exception):
     """A request that gets an error instead of an answer."""
 
     def __init__(self, status: int, message: str, *, code: str, param: str | None = None) -> None:
@@ -27,9 +27,9 @@ class Refused(Exception):
             self.headers["WWW-Authenticate"] = "Bearer"
         elif status == 503:
             self.headers["Retry-After"] = "1"
-        self.error = Error(error=ErrorBody(message=message, code=code, param=param))
+        self.error = ErrorResponse(error=ErrorBody(message=message, code=code, param=param))
 
-    def reply(self) -> web.Response:
+    def response(self) -> web.Response:
         return web.Response(
             status=self.status,
             body=msgspec.json.encode(self.error),
@@ -38,13 +38,13 @@ class Refused(Exception):
         )
 
 
-def bad(message: str, *, param: str | None = None) -> Refused:
-    return Refused(400, message, code="invalid_value", param=param)
+def bad_request(message: str, *, param: str | None = None) -> EndpointError:
+    return EndpointError(400, message, code="invalid_value", param=param)
 
 
-def not_found(message: str) -> Refused:
-    return Refused(404, message, code="not_found")
+def not_found(message: str) -> EndpointError:
+    return EndpointError(404, message, code="not_found")
 
 
-def conflict(message: str, *, code: str) -> Refused:
-    return Refused(409, message, code=code)
+def conflict(message: str, *, code: str) -> EndpointError:
+    return EndpointError(409, message, code=code)

@@ -14,16 +14,21 @@ import msgspec
 
 from holdfast.server.api.api_client import ApiClient
 from holdfast.server.api.views.event_views import EndedEvent, TextEvent, ToolEvent, VoidEvent
-from holdfast.server.api.views.session_views import Live, RecordView, SessionView
-from holdfast.server.local.client import ControlRefused, GatewayDown, refusal
-from holdfast.server.local.cut_line import why_cut
+from holdfast.server.api.views.session_views import LiveState, RecordView, SessionView
+from holdfast.server.local.client import GatewayDown, GatewayRefused, gateway_refused
+from holdfast.server.local.cut_line import describe_connection_error
 
-_WAITS = (0.1, 0.2, 0.4, 0.8)  # seconds before each attempt to connect again; the last repeats
-_SILENCE = 45.0  # an idle stream has a comment every 15 seconds
-_PIECE = 65536
+_RETRY_DELAYS = (
+    0.1,
+    0.2,
+    0.4,
+    0.8,
+)  # seconds before each attempt to connect again; the last repeats
+_IDLE_TIMEOUT = 45.0  # an idle stream has a comment every 15 seconds
+_CHUNK_SIZE = 65536
 
 
-class Happened(msgspec.Struct, frozen=True):
+class ReceivedEvent(msgspec.Struct, frozen=True):
     """An event as it came: its kind, what it says (typed by the kind), and its raw data."""
 
     kind: str
@@ -31,22 +36,22 @@ class Happened(msgspec.Struct, frozen=True):
     data: bytes = b""
 
 
-class Lost(msgspec.Struct, frozen=True):
+class StreamLost(msgspec.Struct, frozen=True):
     """The connection is gone and is being made again; `why` is for people."""
 
-    why: str
+    reason: str
 
 
-class Ended(msgspec.Struct, frozen=True):
+class FollowEnded(msgspec.Struct, frozen=True):
     """There is nothing to follow any more: the gateway said no for good."""
 
-    error: ControlRefused
+    error: GatewayRefused
 
 
-Followed = Happened | Lost | Ended
-_BODIES: Mapping[str, Any] = {
+FollowerItem = ReceivedEvent | StreamLost | FollowEnded
+_EVENT_TYPES: Mapping[str, Any] = {
     "record": RecordView,
-    "live": Live | None,
+    "live": LiveState | None,
     "text": TextEvent,
     "reasoning": TextEvent,
     "tool": ToolEvent,
@@ -56,7 +61,7 @@ _BODIES: Mapping[str, Any] = {
 }
 
 
-class Follower:
+class SessionFollower:
     """Owns a thread and its connection while its context is open.
 
     What happens is taken with `take`; `wake` is called, in that thread, when there is something
@@ -70,7 +75,7 @@ class Follower:
         self._path = f"/sessions/{quote(session_id, safe='')}/events"
         self._after = after
         self._wake = wake
-        self._happened: queue.SimpleQueue[Followed] = queue.SimpleQueue()
+        self._received: queue.SimpleQueue[FollowerItem] = queue.SimpleQueue()
         self._closed = threading.Event()
         self._connection: http.client.HTTPConnection | None = None
         self._thread = threading.Thread(target=self._follow, name=f"follow {session_id}")
@@ -93,61 +98,61 @@ class Follower:
                 connection.sock.shutdown(socket.SHUT_RDWR)
         self._thread.join(1.0)
 
-    def take(self, *, timeout: float | None = 0) -> Iterator[Followed]:
+    def take(self, *, timeout: float | None = 0) -> Iterator[FollowerItem]:
         """What has happened since the last look; waits for the first up to `timeout` seconds."""
         try:
-            yield self._happened.get(timeout != 0, timeout or None)
+            yield self._received.get(timeout != 0, timeout or None)
             while True:
-                yield self._happened.get_nowait()
+                yield self._received.get_nowait()
         except queue.Empty:
             return
 
     def _follow(self) -> None:
-        waits = iter(_WAITS)
+        waits = iter(_RETRY_DELAYS)
         while not self._closed.is_set():
             try:
                 for event in self._events():
-                    waits = iter(_WAITS)
-                    self._tell(event)
-                self._tell(Lost("the gateway ended the stream"))
+                    waits = iter(_RETRY_DELAYS)
+                    self._put(event)
+                self._put(StreamLost("the gateway ended the stream"))
             except GatewayDown as down:
-                self._tell(Lost(str(down)))
-            except ControlRefused as refused:
-                self._tell(Ended(refused))
+                self._put(StreamLost(str(down)))
+            except GatewayRefused as refused:
+                self._put(FollowEnded(refused))
                 return
-            self._closed.wait(next(waits, _WAITS[-1]))
+            self._closed.wait(next(waits, _RETRY_DELAYS[-1]))
 
-    def _events(self) -> Iterator[Happened]:
+    def _events(self) -> Iterator[ReceivedEvent]:
         target = f"{self._path}?after={self._after}"
-        connection, response = self._api.begin("GET", target, timeout=_SILENCE)
+        connection, response = self._api.open_response("GET", target, timeout=_IDLE_TIMEOUT)
         self._connection = connection
         try:
-            for event in read_events(_lines(response)):
+            for event in parse_events(_lines(response)):
                 if isinstance(event.body, RecordView):
                     self._after = event.body.seq
                 yield event
         except (OSError, http.client.HTTPException) as error:
-            raise GatewayDown(f"the gateway is away: {why_cut(error)}") from None
+            raise GatewayDown(f"the gateway is away: {describe_connection_error(error)}") from None
         finally:
             connection.close()
 
-    def _tell(self, what: Followed) -> None:
+    def _put(self, item: FollowerItem) -> None:
         if not self._closed.is_set():
-            self._happened.put(what)
+            self._received.put(item)
             self._wake()
 
 
-def read_events(lines: Iterable[bytes]) -> Iterator[Happened]:
+def parse_events(lines: Iterable[bytes]) -> Iterator[ReceivedEvent]:
     """Server-sent events as they come; kinds that this program does not know are passed over.
 
-    Raises `ControlRefused` for data that is not of its kind's form.
+    Raises `GatewayRefused` for data that is not of its kind's form.
     """
     kind, data = "", list[bytes]()
     for raw in lines:
         line = raw.rstrip(b"\r")
         if not line:
-            if data and kind in _BODIES:
-                yield _happened(kind, b"\n".join(data))
+            if data and kind in _EVENT_TYPES:
+                yield _parse_event(kind, b"\n".join(data))
             kind, data = "", []
             continue
         name, _, value = line.partition(b":")
@@ -158,17 +163,17 @@ def read_events(lines: Iterable[bytes]) -> Iterator[Happened]:
             data.append(value)
 
 
-def _happened(kind: str, data: bytes) -> Happened:
+def _parse_event(kind: str, data: bytes) -> ReceivedEvent:
     try:
-        return Happened(kind, msgspec.json.decode(data, type=_BODIES[kind]), data)
+        return ReceivedEvent(kind, msgspec.json.decode(data, type=_EVENT_TYPES[kind]), data)
     except msgspec.MsgspecError as error:
-        raise refusal(
+        raise gateway_refused(
             f"its `{kind}` event is of no form that is known here: {error}", 200
         ) from None
 
 
 def _lines(response: http.client.HTTPResponse) -> Iterator[bytes]:
     rest = b""
-    while piece := response.read1(_PIECE):
+    while piece := response.read1(_CHUNK_SIZE):
         *lines, rest = (rest + piece).split(b"\n")
         yield from lines

@@ -5,19 +5,19 @@ from typing import TYPE_CHECKING
 
 from aiohttp import web
 
-from holdfast.server.api.room import Room
+from holdfast.server.api.room import ApiContext
 
 if TYPE_CHECKING:
-    from holdfast.server.api.switchboard import Switchboard
+    from holdfast.server.api.switchboard import ApiRouter
 
 PREFIX = "/api/v1"
 
 
-def routes(room: Room) -> list[web.RouteDef]:
-    return [web.route("*", f"{PREFIX}/{{rest:.*}}", Entrance(room).serve)]
+def routes(context: ApiContext) -> list[web.RouteDef]:
+    return [web.route("*", f"{PREFIX}/{{rest:.*}}", LazyRouter(context).serve)]
 
 
-class Entrance:
+class LazyRouter:
     """Owns the switchboard from the first request on.
 
     To import every endpoint and to mount it by itself would be a good part of each start, of
@@ -25,24 +25,24 @@ class Entrance:
     nobody else does: it is imported in a thread.
     """
 
-    def __init__(self, room: Room) -> None:
-        self._room = room
-        self._opening = asyncio.Lock()
-        self._switchboard: Switchboard | None = None
+    def __init__(self, context: ApiContext) -> None:
+        self._context = context
+        self._loading = asyncio.Lock()
+        self._router: ApiRouter | None = None
 
     async def serve(self, request: web.Request) -> web.StreamResponse:
-        switchboard = self._switchboard or await self._opened()
+        switchboard = self._router or await self._load()
         return await switchboard.serve(request)
 
-    async def _opened(self) -> "Switchboard":
-        async with self._opening:
-            if self._switchboard is None:
-                make = await asyncio.to_thread(_switchboard_class)
-                self._switchboard = make(self._room)
-            return self._switchboard
+    async def _load(self) -> "ApiRouter":
+        async with self._loading:
+            if self._router is None:
+                make = await asyncio.to_thread(_import_router)
+                self._router = make(self._context)
+            return self._router
 
 
-def _switchboard_class() -> "type[Switchboard]":
-    from holdfast.server.api.switchboard import Switchboard  # noqa: PLC0415 - see `Entrance`
+def _import_router() -> "type[ApiRouter]":
+    from holdfast.server.api.switchboard import ApiRouter  # noqa: PLC0415 - see `LazyRouter`
 
-    return Switchboard
+    return ApiRouter

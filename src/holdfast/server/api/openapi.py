@@ -8,12 +8,12 @@ import msgspec
 
 from holdfast import __version__
 from holdfast.server.api.endpoint import Endpoint, Media
-from holdfast.server.api.errors import Error
+from holdfast.server.api.errors import ErrorResponse
 from holdfast.server.api.mount import PREFIX
-from holdfast.server.auth.visitor import VisitorRole
+from holdfast.server.auth.visitor import HttpRole
 
 _REF = "#/components/schemas/{name}"
-_MEANING = {
+_STATUS_TEXT = {
     200: "As asked for.",
     201: "Made.",
     202: "Accepted, and durable.",
@@ -31,11 +31,11 @@ _MEANING = {
 }
 
 
-def document(endpoints: Iterable[Endpoint]) -> dict[str, Any]:
+def build_document(endpoints: Iterable[Endpoint]) -> dict[str, Any]:
     endpoints = tuple(endpoints)
-    types = [t for e in endpoints for t in (e.takes, e.gives) if t is not None]
-    schemas, components = msgspec.json.schema_components([*types, Error], ref_template=_REF)
-    by_type = dict(zip([*map(repr, types), repr(Error)], schemas, strict=True))
+    types = [t for e in endpoints for t in (e.request_type, e.response_type) if t is not None]
+    schemas, components = msgspec.json.schema_components([*types, ErrorResponse], ref_template=_REF)
+    by_type = dict(zip([*map(repr, types), repr(ErrorResponse)], schemas, strict=True))
     paths: dict[str, dict[str, Any]] = {}
     for endpoint in endpoints:
         path = paths.setdefault(PREFIX + endpoint.path, {})
@@ -62,47 +62,47 @@ def document(endpoints: Iterable[Endpoint]) -> dict[str, Any]:
 
 def _operation(endpoint: Endpoint, schemas: dict[str, Any]) -> dict[str, Any]:
     operation: dict[str, Any] = {
-        "summary": endpoint.about,
-        "x-role": VisitorRole.VIEWER if endpoint.looks else VisitorRole.OWNER,
+        "summary": endpoint.summary,
+        "x-role": HttpRole.VIEWER if endpoint.read_only else HttpRole.OWNER,
         "operationId": endpoint.handler.__name__,
         "parameters": [*_path_parameters(endpoint), *_query_parameters(endpoint)],
         "responses": {
-            **{str(s): _answer(endpoint, s, schemas) for s in endpoint.statuses},
-            **{str(s): _refusal(s, schemas) for s in _refusals(endpoint)},
+            **{str(s): _response(endpoint, s, schemas) for s in endpoint.statuses},
+            **{str(s): _error_response(s, schemas) for s in _error_statuses(endpoint)},
         },
     }
-    if endpoint.takes is not None:
-        content = {endpoint.takes_media: {"schema": schemas[repr(endpoint.takes)]}}
+    if endpoint.request_type is not None:
+        content = {endpoint.request_media: {"schema": schemas[repr(endpoint.request_type)]}}
         operation["requestBody"] = {"required": True, "content": content}
     return operation
 
 
-def _refusals(endpoint: Endpoint) -> list[int]:
+def _error_statuses(endpoint: Endpoint) -> list[int]:
     """What any endpoint may answer, what its parts add, and what it says of itself."""
-    found = {400, 401, 403, 429, 503, *endpoint.refuses}
+    found = {400, 401, 403, 429, 503, *endpoint.error_statuses}
     if "{" in endpoint.path:
         found |= {404}
-    if endpoint.takes is not None:
+    if endpoint.request_type is not None:
         found |= {413}
     if "processes" in endpoint.path or endpoint.method == "DELETE":
         found |= {502}
     return sorted(found)
 
 
-def _answer(endpoint: Endpoint, status: int, schemas: dict[str, Any]) -> dict[str, Any]:
-    answer: dict[str, Any] = {"description": _MEANING[status]}
-    if endpoint.gives is not None:
-        schema = schemas[repr(endpoint.gives)]
+def _response(endpoint: Endpoint, status: int, schemas: dict[str, Any]) -> dict[str, Any]:
+    answer: dict[str, Any] = {"description": _STATUS_TEXT[status]}
+    if endpoint.response_type is not None:
+        schema = schemas[repr(endpoint.response_type)]
         answer["content"] = {
             media: {"schema": schema if media is not Media.FILE else {}}
-            for media in endpoint.gives_media
+            for media in endpoint.response_media
         }
     return answer
 
 
-def _refusal(status: int, schemas: dict[str, Any]) -> dict[str, Any]:
-    content = {Media.JSON: {"schema": schemas[repr(Error)]}}
-    return {"description": _MEANING[status], "content": content}
+def _error_response(status: int, schemas: dict[str, Any]) -> dict[str, Any]:
+    content = {Media.JSON: {"schema": schemas[repr(ErrorResponse)]}}
+    return {"description": _STATUS_TEXT[status], "content": content}
 
 
 def _path_parameters(endpoint: Endpoint) -> list[dict[str, Any]]:
@@ -119,12 +119,12 @@ def _query_parameters(endpoint: Endpoint) -> list[dict[str, Any]]:
     shape = found[endpoint.query.__name__]
     required = shape.get("required", ())
     return [
-        {"name": name, "in": "query", "required": name in required, "schema": _plain(schema)}
+        {"name": name, "in": "query", "required": name in required, "schema": _without_null(schema)}
         for name, schema in shape["properties"].items()
     ]
 
 
-def _plain(schema: dict[str, Any]) -> dict[str, Any]:
+def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
     """In a query an absent value is not written: what may be null is left out instead."""
     choices = [choice for choice in schema.get("anyOf", ()) if choice.get("type") != "null"]
     return choices[0] if choices else schema

@@ -3,7 +3,7 @@
 import asyncio
 
 from holdfast.core.ids import SessionId
-from holdfast.core.ports.library import Library
+from holdfast.core.ports.library import StoreReader
 from holdfast.core.sessions.session import SessionRow
 
 
@@ -14,14 +14,14 @@ class SharedReads:
     asks later gets a read of their own: one that began before a change must not answer for it.
     """
 
-    def __init__(self, library: Library) -> None:
-        self._library = library
-        self._reading: dict[SessionId, asyncio.Future[SessionRow | None]] = {}
+    def __init__(self, reads: StoreReader) -> None:
+        self._reads = reads
+        self._pending: dict[SessionId, asyncio.Future[SessionRow | None]] = {}
 
     async def session(self, session_id: SessionId) -> SessionRow | None:
-        reading = self._reading.get(session_id)
+        reading = self._pending.get(session_id)
         if reading is None:
-            reading = asyncio.ensure_future(self._library.session(session_id))
-            self._reading[session_id] = reading
-            asyncio.get_running_loop().call_soon(self._reading.pop, session_id)
+            reading = asyncio.ensure_future(self._reads.session(session_id))
+            self._pending[session_id] = reading
+            asyncio.get_running_loop().call_soon(self._pending.pop, session_id)
         return await asyncio.shield(reading)

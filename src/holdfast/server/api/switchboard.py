@@ -5,19 +5,19 @@ from urllib.parse import unquote
 
 from aiohttp import web
 
-from holdfast.server.api.endpoint import Endpoint, guarded
-from holdfast.server.api.errors import Refused, not_found
+from holdfast.server.api.endpoint import Endpoint, run_guarded
+from holdfast.server.api.errors import EndpointError, not_found
 from holdfast.server.api.mount import PREFIX
-from holdfast.server.api.room import Room
+from holdfast.server.api.room import ApiContext
 from holdfast.server.api.table import ENDPOINTS
-from holdfast.server.auth.visitor import Visitor
+from holdfast.server.auth.visitor import HttpPrincipal
 
 
-class Switchboard:
+class ApiRouter:
     """Owns the endpoints by the number of parts of their paths, a fixed path before a named one."""
 
-    def __init__(self, room: Room, endpoints: Iterable[Endpoint] = ENDPOINTS) -> None:
-        self._room = room
+    def __init__(self, context: ApiContext, endpoints: Iterable[Endpoint] = ENDPOINTS) -> None:
+        self._context = context
         self._by_length: dict[int, list[tuple[Sequence[str], Endpoint]]] = {}
         for endpoint in sorted(endpoints, key=lambda each: each.path.count("{")):
             wanted = endpoint.path.split("/")
@@ -29,23 +29,25 @@ class Switchboard:
         parts = [unquote(part) for part in sent]
         there: list[Endpoint] = []
         for wanted, endpoint in self._by_length.get(len(parts), ()):
-            named = _named(wanted, parts)
+            named = _match(wanted, parts)
             if named is not None and endpoint.method == request.method:
-                return await endpoint.serve(self._room, request, named)
+                return await endpoint.serve(self._context, request, named)
             if named is not None:
                 there.append(endpoint)
         return await self._refuse(request, there)
 
-    async def _refuse(self, request: web.Request, there: Iterable[Endpoint]) -> web.StreamResponse:
+    async def _refuse(
+        self, request: web.Request, same_path: Iterable[Endpoint]
+    ) -> web.StreamResponse:
         """Whoever may not ask is told that alone, and not what there is."""
 
-        async def refuse(visitor: Visitor) -> web.StreamResponse:
-            raise _missed(request, there)
+        async def refuse(visitor: HttpPrincipal) -> web.StreamResponse:
+            raise _no_route(request, same_path)
 
-        return await guarded(self._room, request, refuse, looks=True)
+        return await run_guarded(self._context, request, refuse, read_only=True)
 
 
-def _named(wanted: Sequence[str], parts: Sequence[str]) -> Mapping[str, str] | None:
+def _match(wanted: Sequence[str], parts: Sequence[str]) -> Mapping[str, str] | None:
     """The parts that have a name in the path that is wanted; None: this is another path."""
     named: dict[str, str] = {}
     for want, part in zip(wanted[1:], parts[1:], strict=True):
@@ -56,12 +58,12 @@ def _named(wanted: Sequence[str], parts: Sequence[str]) -> Mapping[str, str] | N
     return named
 
 
-def _missed(request: web.Request, there: Iterable[Endpoint]) -> Refused:
-    names = ", ".join(sorted({endpoint.method for endpoint in there}))
+def _no_route(request: web.Request, same_path: Iterable[Endpoint]) -> EndpointError:
+    names = ", ".join(sorted({endpoint.method for endpoint in same_path}))
     if not names:
         text = f"there is no {request.path} here; GET {PREFIX}/openapi.json has all there is."
         return not_found(text)
     text = f"{request.path} takes {names}, not {request.method}."
-    refused = Refused(405, text, code="method_not_allowed")
+    refused = EndpointError(405, text, code="method_not_allowed")
     refused.headers["Allow"] = names
     return refused

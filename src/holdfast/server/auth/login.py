@@ -10,18 +10,18 @@ from aiohttp import hdrs, web
 
 from holdfast.core.ports.protocols import Clock
 from holdfast.core.secret import Secret
-from holdfast.platforms.api.bearer import borne
-from holdfast.server.auth.rate_limit import Patience
-from holdfast.server.auth.viewers import Viewer, Viewers
-from holdfast.server.auth.visitor import OWNER, Visitor
+from holdfast.platforms.api.bearer import bearer_token
+from holdfast.server.auth.rate_limit import LoginRateLimiter
+from holdfast.server.auth.viewers import Viewer, ViewerTokens
+from holdfast.server.auth.visitor import OWNER, HttpPrincipal
 
-_LINK_LIVES = 600.0
-_COOKIE_LIVES = 30 * 24 * 3600
-_MOST_LINKS = 16
-_SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
+_LINK_LIFETIME = 600.0
+_COOKIE_LIFETIME = 30 * 24 * 3600
+_MAX_LINKS = 16
+_SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
-class Login:
+class BrowserLogin:
     """Owns the links that were given out and not used; they die with the process.
 
     The cookie is a signed date of expiry: nothing is kept of it, so it outlives a restart, and
@@ -29,12 +29,12 @@ class Login:
     token, too, and is worth nothing once that is revoked.
     """
 
-    def __init__(self, token: Secret, *, viewers: Viewers, clock: Clock) -> None:
+    def __init__(self, token: Secret, *, viewers: ViewerTokens, clock: Clock) -> None:
         self._token = token
         self._clock = clock
         self.viewers = viewers
-        self.patience = Patience(clock=clock)  # with wrong tokens
-        self.links_patience = Patience(clock=clock)
+        self.token_limiter = LoginRateLimiter(clock=clock)  # with wrong tokens
+        self.link_limiter = LoginRateLimiter(clock=clock)
         self._key = hmac.digest(b"holdfast login cookie v1", token.reveal().encode(), "sha256")
         # A browser keeps the cookies of a machine together, whatever the port: two gateways on
         # one machine need two names.
@@ -42,40 +42,42 @@ class Login:
         # By the digest of the key: when it ends, and the id of the viewer whom it lets in.
         self._links: dict[bytes, tuple[float, str]] = {}
 
-    def link(self, address: str, *, viewer: Viewer | None = None) -> str:
+    def create_link(self, address: str, *, viewer: Viewer | None = None) -> str:
         """A link that opens the page once, within ten minutes; for the owner, or for a viewer."""
         key = secrets.token_urlsafe(24)
-        while len(self._links) >= _MOST_LINKS:
+        while len(self._links) >= _MAX_LINKS:
             del self._links[next(iter(self._links))]
-        ends = self._clock.monotonic() + _LINK_LIVES
+        ends = self._clock.monotonic() + _LINK_LIFETIME
         self._links[_digest(key)] = ends, "" if viewer is None else viewer.id
         return f"{address}/login?key={key}"
 
-    def redeem(self, key: str) -> Visitor | None:
+    def redeem(self, key: str) -> HttpPrincipal | None:
         """Use a link up; None: there is none. Compared by digest, so that how long it takes tells
         nothing."""
         ends, viewer_id = self._links.pop(_digest(key), (0.0, ""))
-        return self._whose(viewer_id) if ends > self._clock.monotonic() else None
+        return self._principal_by_id(viewer_id) if ends > self._clock.monotonic() else None
 
-    def cookie(self, visitor: Visitor) -> str:
-        stated = str(int(self._clock.now()) + _COOKIE_LIVES)
-        if visitor.id:
-            stated = f"{stated}.{visitor.id}"
+    def make_cookie(self, principal: HttpPrincipal) -> str:
+        stated = str(int(self._clock.now()) + _COOKIE_LIFETIME)
+        if principal.id:
+            stated = f"{stated}.{principal.id}"
         return f"{stated}.{self._sign(stated)}"
 
-    def set_cookie(self, response: web.StreamResponse, visitor: Visitor, *, secure: bool) -> None:
+    def set_cookie(
+        self, response: web.StreamResponse, principal: HttpPrincipal, *, secure: bool
+    ) -> None:
         """`secure`: it came over TLS, if only as far as a proxy; on loopback there is none."""
         response.set_cookie(
             self.cookie_name,
-            self.cookie(visitor),
-            max_age=_COOKIE_LIVES,
+            self.make_cookie(principal),
+            max_age=_COOKIE_LIFETIME,
             secure=secure,
             httponly=True,
             samesite="Strict",
             path="/",
         )
 
-    def knows(self, request: web.Request) -> Visitor | None:
+    def cookie_principal(self, request: web.Request) -> HttpPrincipal | None:
         """Whose cookie the request brings, if it is one of ours that is still good."""
         stated, _, signature = request.cookies.get(self.cookie_name, "").rpartition(".")
         expires, _, viewer_id = stated.partition(".")
@@ -84,36 +86,38 @@ class Login:
         right = hmac.compare_digest(
             signature.encode("utf-8", "replace"), self._sign(stated).encode()
         )
-        return self._whose(viewer_id) if right and int(expires) > self._clock.now() else None
+        return (
+            self._principal_by_id(viewer_id) if right and int(expires) > self._clock.now() else None
+        )
 
-    def bearer(self, request: web.Request) -> Visitor | None:
+    def token_principal(self, request: web.Request) -> HttpPrincipal | None:
         """Whose token the request brings as `Authorization: Bearer …`."""
-        token = borne(request)
+        token = bearer_token(request)
         if token is None:
             return None
         if self._token.matches(token):
             return OWNER
-        viewer = self.viewers.bearing(token)
-        return None if viewer is None else viewer.visitor
+        viewer = self.viewers.by_token(token)
+        return None if viewer is None else viewer.principal
 
-    def _whose(self, viewer_id: str) -> Visitor | None:
+    def _principal_by_id(self, viewer_id: str) -> HttpPrincipal | None:
         if not viewer_id:
             return OWNER
-        viewer = self.viewers.with_id(viewer_id)
-        return None if viewer is None else viewer.visitor
+        viewer = self.viewers.by_id(viewer_id)
+        return None if viewer is None else viewer.principal
 
     def _sign(self, stated: str) -> str:
         signature = hmac.digest(self._key, stated.encode("utf-8", "replace"), "sha256")
         return base64.urlsafe_b64encode(signature).decode().rstrip("=")
 
 
-def from_own_page(request: web.Request) -> bool:
+def is_same_origin(request: web.Request) -> bool:
     """Whether a browser sent this from a page of ours; a cookie alone does not say that.
 
     Another port of this machine is the same site to a browser, so SameSite does not keep it out.
     """
     site = request.headers.get("Sec-Fetch-Site")
-    if request.method in _SAFE:
+    if request.method in _SAFE_METHODS:
         return site in (None, "same-origin", "none")
     origin = request.headers.get(hdrs.ORIGIN)
     if origin is None:

@@ -15,16 +15,16 @@ import msgspec
 from holdfast.core.errors import HoldfastError
 from holdfast.core.ports.protocols import Clock
 from holdfast.core.secret import Secret
-from holdfast.server.auth.visitor import Visitor, VisitorRole
+from holdfast.server.auth.visitor import HttpPrincipal, HttpRole
 from holdfast.system import state_file
 
 log = logging.getLogger(__name__)
 
-MOST = 100
+MAX_VIEWERS = 100
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
 
 
-class ViewerRefused(HoldfastError):
+class ViewerTokenError(HoldfastError):
     """A token that cannot be made, or is not there; the text says why."""
 
 
@@ -37,26 +37,26 @@ class Viewer(msgspec.Struct, frozen=True, kw_only=True):
     made_at: float
 
     @property
-    def visitor(self) -> Visitor:
-        return Visitor(role=VisitorRole.VIEWER, id=self.id, name=self.name)
+    def principal(self) -> HttpPrincipal:
+        return HttpPrincipal(role=HttpRole.VIEWER, id=self.id, name=self.name)
 
 
-class Viewers:
+class ViewerTokens:
     """Owns the viewers' tokens, the file that outlives the process, and who of them is here.
 
     A token has 256 random bits, so a plain digest of it cannot be turned back, and looking for
     that digest tells nobody by its timing how near a guess was.
     """
 
-    def __init__(self, path: Path, *, clock: Clock, known: tuple[Viewer, ...] = ()) -> None:
+    def __init__(self, path: Path, *, clock: Clock, viewers: tuple[Viewer, ...] = ()) -> None:
         self._path = path
         self._clock = clock
-        self._by_name = {viewer.name: viewer for viewer in known}
-        self._changing = asyncio.Lock()
-        self._here: dict[str, set[Callable[[], None]]] = {}
+        self._by_name = {viewer.name: viewer for viewer in viewers}
+        self._lock = asyncio.Lock()
+        self._connections: dict[str, set[Callable[[], None]]] = {}
 
     @classmethod
-    def read(cls, path: Path, *, clock: Clock) -> Self:
+    def load(cls, path: Path, *, clock: Clock) -> Self:
         """As the file has them. One that makes no sense is not begun anew: whoever was let in
         would be sent away without a word."""
         try:
@@ -68,20 +68,22 @@ class Viewers:
                 f"{path} cannot be read ({error}); put it back from a backup, or remove it, which "
                 "revokes every viewer's token"
             ) from None
-        return cls(path, clock=clock, known=known)
+        return cls(path, clock=clock, viewers=known)
 
-    def listed(self) -> list[Viewer]:
+    def all(self) -> list[Viewer]:
         return sorted(self._by_name.values(), key=lambda viewer: viewer.made_at)
 
-    def named(self, name: str) -> Viewer:
+    def by_name(self, name: str) -> Viewer:
         if name not in self._by_name:
-            raise ViewerRefused(f"there is no token {name!r}; `holdfast token list` has them all")
+            raise ViewerTokenError(
+                f"there is no token {name!r}; `holdfast token list` has them all"
+            )
         return self._by_name[name]
 
-    def with_id(self, viewer_id: str) -> Viewer | None:
+    def by_id(self, viewer_id: str) -> Viewer | None:
         return next((v for v in self._by_name.values() if v.id == viewer_id), None)
 
-    def bearing(self, token: str) -> Viewer | None:
+    def by_token(self, token: str) -> Viewer | None:
         if not self._by_name or not token:
             return None
         digest = _digest(token)
@@ -89,7 +91,7 @@ class Viewers:
 
     async def add(self, name: str) -> Secret:
         """Make a token; it works, and is durable, once this returns. Nobody can show it again."""
-        async with self._changing:
+        async with self._lock:
             self._check(name)
             token = "hfv_" + secrets.token_urlsafe(32)
             viewer = Viewer(
@@ -98,48 +100,52 @@ class Viewers:
                 digest=_digest(token),
                 made_at=self._clock.now(),
             )
-            await self._keep({**self._by_name, name: viewer})
-        log.info("A viewer's token was made: %s", name, extra={"action": "token_made"})
+            await self._save({**self._by_name, name: viewer})
+        log.info("A viewer's token was made: %s", name, extra={"action": "token_created"})
         return Secret(token)
 
     async def revoke(self, name: str) -> None:
         """End a token with every login that came of it, and whatever is open under it now."""
-        async with self._changing:
-            viewer = self.named(name)
-            await self._keep({n: v for n, v in self._by_name.items() if n != name})
+        async with self._lock:
+            viewer = self.by_name(name)
+            await self._save({n: v for n, v in self._by_name.items() if n != name})
         log.info("A viewer's token was revoked: %s", name, extra={"action": "token_revoked"})
-        for send_away in self._here.pop(viewer.id, ()):
+        for send_away in self._connections.pop(viewer.id, ()):
             send_away()
 
     @contextmanager
-    def here(self, visitor: Visitor, send_away: Callable[[], None]) -> Iterator[None]:
+    def track_connection(
+        self, principal: HttpPrincipal, disconnect: Callable[[], None]
+    ) -> Iterator[None]:
         """While a viewer is answered: a token that is revoked meanwhile calls `send_away`."""
-        if visitor.role is VisitorRole.OWNER:
+        if principal.role is HttpRole.OWNER:
             yield
             return
-        here = self._here.setdefault(visitor.id, set())
-        here.add(send_away)
+        here = self._connections.setdefault(principal.id, set())
+        here.add(disconnect)
         try:
             yield
         finally:
-            here.discard(send_away)
+            here.discard(disconnect)
             if not here:
-                self._here.pop(visitor.id, None)
+                self._connections.pop(principal.id, None)
 
     def _check(self, name: str) -> None:
         if not _NAME.fullmatch(name):
-            raise ViewerRefused(
+            raise ViewerTokenError(
                 f"{name!r} cannot be the name of a token: letters, digits, '.', '_' and '-', at "
                 "most 64"
             )
         if name in self._by_name:
-            raise ViewerRefused(f"there is a token {name!r} already; revoke it first")
-        if len(self._by_name) >= MOST:
-            raise ViewerRefused(f"there are {MOST} tokens already; revoke one that is not needed")
+            raise ViewerTokenError(f"there is a token {name!r} already; revoke it first")
+        if len(self._by_name) >= MAX_VIEWERS:
+            raise ViewerTokenError(
+                f"there are {MAX_VIEWERS} tokens already; revoke one that is not needed"
+            )
 
-    async def _keep(self, viewers: dict[str, Viewer]) -> None:
+    async def _save(self, viewers: dict[str, Viewer]) -> None:
         """Durable before it holds: after a crash nobody is let in, or sent away, otherwise."""
-        await state_file.keep(self._path, tuple(viewers.values()))
+        await state_file.save(self._path, tuple(viewers.values()))
         self._by_name = viewers
 
 

@@ -5,17 +5,17 @@ from enum import StrEnum
 import msgspec
 
 
-class VisitorRole(StrEnum):
+class HttpRole(StrEnum):
     OWNER = "owner"  # sees and changes everything
     VIEWER = "viewer"  # sees everything and changes nothing
 
 
-class Visitor(msgspec.Struct, frozen=True, kw_only=True):
+class HttpPrincipal(msgspec.Struct, frozen=True, kw_only=True):
     """`id` and `name` are those of a viewer's token; the owner has neither."""
 
-    role: VisitorRole
+    role: HttpRole
     id: str = ""
     name: str = ""
 
 
-OWNER = Visitor(role=VisitorRole.OWNER)
+OWNER = HttpPrincipal(role=HttpRole.OWNER)

@@ -11,7 +11,7 @@ from holdfast.gateway.accounts.accounts import Accounts, NotPausable
 from holdfast.server.api.views.account_views import account_list, account_view
 
 
-class AccountDesk:
+class AccountHandlers:
     """Owns nothing: `Accounts` does what is asked, once there are any; `ready` says whether."""
 
     def __init__(self, accounts: Accounts, *, clock: Clock, ready: Callable[[], bool]) -> None:
@@ -22,14 +22,16 @@ class AccountDesk:
     def routes(self) -> list[web.RouteDef]:
         return [
             web.get("/platforms", self._list),
-            web.post("/platforms/{name}/{account}/{do:pause|resume|check}", self._do),
+            web.post("/platforms/{name}/{account}/{do:pause|resume|check}", self._run_action),
         ]
 
     async def _list(self, request: web.Request) -> web.Response:
-        return _json(account_list(self._known().facts(), now=self._clock.now()))
+        return _accounts_json(
+            account_list(self._ready_accounts().statuses(), now=self._clock.now())
+        )
 
-    async def _do(self, request: web.Request) -> web.Response:
-        accounts, part = self._known(), request.match_info
+    async def _run_action(self, request: web.Request) -> web.Response:
+        accounts, part = self._ready_accounts(), request.match_info
         ways = {"pause": accounts.pause, "resume": accounts.resume, "check": accounts.check}
         try:
             facts = await ways[part["do"]](part["name"], part["account"])
@@ -37,13 +39,13 @@ class AccountDesk:
             raise web.HTTPNotFound(text=str(error)) from None
         except NotPausable as error:
             raise web.HTTPConflict(text=str(error)) from None
-        return _json(account_view(facts, now=self._clock.now()))
+        return _accounts_json(account_view(facts, now=self._clock.now()))
 
-    def _known(self) -> Accounts:
+    def _ready_accounts(self) -> Accounts:
         if not self._ready():
             raise web.HTTPServiceUnavailable(text="the gateway is starting or stopping; try again")
         return self._accounts
 
 
-def _json(body: object) -> web.Response:
+def _accounts_json(body: object) -> web.Response:
     return web.Response(body=msgspec.json.encode(body), content_type="application/json")

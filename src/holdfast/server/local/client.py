@@ -8,29 +8,29 @@ from typing import Any
 from urllib.parse import urlencode
 
 from holdfast.core.errors import HoldfastError
-from holdfast.server.local.cut_line import why_cut
+from holdfast.server.local.cut_line import describe_connection_error
 from holdfast.server.local.status_client import (
     STATUS_TIMEOUT,
     GatewayDown,
-    GatewayUnable,
-    connect,
-    read_document,
+    GatewayStoreUnavailable,
+    connect_socket,
+    read_status_report,
 )
 from holdfast.system.paths import Paths
 
 __all__ = [
     "ControlClient",
-    "ControlRefused",
+    "GatewayRefused",
     "GatewayDown",
-    "GatewayUnable",
+    "GatewayStoreUnavailable",
     "read_status",
-    "refusal",
+    "gateway_refused",
 ]
 
 CONTROL_TIMEOUT = 15.0
 
 
-class ControlRefused(HoldfastError):
+class GatewayRefused(HoldfastError):
     """The gateway answered, and said no; `reason` is what it said."""
 
     def __init__(self, message: str, *, status: int, reason: str = "") -> None:
@@ -41,7 +41,7 @@ class ControlRefused(HoldfastError):
 
 def read_status(paths: Paths, *, timeout: float = STATUS_TIMEOUT) -> dict[str, Any]:
     """The status document; raises `GatewayDown` when nobody serves one."""
-    document = json.loads(read_document(paths, timeout=timeout))
+    document = json.loads(read_status_report(paths, timeout=timeout))
     assert isinstance(document, dict), "the status socket speaks in objects"
     return document
 
@@ -54,13 +54,13 @@ class ControlClient:
         self._timeout = timeout
 
     def get(self, path: str, query: Mapping[str, Any] | None = None) -> Any:
-        return self._ask("GET", f"{path}?{urlencode(query)}" if query else path)
+        return self._request("GET", f"{path}?{urlencode(query)}" if query else path)
 
     def post(self, path: str, body: object = None) -> Any:
-        return self._ask("POST", path, json.dumps({} if body is None else body))
+        return self._request("POST", path, json.dumps({} if body is None else body))
 
     def follow(
-        self, path: str, body: object = None, *, patience: float | None = None
+        self, path: str, body: object = None, *, line_timeout: float | None = None
     ) -> Iterator[dict[str, Any]]:
         """The JSON lines of an answer as they come. The first word must come in time; each line
         after it may take `patience` seconds, where that is given.
@@ -69,17 +69,17 @@ class ControlClient:
         """
         connection = _UnixConnection(self._paths, timeout=self._timeout)
         try:
-            response = _answered(connection, self._paths, path, {} if body is None else body)
+            response = _open_response(connection, self._paths, path, {} if body is None else body)
             if response.status >= 400:
-                _decoded(response.read(), response.status)
-            connection.sock.settimeout(patience or self._timeout)
+                _decode_response(response.read(), response.status)
+            connection.sock.settimeout(line_timeout or self._timeout)
             with suppress(ConnectionError, http.client.HTTPException):
                 while line := response.readline():
                     yield json.loads(line)
         finally:
             connection.close()
 
-    def _ask(self, method: str, target: str, body: str | None = None) -> Any:
+    def _request(self, method: str, target: str, body: str | None = None) -> Any:
         headers = {"Content-Type": "application/json"} if body is not None else {}
         connection = _UnixConnection(self._paths, timeout=self._timeout)
         try:
@@ -89,14 +89,14 @@ class ControlClient:
         except (OSError, http.client.HTTPException) as error:
             raise GatewayDown(
                 f"The gateway of {self._paths.home} did not answer {method} {target}: "
-                f"{why_cut(error)}."
+                f"{describe_connection_error(error)}."
             ) from None
         finally:
             connection.close()
-        return _decoded(content, response.status)
+        return _decode_response(content, response.status)
 
 
-def _answered(
+def _open_response(
     connection: "_UnixConnection", paths: Paths, path: str, body: object
 ) -> http.client.HTTPResponse:
     try:
@@ -104,7 +104,7 @@ def _answered(
         return connection.getresponse()
     except (OSError, http.client.HTTPException) as error:
         raise GatewayDown(
-            f"The gateway of {paths.home} did not answer POST {path}: {why_cut(error)}."
+            f"The gateway of {paths.home} did not answer POST {path}: {describe_connection_error(error)}."
         ) from None
 
 
@@ -112,13 +112,15 @@ class _UnixConnection(http.client.HTTPConnection):
     def __init__(self, paths: Paths, *, timeout: float) -> None:
         super().__init__("localhost", timeout=timeout)
         self._paths = paths
-        self._limit = timeout
+        self._connect_timeout = timeout
 
     def connect(self) -> None:
-        self.sock = connect(self._paths.control_socket, self._paths, timeout=self._limit)
+        self.sock = connect_socket(
+            self._paths.control_socket, self._paths, timeout=self._connect_timeout
+        )
 
 
-def _decoded(content: bytes, status: int) -> Any:
+def _decode_response(content: bytes, status: int) -> Any:
     try:
         document = json.loads(content or b"null")
     except json.JSONDecodeError:
@@ -127,9 +129,9 @@ def _decoded(content: bytes, status: int) -> Any:
         return document
     error = document.get("error", document) if isinstance(document, dict) else document
     message = error.get("message", error) if isinstance(error, dict) else error
-    raise refusal(str(message), status)
+    raise gateway_refused(str(message), status)
 
 
-def refusal(message: str, status: int) -> ControlRefused:
+def gateway_refused(message: str, status: int) -> GatewayRefused:
     told = f"The gateway refused ({status}): {message}"
-    return ControlRefused(told, status=status, reason=message)
+    return GatewayRefused(told, status=status, reason=message)

@@ -10,36 +10,36 @@ import msgspec
 from aiohttp import web
 
 from holdfast.core.errors import StoreError
-from holdfast.core.ops.backup import Copied
+from holdfast.core.ops.backup import CopyProgress
 from holdfast.core.people.approval import OPERATOR
-from holdfast.core.people.audit import ASKED, GATEWAY, Act, AuditKind
+from holdfast.core.people.audit import ASKED, GATEWAY_ACTOR, AuditEntry, AuditKind
 from holdfast.core.ports.protocols import Clock
 
-_TOLD_EVERY = 0.3  # seconds
+_PROGRESS_INTERVAL = 0.3  # seconds
 
 
-class Copyable(Protocol):
-    async def copy_to(self, path: Path, *, tell: Callable[[Copied], None]) -> None: ...
-    def record_act(self, act: Act) -> Awaitable[None]: ...
+class CopyableStore(Protocol):
+    async def copy_to(self, path: Path, *, progress: Callable[[CopyProgress], None]) -> None: ...
+    def record_audit(self, entry: AuditEntry) -> Awaitable[None]: ...
 
 
-class CopyAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class BackupCopyParams(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`due`: nobody asked for it; it is one of those that the gateway makes by itself."""
 
     to: str
     due: bool = False
 
 
-class _Told:
+class _LatestProgress:
     """The last that the copying thread has told; one attribute, so any thread may read it."""
 
-    last: Copied | None = None
+    latest: CopyProgress | None = None
 
-    def __call__(self, copied: Copied) -> None:
-        self.last = copied
+    def __call__(self, copied: CopyProgress) -> None:
+        self.latest = copied
 
 
-class Copying:
+class BackupCopyHandlers:
     """What the control socket has to offer to whoever makes a backup.
 
     The copy is made here because nobody else may open the file; to pack and to verify it is left
@@ -47,51 +47,51 @@ class Copying:
     """
 
     def __init__(
-        self, store: Copyable, *, clock: Clock, shelf_changed: Callable[[], Awaitable[None]]
+        self, store: CopyableStore, *, clock: Clock, backups_changed: Callable[[], Awaitable[None]]
     ) -> None:
         """`shelf_changed` looks at the backups that are there."""
         self._store = store
         self._clock = clock
-        self._shelf_changed = shelf_changed
-        self._busy = asyncio.Lock()
+        self._backups_changed = backups_changed
+        self._lock = asyncio.Lock()
 
     def routes(self) -> list[web.RouteDef]:
         return [
-            web.post("/backup/copy", self._serve),
-            web.post("/backup/shelf", self._look),
+            web.post("/backup/copy", self._copy),
+            web.post("/backup/shelf", self._refresh),
         ]
 
-    async def _look(self, request: web.Request) -> web.Response:
+    async def _refresh(self, request: web.Request) -> web.Response:
         """Whoever made a backup, or removed some, says so when it is done."""
-        await self._shelf_changed()
+        await self._backups_changed()
         return web.json_response({})
 
-    async def _serve(self, request: web.Request) -> web.StreamResponse:
+    async def _copy(self, request: web.Request) -> web.StreamResponse:
         """JSON lines: how far it has come, and last `{"copied": true}` or `{"error": …}`."""
-        asked, to = _asked(await request.read())
-        await self._note(asked)
+        asked, to = _decode_copy_params(await request.read())
+        await self._audit(asked)
         response = web.StreamResponse(headers={"Content-Type": "application/x-ndjson"})
         await response.prepare(request)
         # One at a time: two would take twice the disk from those who talk.
-        async with self._busy, aclosing(self._copied(to)) as lines:
+        async with self._lock, aclosing(self._progress_lines(to)) as lines:
             async for line in lines:
                 await response.write(msgspec.json.encode(line) + b"\n")
         return response
 
-    async def _note(self, asked: CopyAsked) -> None:
+    async def _audit(self, params: BackupCopyParams) -> None:
         """Before it is made: the copy tells of itself."""
-        actor = GATEWAY if asked.due else OPERATOR
+        actor = GATEWAY_ACTOR if params.due else OPERATOR
         kind, at = AuditKind.BACKUP_MADE, self._clock.now()
-        await self._store.record_act(Act(kind=kind, actor=actor, at=at, outcome=ASKED))
+        await self._store.record_audit(AuditEntry(kind=kind, actor=actor, at=at, outcome=ASKED))
 
-    async def _copied(self, to: Path) -> AsyncGenerator[Any, None]:
+    async def _progress_lines(self, to: Path) -> AsyncGenerator[Any, None]:
         """Whoever stops listening has it broken off."""
-        told = _Told()
-        copying = asyncio.ensure_future(self._store.copy_to(to, tell=told))
+        told = _LatestProgress()
+        copying = asyncio.ensure_future(self._store.copy_to(to, progress=told))
         try:
-            while not (await asyncio.wait({copying}, timeout=_TOLD_EVERY))[0]:
-                if told.last is not None:
-                    yield told.last
+            while not (await asyncio.wait({copying}, timeout=_PROGRESS_INTERVAL))[0]:
+                if told.latest is not None:
+                    yield told.latest
             try:
                 copying.result()
             except (StoreError, OSError) as error:
@@ -103,9 +103,9 @@ class Copying:
             await asyncio.wait({copying})
 
 
-def _asked(body: bytes) -> tuple[CopyAsked, Path]:
+def _decode_copy_params(body: bytes) -> tuple[BackupCopyParams, Path]:
     try:
-        asked = msgspec.json.decode(body, type=CopyAsked)
+        asked = msgspec.json.decode(body, type=BackupCopyParams)
     except msgspec.MsgspecError as error:
         raise web.HTTPBadRequest(text=f"this is not what is asked for here: {error}") from None
     to = Path(asked.to)

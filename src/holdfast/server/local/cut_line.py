@@ -3,7 +3,7 @@
 import http.client
 
 
-def why_cut(error: Exception) -> str:
+def describe_connection_error(error: Exception) -> str:
     """Goes on after a colon; the names of exceptions are for those who wrote them."""
     match error:
         case TimeoutError():

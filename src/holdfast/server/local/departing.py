@@ -8,9 +8,9 @@ import msgspec
 from aiohttp import web
 
 from holdfast.core.ports.protocols import Clock, Lifecycle
-from holdfast.core.turns.stop import AskedBy, StopKind, StopOrder
-from holdfast.server.api.views.departing_views import RestartAsked, RestartMode, StopAsked
-from holdfast.server.local.progress import Progress
+from holdfast.core.turns.stop import StopKind, StopOrder, StopRequester
+from holdfast.server.api.views.departing_views import RestartMode, RestartParams, StopParams
+from holdfast.server.local.progress import LifecycleProgress
 
 Asked = TypeVar("Asked")
 
@@ -19,11 +19,11 @@ Asked = TypeVar("Asked")
 HandOver = Callable[[Path, StopOrder], Awaitable[str]]
 
 
-class HandoverAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class HandoverParams(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     to: str  # a private socket of the successor, in the home's folder of sockets
 
 
-class Doorway:
+class LifecycleHandlers:
     """What the control socket lets the owner of the home do to the process.
 
     An answer is a stream of JSON lines, a phase each. It ends when the control socket does: that
@@ -31,7 +31,12 @@ class Doorway:
     """
 
     def __init__(
-        self, lifecycle: Lifecycle, *, hand_over: HandOver, progress: Progress, clock: Clock
+        self,
+        lifecycle: Lifecycle,
+        *,
+        hand_over: HandOver,
+        progress: LifecycleProgress,
+        clock: Clock,
     ) -> None:
         self._lifecycle = lifecycle
         self._hand_over = hand_over
@@ -42,28 +47,28 @@ class Doorway:
         self._progress.close()
 
     async def stop(self, request: web.Request) -> web.StreamResponse:
-        asked = await _read(request, StopAsked)
-        self._lifecycle.stop(self._order(StopKind.STOP, now=asked.now))
-        return await self._follow(request)
+        asked = await _decode_body(request, StopParams)
+        self._lifecycle.stop(self._stop_order(StopKind.STOP, now=asked.now))
+        return await self._stream_progress(request)
 
     async def restart(self, request: web.Request) -> web.StreamResponse:
-        asked = await _read(request, RestartAsked)
-        order = self._order(StopKind.RESTART, now=asked.mode is RestartMode.NOW)
+        asked = await _decode_body(request, RestartParams)
+        order = self._stop_order(StopKind.RESTART, now=asked.mode is RestartMode.NOW)
         await self._lifecycle.restart(order, when_idle=asked.mode is RestartMode.WHEN_IDLE)
-        return await self._follow(request)
+        return await self._stream_progress(request)
 
     async def handover(self, request: web.Request) -> web.StreamResponse:
         """For a successor that waits: see `system/socket_handover.py`."""
-        asked = await _read(request, HandoverAsked)
-        order = StopOrder(kind=StopKind.REPLACE, by=AskedBy.SUCCESSOR, at=self._clock.now())
+        asked = await _decode_body(request, HandoverParams)
+        order = StopOrder(kind=StopKind.REPLACE, by=StopRequester.SUCCESSOR, at=self._clock.now())
         if supervisor := await self._hand_over(Path(asked.to), order):
             return web.json_response({"supervisor": supervisor})
-        return await self._follow(request)
+        return await self._stream_progress(request)
 
-    def _order(self, kind: StopKind, *, now: bool) -> StopOrder:
-        return StopOrder(kind=kind, by=AskedBy.CLI, at=self._clock.now(), now=now)
+    def _stop_order(self, kind: StopKind, *, now: bool) -> StopOrder:
+        return StopOrder(kind=kind, by=StopRequester.CLI, at=self._clock.now(), now=now)
 
-    async def _follow(self, request: web.Request) -> web.StreamResponse:
+    async def _stream_progress(self, request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Type": "application/x-ndjson"})
         await response.prepare(request)
         async for phase in self._progress.follow():
@@ -71,8 +76,8 @@ class Doorway:
         return response
 
 
-async def _read(request: web.Request, kind: type[Asked]) -> Asked:
+async def _decode_body(request: web.Request, params_type: type[Asked]) -> Asked:
     try:
-        return msgspec.json.decode(await request.read() or b"{}", type=kind)
+        return msgspec.json.decode(await request.read() or b"{}", type=params_type)
     except msgspec.DecodeError as error:
         raise web.HTTPBadRequest(text=f"this is not what is asked for here: {error}") from None

@@ -7,16 +7,16 @@ import msgspec
 from aiohttp import web
 
 from holdfast.core.people.approval import OPERATOR
-from holdfast.gateway.inbound.pairing import Decided, Pairing, PairingRefused
-from holdfast.server.api.views.pairing import PairingCode, PairingWho, pairing_view
+from holdfast.gateway.inbound.pairing import PairingDecision, PairingRefused, PairingService
+from holdfast.server.api.views.pairing import PairingCode, PairingTarget, pairing_view
 
 Asked = TypeVar("Asked")
 
 
-class PairingDesk:
-    """Owns nothing: `Pairing` decides, once it is known who waits; `ready` says whether."""
+class PairingHandlers:
+    """Owns nothing: `PairingService` decides, once it is known who waits; `ready` says whether."""
 
-    def __init__(self, pairing: Pairing, *, ready: Callable[[], bool]) -> None:
+    def __init__(self, pairing: PairingService, *, ready: Callable[[], bool]) -> None:
         self._pairing = pairing
         self._ready = ready
 
@@ -29,29 +29,29 @@ class PairingDesk:
         ]
 
     async def _list(self, request: web.Request) -> web.Response:
-        return _json(pairing_view(self._known()))
+        return _json(pairing_view(self._ready_pairing()))
 
     async def _approve(self, request: web.Request) -> web.Response:
-        asked = await _read(request, PairingCode)
-        return await _told(self._known().approve(asked.code, by=OPERATOR))
+        asked = await _decode_pairing_body(request, PairingCode)
+        return await _decision_response(self._ready_pairing().approve(asked.code, by=OPERATOR))
 
     async def _deny(self, request: web.Request) -> web.Response:
-        who = (await _read(request, PairingWho)).who
-        return await _told(self._known().deny(who, by=OPERATOR))
+        who = (await _decode_pairing_body(request, PairingTarget)).who
+        return await _decision_response(self._ready_pairing().deny(who, by=OPERATOR))
 
     async def _revoke(self, request: web.Request) -> web.Response:
-        who = (await _read(request, PairingWho)).who
-        return await _told(self._known().revoke(who, by=OPERATOR))
+        who = (await _decode_pairing_body(request, PairingTarget)).who
+        return await _decision_response(self._ready_pairing().revoke(who, by=OPERATOR))
 
-    def _known(self) -> Pairing:
+    def _ready_pairing(self) -> PairingService:
         if not self._ready():
             raise web.HTTPServiceUnavailable(text="the gateway is starting or stopping; try again")
         return self._pairing
 
 
-async def _told(deciding: Awaitable[Decided]) -> web.Response:
+async def _decision_response(decision: Awaitable[PairingDecision]) -> web.Response:
     try:
-        decided = await deciding
+        decided = await decision
     except PairingRefused as refused:
         raise web.HTTPConflict(text=str(refused)) from None
     if decided.wrong:
@@ -59,9 +59,9 @@ async def _told(deciding: Awaitable[Decided]) -> web.Response:
     return _json({"told": decided.text})
 
 
-async def _read(request: web.Request, kind: type[Asked]) -> Asked:
+async def _decode_pairing_body(request: web.Request, params_type: type[Asked]) -> Asked:
     try:
-        return msgspec.json.decode(await request.read(), type=kind)
+        return msgspec.json.decode(await request.read(), type=params_type)
     except msgspec.MsgspecError as error:
         raise web.HTTPBadRequest(text=f"this is not what is asked for here: {error}") from None
 

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 
 
-class Progress:
+class LifecycleProgress:
     """Owns those who follow. Each is told the present phase first, then each that comes, until
     there is nobody any more who could tell them."""
 

@@ -13,24 +13,24 @@ class GatewayDown(HoldfastError):
     """No gateway answers for this home."""
 
 
-class GatewayUnable(GatewayDown):
+class GatewayStoreUnavailable(GatewayDown):
     """One is there and answers, and cannot do this: its store takes or gives nothing now."""
 
 
-def read_document(paths: Paths, *, timeout: float = STATUS_TIMEOUT) -> bytes:
+def read_status_report(paths: Paths, *, timeout: float = STATUS_TIMEOUT) -> bytes:
     """The status document (`core.facts.Document`) as JSON; raises `GatewayDown` when nobody
     serves one."""
     try:
-        with connect(paths.status_socket, paths, timeout=timeout) as connection:
+        with connect_socket(paths.status_socket, paths, timeout=timeout) as connection:
             document = b"".join(iter(lambda: connection.recv(65536), b""))
     except (TimeoutError, ConnectionError) as error:
-        raise _silent(paths, str(error)) from None
+        raise _not_answering(paths, str(error)) from None
     if not document.endswith(b"}"):
-        raise _silent(paths, "it hung up half-way")
+        raise _not_answering(paths, "it hung up half-way")
     return document
 
 
-def connect(path: Path, paths: Paths, *, timeout: float) -> socket.socket:
+def connect_socket(path: Path, paths: Paths, *, timeout: float) -> socket.socket:
     """A connection to a socket of the home's gateway; raises `GatewayDown` when there is none."""
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     connection.settimeout(timeout)
@@ -54,7 +54,7 @@ def connect(path: Path, paths: Paths, *, timeout: float) -> socket.socket:
     return connection
 
 
-def _silent(paths: Paths, why: str) -> GatewayDown:
+def _not_answering(paths: Paths, reason: str) -> GatewayDown:
     return GatewayDown(
-        f"The gateway of {paths.home} has a status socket that does not answer: {why}"
+        f"The gateway of {paths.home} has a status socket that does not answer: {reason}"
     )

@@ -7,35 +7,35 @@ from typing import Any, TypeVar
 from holdfast.core.errors import StoreError
 from holdfast.core.ids import InboxId
 from holdfast.core.messages.inbox import InboxState
-from holdfast.core.ops.facts import Snapshot
-from holdfast.core.ports.library import Library
+from holdfast.core.ops.facts import GatewaySnapshot
+from holdfast.core.ports.library import StoreReader
 from holdfast.core.ports.protocols import Clock
 from holdfast.core.turns.stop import StopOrder
 
 RUNNING = "running"
 STOPPED = "stopped"
-_LAST_STOPS = 5
-_SOON = 0.025  # seconds; less than the status thread waits
-_UNOWNED_AFTER = 60.0  # seconds; by then whatever was accepted has long been handed over
+_STOPS_SHOWN = 5
+_QUICK_TIMEOUT = 0.025  # seconds; less than the status thread waits
+_ORPHANED_AFTER = 60.0  # seconds; by then whatever was accepted has long been handed over
 
-Source = Callable[[], Mapping[str, Any]]
+StatusSource = Callable[[], Mapping[str, Any]]
 T = TypeVar("T")
 
 
-class Facts:
+class GatewayStatus:
     """Owns how far the process has come, and what the store last said; the rest it asks for.
 
     A source gives fields of a `Snapshot` from memory. It belongs to the event loop.
     """
 
-    def __init__(self, *, clock: Clock, order: Callable[[], StopOrder | None]) -> None:
+    def __init__(self, *, clock: Clock, stop_order: Callable[[], StopOrder | None]) -> None:
         """`order`: the one to stop, once there is one."""
         self._clock = clock
-        self._order = order
-        self._sources: list[Source] = []
-        self._library: Library | None = None
+        self._stop_order = stop_order
+        self._sources: list[StatusSource] = []
+        self._reads: StoreReader | None = None
         self._owned: Callable[[], Container[InboxId]] | None = None
-        self._kept: dict[str, Any] = {}  # what the store last said
+        self._from_store: dict[str, Any] = {}  # what the store last said
         self._state, self._since = "starting", clock.now()
         self._phase, self._phase_since = "", self._since
 
@@ -43,7 +43,7 @@ class Facts:
     def running(self) -> bool:
         return self._state == RUNNING
 
-    def enter(self, phase: str) -> None:
+    def enter_phase(self, phase: str) -> None:
         """The process has come this far, in its start, in its stop, or to where it runs."""
         now = self._clock.now()
         self._phase, self._phase_since = phase, now
@@ -51,85 +51,85 @@ class Facts:
         if state != self._state:
             self._state, self._since = state, now
 
-    def add(self, *sources: Source) -> None:
+    def add_sources(self, *sources: StatusSource) -> None:
         self._sources.extend(sources)
 
-    def read(self, library: Library) -> None:
+    def use_store(self, reads: StoreReader) -> None:
         """The store is open: what it knows is told from now on."""
-        self._library = library
+        self._reads = reads
 
-    def weigh(self, owned: Callable[[], Container[InboxId]]) -> None:
+    def track_owned(self, owned: Callable[[], Container[InboxId]]) -> None:
         """The messages that are worked on here: what is open in the store besides is told."""
         self._owned = owned
 
-    def now(self) -> Snapshot:
+    def snapshot(self) -> GatewaySnapshot:
         """What is known without waiting for anybody."""
-        told: dict[str, Any] = dict(self._kept)
+        told: dict[str, Any] = dict(self._from_store)
         for source in self._sources:
             told |= source()
-        return Snapshot(
+        return GatewaySnapshot(
             state=self._state,
             since=self._since,
             phase="" if self._phase == self._state else self._phase,
             phase_since=self._phase_since,
-            order=self._order(),
+            order=self._stop_order(),
             **told,
         )
 
-    async def fresh(self) -> Snapshot:
+    async def fresh_snapshot(self) -> GatewaySnapshot:
         """The same, with what the store says now; where it cannot, with what it said last."""
-        if self._library is not None:
+        if self._reads is not None:
             ledger, stops, unowned = await asyncio.gather(
-                _unless_closed(self._library.ledger()),
-                _unless_closed(self._library.last_stops(limit=_LAST_STOPS)),
-                _unless_closed(self._unowned(self._library)),
+                _none_if_store_closed(self._reads.inbox_counts()),
+                _none_if_store_closed(self._reads.last_stops(limit=_STOPS_SHOWN)),
+                _none_if_store_closed(self._count_orphaned(self._reads)),
             )
             if ledger is not None:
-                self._kept["ledger"] = balance(ledger)
+                self._from_store["ledger"] = inbox_totals(ledger)
             if stops is not None:
-                self._kept["restarts"] = tuple(stops)
+                self._from_store["restarts"] = tuple(stops)
             if unowned is not None:
-                self._kept |= unowned
-        return self.now()
+                self._from_store |= unowned
+        return self.snapshot()
 
-    async def _unowned(self, library: Library) -> dict[str, Any]:
+    async def _count_orphaned(self, reads: StoreReader) -> dict[str, Any]:
         """Only while it runs: a start has not taken everything up yet, and a stop lets go of it."""
         if self._owned is None or not self.running:
             return {"unowned": 0, "unowned_since": None}
         # Before the store is asked: an end is told here after its commit, so that what is not here
         # by now and has ended is not open there either.
         owned = self._owned()
-        found = await library.open_messages(before=self._clock.now() - _UNOWNED_AFTER)
+        found = await reads.open_messages(before=self._clock.now() - _ORPHANED_AFTER)
         lost = [at for inbox_id, at in found.items() if inbox_id not in owned]
         return {"unowned": len(lost), "unowned_since": min(lost, default=None)}
 
-    async def soon(self) -> Snapshot:
+    async def quick_snapshot(self) -> GatewaySnapshot:
         """The same, for who cannot wait: a store that is busy says later what it knows."""
         try:
-            async with asyncio.timeout(_SOON):
-                return await self.fresh()
+            async with asyncio.timeout(_QUICK_TIMEOUT):
+                return await self.fresh_snapshot()
         except TimeoutError:
-            return self.now()
+            return self.snapshot()
 
     def _state_in(self, phase: str) -> str:
         if phase in (RUNNING, STOPPED):
             return phase
-        order = self._order()
+        order = self._stop_order()
         if order is None:
             return "starting"  # without an order, only a start has phases
         return "restarting" if order.kind.restarts else "stopping"
 
 
-def balance(ledger: Mapping[InboxState, int]) -> dict[str, int]:
+def inbox_totals(counts: Mapping[InboxState, int]) -> dict[str, int]:
     """The ledger as it is shown: what was accepted, by what became of it."""
     return {
-        "accepted": sum(ledger.values()),
-        **{state.value: ledger.get(state, 0) for state in InboxState},
+        "accepted": sum(counts.values()),
+        **{state.value: counts.get(state, 0) for state in InboxState},
     }
 
 
-async def _unless_closed(reading: Awaitable[T]) -> T | None:
+async def _none_if_store_closed(read: Awaitable[T]) -> T | None:
     try:
-        return await reading
+        return await read
     except StoreError:
         return None

@@ -4,11 +4,11 @@ import asyncio
 from collections import deque
 from typing import Self
 
-from holdfast.core.ops.facts import LoopFacts
+from holdfast.core.ops.facts import EventLoopStatus
 from holdfast.core.ports.protocols import Clock
 
-TICK = 1.0
-_MINUTE = 60.0
+TICK_SECONDS = 1.0
+_RECENT_SECONDS = 60.0
 
 
 class Heartbeat:
@@ -18,20 +18,20 @@ class Heartbeat:
     """
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, *, clock: Clock, tick: float = TICK
+        self, loop: asyncio.AbstractEventLoop, *, clock: Clock, tick: float = TICK_SECONDS
     ) -> None:
         self._loop = loop
         self._clock = clock
         self._tick = tick
-        self._beat = clock.monotonic()
+        self._last_tick = clock.monotonic()
         self._timer: asyncio.TimerHandle | None = None
-        self._lately: deque[float] = deque(maxlen=max(1, round(_MINUTE / tick)))
+        self._recent_lags: deque[float] = deque(maxlen=max(1, round(_RECENT_SECONDS / tick)))
         self.lag = 0.0  # how late the last tick came
         self.worst_lag = 0.0
 
     def __enter__(self) -> Self:
-        self._beat = self._clock.monotonic()
-        self._timer = self._loop.call_later(self._tick, self._turn)
+        self._last_tick = self._clock.monotonic()
+        self._timer = self._loop.call_later(self._tick, self._on_tick)
         return self
 
     def __exit__(self, *exc: object) -> None:
@@ -41,24 +41,24 @@ class Heartbeat:
     @property
     def age(self) -> float:
         """Seconds since the loop was last seen turning."""
-        return max(0.0, self._clock.monotonic() - self._beat)
+        return max(0.0, self._clock.monotonic() - self._last_tick)
 
     @property
-    def facts(self) -> LoopFacts:
+    def status(self) -> EventLoopStatus:
         """A tick that is overdue counts as late already: a loop that hangs makes none."""
         age = self.age
         overdue = max(0.0, age - self._tick)
-        return LoopFacts(
+        return EventLoopStatus(
             age=age,
             lag=max(self.lag, overdue),
-            worst_minute=max(overdue, *self._lately.copy(), self.lag),
+            worst_minute=max(overdue, *self._recent_lags.copy(), self.lag),
             worst=max(self.worst_lag, overdue),
         )
 
-    def _turn(self) -> None:
+    def _on_tick(self) -> None:
         now = self._clock.monotonic()
-        self.lag = max(0.0, now - self._beat - self._tick)
+        self.lag = max(0.0, now - self._last_tick - self._tick)
         self.worst_lag = max(self.worst_lag, self.lag)
-        self._lately.append(self.lag)
-        self._beat = now
-        self._timer = self._loop.call_later(self._tick, self._turn)
+        self._recent_lags.append(self.lag)
+        self._last_tick = now
+        self._timer = self._loop.call_later(self._tick, self._on_tick)

@@ -9,24 +9,24 @@ from typing import Protocol
 import msgspec
 
 from holdfast.core.errors import StoreError
-from holdfast.core.ops.facts import AgentFacts
-from holdfast.core.ops.minute import MINUTE, Minute
+from holdfast.core.ops.facts import AgentCacheStatus
+from holdfast.core.ops.minute import MINUTE_SECONDS, MinuteStats
 from holdfast.core.ports.protocols import Clock
-from holdfast.gateway.live.counters import Tally
+from holdfast.gateway.live.counters import Counters
 
 log = logging.getLogger(__name__)
 
-DAY = 24 * 60 * MINUTE
+DAY = 24 * 60 * MINUTE_SECONDS
 
 
-class MinuteStore(Protocol):
+class MinuteStatsStore(Protocol):
     """What of the store is used here."""
 
-    def keep_minute(self, minute: Minute, *, since: int) -> Awaitable[None]: ...
-    async def minutes(self, *, since: int) -> list[Minute]: ...
+    def add_minute_stats(self, stats: MinuteStats, *, since: int) -> Awaitable[None]: ...
+    async def minute_stats(self, *, since: int) -> list[MinuteStats]: ...
 
 
-class Minutes:
+class MinuteHistory:
     """Owns the minutes of the last day, and the timer that closes one.
 
     A minute in which nothing happened is in memory only, so that an idle gateway writes nothing.
@@ -34,86 +34,90 @@ class Minutes:
 
     def __init__(
         self,
-        tally: Tally,
-        store: MinuteStore,
+        counters: Counters,
+        store: MinuteStatsStore,
         *,
         clock: Clock,
-        agents: Callable[[], AgentFacts],
+        agents: Callable[[], AgentCacheStatus],
         lag: Callable[[], float],
         memory: Callable[[], int | None],
     ) -> None:
         """`lag`: the worst of the last minute; `memory`: what is resident now."""
-        self._tally = tally
+        self._counters = counters
         self._store = store
         self._clock = clock
         self._agents = agents
         self._lag = lag
         self._memory = memory
-        self._seen = AgentFacts()
-        self._past: deque[Minute] = deque(maxlen=DAY // MINUTE)
+        self._agents_before = AgentCacheStatus()
+        self._closed: deque[MinuteStats] = deque(maxlen=DAY // MINUTE_SECONDS)
         self._timer: asyncio.TimerHandle | None = None
-        self._keeping: set[asyncio.Future[None]] = set()
-        self._at = self._begin()
+        self._saving: set[asyncio.Future[None]] = set()
+        self._minute_start = self._start_of_minute()
 
     async def open(self) -> None:
         """Take up what earlier lives have kept, and begin to count."""
-        since = self._at - DAY
+        since = self._minute_start - DAY
         try:
-            self._past.extend(await self._store.minutes(since=since))
+            self._closed.extend(await self._store.minute_stats(since=since))
         except StoreError as error:
-            log.warning("Charts begin now: %s", error, extra={"action": "minutes"})
-        self._arm()
+            log.warning("Charts begin now: %s", error, extra={"action": "minute_stats"})
+        self._schedule()
 
     async def close(self) -> None:
         """The minute that has begun is kept as it is; the next life adds to it."""
         if self._timer is not None:
             self._timer.cancel()
-        self._turn()
-        await asyncio.gather(*self._keeping, return_exceptions=True)
+        self._close_minute()
+        await asyncio.gather(*self._saving, return_exceptions=True)
 
-    def since(self, at: float) -> list[Minute]:
+    def since(self, at: float) -> list[MinuteStats]:
         """Those that are closed and the present one so far, in order."""
-        return [minute for minute in (*self._past, self._present()) if minute.at + MINUTE > at]
+        return [
+            minute for minute in (*self._closed, self._current()) if minute.at + MINUTE_SECONDS > at
+        ]
 
-    def _present(self) -> Minute:
+    def _current(self) -> MinuteStats:
         agents = self._agents()
         return msgspec.structs.replace(
-            self._tally.now(at=self._at),
-            hits=agents.hits - self._seen.hits,
-            misses=agents.misses - self._seen.misses,
+            self._counters.current_minute(at=self._minute_start),
+            hits=agents.hits - self._agents_before.hits,
+            misses=agents.misses - self._agents_before.misses,
             lag=self._lag(),
             memory=self._memory() or 0,
         )
 
-    def _turn(self) -> None:
+    def _close_minute(self) -> None:
         """The minute is over."""
-        minute = self._present()
-        self._tally.clear()
-        self._seen = self._agents()
-        self._past.append(minute)
+        minute = self._current()
+        self._counters.start_minute()
+        self._agents_before = self._agents()
+        self._closed.append(minute)
         if not minute.idle:
-            self._keep(minute)
-        self._at = self._begin()
+            self._save(minute)
+        self._minute_start = self._start_of_minute()
 
-    def _keep(self, minute: Minute) -> None:
-        keeping = asyncio.ensure_future(self._store.keep_minute(minute, since=self._at - DAY))
-        self._keeping.add(keeping)
-        keeping.add_done_callback(self._kept)
+    def _save(self, stats: MinuteStats) -> None:
+        keeping = asyncio.ensure_future(
+            self._store.add_minute_stats(stats, since=self._minute_start - DAY)
+        )
+        self._saving.add(keeping)
+        keeping.add_done_callback(self._on_saved)
 
-    def _kept(self, done: asyncio.Future[None]) -> None:
-        self._keeping.discard(done)
+    def _on_saved(self, done: asyncio.Future[None]) -> None:
+        self._saving.discard(done)
         if not done.cancelled() and (error := done.exception()) is not None:
-            log.warning("A minute is not kept: %s", error, extra={"action": "minutes"})
+            log.warning("A minute is not kept: %s", error, extra={"action": "minute_stats"})
 
-    def _begin(self) -> int:
-        return int(self._clock.now()) // MINUTE * MINUTE
+    def _start_of_minute(self) -> int:
+        return int(self._clock.now()) // MINUTE_SECONDS * MINUTE_SECONDS
 
-    def _arm(self) -> None:
-        wait = self._at + MINUTE - self._clock.now()
+    def _schedule(self) -> None:
+        wait = self._minute_start + MINUTE_SECONDS - self._clock.now()
         # A clock that was set back would have it wait for hours.
-        soon = min(max(wait, 1.0), float(MINUTE))
-        self._timer = asyncio.get_running_loop().call_later(soon, self._ring)
+        soon = min(max(wait, 1.0), float(MINUTE_SECONDS))
+        self._timer = asyncio.get_running_loop().call_later(soon, self._on_timer)
 
-    def _ring(self) -> None:
-        self._turn()
-        self._arm()
+    def _on_timer(self) -> None:
+        self._close_minute()
+        self._schedule()

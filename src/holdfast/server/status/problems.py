@@ -3,163 +3,163 @@
 from collections.abc import Iterator
 
 from holdfast.core.ops.account import AccountState
-from holdfast.core.ops.facts import Document, Level, PlatformFacts, Problem
+from holdfast.core.ops.facts import AccountStatus, Problem, ProblemLevel, StatusReport
 from holdfast.core.turns.stop import StopKind
 
 _MB = 1024 * 1024
-LEAST_DISK = 500 * _MB
-LEAST_SHARE = 0.05
-FULL = 20 * _MB  # so little that the next write may fail
-LONGEST_LOG = 256 * _MB
+MIN_DISK = 500 * _MB
+MIN_DISK_SHARE = 0.05
+DISK_FULL = 20 * _MB  # so little that the next write may fail
+MAX_WAL = 256 * _MB
 SLOW_LOOP = 1.0
-STUCK_AFTER = 300.0  # seconds in front of the outbox
-UNPROVEN_AFTER = 30.0  # seconds that a platform may take for its first round trip
-CRASHES, WITHIN = 3, 600.0
+OUTBOX_STUCK_AFTER = 300.0  # seconds in front of the outbox
+CONNECT_GRACE = 30.0  # seconds that a platform may take for its first round trip
+CRASH_LOOP_COUNT, CRASH_LOOP_WINDOW = 3, 600.0
 
 
-def problems(document: Document, *, now: float) -> tuple[Problem, ...]:
+def find_problems(report: StatusReport, *, now: float) -> tuple[Problem, ...]:
     """The worst first. Pure: the same facts give the same problems."""
     found = [
-        *_loop(document),
-        *_store(document),
-        *_balance(document, now),
-        *_configuration(document),
-        *_disk(document),
-        *_platforms(document, now),
-        *_outbox(document, now),
-        *_stranded(document),
-        *_crashes(document, now),
-        *_files(document),
-        *_backup(document),
-        *_drift(document),
+        *_loop(report),
+        *_store(report),
+        *_orphaned_messages(report, now),
+        *_configuration(report),
+        *_disk(report),
+        *_platforms(report, now),
+        *_outbox(report, now),
+        *_undeliverable(report),
+        *_crashes(report, now),
+        *_files(report),
+        *_backup(report),
+        *_drift(report),
     ]
-    return tuple(sorted(found, key=lambda problem: problem.level is Level.WARNING))
+    return tuple(sorted(found, key=lambda problem: problem.level is ProblemLevel.WARNING))
 
 
-def _loop(document: Document) -> Iterator[Problem]:
-    loop = document.loop
+def _loop(report: StatusReport) -> Iterator[Problem]:
+    loop = report.loop
     if loop is None:
         return
-    if document.state == "hanging":
+    if report.state == "hanging":
         yield Problem(
-            level=Level.PROBLEM,
+            level=ProblemLevel.PROBLEM,
             code="hanging",
             what=f"The event loop has not turned for {loop.age:.0f} s: nothing is answered.",
             remedy="The log may say what holds it. If it stays so, `kill -9 "
-            f"{document.pid}` and start it again: nothing that was accepted is lost.",
+            f"{report.pid}` and start it again: nothing that was accepted is lost.",
         )
     elif loop.worst_minute > SLOW_LOOP:
         yield Problem(
-            level=Level.WARNING,
+            level=ProblemLevel.WARNING,
             code="slow_loop",
             what=f"The event loop was {loop.worst_minute:.1f} s late within the last minute.",
             remedy="The machine is overloaded, or something blocks it; `holdfast logs` may say.",
         )
 
 
-def _store(document: Document) -> Iterator[Problem]:
-    store = document.snapshot.store
+def _store(report: StatusReport) -> Iterator[Problem]:
+    store = report.snapshot.store
     if store.failing:
         yield Problem(
-            level=Level.PROBLEM,
+            level=ProblemLevel.PROBLEM,
             code="store_failing",
             what=f"The store cannot be written: {store.error}.",
             remedy="Messages are refused until it can; those that were accepted wait.",
         )
-    if document.machine.database_log > LONGEST_LOG:
-        size = document.machine.database_log / _MB
+    if report.machine.wal > MAX_WAL:
+        size = report.machine.wal / _MB
         yield Problem(
-            level=Level.WARNING,
+            level=ProblemLevel.WARNING,
             code="long_log",
             what=f"The log of the database has grown to {size:,.0f} MB.",
             remedy="Another program may hold an older state of it open; the gateway alone may.",
         )
 
 
-def _balance(document: Document, now: float) -> Iterator[Problem]:
-    snapshot = document.snapshot
-    if document.state != "running" or snapshot.unowned_since is None:
+def _orphaned_messages(report: StatusReport, now: float) -> Iterator[Problem]:
+    snapshot = report.snapshot
+    if report.state != "running" or snapshot.orphaned_since is None:
         return
-    number = snapshot.unowned
+    number = snapshot.orphaned
     who = "1 message was accepted, is" if number == 1 else f"{number} messages were accepted, are"
     yield Problem(
-        level=Level.PROBLEM,
+        level=ProblemLevel.PROBLEM,
         code="unowned_messages",
         what=f"{who} not answered, and nobody works on "
-        f"{'it' if number == 1 else 'them'} (for {(now - snapshot.unowned_since) / 60:.0f} min).",
+        f"{'it' if number == 1 else 'them'} (for {(now - snapshot.orphaned_since) / 60:.0f} min).",
         remedy="`holdfast gateway restart`: a start takes up whatever is open, so nothing is lost. "
         "This is a fault of the gateway: please report it with its log.",
     )
 
 
-def _disk(document: Document) -> Iterator[Problem]:
-    free, size = document.machine.disk_free, document.machine.disk_size
-    if free is None or size is None or (free >= LEAST_DISK and free >= LEAST_SHARE * size):
+def _disk(report: StatusReport) -> Iterator[Problem]:
+    free, size = report.machine.disk_free, report.machine.disk_size
+    if free is None or size is None or (free >= MIN_DISK and free >= MIN_DISK_SHARE * size):
         return
     yield Problem(
-        level=Level.PROBLEM if free < FULL else Level.WARNING,
+        level=ProblemLevel.PROBLEM if free < DISK_FULL else ProblemLevel.WARNING,
         code="disk_low",
         what=f"The disk of the home has {free / _MB:,.0f} MB left ({100 * free / size:.0f} %).",
         remedy="Free some space there; on a full disk messages are refused, and none is lost.",
     )
 
 
-def _platforms(document: Document, now: float) -> Iterator[Problem]:
-    snapshot = document.snapshot
-    if document.state != "running":
+def _platforms(report: StatusReport, now: float) -> Iterator[Problem]:
+    snapshot = report.snapshot
+    if report.state != "running":
         return
-    begins = now - snapshot.since < UNPROVEN_AFTER
+    begins = now - snapshot.since < CONNECT_GRACE
     for platform in snapshot.platforms:
         if platform.state is AccountState.PAUSED:  # as somebody wants it
             continue
-        if platform.state is AccountState.PARKED:
-            yield _parked(platform)
+        if platform.state is AccountState.BLOCKED:
+            yield _blocked(platform)
         # As it was when it was last looked at: a loop that hangs proves nothing, and is told.
-        elif not begins and not platform.connected(now - document.seen):
-            yield _silent(platform, now)
+        elif not begins and not platform.connected(now - report.snapshot_age):
+            yield _disconnected(platform, now)
 
 
-def refusal_of(platform: PlatformFacts) -> str:
-    return f"{platform.name}:{platform.account} is refused for good: {platform.error}."
+def describe_blocked_account(account: AccountStatus) -> str:
+    return f"{account.name}:{account.account} is refused for good: {account.error}."
 
 
-def _parked(platform: PlatformFacts) -> Problem:
-    name = f"{platform.name}:{platform.account}"
+def _blocked(account: AccountStatus) -> Problem:
+    name = f"{account.name}:{account.account}"
     return Problem(
-        level=Level.WARNING,
+        level=ProblemLevel.WARNING,
         code="platform_parked",
-        what=refusal_of(platform),
-        remedy=f"{platform.remedy.rstrip('.')}; `holdfast platforms resume {name}` tries it again.",
+        what=describe_blocked_account(account),
+        remedy=f"{account.remedy.rstrip('.')}; `holdfast platforms resume {name}` tries it again.",
     )
 
 
-def _silent(platform: PlatformFacts, now: float) -> Problem:
+def _disconnected(account: AccountStatus, now: float) -> Problem:
     again = "It is tried again by itself"
-    if platform.next_try is not None:
-        again += f", next in {max(0.0, platform.next_try - now):.0f} s"
-    hint = f" {platform.remedy.rstrip('.')}." if platform.remedy else ""
+    if account.next_attempt_at is not None:
+        again += f", next in {max(0.0, account.next_attempt_at - now):.0f} s"
+    hint = f" {account.remedy.rstrip('.')}." if account.remedy else ""
     return Problem(
-        level=Level.WARNING,
+        level=ProblemLevel.WARNING,
         code="platform_silent",
-        what=_silence(platform, now),
+        what=_describe_disconnected(account, now),
         remedy=f"{again}; `holdfast logs` says what went wrong.{hint}",
     )
 
 
-def _silence(platform: PlatformFacts, now: float) -> str:
-    name = f"{platform.name}:{platform.account}"
-    if platform.error:
-        return f"{name} is not connected: {platform.error}."
-    if platform.proven_at is None:
+def _describe_disconnected(account: AccountStatus, now: float) -> str:
+    name = f"{account.name}:{account.account}"
+    if account.error:
+        return f"{name} is not connected: {account.error}."
+    if account.last_ok_at is None:
         return f"{name} has not answered since the start."
-    return f"{name} has not answered for {now - platform.proven_at:.0f} s."
+    return f"{name} has not answered for {now - account.last_ok_at:.0f} s."
 
 
-def _outbox(document: Document, now: float) -> Iterator[Problem]:
-    snapshot = document.snapshot
-    if snapshot.outbox_since is not None and now - snapshot.outbox_since > STUCK_AFTER:
+def _outbox(report: StatusReport, now: float) -> Iterator[Problem]:
+    snapshot = report.snapshot
+    if snapshot.outbox_since is not None and now - snapshot.outbox_since > OUTBOX_STUCK_AFTER:
         yield Problem(
-            level=Level.WARNING,
+            level=ProblemLevel.WARNING,
             code="outbox_stuck",
             what=f"{snapshot.outbox} deliveries wait, one of them for "
             f"{(now - snapshot.outbox_since) / 60:.0f} minutes.",
@@ -167,11 +167,11 @@ def _outbox(document: Document, now: float) -> Iterator[Problem]:
         )
 
 
-def _stranded(document: Document) -> Iterator[Problem]:
-    for account, number in document.snapshot.stranded.items():
+def _undeliverable(report: StatusReport) -> Iterator[Problem]:
+    for account, number in report.snapshot.undeliverable.items():
         what = "1 delivery waits" if number == 1 else f"{number} deliveries wait"
         yield Problem(
-            level=Level.WARNING,
+            level=ProblemLevel.WARNING,
             code="account_removed",
             what=f"{what} for {account}, which is not configured any more.",
             remedy="Put the account back for them to be sent; a restart without it ends them as "
@@ -179,61 +179,63 @@ def _stranded(document: Document) -> Iterator[Problem]:
         )
 
 
-def _configuration(document: Document) -> Iterator[Problem]:
-    configuration = document.snapshot.configuration
+def _configuration(report: StatusReport) -> Iterator[Problem]:
+    configuration = report.snapshot.configuration
     if configuration.problem:
         # No problem, however grave: it does its work, and whoever restarts what is not well would
         # end the one that runs for the sake of one that cannot start.
         yield Problem(
-            level=Level.WARNING,
+            level=ProblemLevel.WARNING,
             code="config_invalid",
             what="The configuration as it stands now cannot be used, so the last good one stays in "
             f"force, and no start would be possible. {configuration.problem}",
             remedy="Mend it there; that is noticed, and `holdfast config reload` asks for it.",
         )
-    if configuration.waits:
-        waits = ", ".join(configuration.waits)
+    if configuration.pending_restart:
+        waits = ", ".join(configuration.pending_restart)
         yield Problem(
-            level=Level.WARNING,
+            level=ProblemLevel.WARNING,
             code="config_waits",
             what=f"Waits for a restart: {waits}.",
             remedy="`holdfast gateway restart` puts it into force.",
         )
 
 
-def _crashes(document: Document, now: float) -> Iterator[Problem]:
-    stops = document.snapshot.restarts
-    crashes = [s for s in stops if s.order.kind is StopKind.CRASH and now - s.order.at < WITHIN]
-    if len(crashes) >= CRASHES:
+def _crashes(report: StatusReport, now: float) -> Iterator[Problem]:
+    stops = report.snapshot.restarts
+    crashes = [
+        s for s in stops if s.order.kind is StopKind.CRASH and now - s.order.at < CRASH_LOOP_WINDOW
+    ]
+    if len(crashes) >= CRASH_LOOP_COUNT:
         yield Problem(
-            level=Level.WARNING,
+            level=ProblemLevel.WARNING,
             code="crashing",
-            what=f"It has crashed {len(crashes)} times within {WITHIN / 60:.0f} minutes.",
+            what=f"It has crashed {len(crashes)} times within {CRASH_LOOP_WINDOW / 60:.0f} minutes.",
             remedy="`holdfast logs` and the supervisor's own log say what they can.",
         )
 
 
-def _backup(document: Document) -> Iterator[Problem]:
-    if problem := document.snapshot.last_backup.problem:
+def _backup(report: StatusReport) -> Iterator[Problem]:
+    if problem := report.snapshot.last_backup.problem:
         yield Problem(
-            level=Level.WARNING,
+            level=ProblemLevel.WARNING,
             code="backup_failed",
             what=f"The last backup could not be made: {problem}.",
             remedy="It is tried again within the hour; `holdfast backup create` tries it now.",
         )
 
 
-def _files(document: Document) -> Iterator[Problem]:
-    machine = document.machine
-    if machine.files and machine.most_files and machine.files > 0.9 * machine.most_files:
+def _files(report: StatusReport) -> Iterator[Problem]:
+    machine = report.machine
+    if machine.files and machine.max_files and machine.files > 0.9 * machine.max_files:
         yield Problem(
-            level=Level.WARNING,
+            level=ProblemLevel.WARNING,
             code="files_low",
-            what=f"{machine.files} of at most {machine.most_files} files are open.",
+            what=f"{machine.files} of at most {machine.max_files} files are open.",
             remedy="Give the process more (`ulimit -n`, or LimitNOFILE= in its unit).",
         )
 
 
-def _drift(document: Document) -> Iterator[Problem]:
-    for sentence in document.machine.drift:
-        yield Problem(level=Level.WARNING, code="unit_drift", what=sentence)
+def _drift(report: StatusReport) -> Iterator[Problem]:
+    for sentence in report.machine.unit_drift:
+        yield Problem(level=ProblemLevel.WARNING, code="unit_drift", what=sentence)

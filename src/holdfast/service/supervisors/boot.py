@@ -12,27 +12,27 @@ from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 
 from holdfast.core.ports.protocols import Clock
-from holdfast.service.backoff import Backoff
-from holdfast.service.heard import HeardSignals
+from holdfast.service.backoff import RestartBackoff
+from holdfast.service.heard import SignalQueue
 from holdfast.service.intent import Intent
-from holdfast.service.offspring import Nest
-from holdfast.service.supervisors.boot_socket import BootSocket
+from holdfast.service.offspring import GatewayLauncher
+from holdfast.service.supervisors.boot_socket import ContainerSocket
 from holdfast.system import exits
 
-FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)
-STARTING = (signal.SIGHUP, signal.SIGUSR2)
-_ENDING = (signal.SIGTERM, signal.SIGINT)
-HEARD = (*FORWARDED, *STARTING, signal.SIGCHLD)
+FORWARDED_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)
+START_SIGNALS = (signal.SIGHUP, signal.SIGUSR2)
+_STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+HANDLED_SIGNALS = (*FORWARDED_SIGNALS, *START_SIGNALS, signal.SIGCHLD)
 
 
-class BootState(StrEnum):
+class ContainerState(StrEnum):
     IDLE = "idle"  # nothing runs until somebody says so
     RUNNING = "running"  # a gateway is there, ready or not
     WAITING = "waiting"  # it ended badly, and is started again in a while
-    LEAVING = "leaving"  # the container ends
+    STOPPING = "leaving"  # the container ends
 
 
-class Boot:
+class ContainerSupervisor:
     """Owns the gateway of a container, one after the other, and their sockets between them."""
 
     def __init__(
@@ -40,86 +40,86 @@ class Boot:
         argv: Sequence[str],
         *,
         environ: Mapping[str, str],
-        nest: Nest,
-        door: BootSocket,
-        signals: HeardSignals,
+        launcher: GatewayLauncher,
+        control: ContainerSocket,
+        signals: SignalQueue,
         intent: Callable[[], Intent | None],
         clock: Clock,
-        tell: Callable[[str], None],
-        backoff: Backoff | None = None,
+        report: Callable[[str], None],
+        backoff: RestartBackoff | None = None,
     ) -> None:
         self._argv, self._environ = argv, environ
-        self._nest, self._door, self._signals = nest, door, signals
+        self._launcher, self._control, self._signals = launcher, control, signals
         self._intent = intent
         self._clock = clock
-        self._tell = tell
-        self._backoff = backoff or Backoff()
-        self._state = BootState.IDLE
+        self._report = report
+        self._backoff = backoff or RestartBackoff()
+        self._state = ContainerState.IDLE
         self._pid = 0
-        self._began = 0.0
-        self._again_at = 0.0
+        self._started_at = 0.0
+        self._restart_at = 0.0
 
     def run(self) -> int:
         """Returns the exit code of the container, when it is told to end."""
-        if wanted(self._intent()):
+        if should_start(self._intent()):
             self._start()
         else:
-            self._rest("it was stopped, and stays down")
-        while self._state is not BootState.LEAVING or self._pid:
+            self._stay_idle("it was stopped, and stays down")
+        while self._state is not ContainerState.STOPPING or self._pid:
             self._wait()
-        self._tell("the container ends")
+        self._report("the container ends")
         return exits.OK
 
     def _wait(self) -> None:
         poll = select.poll()
-        for each in (self._nest, self._door, self._signals):
+        for each in (self._launcher, self._control, self._signals):
             poll.register(each, select.POLLIN)
-        awake = {fd for fd, _ in poll.poll(self._patience())}
-        if self._nest.fileno() in awake and self._nest.heard():
-            self._tell("the gateway is ready")
-        if self._nest.called_off:
-            self._called_off()
+        awake = {fd for fd, _ in poll.poll(self._poll_timeout())}
+        if self._launcher.fileno() in awake and self._launcher.read_notifications():
+            self._report("the gateway is ready")
+        if self._launcher.cancelled:
+            self._on_cancelled()
         if self._signals.fileno() in awake:
-            for number in self._signals.taken():
-                self._signalled(number)
-        if self._door.fileno() in awake:
-            self._door.answer(self._asked)
-        if self._state is BootState.WAITING and self._clock.monotonic() >= self._again_at:
+            for number in self._signals.read():
+                self._on_signal(number)
+        if self._control.fileno() in awake:
+            self._control.answer_one(self._answer)
+        if self._state is ContainerState.WAITING and self._clock.monotonic() >= self._restart_at:
             self._start()
 
-    def _patience(self) -> float | None:
-        if self._state is not BootState.WAITING:
+    def _poll_timeout(self) -> float | None:
+        if self._state is not ContainerState.WAITING:
             return None
         # Rounded up: a wait that ends a moment early would be waited for again and again.
-        return (self._again_at - self._clock.monotonic()) * 1000 + 1
+        return (self._restart_at - self._clock.monotonic()) * 1000 + 1
 
-    def _signalled(self, number: int) -> None:
+    def _on_signal(self, number: int) -> None:
         if number == signal.SIGCHLD:
             self._reap()
-        elif number in STARTING:
-            self._asked("start")
+        elif number in START_SIGNALS:
+            self._answer("start")
         else:
-            self._pass_on(signal.Signals(number))
+            self._forward_signal(signal.Signals(number))
 
-    def _pass_on(self, which: signal.Signals) -> None:
-        if which in _ENDING:
-            self._state = BootState.LEAVING
+    def _forward_signal(self, which: signal.Signals) -> None:
+        if which in _STOP_SIGNALS:
+            self._state = ContainerState.STOPPING
         if self._pid:
-            self._tell(f"{which.name} is passed on to the gateway, process {self._pid}")
+            self._report(f"{which.name} is passed on to the gateway, process {self._pid}")
             os.kill(self._pid, which)  # our own child, not reaped yet: the pid is nobody else's
 
-    def _asked(self, word: str) -> str:
+    def _answer(self, request: str) -> str:
         """What the door says to a word."""
-        if word == "start" and self._state in (BootState.IDLE, BootState.WAITING):
+        if request == "start" and self._state in (ContainerState.IDLE, ContainerState.WAITING):
             self._start()
             return "starting"
         return str(self._state)
 
     def _start(self) -> None:
-        self._state = BootState.RUNNING
-        self._began = self._clock.monotonic()
-        self._pid = self._nest.start(self._argv, self._environ)
-        self._tell(f"the gateway is started, as process {self._pid}")
+        self._state = ContainerState.RUNNING
+        self._started_at = self._clock.monotonic()
+        self._pid = self._launcher.start(self._argv, self._environ)
+        self._report(f"the gateway is started, as process {self._pid}")
 
     def _reap(self) -> None:
         """All that have ended: the gateway, and orphans that the kernel has given to us."""
@@ -131,39 +131,39 @@ class Boot:
             if pid == 0:
                 return
             if pid == self._pid:
-                self._ended(os.waitstatus_to_exitcode(status))
+                self._on_exit(os.waitstatus_to_exitcode(status))
 
-    def _ended(self, code: int) -> None:
+    def _on_exit(self, code: int) -> None:
         pid, self._pid = self._pid, 0
-        self._tell(f"the gateway, process {pid}, ended with {code}")
-        if self._state is BootState.LEAVING:
+        self._report(f"the gateway, process {pid}, ended with {code}")
+        if self._state is ContainerState.STOPPING:
             return
         if code == exits.GATEWAY_SERVICE_RESTART_EXIT_CODE:
             self._start()
         elif code == exits.CONFIG_EXIT:
-            self._rest("its configuration has to be mended")
-        elif code == exits.OK and not wanted(self._intent()):
-            self._rest("it was stopped")
+            self._stay_idle("its configuration has to be mended")
+        elif code == exits.OK and not should_start(self._intent()):
+            self._stay_idle("it was stopped")
         else:
-            self._again()
+            self._schedule_restart()
 
-    def _called_off(self) -> None:
-        self._nest.called_off = False
-        if self._state is BootState.WAITING:
-            self._rest("it was stopped")
+    def _on_cancelled(self) -> None:
+        self._launcher.cancelled = False
+        if self._state is ContainerState.WAITING:
+            self._stay_idle("it was stopped")
 
-    def _again(self) -> None:
-        wait = self._backoff.after(self._clock.monotonic() - self._began)
-        self._state = BootState.WAITING
-        self._again_at = self._clock.monotonic() + wait
-        self._tell(f"it is started again in {wait:g} s")
+    def _schedule_restart(self) -> None:
+        wait = self._backoff.next_wait(self._clock.monotonic() - self._started_at)
+        self._state = ContainerState.WAITING
+        self._restart_at = self._clock.monotonic() + wait
+        self._report(f"it is started again in {wait:g} s")
 
-    def _rest(self, why: str) -> None:
-        self._state = BootState.IDLE
-        self._nest.let_go()
-        self._tell(f"nothing is started: {why}. `holdfast gateway start` starts it")
+    def _stay_idle(self, reason: str) -> None:
+        self._state = ContainerState.IDLE
+        self._launcher.close_sockets()
+        self._report(f"nothing is started: {reason}. `holdfast gateway start` starts it")
 
 
-def wanted(intent: Intent | None) -> bool:
+def should_start(intent: Intent | None) -> bool:
     """Whether a boot starts a gateway: always the first, and never one that somebody stopped."""
-    return intent is None or intent.starts
+    return intent is None or intent.should_start

@@ -10,15 +10,15 @@ from pathlib import Path
 import msgspec
 
 from holdfast.service.supervisors import unit_file
-from holdfast.service.supervisors.unit import MEND, NAME, Scope, Unit
+from holdfast.service.supervisors.unit import REPAIR_COMMAND, UNIT_NAME, Unit, UnitScope
 from holdfast.system import exits
 
-_CUT = "It would be killed half-way: nothing is lost, but turns are cut."
-_GONE = "The gateway does not come back after a boot or a crash."
-_ANOTHER = "After a boot or a crash another one runs than the one you see now."
+_WHY_KILLED = "It would be killed half-way: nothing is lost, but turns are cut."
+_WHY_NOT_RESTARTED = "The gateway does not come back after a boot or a crash."
+_WHY_OTHER_PROGRAM = "After a boot or a crash another one runs than the one you see now."
 
 
-class Wrong(msgspec.Struct, frozen=True, kw_only=True):
+class UnitProblem(msgspec.Struct, frozen=True, kw_only=True):
     """One thing that an installed unit does otherwise than it should."""
 
     what: str  # goes on after the name of the file
@@ -26,41 +26,49 @@ class Wrong(msgspec.Struct, frozen=True, kw_only=True):
     broken: bool = False  # a gateway cannot run by it
 
 
-def wrong(text: str, *, unit: Unit) -> list[Wrong]:
+def systemd_problems(text: str, *, unit: Unit) -> list[UnitProblem]:
     """What the text of a systemd unit does otherwise than the one that would be written today."""
     return [
-        *_stop(unit_file.stop_seconds(text), unit),
-        *_command(unit_file.command(text, specifiers={"h": _own_home()}), unit),
-        *_statuses(text),
-        *_kind(text),
+        *_check_stop_time(unit_file.parse_stop_seconds(text), unit),
+        *_check_command(unit_file.parse_command(text, specifiers={"h": _user_home()}), unit),
+        *_check_exit_statuses(text),
+        *_check_type(text),
     ]
 
 
-def wrong_job(document: dict[str, object], *, unit: Unit) -> list[Wrong]:
+def launchd_problems(document: dict[str, object], *, unit: Unit) -> list[UnitProblem]:
     """The same for a property list of launchd's."""
     given = document.get("ExitTimeOut", 20)  # launchd's own, where a file does not say
     words = document.get("ProgramArguments")
     kept = document.get("KeepAlive") == {"SuccessfulExit": False}
     patience = (given or math.inf) if isinstance(given, int) else None
     return [
-        *_stop(patience, unit),
-        *_command([str(word) for word in words] if isinstance(words, list) else [], unit),
-        *([] if kept else [Wrong(what="keeps it otherwise than after a failure", why=_GONE)]),
+        *_check_stop_time(patience, unit),
+        *_check_command([str(word) for word in words] if isinstance(words, list) else [], unit),
+        *(
+            []
+            if kept
+            else [
+                UnitProblem(what="keeps it otherwise than after a failure", why=_WHY_NOT_RESTARTED)
+            ]
+        ),
     ]
 
 
-def drift(found: Sequence[Wrong], *, unit: Unit, file: Path) -> list[str]:
+def describe_drift(problems: Sequence[UnitProblem], *, unit: Unit, file: Path) -> list[str]:
     """A sentence each, for a log or a status: what is wrong, and the command that mends it."""
-    return [f"{file} {each.what}. {each.why} To mend it: `{mend(unit)}`." for each in found]
+    return [
+        f"{file} {each.what}. {each.why} To mend it: `{repair_command(unit)}`." for each in problems
+    ]
 
 
-def mend(unit: Unit) -> str:
+def repair_command(unit: Unit) -> str:
     """The command that writes the unit anew. It finds name and scope by itself, from the home."""
-    usual = unit.name == NAME and unit.scope is Scope.USER
-    return MEND if usual else f"{MEND} --home {shlex.quote(str(unit.home))}"
+    usual = unit.name == UNIT_NAME and unit.scope is UnitScope.USER
+    return REPAIR_COMMAND if usual else f"{REPAIR_COMMAND} --home {shlex.quote(str(unit.home))}"
 
 
-def _own_home() -> str:
+def _user_home() -> str:
     """What systemd puts for `%h`; a user without a name has none."""
     try:
         return pwd.getpwuid(os.getuid()).pw_dir
@@ -68,42 +76,42 @@ def _own_home() -> str:
         return "/"
 
 
-def _stop(given: float | None, unit: Unit) -> Iterator[Wrong]:
+def _check_stop_time(seconds: float | None, unit: Unit) -> Iterator[UnitProblem]:
     needed = unit.stop_seconds
-    if given is None:
-        yield Wrong(what="gives a stop no time that can be read", why=_CUT)
-    elif given < needed:
-        told = f"gives a stop {given:g} s, and this configuration may need {needed:g} s"
-        yield Wrong(what=told, why=_CUT)
+    if seconds is None:
+        yield UnitProblem(what="gives a stop no time that can be read", why=_WHY_KILLED)
+    elif seconds < needed:
+        told = f"gives a stop {seconds:g} s, and this configuration may need {needed:g} s"
+        yield UnitProblem(what=told, why=_WHY_KILLED)
 
 
-def _command(command: Sequence[str], unit: Unit) -> Iterator[Wrong]:
+def _check_command(command: Sequence[str], unit: Unit) -> Iterator[UnitProblem]:
     program = command[0] if command else ""
     if not program or not os.access(program, os.X_OK):
         told = f"starts {program or 'nothing'}, which is no program here"
-        yield Wrong(what=told, why=_GONE, broken=True)
+        yield UnitProblem(what=told, why=_WHY_NOT_RESTARTED, broken=True)
     elif os.path.realpath(program) != os.path.realpath(unit.program[0]):
         told = f"starts another program, {program}; this one is {unit.program[0]}"
-        yield Wrong(what=told, why=_ANOTHER)
-    home = unit_file.home_in(command)
+        yield UnitProblem(what=told, why=_WHY_OTHER_PROGRAM)
+    home = unit_file.home_from_command(command)
     if home is not None and home != unit.home:
-        yield Wrong(what=f"is for another home, {home}", why=_ANOTHER)
+        yield UnitProblem(what=f"is for another home, {home}", why=_WHY_OTHER_PROGRAM)
 
 
-def _statuses(text: str) -> Iterator[Wrong]:
+def _check_exit_statuses(text: str) -> Iterator[UnitProblem]:
     again, never = exits.GATEWAY_SERVICE_RESTART_EXIT_CODE, exits.CONFIG_EXIT
-    if again not in unit_file.statuses(text, "RestartForceExitStatus"):
+    if again not in unit_file.parse_exit_statuses(text, "RestartForceExitStatus"):
         told = f"does not name the exit code of a restart (RestartForceExitStatus={again})"
-        yield Wrong(what=told, why="A restart may end without a successor.")
-    if never not in unit_file.statuses(text, "RestartPreventExitStatus"):
+        yield UnitProblem(what=told, why="A restart may end without a successor.")
+    if never not in unit_file.parse_exit_statuses(text, "RestartPreventExitStatus"):
         told = f"does not name that of a wrong configuration (RestartPreventExitStatus={never})"
-        yield Wrong(what=told, why="It would be started for ever, to fail for ever.")
+        yield UnitProblem(what=told, why="It would be started for ever, to fail for ever.")
 
 
-def _kind(text: str) -> Iterator[Wrong]:
-    if unit_file.value(text, "Type") not in ("notify", "notify-reload"):
+def _check_type(text: str) -> Iterator[UnitProblem]:
+    if unit_file.get_value(text, "Type") not in ("notify", "notify-reload"):
         why = "A start counts as done before it is, and a gateway that hangs is not noticed."
-        yield Wrong(what="does not wait to be told that it is ready (Type=notify)", why=why)
-    if unit_file.value(text, "KillMode") not in ("mixed", "process"):
+        yield UnitProblem(what="does not wait to be told that it is ready (Type=notify)", why=why)
+    if unit_file.get_value(text, "KillMode") not in ("mixed", "process"):
         why = "systemd kills the commands of agents before the gateway can leave them in order."
-        yield Wrong(what="ends every process at once (KillMode=mixed)", why=why)
+        yield UnitProblem(what="ends every process at once (KillMode=mixed)", why=why)

@@ -5,24 +5,24 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from holdfast.core.config.settings import GatewaySettings
-from holdfast.service.supervisors.drift import drift
-from holdfast.service.supervisors.installed import Supervision
-from holdfast.service.supervisors.unit import Scope, Unit, name_for, stop_seconds_needed
-from holdfast.system.program import is_set_uid, this_program
+from holdfast.service.supervisors.drift import describe_drift
+from holdfast.service.supervisors.installed import SupervisorBackends
+from holdfast.service.supervisors.unit import Unit, UnitScope, stop_seconds_needed, unit_name
+from holdfast.system.program import holdfast_command, is_setuid
 
-MACHINE_HOME = Path("/var/lib/holdfast")  # of a gateway that no person owns
+SYSTEM_HOME = Path("/var/lib/holdfast")  # of a gateway that no person owns
 
 
 def default_home(environ: Mapping[str, str]) -> Path:
     return Path(environ.get("HOME") or "/") / ".holdfast"
 
 
-def needed(
+def needed_unit(
     home: Path,
     settings: GatewaySettings,
     *,
     environ: Mapping[str, str],
-    scope: Scope,
+    scope: UnitScope,
     name: str = "",
     user: str = "",
     group: str = "",
@@ -30,22 +30,24 @@ def needed(
     """The unit that `holdfast gateway install` would write for this home."""
     bwrap = shutil.which("bwrap", path=environ.get("PATH"))
     return Unit(
-        name=name_for(home, usual=(default_home(environ), MACHINE_HOME), wanted=name),
+        name=unit_name(home, default_homes=(default_home(environ), SYSTEM_HOME), requested=name),
         scope=scope,
         home=home,
-        program=this_program(),
+        program=holdfast_command(),
         stop_seconds=stop_seconds_needed(settings),
         user=user,
         group=group,
-        confined=not is_set_uid(bwrap),
+        confined=not is_setuid(bwrap),
     )
 
 
-def unit_drift(home: Path, settings: GatewaySettings, *, where: Supervision) -> list[str]:
+def unit_drift(home: Path, settings: GatewaySettings, *, backends: SupervisorBackends) -> list[str]:
     """What is wrong with the unit that keeps this home's gateway, a sentence each; []: nothing,
     or there is none. Reads a few small files and calls no program."""
-    keeper = where.of(home, default_home=default_home(where.environ))
+    keeper = backends.find_unit(home, default_home=default_home(backends.environ))
     if keeper is None:
         return []
-    unit = needed(home, settings, environ=where.environ, scope=keeper.scope, name=keeper.file.stem)
-    return drift(keeper.wrong(unit), unit=unit, file=keeper.file)
+    unit = needed_unit(
+        home, settings, environ=backends.environ, scope=keeper.scope, name=keeper.file.stem
+    )
+    return describe_drift(keeper.problems(unit), unit=unit, file=keeper.file)

@@ -6,22 +6,22 @@ from typing import Protocol
 
 import msgspec
 
-from holdfast.service.supervisors.drift import Wrong
-from holdfast.service.supervisors.unit import Scope, Unit
+from holdfast.service.supervisors.drift import UnitProblem
+from holdfast.service.supervisors.unit import Unit, UnitScope
 
 
-class Kept(msgspec.Struct, frozen=True, kw_only=True):
+class UnitStatus(msgspec.Struct, frozen=True, kw_only=True):
     """What a supervisor says of its unit; its own words, for people."""
 
     state: str  # "active (running)"
-    in_hand: bool  # it runs, or its supervisor may start it by itself
+    active: bool  # it runs, or its supervisor may start it by itself
     failed: bool = False
     pid: int = 0
     restarts: int = 0  # by the supervisor itself, since it was last started by hand
-    at_boot: bool = False
+    enabled: bool = False
 
 
-class Keeper(Protocol):
+class SupervisorBackend(Protocol):
     """One installed unit, or one about to be, and the supervisor that it belongs to."""
 
     @property
@@ -30,7 +30,7 @@ class Keeper(Protocol):
         ...
 
     @property
-    def scope(self) -> Scope: ...
+    def scope(self) -> UnitScope: ...
     @property
     def file(self) -> Path: ...
     def start(self) -> None:
@@ -42,12 +42,12 @@ class Keeper(Protocol):
         ...
 
     def restart(self) -> None: ...
-    def kept(self) -> Kept: ...
-    def listens(self) -> None:
+    def status(self) -> UnitStatus: ...
+    def check_available(self) -> None:
         """Raises where there are only the supervisor's programs, and no supervisor."""
         ...
 
-    def wanted(self, unit: Unit) -> bytes:
+    def render(self, unit: Unit) -> bytes:
         """The file as it is to be."""
         ...
 
@@ -55,20 +55,20 @@ class Keeper(Protocol):
         """The home of the unit that is installed; None: none is, or not for any home."""
         ...
 
-    def ours(self) -> bool:
+    def is_ours(self) -> bool:
         """What is installed was written by us, and nobody else has a say in it."""
         ...
 
-    def wrong(self, unit: Unit) -> list[Wrong]:
+    def problems(self, unit: Unit) -> list[UnitProblem]:
         """Where the installed file disagrees with what is needed."""
         ...
 
-    def after_writing(self) -> Sequence[Sequence[str]]:
+    def commands_after_install(self) -> Sequence[Sequence[str]]:
         """The calls that make a written file count, from now on and at each boot."""
         ...
 
-    def before_removing(self) -> Sequence[Sequence[str]]: ...
-    def after_removing(self) -> Sequence[Sequence[str]]: ...
-    def journal(self) -> str:
+    def commands_before_removal(self) -> Sequence[Sequence[str]]: ...
+    def commands_after_removal(self) -> Sequence[Sequence[str]]: ...
+    def log_command(self) -> str:
         """The command that shows what the gateway printed before it had a log."""
         ...

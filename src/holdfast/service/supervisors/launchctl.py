@@ -8,23 +8,23 @@ from typing import Any
 import msgspec
 
 from holdfast.service.supervisors import launchd_plist
-from holdfast.service.supervisors.calling import Call, must
-from holdfast.service.supervisors.drift import Wrong, wrong_job
-from holdfast.service.supervisors.keeping import Kept
-from holdfast.service.supervisors.unit import Scope, Unit
+from holdfast.service.supervisors.calling import RunProgram, run_or_raise
+from holdfast.service.supervisors.drift import UnitProblem, launchd_problems
+from holdfast.service.supervisors.keeping import UnitStatus
+from holdfast.service.supervisors.unit import Unit, UnitScope
 
 _STATE = re.compile(r"^\s*state = (.+)$", re.MULTILINE)
 _PID = re.compile(r"^\s*pid = (\d+)$", re.MULTILINE)
 _RUNS = re.compile(r"^\s*runs = (\d+)$", re.MULTILINE)
 
 
-class Launchd(msgspec.Struct, frozen=True, kw_only=True):
+class LaunchdBackend(msgspec.Struct, frozen=True, kw_only=True):
     """`keeping.Keeper` for one property list, of a person's launchd or of the machine's."""
 
     file: Path
-    scope: Scope
+    scope: UnitScope
     user_id: int
-    call: Call
+    run: RunProgram
 
     @property
     def name(self) -> str:
@@ -32,7 +32,7 @@ class Launchd(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def _domain(self) -> str:
-        return "system" if self.scope is Scope.SYSTEM else f"gui/{self.user_id}"
+        return "system" if self.scope is UnitScope.SYSTEM else f"gui/{self.user_id}"
 
     @property
     def _target(self) -> str:
@@ -41,66 +41,68 @@ class Launchd(msgspec.Struct, frozen=True, kw_only=True):
     def start(self) -> None:
         """launchd knows no readiness: this returns when it has been started."""
         advice = "`holdfast logs` says why."
-        if self._loaded() is None:
-            must(self.call, ["launchctl", "bootstrap", self._domain, str(self.file)], advice=advice)
+        if self._print_job() is None:
+            run_or_raise(
+                self.run, ["launchctl", "bootstrap", self._domain, str(self.file)], hint=advice
+            )
         else:
-            must(self.call, ["launchctl", "kickstart", self._target], advice=advice)
+            run_or_raise(self.run, ["launchctl", "kickstart", self._target], hint=advice)
 
     def stop(self) -> None:
         # Unloaded: one that is only killed would be started again, or at the next wish of a job.
-        if self._loaded() is not None:
-            must(self.call, ["launchctl", "bootout", self._target])
+        if self._print_job() is not None:
+            run_or_raise(self.run, ["launchctl", "bootout", self._target])
 
     def restart(self) -> None:
-        if self._loaded() is None:
+        if self._print_job() is None:
             self.start()
         else:
-            must(self.call, ["launchctl", "kickstart", "-k", self._target])
+            run_or_raise(self.run, ["launchctl", "kickstart", "-k", self._target])
 
-    def kept(self) -> Kept:
-        said = self._loaded()
+    def status(self) -> UnitStatus:
+        said = self._print_job()
         if said is None:
-            return Kept(state="not loaded", in_hand=False, at_boot=True)
+            return UnitStatus(state="not loaded", active=False, enabled=True)
         state, pid, runs = (found.search(said) for found in (_STATE, _PID, _RUNS))
-        return Kept(
+        return UnitStatus(
             state=state[1] if state else "loaded",
-            in_hand=True,
+            active=True,
             pid=int(pid[1]) if pid else 0,
             restarts=max(0, int(runs[1]) - 1) if runs else 0,
-            at_boot=True,
+            enabled=True,
         )
 
-    def listens(self) -> None:
+    def check_available(self) -> None:
         """It always does: it is the first process of its machine."""
 
-    def wanted(self, unit: Unit) -> bytes:
-        return launchd_plist.render(unit)
+    def render(self, unit: Unit) -> bytes:
+        return launchd_plist.render_plist(unit)
 
     def home(self) -> Path | None:
-        return launchd_plist.home(self._read()) if self.file.is_file() else None
+        return launchd_plist.plist_home(self._read_plist()) if self.file.is_file() else None
 
-    def ours(self) -> bool:
-        return "HOLDFAST_UNIT" in self._read().get("EnvironmentVariables", {})
+    def is_ours(self) -> bool:
+        return "HOLDFAST_UNIT" in self._read_plist().get("EnvironmentVariables", {})
 
-    def wrong(self, unit: Unit) -> list[Wrong]:
-        return wrong_job(self._read(), unit=unit)
+    def problems(self, unit: Unit) -> list[UnitProblem]:
+        return launchd_problems(self._read_plist(), unit=unit)
 
-    def after_writing(self) -> Sequence[Sequence[str]]:
+    def commands_after_install(self) -> Sequence[Sequence[str]]:
         return [["launchctl", "enable", self._target]]
 
-    def before_removing(self) -> Sequence[Sequence[str]]:
-        return [["launchctl", "bootout", self._target]] if self._loaded() is not None else []
+    def commands_before_removal(self) -> Sequence[Sequence[str]]:
+        return [["launchctl", "bootout", self._target]] if self._print_job() is not None else []
 
-    def after_removing(self) -> Sequence[Sequence[str]]:
+    def commands_after_removal(self) -> Sequence[Sequence[str]]:
         return []
 
-    def journal(self) -> str:
-        return f"cat {self._read().get('StandardErrorPath', self.file)}"
+    def log_command(self) -> str:
+        return f"cat {self._read_plist().get('StandardErrorPath', self.file)}"
 
-    def _loaded(self) -> str | None:
+    def _print_job(self) -> str | None:
         """What launchd says of the job; None: it does not know it."""
-        ran = self.call(["launchctl", "print", self._target])
+        ran = self.run(["launchctl", "print", self._target])
         return ran.out if ran.code == 0 else None
 
-    def _read(self) -> dict[str, Any]:
-        return launchd_plist.read(self.file.read_bytes())
+    def _read_plist(self) -> dict[str, Any]:
+        return launchd_plist.parse_plist(self.file.read_bytes())

@@ -4,26 +4,26 @@ import plistlib
 from pathlib import Path
 from typing import Any
 
-from holdfast.service.supervisors.unit import Scope, Unit, writable
-from holdfast.service.supervisors.unit_file import home_in
+from holdfast.service.supervisors.unit import Unit, UnitScope, check_writable
+from holdfast.service.supervisors.unit_file import home_from_command
 from holdfast.system.paths import Paths
 
 # launchd starts what ended not sooner than this after it was last started.
-LEAST_BETWEEN_STARTS = 10
-FOR_EVER = 0  # as launchd has it
+MIN_RESTART_SECONDS = 10
+NO_TIMEOUT = 0  # as launchd has it
 _PATH = "/usr/local/bin:/opt/homebrew/bin:/usr/bin:/bin:/usr/sbin:/sbin"
 
 
-def file_name(unit: Unit) -> str:
+def plist_name(unit: Unit) -> str:
     return f"{unit.name}.plist"
 
 
-def render(unit: Unit) -> bytes:
+def render_plist(unit: Unit) -> bytes:
     return plistlib.dumps(_document(unit), sort_keys=False)
 
 
 def _document(unit: Unit) -> dict[str, Any]:
-    home = writable(unit.home)
+    home = check_writable(unit.home)
     printed = str(Paths(home).logs / "launchd.log")
     document: dict[str, Any] = {
         "Label": unit.name,
@@ -38,23 +38,23 @@ def _document(unit: Unit) -> dict[str, Any]:
         # Whatever ends with 0 stays down. A wrong configuration does so too, as launchd knows no
         # exit code that it should leave alone: `launchd_exit` has that.
         "KeepAlive": {"SuccessfulExit": False},
-        "ThrottleInterval": LEAST_BETWEEN_STARTS,
-        "ExitTimeOut": unit.whole_stop_seconds or FOR_EVER,
+        "ThrottleInterval": MIN_RESTART_SECONDS,
+        "ExitTimeOut": unit.whole_stop_seconds or NO_TIMEOUT,
         "ProcessType": "Interactive",  # or macOS slows it down as a thing nobody waits for
         "Umask": 0o077,
         "StandardOutPath": printed,
         "StandardErrorPath": printed,
     }
-    if unit.scope is Scope.SYSTEM:
-        document |= {key: name for key, name in _whose(unit) if name}
+    if unit.scope is UnitScope.SYSTEM:
+        document |= {key: name for key, name in _user_and_group(unit) if name}
     return document
 
 
-def _whose(unit: Unit) -> list[tuple[str, str]]:
+def _user_and_group(unit: Unit) -> list[tuple[str, str]]:
     return [("UserName", unit.user), ("GroupName", unit.group)]
 
 
-def read(content: bytes) -> dict[str, Any]:
+def parse_plist(content: bytes) -> dict[str, Any]:
     """What a file says; {}: it is no property list, or no table."""
     try:
         document = plistlib.loads(content)
@@ -63,5 +63,5 @@ def read(content: bytes) -> dict[str, Any]:
     return document if isinstance(document, dict) else {}
 
 
-def home(document: dict[str, Any]) -> Path | None:
-    return home_in([str(word) for word in document.get("ProgramArguments", [])])
+def plist_home(document: dict[str, Any]) -> Path | None:
+    return home_from_command([str(word) for word in document.get("ProgramArguments", [])])

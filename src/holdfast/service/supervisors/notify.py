@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Self
 
-_MOST_TEXT = 200  # a status line is looked at, not read
+_MAX_STATUS = 200  # a status line is looked at, not read
 
 
-class Notifier:
+class SdNotifier:
     """Owns the socket to the supervisor (`NOTIFY_SOCKET`). Where there is none, or it does not
     listen, nothing happens: nobody who supervises may hold up what is supervised."""
 
@@ -22,7 +22,7 @@ class Notifier:
             kind = socket.SOCK_DGRAM | socket.SOCK_CLOEXEC
             self._socket = socket.socket(socket.AF_UNIX, kind)
 
-    def tell(self, *facts: str, fds: Sequence[int] = (), patience: float = 0.0) -> None:
+    def notify(self, *facts: str, fds: Sequence[int] = (), timeout: float = 0.0) -> None:
         """`facts` are assignments ("READY=1"); `fds` are given along, for it to keep.
 
         One that is slow to listen is waited for at most `patience` seconds; what it has no room
@@ -32,12 +32,12 @@ class Notifier:
             return
         rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))
         text = "\n".join(facts).encode()
-        self._socket.settimeout(patience)
+        self._socket.settimeout(timeout)
         with suppress(OSError):  # it went away, or does not read what it is told
             self._socket.sendmsg([text], [rights] if fds else [], 0, self._address)
 
     def status(self, text: str) -> None:
-        self.tell(f"STATUS={' '.join(text.split())[:_MOST_TEXT]}")
+        self.notify(f"STATUS={' '.join(text.split())[:_MAX_STATUS]}")
 
     def close(self) -> None:
         if self._socket is not None:
@@ -45,33 +45,33 @@ class Notifier:
             self._socket = None
 
 
-class Feeding:
+class WatchdogKeepalive:
     """Feeds the supervisor's watchdog while its context is open, on the event loop and nowhere
     else: what is fed is the proof that the loop turns."""
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, notifier: Notifier, *, every: float | None
+        self, loop: asyncio.AbstractEventLoop, notifier: SdNotifier, *, interval: float | None
     ) -> None:
         self._loop = loop
         self._notifier = notifier
-        self._every = every
+        self._interval = interval
         self._timer: asyncio.TimerHandle | None = None
 
     def __enter__(self) -> Self:
-        if self._every is not None:
-            self._feed(self._every)
+        if self._interval is not None:
+            self._send(self._interval)
         return self
 
     def __exit__(self, *exc: object) -> None:
         if self._timer is not None:
             self._timer.cancel()
 
-    def _feed(self, every: float) -> None:
-        self._notifier.tell("WATCHDOG=1")
-        self._timer = self._loop.call_later(every, self._feed, every)
+    def _send(self, interval: float) -> None:
+        self._notifier.notify("WATCHDOG=1")
+        self._timer = self._loop.call_later(interval, self._send, interval)
 
 
-def feeding_time(environ: Mapping[str, str], *, pid: int) -> float | None:
+def keepalive_interval(environ: Mapping[str, str], *, pid: int) -> float | None:
     """Seconds between two feedings, half of what is asked for; None: nobody watches this pid."""
     asked = environ.get("WATCHDOG_USEC", "")
     watched = environ.get("WATCHDOG_PID", str(pid))

@@ -10,48 +10,48 @@ import msgspec
 from holdfast.core.config.settings import SupervisorChoice
 from holdfast.core.errors import HoldfastError
 
-UNIT, SCOPE, BOOT = "HOLDFAST_UNIT", "HOLDFAST_SCOPE", "HOLDFAST_BOOT"
-ASKED_WITHIN = 2.0  # seconds; it is asked to queue the work, not to do it
+UNIT_VARIABLE, SCOPE_VARIABLE, BOOT_VARIABLE = "HOLDFAST_UNIT", "HOLDFAST_SCOPE", "HOLDFAST_BOOT"
+SYSTEMCTL_TIMEOUT = 2.0  # seconds; it is asked to queue the work, not to do it
 
-_SUPERVISING = frozenset({"s6-supervise", "runsv", "supervise"})
-_OURS_ALONE = ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID")  # for no program we start
+_SUPERVISOR_PROCESSES = frozenset({"s6-supervise", "runsv", "supervise"})
+_OWN_VARIABLES = ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID")  # for no program we start
 
 
-class Unheard(HoldfastError):
+class SupervisorUnreachable(HoldfastError):
     """The supervisor could not be asked."""
 
 
-class OwnUnit(msgspec.Struct, frozen=True, kw_only=True):
+class CurrentUnit(msgspec.Struct, frozen=True, kw_only=True):
     """The unit of systemd that a process is, and whose that is."""
 
     name: str
     user: bool
 
 
-def supervisor(
+def detect_supervisor(
     choice: SupervisorChoice, environ: Mapping[str, str], *, pid: int, parent: str
 ) -> SupervisorChoice:
     """Who it is, never AUTO. `parent`: the name of the process that started this one."""
     if choice is not SupervisorChoice.AUTO:
         return choice
-    if _by_systemd(environ, pid):
+    if _is_systemd(environ, pid):
         return SupervisorChoice.SYSTEMD
-    if BOOT in environ or pid == 1:
+    if BOOT_VARIABLE in environ or pid == 1:
         return SupervisorChoice.CONTAINER
-    if parent in _SUPERVISING:
+    if parent in _SUPERVISOR_PROCESSES:
         return SupervisorChoice.S6
-    if _by_launchd(environ):
+    if _is_launchd(environ):
         return SupervisorChoice.LAUNCHD
     return SupervisorChoice.NONE
 
 
-def _by_systemd(environ: Mapping[str, str], pid: int) -> bool:
+def _is_systemd(environ: Mapping[str, str], pid: int) -> bool:
     """What a service starts inherits its variables, a terminal's shell for one. The pid that
     systemd itself started is named in one of them, by all but old ones."""
     return "INVOCATION_ID" in environ and environ.get("SYSTEMD_EXEC_PID", str(pid)) == str(pid)
 
 
-def _by_launchd(environ: Mapping[str, str]) -> bool:
+def _is_launchd(environ: Mapping[str, str]) -> bool:
     """Programs that a person opened have a name of that kind too, or "0"."""
     name = environ.get("XPC_SERVICE_NAME", "0")
     return name != "0" and not name.startswith("application.")
@@ -65,45 +65,51 @@ def parent_name(pid: int | None = None) -> str:
         return ""
 
 
-def unit(environ: Mapping[str, str], *, cgroup: str) -> OwnUnit | None:
+def current_unit(environ: Mapping[str, str], *, cgroup: str) -> CurrentUnit | None:
     """The unit that this process is: named by itself, else by where the kernel has put us."""
-    if name := environ.get(UNIT):
-        return OwnUnit(name=name, user=environ.get(SCOPE) == "user")
+    if name := environ.get(UNIT_VARIABLE):
+        return CurrentUnit(name=name, user=environ.get(SCOPE_VARIABLE) == "user")
     places = cgroup.strip().rpartition("::")[2].split("/")
     if not places[-1].endswith(".service"):
         return None
     above = places[:-1]
-    return OwnUnit(name=places[-1], user=any(place.startswith("user@") for place in above))
+    return CurrentUnit(name=places[-1], user=any(place.startswith("user@") for place in above))
 
 
-def own_cgroup() -> str:
+def read_own_cgroup() -> str:
     try:
         return Path("/proc/self/cgroup").read_text()
     except OSError:
         return ""
 
 
-async def ask_systemd(unit: OwnUnit | None, environ: Mapping[str, str]) -> None:
+async def request_systemd_restart(unit: CurrentUnit | None, environ: Mapping[str, str]) -> None:
     """Ask for a restart of the unit and do not wait for it: it waits for our own end.
 
-    Raises `Unheard`.
+    Raises `SupervisorUnreachable`.
     """
     if unit is None:
-        raise Unheard("systemd started this process, but the name of its unit is not known")
+        raise SupervisorUnreachable(
+            "systemd started this process, but the name of its unit is not known"
+        )
     command = ["systemctl", *(["--user"] if unit.user else []), "--no-block", "restart", unit.name]
     try:
-        async with asyncio.timeout(ASKED_WITHIN):
-            await _run(command, environ)
+        async with asyncio.timeout(SYSTEMCTL_TIMEOUT):
+            await _run_systemctl(command, environ)
     except TimeoutError:
-        raise Unheard(f"`{' '.join(command)}` took longer than {ASKED_WITHIN:g} s") from None
+        raise SupervisorUnreachable(
+            f"`{' '.join(command)}` took longer than {SYSTEMCTL_TIMEOUT:g} s"
+        ) from None
     except OSError as error:
-        raise Unheard(f"`{' '.join(command)}` cannot be started: {error.strerror}") from None
+        raise SupervisorUnreachable(
+            f"`{' '.join(command)}` cannot be started: {error.strerror}"
+        ) from None
 
 
-async def _run(command: list[str], environ: Mapping[str, str]) -> None:
+async def _run_systemctl(command: list[str], environ: Mapping[str, str]) -> None:
     process = await asyncio.create_subprocess_exec(
         *command,
-        env={name: value for name, value in environ.items() if name not in _OURS_ALONE},
+        env={name: value for name, value in environ.items() if name not in _OWN_VARIABLES},
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.DEVNULL,
         stderr=asyncio.subprocess.PIPE,
@@ -115,4 +121,6 @@ async def _run(command: list[str], environ: Mapping[str, str]) -> None:
         raise
     if process.returncode:
         text = told.decode(errors="replace").strip()
-        raise Unheard(f"`{' '.join(command)}` failed with {process.returncode}: {text}")
+        raise SupervisorUnreachable(
+            f"`{' '.join(command)}` failed with {process.returncode}: {text}"
+        )

@@ -7,92 +7,98 @@ from pathlib import Path
 import msgspec
 
 from holdfast.service.supervisors import systemd_unit, unit_file
-from holdfast.service.supervisors.calling import Call, must
-from holdfast.service.supervisors.drift import Wrong, wrong
-from holdfast.service.supervisors.keeping import Kept
-from holdfast.service.supervisors.unit import Scope, Unit
+from holdfast.service.supervisors.calling import RunProgram, run_or_raise
+from holdfast.service.supervisors.drift import UnitProblem, systemd_problems
+from holdfast.service.supervisors.keeping import UnitStatus
+from holdfast.service.supervisors.unit import Unit, UnitScope
 
-_ASKED = "ActiveState,SubState,MainPID,NRestarts,UnitFileState"
+_PROPERTIES = "ActiveState,SubState,MainPID,NRestarts,UnitFileState"
 _VERSION = re.compile(r"systemd (\d+)")
 
 
-class Systemd(msgspec.Struct, frozen=True, kw_only=True):
+class SystemdBackend(msgspec.Struct, frozen=True, kw_only=True):
     """`keeping.Keeper` for one unit file, of a person's systemd or of the machine's."""
 
     file: Path
-    scope: Scope
-    call: Call
+    scope: UnitScope
+    run: RunProgram
 
     @property
     def name(self) -> str:
         return self.file.name
 
     def start(self) -> None:
-        must(self.call, self._systemctl("start", self.name), advice=self._advice())
+        run_or_raise(self.run, self._systemctl("start", self.name), hint=self._hint())
 
     def stop(self) -> None:
-        must(self.call, self._systemctl("stop", self.name), advice=self._advice())
+        run_or_raise(self.run, self._systemctl("stop", self.name), hint=self._hint())
 
     def restart(self) -> None:
-        must(self.call, self._systemctl("restart", self.name), advice=self._advice())
+        run_or_raise(self.run, self._systemctl("restart", self.name), hint=self._hint())
 
-    def kept(self) -> Kept:
-        said = must(self.call, self._systemctl("show", self.name, f"--property={_ASKED}")).out
+    def status(self) -> UnitStatus:
+        said = run_or_raise(
+            self.run, self._systemctl("show", self.name, f"--property={_PROPERTIES}")
+        ).out
         facts = dict(line.split("=", 1) for line in said.splitlines() if "=" in line)
         state = facts.get("ActiveState", "unknown")
-        return Kept(
+        return UnitStatus(
             state=f"{state} ({facts.get('SubState', 'unknown')})",
-            in_hand=state in ("active", "activating", "deactivating", "reloading"),
+            active=state in ("active", "activating", "deactivating", "reloading"),
             failed=state == "failed",
-            pid=_number(facts.get("MainPID")),
-            restarts=_number(facts.get("NRestarts")),
-            at_boot=facts.get("UnitFileState", "").startswith("enabled"),
+            pid=_to_int(facts.get("MainPID")),
+            restarts=_to_int(facts.get("NRestarts")),
+            enabled=facts.get("UnitFileState", "").startswith("enabled"),
         )
 
     def version(self) -> int:
         """Of systemd; 0: it does not say."""
-        found = _VERSION.search(self.call(["systemctl", "--version"]).out)
+        found = _VERSION.search(self.run(["systemctl", "--version"]).out)
         return int(found[1]) if found else 0
 
-    def listens(self) -> None:
-        must(
-            self.call,
+    def check_available(self) -> None:
+        run_or_raise(
+            self.run,
             self._systemctl("show", "--property=Version"),
-            advice="systemd does not run here, or not for this user. In a container, `holdfast "
+            hint="systemd does not run here, or not for this user. In a container, `holdfast "
             "gateway boot` keeps the gateway.",
         )
 
-    def wanted(self, unit: Unit) -> bytes:
-        return systemd_unit.render(unit, version=self.version()).encode()
+    def render(self, unit: Unit) -> bytes:
+        return systemd_unit.render_unit(unit, version=self.version()).encode()
 
     def home(self) -> Path | None:
-        return unit_file.home(unit_file.whole(self.file)) if self.file.is_file() else None
+        return (
+            unit_file.parse_home(unit_file.read_unit_text(self.file))
+            if self.file.is_file()
+            else None
+        )
 
-    def ours(self) -> bool:
+    def is_ours(self) -> bool:
         return self.file.read_bytes().startswith(systemd_unit.WRITTEN_BY.encode())
 
-    def wrong(self, unit: Unit) -> list[Wrong]:
-        return wrong(unit_file.whole(self.file), unit=unit)
+    def problems(self, unit: Unit) -> list[UnitProblem]:
+        return systemd_problems(unit_file.read_unit_text(self.file), unit=unit)
 
-    def after_writing(self) -> Sequence[Sequence[str]]:
+    def commands_after_install(self) -> Sequence[Sequence[str]]:
         return [self._systemctl("daemon-reload"), self._systemctl("enable", self.name)]
 
-    def before_removing(self) -> Sequence[Sequence[str]]:
+    def commands_before_removal(self) -> Sequence[Sequence[str]]:
         return [self._systemctl("disable", "--now", self.name)]
 
-    def after_removing(self) -> Sequence[Sequence[str]]:
+    def commands_after_removal(self) -> Sequence[Sequence[str]]:
         return [self._systemctl("daemon-reload")]
 
-    def journal(self) -> str:
-        return f"journalctl {'--user ' if self.scope is Scope.USER else ''}-u {self.name}"
+    def log_command(self) -> str:
+        return f"journalctl {'--user ' if self.scope is UnitScope.USER else ''}-u {self.name}"
 
     def _systemctl(self, *words: str) -> list[str]:
-        whose = ["--user"] if self.scope is Scope.USER else []
+        whose = ["--user"] if self.scope is UnitScope.USER else []
         return ["systemctl", *whose, *words]
 
-    def _advice(self) -> str:
-        return f"`holdfast logs` and `{self.journal()}` say why."
+    def _hint(self) -> str:
+        return f"`holdfast logs` and `{self.log_command()}` say why."
 
 
-def _number(text: str | None) -> int:
+def _to_int(text: str | None) -> int:
     return int(text) if text is not None and text.isdigit() else 0

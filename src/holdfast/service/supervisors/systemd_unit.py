@@ -4,35 +4,35 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from holdfast.service.supervisors.systemd_words import quoted
-from holdfast.service.supervisors.unit import Scope, Unit, writable
+from holdfast.service.supervisors.systemd_words import quote
+from holdfast.service.supervisors.unit import Unit, UnitScope, check_writable
 from holdfast.system import exits
 
 WRITTEN_BY = "# Written by `holdfast gateway install`"
 WATCHDOG_SECONDS = 120
 # Listening sockets are kept here over a restart, so that no connection is refused meanwhile.
-KEPT_DESCRIPTORS = 16
+STORED_DESCRIPTORS = 16
 # The first that waits longer and longer between starts that fail.
-GROWING_WAITS = 254
+BACKOFF_VERSION = 254
 # systemd takes no program whose path has these; a shell that becomes it does.
-SHELL = ("/bin/sh", "-c", 'exec "$0" "$@"')
+EXEC_SHELL = ("/bin/sh", "-c", 'exec "$0" "$@"')
 
-_STATE = Path("/var/lib")
-_READ_ONLY = (Path("/usr"), Path("/boot"), Path("/efi"), Path("/etc"))
-_AWKWARD = re.compile(r"""["'\\]""")
+_STATE_DIR = Path("/var/lib")
+_READ_ONLY_DIRS = (Path("/usr"), Path("/boot"), Path("/efi"), Path("/etc"))
+_NEEDS_SHELL = re.compile(r"""["'\\]""")
 _SIMPLE = re.compile(r"[A-Za-z0-9_./-]+")
 
 
-def file_name(unit: Unit) -> str:
+def unit_file_name(unit: Unit) -> str:
     return f"{unit.name}.service"
 
 
-def render(unit: Unit, *, version: int) -> str:
+def render_unit(unit: Unit, *, version: int) -> str:
     """The file. `version` is systemd's own: what it does not know yet is left out."""
-    writable(unit.home)
+    check_writable(unit.home)
     sections = {
-        "Unit": _order(unit),
-        "Service": _service(unit, version),
+        "Unit": _unit_section(unit),
+        "Service": _service_section(unit, version),
         "Install": [f"WantedBy={_target(unit)}"],
     }
     written = [f"[{name}]\n" + "\n".join(lines) + "\n" for name, lines in sections.items()]
@@ -42,9 +42,9 @@ def render(unit: Unit, *, version: int) -> str:
     ) + "\n".join(written)
 
 
-def _order(unit: Unit) -> Iterator[str]:
+def _unit_section(unit: Unit) -> Iterator[str]:
     yield f"Description=Holdfast gateway ({str(unit.home).replace('%', '%%')})"
-    if unit.scope is Scope.SYSTEM:
+    if unit.scope is UnitScope.SYSTEM:
         yield "Wants=network-online.target"
         yield "After=network-online.target"
     # Starts that fail wait; they are never given up without a word.
@@ -52,16 +52,16 @@ def _order(unit: Unit) -> Iterator[str]:
 
 
 def _target(unit: Unit) -> str:
-    return "multi-user.target" if unit.scope is Scope.SYSTEM else "default.target"
+    return "multi-user.target" if unit.scope is UnitScope.SYSTEM else "default.target"
 
 
-def _service(unit: Unit, version: int) -> Iterator[str]:
+def _service_section(unit: Unit, version: int) -> Iterator[str]:
     yield "Type=notify"
     yield "NotifyAccess=main"
     yield f"ExecStart={command_line(unit.command)}"
     yield f"WorkingDirectory=-{str(unit.home).replace('%', '%%')}"
-    for name, value in _told(unit).items():
-        yield f"Environment={quoted(f'{name}={value}')}"
+    for name, value in _environment(unit).items():
+        yield f"Environment={quote(f'{name}={value}')}"
     yield from _identity(unit)
     yield from _restarts(unit, version)
     yield f"TimeoutStopSec={unit.whole_stop_seconds or 'infinity'}"
@@ -70,7 +70,7 @@ def _service(unit: Unit, version: int) -> Iterator[str]:
     # The watchdog's abort leaves where every thread stood, and no core with conversations in it.
     yield "LimitCORE=0"
     yield "KillMode=mixed"
-    yield f"FileDescriptorStoreMax={KEPT_DESCRIPTORS}"
+    yield f"FileDescriptorStoreMax={STORED_DESCRIPTORS}"
     # A command that eats all memory ends alone, not the gateway with it.
     yield "OOMPolicy=continue"
     yield from _confinement(unit)
@@ -78,16 +78,16 @@ def _service(unit: Unit, version: int) -> Iterator[str]:
 
 def command_line(command: tuple[str, ...]) -> str:
     program, *arguments = command
-    if _AWKWARD.search(program):
-        program, *arguments = *SHELL, *command
+    if _NEEDS_SHELL.search(program):
+        program, *arguments = *EXEC_SHELL, *command
     # In the program's own name `$` has no meaning; `%` has.
-    words = [quoted(program), *(quoted(each, variables=True) for each in arguments)]
+    words = [quote(program), *(quote(each, variables=True) for each in arguments)]
     return " ".join(words)
 
 
-def _told(unit: Unit) -> dict[str, str]:
+def _environment(unit: Unit) -> dict[str, str]:
     return {
-        "HOLDFAST_UNIT": file_name(unit),
+        "HOLDFAST_UNIT": unit_file_name(unit),
         "HOLDFAST_SCOPE": unit.scope.value,
         "PYTHONFAULTHANDLER": "1",
     }
@@ -98,8 +98,8 @@ def _identity(unit: Unit) -> Iterator[str]:
         yield f"User={unit.user}"
     if unit.group:
         yield f"Group={unit.group}"
-    if unit.user and unit.home.is_relative_to(_STATE) and unit.home != _STATE:
-        place = str(unit.home.relative_to(_STATE))
+    if unit.user and unit.home.is_relative_to(_STATE_DIR) and unit.home != _STATE_DIR:
+        place = str(unit.home.relative_to(_STATE_DIR))
         if _SIMPLE.fullmatch(place):
             yield f"StateDirectory={place}"
             yield "StateDirectoryMode=0700"
@@ -113,7 +113,7 @@ def _restarts(unit: Unit, version: int) -> Iterator[str]:
         # It may not ask the machine's systemd for anything, so a planned restart is an exit code
         # too: waits that grow with each would grow with those.
         yield "RestartSec=2"
-    elif version >= GROWING_WAITS:
+    elif version >= BACKOFF_VERSION:
         yield from ("RestartSec=1", "RestartSteps=8", "RestartMaxDelaySec=60")
     else:
         yield "RestartSec=5"
@@ -127,5 +127,5 @@ def _confinement(unit: Unit) -> Iterator[str]:
     yield "NoNewPrivileges=yes"
     yield "LockPersonality=yes"
     yield "RestrictRealtime=yes"
-    if unit.scope is Scope.SYSTEM and not any(map(unit.home.is_relative_to, _READ_ONLY)):
+    if unit.scope is UnitScope.SYSTEM and not any(map(unit.home.is_relative_to, _READ_ONLY_DIRS)):
         yield "ProtectSystem=full"

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 
 _PLAIN = re.compile(r"[A-Za-z0-9_@+=:,./-]+")
 # No other space is one to systemd than the four that are named here.
-_PART = re.compile(
+_WORD_PART = re.compile(
     r"""
       "(?P<double>(?:[^"\\]|\\.)*)"
     | '(?P<single>(?:[^'\\]|\\.)*)'
@@ -23,7 +23,7 @@ _ESCAPES = {
 # fmt: on
 
 
-def quoted(word: str, *, variables: bool = False) -> str:
+def quote(word: str, *, variables: bool = False) -> str:
     """A word that is read back as it is. `variables`: where it stands, `$` has a meaning."""
     text = word.replace("%", "%%")
     if variables:
@@ -33,27 +33,27 @@ def quoted(word: str, *, variables: bool = False) -> str:
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
-def split(value: str, *, specifiers: Mapping[str, str] | None = None) -> list[str]:
+def split_words(value: str, *, specifiers: Mapping[str, str] | None = None) -> list[str]:
     """The words of a value, as systemd takes it apart. Raises `ValueError` for open quotes.
 
     `%%` is a `%`; a specifier that is not told stays as it is written.
     """
-    return [_expanded(word, specifiers or {}) for word in _words(value)]
+    return [_expand(word, specifiers or {}) for word in _iter_words(value)]
 
 
-def unescaped_variables(word: str) -> str:
+def unescape_variables(word: str) -> str:
     """An argument of a command: `$$` is a `$`."""
     return word.replace("$$", "$")
 
 
-def _words(value: str) -> Iterator[str]:
+def _iter_words(value: str) -> Iterator[str]:
     word: str | None = None
-    for found in _PART.finditer(value):
+    for found in _WORD_PART.finditer(value):
         kind = found.lastgroup or "open"
         if kind == "open":
             raise ValueError(f"a quote is left open: {value}")
         if kind != "space":
-            word = (word or "") + _ESCAPE.sub(_unescaped, found[kind])
+            word = (word or "") + _ESCAPE.sub(_unescape, found[kind])
         elif word is not None:
             yield word
             word = None
@@ -61,7 +61,7 @@ def _words(value: str) -> Iterator[str]:
         yield word
 
 
-def _unescaped(found: re.Match[str]) -> str:
+def _unescape(found: re.Match[str]) -> str:
     escape = found[1]
     if escape in _ESCAPES:
         return _ESCAPES[escape]
@@ -72,6 +72,6 @@ def _unescaped(found: re.Match[str]) -> str:
     return chr(int(escape, 8))
 
 
-def _expanded(word: str, specifiers: Mapping[str, str]) -> str:
+def _expand(word: str, specifiers: Mapping[str, str]) -> str:
     known = {"%": "%", **specifiers}
     return re.sub(r"%(.)", lambda found: known.get(found[1], found[0]), word)

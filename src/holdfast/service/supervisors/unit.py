@@ -12,17 +12,17 @@ import msgspec
 from holdfast.core.config.settings import GatewaySettings
 from holdfast.core.errors import HoldfastError
 
-NAME = "holdfast"
-MEND = "holdfast gateway install --force"
+UNIT_NAME = "holdfast"
+REPAIR_COMMAND = "holdfast gateway install --force"
 
-_LEAST_STOP = 90.0
-_CLEAN_UP = 30.0  # seconds that a stop may take besides waiting for turns
-_NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9_.]+")
-_LONGEST_NAME = 60
-_NO_TEXT = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+_MIN_STOP_SECONDS = 90.0
+_CLEANUP_SECONDS = 30.0  # seconds that a stop may take besides waiting for turns
+_INVALID_NAME_CHARS = re.compile(r"[^A-Za-z0-9_.]+")
+_MAX_NAME = 60
+_UNWRITABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 
-class Scope(StrEnum):
+class UnitScope(StrEnum):
     """Whose supervisor keeps the gateway: that of a person who is logged in, or the machine's."""
 
     USER = "user"
@@ -33,7 +33,7 @@ class Unit(msgspec.Struct, frozen=True, kw_only=True):
     """One gateway as its supervisor is to keep it."""
 
     name: str  # "holdfast", or "holdfast-…" beside another one
-    scope: Scope
+    scope: UnitScope
     home: Path
     program: tuple[str, ...]  # what stands in front of `gateway run`
     stop_seconds: float
@@ -53,23 +53,25 @@ class Unit(msgspec.Struct, frozen=True, kw_only=True):
 
 def stop_seconds_needed(settings: GatewaySettings) -> float:
     """So long that a supervisor can never kill a gateway while it cleans up."""
-    return max(_LEAST_STOP, settings.restart_drain_timeout + settings.park_timeout + _CLEAN_UP)
+    return max(
+        _MIN_STOP_SECONDS, settings.restart_drain_timeout + settings.park_timeout + _CLEANUP_SECONDS
+    )
 
 
-def name_for(home: Path, *, usual: Sequence[Path], wanted: str = "") -> str:
+def unit_name(home: Path, *, default_homes: Sequence[Path], requested: str = "") -> str:
     """The unit's name: a usual home has the plain one, each other one its own."""
-    if wanted:
-        return _named(wanted)
-    if home in usual:
-        return NAME
+    if requested:
+        return _checked_name(requested)
+    if home in default_homes:
+        return UNIT_NAME
     slug = _slug(home.name) or hashlib.sha256(str(home).encode()).hexdigest()[:8]
-    return f"{NAME}-{slug[:_LONGEST_NAME]}"
+    return f"{UNIT_NAME}-{slug[:_MAX_NAME]}"
 
 
-def writable(path: Path) -> Path:
+def check_writable(path: Path) -> Path:
     """Raises for a path that no unit can name: one with line breaks or bytes that are no text."""
     text = str(path)
-    if _NO_TEXT.search(text) or text != text.strip() or text.endswith("\\"):
+    if _UNWRITABLE.search(text) or text != text.strip() or text.endswith("\\"):
         raise HoldfastError(
             f"{text!r} cannot be written into a unit: it has line breaks, or begins or ends with "
             "a character that a unit file does not keep. Choose another --home."
@@ -77,15 +79,17 @@ def writable(path: Path) -> Path:
     return path
 
 
-def _named(wanted: str) -> str:
-    short = wanted.removesuffix(".service").removesuffix(".plist")
-    if _slug(short) != short or len(short) > _LONGEST_NAME:
+def _checked_name(requested: str) -> str:
+    short = requested.removesuffix(".service").removesuffix(".plist")
+    if _slug(short) != short or len(short) > _MAX_NAME:
         raise HoldfastError(
-            f"--name {wanted!r} cannot be the name of a unit: letters, digits, `_`, `.` and `-`, "
-            f"at most {_LONGEST_NAME}."
+            f"--name {requested!r} cannot be the name of a unit: letters, digits, `_`, `.` and `-`, "
+            f"at most {_MAX_NAME}."
         )
-    return short if short == NAME or short.startswith(f"{NAME}-") else f"{NAME}-{short}"
+    return (
+        short if short == UNIT_NAME or short.startswith(f"{UNIT_NAME}-") else f"{UNIT_NAME}-{short}"
+    )
 
 
 def _slug(text: str) -> str:
-    return _NOT_IN_A_NAME.sub("-", text).strip("-.")
+    return _INVALID_NAME_CHARS.sub("-", text).strip("-.")

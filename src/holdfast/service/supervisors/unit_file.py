@@ -7,10 +7,10 @@ from itertools import pairwise
 from pathlib import Path
 
 from holdfast.service.supervisors import systemd_words
-from holdfast.service.supervisors.systemd_unit import SHELL
+from holdfast.service.supervisors.systemd_unit import EXEC_SHELL
 
-_USUAL_STOP = 90.0  # what systemd gives where a unit does not say
-_UNITS = {
+_DEFAULT_STOP_SECONDS = 90.0  # what systemd gives where a unit does not say
+_TIME_UNITS = {
     "us": 1e-6,
     "ms": 1e-3,
     "": 1,
@@ -21,73 +21,77 @@ _UNITS = {
     "h": 3600,
     "hr": 3600,
 }
-_PART = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]*)")
-_STATUSES = {"TEMPFAIL": 75, "CONFIG": 78}  # names that systemd has for ours
+_TIME_PART = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]*)")
+_NAMED_STATUSES = {"TEMPFAIL": 75, "CONFIG": 78}  # names that systemd has for ours
 
 
-def whole(file: Path) -> str:
+def read_unit_text(file: Path) -> str:
     """The unit with what `systemctl edit` put over it, in the order in which it counts."""
     parts = sorted(file.with_name(f"{file.name}.d").glob("*.conf"))
     return "\n".join(part.read_text(encoding="utf-8", errors="replace") for part in [file, *parts])
 
 
-def value(text: str, key: str) -> str | None:
+def get_value(text: str, key: str) -> str | None:
     """Of several lines the last counts; None: it does not say."""
-    return next(iter(reversed(_given(text, key))), None)
+    return next(iter(reversed(_get_values(text, key))), None)
 
 
-def stop_seconds(text: str) -> float | None:
+def parse_stop_seconds(text: str) -> float | None:
     """What the unit gives a stop; None: it says something that is no time."""
-    given = value(text, "TimeoutStopSec")
-    return _USUAL_STOP if given is None else _seconds(given)
+    given = get_value(text, "TimeoutStopSec")
+    return _DEFAULT_STOP_SECONDS if given is None else _parse_seconds(given)
 
 
-def command(text: str, *, specifiers: Mapping[str, str] | None = None) -> list[str]:
+def parse_command(text: str, *, specifiers: Mapping[str, str] | None = None) -> list[str]:
     """What the unit starts, program and arguments; []: nothing, or nothing that can be read."""
     try:
-        words = systemd_words.split(value(text, "ExecStart") or "", specifiers=specifiers)
+        words = systemd_words.split_words(get_value(text, "ExecStart") or "", specifiers=specifiers)
     except ValueError:
         return []
     if not words:
         return []
     program, *arguments = words
-    found = [program.lstrip("@-:+!|"), *map(systemd_words.unescaped_variables, arguments)]
-    return found[len(SHELL) :] if tuple(found[: len(SHELL)]) == SHELL else found
+    found = [program.lstrip("@-:+!|"), *map(systemd_words.unescape_variables, arguments)]
+    return found[len(EXEC_SHELL) :] if tuple(found[: len(EXEC_SHELL)]) == EXEC_SHELL else found
 
 
-def home(text: str) -> Path | None:
+def parse_home(text: str) -> Path | None:
     """The home that the unit's gateway is told to have; None: it is not told any."""
-    found = environment(text).get("HOLDFAST_HOME")
-    return home_in(command(text)) or (Path(found) if found else None)
+    found = parse_environment(text).get("HOLDFAST_HOME")
+    return home_from_command(parse_command(text)) or (Path(found) if found else None)
 
 
-def home_in(words: Sequence[str]) -> Path | None:
+def home_from_command(words: Sequence[str]) -> Path | None:
     """The home that a command line names."""
     told = [after for word, after in pairwise(words) if word == "--home"]
     told += [word.removeprefix("--home=") for word in words if word.startswith("--home=")]
     return Path(told[-1]) if told else None
 
 
-def environment(text: str) -> dict[str, str]:
+def parse_environment(text: str) -> dict[str, str]:
     try:
-        words = [word for line in _given(text, "Environment") for word in systemd_words.split(line)]
+        words = [
+            word
+            for line in _get_values(text, "Environment")
+            for word in systemd_words.split_words(line)
+        ]
     except ValueError:
         return {}
     pairs = (word.partition("=") for word in words)
     return {name: told for name, _, told in pairs}
 
 
-def statuses(text: str, key: str) -> set[int]:
+def parse_exit_statuses(text: str, key: str) -> set[int]:
     """Exit codes that a list of them names; names of signals are left out."""
-    words = " ".join(_given(text, key)).split()
-    named = {_STATUSES[word] for word in words if word in _STATUSES}
+    words = " ".join(_get_values(text, key)).split()
+    named = {_NAMED_STATUSES[word] for word in words if word in _NAMED_STATUSES}
     return named | {int(word) for word in words if word.isdigit()}
 
 
-def _given(text: str, key: str) -> list[str]:
+def _get_values(text: str, key: str) -> list[str]:
     """All values of a key; an empty one takes back those before it, as systemd has it."""
     found: list[str] = []
-    for line in _lines(text):
+    for line in _logical_lines(text):
         name, equals, told = line.partition("=")
         told = told.strip(" \t\r")
         if equals and name.strip() == key:
@@ -95,7 +99,7 @@ def _given(text: str, key: str) -> list[str]:
     return found
 
 
-def _lines(text: str) -> Iterator[str]:
+def _logical_lines(text: str) -> Iterator[str]:
     """Lines with what continues them; comments are none, also between continued ones."""
     kept = ""
     for line in text.split("\n"):
@@ -110,11 +114,11 @@ def _lines(text: str) -> Iterator[str]:
         yield kept
 
 
-def _seconds(value: str) -> float | None:
+def _parse_seconds(value: str) -> float | None:
     """A span of time: "90", "1min 30s", "infinity"."""
     if value == "infinity":
         return math.inf
-    parts = _PART.findall(value)
-    if not parts or any(unit not in _UNITS for _, unit in parts):
+    parts = _TIME_PART.findall(value)
+    if not parts or any(unit not in _TIME_UNITS for _, unit in parts):
         return None
-    return sum(float(number) * _UNITS[unit] for number, unit in parts)
+    return sum(float(number) * _TIME_UNITS[unit] for number, unit in parts)

@@ -14,19 +14,19 @@ from typing import IO, NamedTuple
 
 import msgspec
 
-from holdfast.core.ops.backup import FORMAT, BadBackup, Manifest
+from holdfast.core.ops.backup import BACKUP_FORMAT, BackupManifest, InvalidBackup
 
-MANIFEST = "manifest.json"
-SUMS = "SHA256SUMS"
-_LEVEL = 4  # twice as quick as the usual 9 and hardly larger
-_PIECE = 1024 * 1024
-_LARGEST_NOTE = 64 * 1024 * 1024  # of manifest and sums, which are read into memory
+MANIFEST_FILE = "manifest.json"
+CHECKSUMS_FILE = "SHA256SUMS"
+_COMPRESSION_LEVEL = 4  # twice as quick as the usual 9 and hardly larger
+_CHUNK = 1024 * 1024
+_MAX_METADATA = 64 * 1024 * 1024  # of manifest and sums, which are read into memory
 
-Tell = Callable[[int], None]
+BytesCallback = Callable[[int], None]
 """Told of bytes as they are read."""
 
 
-class Source(NamedTuple):
+class ArchiveSource(NamedTuple):
     """A file to be packed: its name in the archive, and a descriptor that is the archive's to
     close."""
 
@@ -34,114 +34,126 @@ class Source(NamedTuple):
     fd: int
 
 
-def write(out: IO[bytes], manifest: Manifest, sources: Iterable[Source], *, tell: Tell) -> None:
+def write(
+    out: IO[bytes],
+    manifest: BackupManifest,
+    sources: Iterable[ArchiveSource],
+    *,
+    progress: BytesCallback,
+) -> None:
     """Sums stand last because a stream knows them only then; in the form of `sha256sum`, so that
     no program of ours is needed to check or to unpack one."""
     sums: list[str] = []
     with (
-        gzip.GzipFile(fileobj=out, mode="wb", compresslevel=_LEVEL, mtime=0, filename="") as gz,
+        gzip.GzipFile(
+            fileobj=out, mode="wb", compresslevel=_COMPRESSION_LEVEL, mtime=0, filename=""
+        ) as gz,
         tarfile.open(fileobj=gz, mode="w|", format=tarfile.PAX_FORMAT) as tar,
     ):
         body = msgspec.json.format(msgspec.json.encode(manifest))
-        sums.append(_add_bytes(tar, MANIFEST, body, at=manifest.made_at))
+        sums.append(_add_bytes(tar, MANIFEST_FILE, body, at=manifest.made_at))
         for source in sources:
             with open(source.fd, "rb") as file:
-                sums.append(_add_file(tar, source.name, file, tell))
-        _add_bytes(tar, SUMS, os.fsencode("".join(sums)), at=manifest.made_at)
+                sums.append(_add_file(tar, source.name, file, progress))
+        _add_bytes(tar, CHECKSUMS_FILE, os.fsencode("".join(sums)), at=manifest.made_at)
 
 
-def read_manifest(path: Path) -> Manifest:
+def read_manifest(path: Path) -> BackupManifest:
     """What a backup says about itself; nothing behind that is read."""
-    with _opened(path) as tar:
+    with _open_tar(path) as tar:
         member = tar.next()
-        if member is None or member.name != MANIFEST:
-            raise BadBackup(f"{path} is no backup of Holdfast: it does not begin with a manifest")
-        return _manifest(path, _small(tar, member, path))
+        if member is None or member.name != MANIFEST_FILE:
+            raise InvalidBackup(
+                f"{path} is no backup of Holdfast: it does not begin with a manifest"
+            )
+        return _decode_manifest(path, _read_small(tar, member, path))
 
 
 def unpack(
     path: Path,
     folder: Path,
     *,
-    wanted: Callable[[str], bool],
-    fits: Callable[[int], None],
-    tell: Tell,
-) -> tuple[Manifest, list[str]]:
+    should_extract: Callable[[str], bool],
+    check_space: Callable[[int], None],
+    progress: BytesCallback,
+) -> tuple[BackupManifest, list[str]]:
     """Read all of a backup, hold it against its sums, and write the wanted files into a folder;
-    the manifest and the names of those. `BadBackup`: what was written is not to be used.
+    the manifest and the names of those. `InvalidBackup`: what was written is not to be used.
 
     `fits` is asked before each file is written, by its size, and raises where there is no room:
     what a manifest says of sizes is believed by nobody.
     """
     found: dict[str, str] = {}
     written: list[str] = []
-    with _opened(path) as tar:
+    with _open_tar(path) as tar:
         first = tar.next()
-        if first is None or first.name != MANIFEST:
-            raise BadBackup(f"{path} is no backup of Holdfast: it does not begin with a manifest")
-        body = _small(tar, first, path)
-        found[MANIFEST] = hashlib.sha256(body).hexdigest()
+        if first is None or first.name != MANIFEST_FILE:
+            raise InvalidBackup(
+                f"{path} is no backup of Holdfast: it does not begin with a manifest"
+            )
+        body = _read_small(tar, first, path)
+        found[MANIFEST_FILE] = hashlib.sha256(body).hexdigest()
         while (member := tar.next()) is not None:
-            if member.name == SUMS:
-                _compare(path, _parsed(_small(tar, member, path)), found)
-                return _manifest(path, body), written
+            if member.name == CHECKSUMS_FILE:
+                _compare_checksums(path, _parse_checksums(_read_small(tar, member, path)), found)
+                return _decode_manifest(path, body), written
             _check_name(path, member)
-            to = folder / member.name if wanted(member.name) else None
+            to = folder / member.name if should_extract(member.name) else None
             if to is not None:
-                fits(member.size)
-            found[member.name] = _take(tar, member, to, tell)
+                check_space(member.size)
+            found[member.name] = _extract(tar, member, to, progress)
             if to is not None:
                 written.append(member.name)
-    raise BadBackup(f"{path} is cut short: its sums, which stand last, are missing")
+    raise InvalidBackup(f"{path} is cut short: its sums, which stand last, are missing")
 
 
 def _add_bytes(tar: tarfile.TarFile, name: str, body: bytes, *, at: float) -> str:
-    info = _info(name, len(body), at)
+    info = _tar_info(name, len(body), at)
     tar.addfile(info, io.BytesIO(body))
-    return _line(hashlib.sha256(body).hexdigest(), name)
+    return _checksum_line(hashlib.sha256(body).hexdigest(), name)
 
 
-def _add_file(tar: tarfile.TarFile, name: str, file: IO[bytes], tell: Tell) -> str:
+def _add_file(tar: tarfile.TarFile, name: str, file: IO[bytes], progress: BytesCallback) -> str:
     status = os.fstat(file.fileno())
-    info = _info(name, status.st_size, status.st_mtime)
+    info = _tar_info(name, status.st_size, status.st_mtime)
     info.mode = status.st_mode & 0o700
-    reading = _Summed(file, status.st_size, tell)
+    reading = _ChecksumReader(file, status.st_size, progress)
     tar.addfile(info, reading)
-    return _line(reading.sum.hexdigest(), name)
+    return _checksum_line(reading.digest.hexdigest(), name)
 
 
-def _info(name: str, size: int, at: float) -> tarfile.TarInfo:
+def _tar_info(name: str, size: int, at: float) -> tarfile.TarInfo:
     info = tarfile.TarInfo(name)
     info.size, info.mtime, info.mode = size, int(at), 0o600
     return info
 
 
-class _Summed:
+class _ChecksumReader:
     """A file that is summed up as it is read, and has the size it had at first whatever happens:
     one that a command shortens meanwhile goes on with zeros, as a tar has to know it before."""
 
-    def __init__(self, file: IO[bytes], size: int, tell: Tell) -> None:
+    def __init__(self, file: IO[bytes], size: int, progress: BytesCallback) -> None:
         self._file = file
         self._left = size
-        self._tell = tell
-        self.sum = hashlib.sha256()
+        self._progress = progress
+        self.digest = hashlib.sha256()
 
     def read(self, size: int = -1) -> bytes:
         wanted = self._left if size < 0 else min(size, self._left)
         piece = self._file.read(wanted).ljust(wanted, b"\0")
         self._left -= wanted
-        self.sum.update(piece)
-        self._tell(wanted)
+        self.digest.update(piece)
+        self._progress(wanted)
         return piece
 
 
-def _line(digest: str, name: str) -> str:
+def _checksum_line(digest: str, name: str) -> str:
     escaped = name.replace("\\", "\\\\").replace("\n", "\\n")
     mark = "" if escaped == name else "\\"
     return f"{mark}{digest}  {escaped}\n"
 
 
-def _parsed(body: bytes) -> dict[str, str]:
+def _parse_checksums(body: bytes) -> dict[str, str]:
     sums = {}
     for line in os.fsdecode(body).rstrip("\n").split("\n"):
         digest, _, name = line.removeprefix("\\").partition("  ")
@@ -151,11 +163,13 @@ def _parsed(body: bytes) -> dict[str, str]:
     return sums
 
 
-def _compare(path: Path, told: dict[str, str], found: dict[str, str]) -> None:
-    if told == found:
+def _compare_checksums(path: Path, expected: dict[str, str], found: dict[str, str]) -> None:
+    if expected == found:
         return
-    wrong = sorted(name for name in told.keys() | found.keys() if told.get(name) != found.get(name))
-    raise BadBackup(
+    wrong = sorted(
+        name for name in expected.keys() | found.keys() if expected.get(name) != found.get(name)
+    )
+    raise InvalidBackup(
         f"{path} is damaged: {wrong[0]!r} is not what was packed. Take another backup; "
         "`holdfast backup list` has them all"
     )
@@ -168,62 +182,70 @@ def _check_name(path: Path, member: tarfile.TarInfo) -> None:
     inside = bool(name.parts) and not name.is_absolute() and ".." not in name.parts
     spelt = str(name) == member.name and "\0" not in member.name
     if not (inside and spelt and member.isfile() and not member.issparse()):
-        raise BadBackup(f"{path} holds {member.name!r}, which no backup of Holdfast does")
+        raise InvalidBackup(f"{path} holds {member.name!r}, which no backup of Holdfast does")
 
 
-def _take(tar: tarfile.TarFile, member: tarfile.TarInfo, to: Path | None, tell: Tell) -> str:
+def _extract(
+    tar: tarfile.TarFile, member: tarfile.TarInfo, to: Path | None, progress: BytesCallback
+) -> str:
     if to is None:
-        return _summed(tar, member, tell, keep=lambda piece: None)
+        return _copy_with_checksum(tar, member, progress, write_chunk=lambda piece: None)
     to.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     mode = (member.mode & 0o700) | 0o600
     fd = os.open(to, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
     with open(fd, "wb") as out:
-        return _summed(tar, member, tell, keep=out.write)
+        return _copy_with_checksum(tar, member, progress, write_chunk=out.write)
 
 
-def _summed(
-    tar: tarfile.TarFile, member: tarfile.TarInfo, tell: Tell, *, keep: Callable[[bytes], object]
+def _copy_with_checksum(
+    tar: tarfile.TarFile,
+    member: tarfile.TarInfo,
+    progress: BytesCallback,
+    *,
+    write_chunk: Callable[[bytes], object],
 ) -> str:
     reading, digest = tar.extractfile(member), hashlib.sha256()
     assert reading is not None, "it is a file"
-    while piece := reading.read(_PIECE):
+    while piece := reading.read(_CHUNK):
         digest.update(piece)
-        keep(piece)
-        tell(len(piece))
+        write_chunk(piece)
+        progress(len(piece))
     return digest.hexdigest()
 
 
-def _small(tar: tarfile.TarFile, member: tarfile.TarInfo, path: Path) -> bytes:
+def _read_small(tar: tarfile.TarFile, member: tarfile.TarInfo, path: Path) -> bytes:
     file = tar.extractfile(member) if member.isfile() else None
-    if file is None or member.size > _LARGEST_NOTE:
-        raise BadBackup(f"{path} is no backup of Holdfast: its {member.name} is none")
+    if file is None or member.size > _MAX_METADATA:
+        raise InvalidBackup(f"{path} is no backup of Holdfast: its {member.name} is none")
     return file.read()
 
 
-def _manifest(path: Path, body: bytes) -> Manifest:
+def _decode_manifest(path: Path, body: bytes) -> BackupManifest:
     try:
-        manifest = msgspec.json.decode(body, type=Manifest)
+        manifest = msgspec.json.decode(body, type=BackupManifest)
     except msgspec.MsgspecError as error:
-        raise BadBackup(f"{path} has a manifest that cannot be read: {error}") from None
-    if manifest.format > FORMAT:
-        raise BadBackup(
+        raise InvalidBackup(f"{path} has a manifest that cannot be read: {error}") from None
+    if manifest.format > BACKUP_FORMAT:
+        raise InvalidBackup(
             f"{path} was made by Holdfast {manifest.version} in a newer form; use that version"
         )
     return manifest
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[tarfile.TarFile]:
+def _open_tar(path: Path) -> Iterator[tarfile.TarFile]:
     try:
         file = open(path, "rb")  # noqa: SIM115 - apart, so that its own failure is told as that
     except OSError as error:
-        raise BadBackup(
+        raise InvalidBackup(
             f"{path} cannot be read: {error.strerror}; `holdfast backup list` has all backups"
         ) from None
     try:
         with file, tarfile.open(fileobj=file, mode="r|gz") as tar:
             yield tar
     except (FileExistsError, NotADirectoryError):
-        raise BadBackup(f"{path} holds a file twice, which no backup of Holdfast does") from None
+        raise InvalidBackup(
+            f"{path} holds a file twice, which no backup of Holdfast does"
+        ) from None
     except (tarfile.TarError, zlib.error, gzip.BadGzipFile, EOFError) as error:
-        raise BadBackup(f"{path} is damaged or no backup of Holdfast: {error}") from None
+        raise InvalidBackup(f"{path} is damaged or no backup of Holdfast: {error}") from None

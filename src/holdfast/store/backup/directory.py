@@ -11,21 +11,21 @@ from pathlib import Path
 import msgspec
 
 from holdfast.core.errors import HoldfastError
-from holdfast.core.ops.backup import BadBackup, Manifest
-from holdfast.store.backup.syncing import sync
+from holdfast.core.ops.backup import BackupManifest, InvalidBackup
+from holdfast.store.backup.syncing import fsync_path
 
 LATEST = "latest"
 _PREFIX, _SUFFIX = "holdfast-", ".tar.gz"
-_STAGING = ".holdfast-backup-"
+_STAGING_PREFIX = ".holdfast-backup-"
 
 
-class Kept(msgspec.Struct, frozen=True, kw_only=True):
+class StoredBackup(msgspec.Struct, frozen=True, kw_only=True):
     """A backup on the shelf. Without a manifest it is none; `problem` says why."""
 
     path: Path
     bytes: int
     made_at: float
-    manifest: Manifest | None = None
+    manifest: BackupManifest | None = None
     problem: str = ""
 
     @property
@@ -33,24 +33,26 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
         return self.path.name.removesuffix(_SUFFIX)
 
 
-def kept(folder: Path) -> list[Kept]:
+def list_backups(folder: Path) -> list[StoredBackup]:
     """All that are there, the newest first."""
     try:
         paths = [*folder.glob(f"{_PREFIX}*{_SUFFIX}")]
     except OSError as error:
         raise HoldfastError(f"{folder} cannot be read: {error.strerror}") from None
-    return sorted(map(_kept, paths), key=lambda one: one.made_at, reverse=True)
+    return sorted(map(_read_backup, paths), key=lambda one: one.made_at, reverse=True)
 
 
-def find(folder: Path, name: str) -> Path:
+def find_backup(folder: Path, name: str) -> Path:
     """The backup of that name, its beginning, `latest`, or the path of a file."""
     if "/" in name or (name.endswith(_SUFFIX) and Path(name).exists()):
         return Path(name).absolute()
-    found = kept(folder)
+    found = list_backups(folder)
     if name == LATEST:
         whole = [one for one in found if one.manifest is not None]
         if not whole:
-            raise BadBackup(f"There is no backup in {folder}; `holdfast backup create` makes one")
+            raise InvalidBackup(
+                f"There is no backup in {folder}; `holdfast backup create` makes one"
+            )
         return whole[0].path
     wanted = name.removesuffix(_SUFFIX)
     fitting = [one for one in found if one.name == wanted] or [
@@ -58,28 +60,32 @@ def find(folder: Path, name: str) -> Path:
     ]
     if len(fitting) != 1:
         many = "several backups begin" if fitting else "no backup begins"
-        raise BadBackup(f"In {folder} {many} with {name!r}; `holdfast backup list` has all")
+        raise InvalidBackup(f"In {folder} {many} with {name!r}; `holdfast backup list` has all")
     return fitting[0].path
 
 
-def prune(folder: Path, *, keep: int, spare: Path | None = None) -> list[Path]:
+def prune_backups(folder: Path, *, keep: int, always_keep: Path | None = None) -> list[Path]:
     """Remove all but the newest few that are whole; what was removed. `spare` stays whatever its
     date says: after a clock was set back, the one just made may be the oldest by its name."""
-    whole = [one.path for one in kept(folder) if one.manifest is not None and one.path != spare]
-    gone = whole[max(0, keep - (spare is not None)) :]
+    whole = [
+        one.path
+        for one in list_backups(folder)
+        if one.manifest is not None and one.path != always_keep
+    ]
+    gone = whole[max(0, keep - (always_keep is not None)) :]
     for path in gone:
         path.unlink(missing_ok=True)
     return gone
 
 
 @contextmanager
-def staging(folder: Path) -> Iterator[Path]:
+def staging_folder(folder: Path) -> Iterator[Path]:
     """A private folder beside the backups, gone afterwards. What a killed process left of one is
     cleared away here: the lock on it died with its owner."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        _clear(folder)
-        room, fd = _locked(folder)
+        _remove_stale_staging(folder)
+        room, fd = _locked_staging(folder)
     except OSError as error:
         raise HoldfastError(
             f"{folder} cannot be written: {error.strerror}. Name another folder with --to"
@@ -91,39 +97,43 @@ def staging(folder: Path) -> Iterator[Path]:
         os.close(fd)
 
 
-def place(draft: Path, folder: Path, *, at: float) -> Path:
+def add_backup(draft: Path, folder: Path, *, at: float) -> Path:
     """Put a finished file on the shelf, under a name of its own, in one step and for good."""
     stem = f"{_PREFIX}{datetime.fromtimestamp(at, UTC):%Y%m%d-%H%M%S}Z"
     path, number = folder / f"{stem}{_SUFFIX}", 1
     while path.exists():
         number += 1
         path = folder / f"{stem}-{number}{_SUFFIX}"
-    put(draft, path)
+    move_durably(draft, path)
     return path
 
 
-def put(draft: Path, path: Path) -> None:
-    sync(draft)
+def move_durably(draft: Path, path: Path) -> None:
+    fsync_path(draft)
     draft.rename(path)
-    sync(path.parent)
+    fsync_path(path.parent)
 
 
-def _kept(path: Path) -> Kept:
+def _read_backup(path: Path) -> StoredBackup:
     from holdfast.store.backup.archive import read_manifest  # noqa: PLC0415 - where there is one
 
     status = path.stat()
     try:
         manifest = read_manifest(path)
-    except BadBackup as error:
-        return Kept(path=path, bytes=status.st_size, made_at=status.st_mtime, problem=str(error))
-    return Kept(path=path, bytes=status.st_size, made_at=manifest.made_at, manifest=manifest)
+    except InvalidBackup as error:
+        return StoredBackup(
+            path=path, bytes=status.st_size, made_at=status.st_mtime, problem=str(error)
+        )
+    return StoredBackup(
+        path=path, bytes=status.st_size, made_at=manifest.made_at, manifest=manifest
+    )
 
 
-def _locked(folder: Path) -> tuple[Path, int]:
+def _locked_staging(folder: Path) -> tuple[Path, int]:
     """A new room with its lock. Whoever clears up between the two takes it for one that was left;
     then another is made."""
     while True:
-        room = folder / f"{_STAGING}{os.getpid()}-{os.urandom(4).hex()}"
+        room = folder / f"{_STAGING_PREFIX}{os.getpid()}-{os.urandom(4).hex()}"
         room.mkdir(mode=0o700)
         with suppress(FileNotFoundError):
             fd = os.open(room, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -133,8 +143,8 @@ def _locked(folder: Path) -> tuple[Path, int]:
             os.close(fd)
 
 
-def _clear(folder: Path) -> None:
-    for room in folder.glob(f"{_STAGING}*"):
+def _remove_stale_staging(folder: Path) -> None:
+    for room in folder.glob(f"{_STAGING_PREFIX}*"):
         with suppress(OSError):  # somebody works there, or has just gone
             fd = os.open(room, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
             try:

@@ -12,19 +12,19 @@ from pathlib import Path
 import msgspec
 
 from holdfast.core.errors import StoreUnusable
-from holdfast.store.backup.syncing import sync
+from holdfast.store.backup.syncing import fsync_path
 
-PLAN = "restore.json"
-ROOM = ".restore-"  # how the name of a folder begins in which files are staged
+PLAN_FILE = "restore.json"
+STAGING_PREFIX = ".restore-"  # how the name of a folder begins in which files are staged
 
-Step = Callable[[str], None]
+StepHook = Callable[[str], None]
 """Told before each thing that is done; the fault tests end the process there."""
 
 
-def unwatched(_: str) -> None: ...
+def no_hook(_: str) -> None: ...
 
 
-class Move(msgspec.Struct, frozen=True, kw_only=True):
+class FileMove(msgspec.Struct, frozen=True, kw_only=True):
     """What happens at one place of the home; paths are taken from it.
 
     What is there goes `aside` (""; it can be made anew, and is removed), and what was `staged`
@@ -36,39 +36,39 @@ class Move(msgspec.Struct, frozen=True, kw_only=True):
     aside: str = ""
 
 
-class Plan(msgspec.Struct, frozen=True, kw_only=True):
+class RestorePlan(msgspec.Struct, frozen=True, kw_only=True):
     room: str  # the folder with what was staged
-    moves: tuple[Move, ...]
+    moves: tuple[FileMove, ...]
 
 
-def commit(home: Path, plan: Plan, *, at: Step = unwatched) -> None:
+def commit_plan(home: Path, plan: RestorePlan, *, hook: StepHook = no_hook) -> None:
     """From the instant in which the plan is on the disk it will be carried out, by this process
     or by the next that opens the store."""
-    at("write the plan")
-    draft = home / f"{PLAN}.new"
-    draft.write_bytes(_encoded(plan))
-    sync(draft)
-    at("commit to the plan")
-    draft.rename(home / PLAN)
-    sync(home)
-    finish(home, at=at)
+    hook("write the plan")
+    draft = home / f"{PLAN_FILE}.new"
+    draft.write_bytes(_encode_plan(plan))
+    fsync_path(draft)
+    hook("commit to the plan")
+    draft.rename(home / PLAN_FILE)
+    fsync_path(home)
+    finish_restore(home, hook=hook)
 
 
-def finish(home: Path, *, at: Step = unwatched) -> bool:
+def finish_restore(home: Path, *, hook: StepHook = no_hook) -> bool:
     """Carry out the plan that was left here; False: there is none. To be called by the holder of
     the home's lock alone, before the store is opened."""
-    path = home / PLAN
+    path = home / PLAN_FILE
     if not path.exists():
-        _clear(home)
+        _remove_staging(home)
         return False
     try:
-        plan = _decoded(path.read_bytes())
+        plan = _decode_plan(path.read_bytes())
         for move in plan.moves:
-            _carry_out(home, move, at)
-        sync(home)
-        at("forget the plan")
+            _apply_move(home, move, hook)
+        fsync_path(home)
+        hook("forget the plan")
         path.unlink()
-        sync(home)
+        fsync_path(home)
         shutil.rmtree(home / plan.room, ignore_errors=True)
     except (OSError, ValueError) as error:
         raise StoreUnusable(
@@ -78,50 +78,50 @@ def finish(home: Path, *, at: Step = unwatched) -> bool:
     return True
 
 
-def _encoded(plan: Plan) -> bytes:
+def _encode_plan(plan: RestorePlan) -> bytes:
     """By the standard library: names of files are bytes, and those that are no text pass here as
     escapes, which msgspec refuses to write."""
     return json.dumps(msgspec.to_builtins(plan)).encode()
 
 
-def _decoded(body: bytes) -> Plan:
-    return msgspec.convert(json.loads(body), type=Plan)
+def _decode_plan(body: bytes) -> RestorePlan:
+    return msgspec.convert(json.loads(body), type=RestorePlan)
 
 
-def _clear(home: Path) -> None:
+def _remove_staging(home: Path) -> None:
     """What was staged by a process that was killed before its plan."""
-    for room in home.glob(f"{ROOM}*"):
+    for room in home.glob(f"{STAGING_PREFIX}*"):
         shutil.rmtree(room, ignore_errors=True)
 
 
-def _carry_out(home: Path, move: Move, at: Step) -> None:
+def _apply_move(home: Path, move: FileMove, hook: StepHook) -> None:
     if move.staged and not (home / move.staged).exists():
         return
-    if not reachable(home, move.place):
+    if not is_safe_path(home, move.place):
         return  # a command has put a link there since; the file stays out, the rest does not
-    folder, name = _folder(home, move.place)
+    folder, name = _open_parent(home, move.place)
     try:
-        if _there(name, folder):
-            at(f"set {move.place} aside")
+        if _exists(name, folder):
+            hook(f"set {move.place} aside")
             if move.aside:
-                os.rename(name, _free(home / move.aside), src_dir_fd=folder)
+                os.rename(name, _free_name(home / move.aside), src_dir_fd=folder)
             else:
                 with suppress(IsADirectoryError):  # none of ours, and in nobody's way
                     os.unlink(name, dir_fd=folder)
         if move.staged:
-            at(f"put {move.place} in its place")
+            hook(f"put {move.place} in its place")
             os.rename(home / move.staged, name, dst_dir_fd=folder)
     finally:
         os.close(folder)
 
 
-def _free(path: Path) -> Path:
+def _free_name(path: Path) -> Path:
     """What was set aside before is never written over."""
     names = (path.with_name(f"{path.name}-{number}") for number in count(2))
     return next(each for each in chain([path], names) if not os.path.lexists(each))
 
 
-def reachable(home: Path, place: str) -> bool:
+def is_safe_path(home: Path, place: str) -> bool:
     """Whether every part of the way is a folder or not there yet. Below `workspaces` commands may
     have made a link that leads out of the home."""
     way = [*Path(place).parents][:-1]
@@ -130,24 +130,24 @@ def reachable(home: Path, place: str) -> bool:
     )
 
 
-def _folder(home: Path, place: str) -> tuple[int, str]:
+def _open_parent(home: Path, place: str) -> tuple[int, str]:
     """The folder of a place, made where it is missing, and the name in it; no link is followed."""
     *parts, name = place.split("/")
     fd = os.open(home, os.O_RDONLY | os.O_DIRECTORY)
     for part in parts:
-        below = _entered(part, fd)
+        below = _enter_folder(part, fd)
         os.close(fd)
         fd = below
     return fd, name
 
 
-def _entered(part: str, fd: int) -> int:
+def _enter_folder(part: str, fd: int) -> int:
     with suppress(FileExistsError):
         os.mkdir(part, 0o700, dir_fd=fd)
     return os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=fd)
 
 
-def _there(name: str, folder: int) -> bool:
+def _exists(name: str, folder: int) -> bool:
     try:
         os.stat(name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:

@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 
-def sync(path: Path) -> None:
+def fsync_path(path: Path) -> None:
     """What is in a file, or which files are in a folder, outlasts a power cut afterwards."""
     fd = os.open(path, os.O_RDONLY)
     try:

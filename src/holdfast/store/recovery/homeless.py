@@ -5,7 +5,7 @@ import apsw
 from holdfast.core.messages.source import Source, build_session_key
 
 
-def give_rows(db: apsw.Connection) -> int:
+def restore_orphan_sessions(db: apsw.Connection) -> int:
     """How many there were. Where one was held is known if a message of it, or its route, is left;
     otherwise it is put where the command line and the page find it."""
     found = db.execute(
@@ -15,12 +15,12 @@ def give_rows(db: apsw.Connection) -> int:
     for session_id, first, last in found:
         db.execute(
             "INSERT INTO sessions (id, route, created_at, active_at) VALUES (?, ?, ?, ?)",
-            (session_id, _route(db, str(session_id)), first, last),
+            (session_id, _orphan_route(db, str(session_id)), first, last),
         )
     return len(found)
 
 
-def _route(db: apsw.Connection, session_id: str) -> str:
+def _orphan_route(db: apsw.Connection, session_id: str) -> str:
     known = db.execute(
         "SELECT route FROM inbox WHERE session_id = ?1"
         " UNION ALL SELECT key FROM routes WHERE session_id = ?1 LIMIT 1",

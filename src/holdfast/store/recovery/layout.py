@@ -6,9 +6,9 @@ import apsw
 import msgspec
 
 from holdfast.store.recovery.records import Value
-from holdfast.store.sqlite.schema import migrate, migrations
+from holdfast.store.sqlite.schema import apply_migration, load_migrations
 
-_KINDS: dict[str, tuple[type, ...]] = {
+_PYTHON_TYPES: dict[str, tuple[type, ...]] = {
     "TEXT": (str,),
     "INTEGER": (int,),
     "REAL": (int, float),  # SQLite writes a whole number as such
@@ -20,10 +20,10 @@ _KINDS: dict[str, tuple[type, ...]] = {
 class Column(msgspec.Struct, frozen=True):
     name: str
     kind: str
-    needed: bool = False
+    not_null: bool = False
 
 
-class Layout(msgspec.Struct, frozen=True, kw_only=True):
+class TreeLayout(msgspec.Struct, frozen=True, kw_only=True):
     """A tree. `rowid`: it is keyed by number, and `key` names the column that is that number;
     any other has its key first. `table` "": an index, which holds nothing of its own; one that
     has all columns of its table is a `copy` of it. `least`: so many columns the first rows had.
@@ -33,14 +33,14 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
     rowid: bool
     columns: tuple[Column, ...]
     key: str = ""
-    copy: bool = False
-    least: int = 0
+    is_copy: bool = False
+    min_columns: int = 0
 
     def fits(self, values: list[Value]) -> bool:
-        return (self.least or len(self.columns)) <= len(values) <= len(self.columns) and all(
-            (not column.needed or column.name == self.key)
+        return (self.min_columns or len(self.columns)) <= len(values) <= len(self.columns) and all(
+            (not column.not_null or column.name == self.key)
             if value is None
-            else isinstance(value, _KINDS.get(column.kind, ()))
+            else isinstance(value, _PYTHON_TYPES.get(column.kind, ()))
             for column, value in zip(self.columns, values, strict=False)
         )
 
@@ -50,17 +50,19 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
         return named | {self.key: rowid} if self.key else named
 
 
-def layouts(version: int) -> dict[str, Layout]:
+def schema_layouts(version: int) -> dict[str, TreeLayout]:
     """Every tree of that version of the schema, by its name."""
     db = apsw.Connection(":memory:")
     first: dict[str, int] = {}
     try:
-        for migration in migrations()[:version]:
-            migrate(db, migration)
+        for migration in load_migrations()[:version]:
+            apply_migration(db, migration)
             for name in _names(db, "table"):
-                first.setdefault(name, len(_table(db, name).columns))
-        tables = {name: _table(db, name, least=first[name]) for name in _names(db, "table")}
-        return tables | {name: _index(db, name, tables) for name in _names(db, "index")}
+                first.setdefault(name, len(_table_layout(db, name).columns))
+        tables = {
+            name: _table_layout(db, name, min_columns=first[name]) for name in _names(db, "table")
+        }
+        return tables | {name: _index_layout(db, name, tables) for name in _names(db, "index")}
     finally:
         db.close()
 
@@ -70,31 +72,35 @@ def _names(db: apsw.Connection, kind: str) -> list[str]:
     return [str(name) for (name,) in rows]
 
 
-def _table(db: apsw.Connection, name: str, *, least: int = 0) -> Layout:
+def _table_layout(db: apsw.Connection, name: str, *, min_columns: int = 0) -> TreeLayout:
     found = db.execute('SELECT name, type, "notnull", pk FROM pragma_table_info(?)', (name,))
     rows = [(Column(each, kind, bool(needed)), pk) for each, kind, needed, pk in found]
     keys = [column for column, pk in sorted(rows, key=lambda row: row[1]) if pk]
     if db.execute("SELECT wr FROM pragma_table_list(?)", (name,)).get:
         rest = [column for column, pk in rows if not pk]
-        return Layout(table=name, rowid=False, columns=(*keys, *rest), least=least)
+        return TreeLayout(table=name, rowid=False, columns=(*keys, *rest), min_columns=min_columns)
     own = len(keys) == 1 and keys[0].kind == "INTEGER"
     columns = tuple(column for column, _ in rows)
-    return Layout(
-        table=name, rowid=True, columns=columns, key=keys[0].name if own else "", least=least
+    return TreeLayout(
+        table=name,
+        rowid=True,
+        columns=columns,
+        key=keys[0].name if own else "",
+        min_columns=min_columns,
     )
 
 
-def _index(db: apsw.Connection, name: str, tables: Mapping[str, Layout]) -> Layout:
+def _index_layout(db: apsw.Connection, name: str, tables: Mapping[str, TreeLayout]) -> TreeLayout:
     """A partial index is no copy, whatever columns it has."""
-    columns = tuple(_columns_of_index(db, name))
+    columns = tuple(_index_columns(db, name))
     found = db.execute("SELECT tbl_name, sql FROM sqlite_schema WHERE name = ?", (name,))
     [(table, sql)] = [(str(table), str(sql)) for table, sql in found]
     whole = {column.name for column in tables[table].columns} <= {each.name for each in columns}
     copy = whole and "WHERE" not in sql
-    return Layout(table=table if copy else "", rowid=False, columns=columns, copy=copy)
+    return TreeLayout(table=table if copy else "", rowid=False, columns=columns, is_copy=copy)
 
 
-def _columns_of_index(db: apsw.Connection, name: str) -> Iterable[Column]:
+def _index_columns(db: apsw.Connection, name: str) -> Iterable[Column]:
     table = db.execute("SELECT tbl_name FROM sqlite_schema WHERE name = ?", (name,)).get
     kinds = dict(db.execute("SELECT name, type FROM pragma_table_info(?)", (table,)))
     for (column,) in db.execute("SELECT name FROM pragma_index_xinfo(?)", (name,)):

@@ -5,45 +5,45 @@ from collections.abc import Iterator
 from enum import IntEnum
 from typing import IO, NamedTuple
 
-from holdfast.store.recovery.records import Unreadable, Value, decode, varint
+from holdfast.store.recovery.records import CorruptData, Value, decode_record, read_varint
 
 _HEADER = 100
 _MAGIC = b"SQLite format 3\0"
-_SIZES = {1: 65536} | {1 << n: 1 << n for n in range(9, 16)}
-_USUAL = 4096
+_PAGE_SIZES = {1: 65536} | {1 << n: 1 << n for n in range(9, 16)}
+_DEFAULT_PAGE_SIZE = 4096
 
 
-class Kind(IntEnum):
+class PageKind(IntEnum):
     INNER_INDEX = 2
     INNER_TABLE = 5
     LEAF_INDEX = 10
     LEAF_TABLE = 13
 
 
-TABLE_KINDS = (Kind.INNER_TABLE, Kind.LEAF_TABLE)
+TABLE_PAGE_KINDS = (PageKind.INNER_TABLE, PageKind.LEAF_TABLE)
 """Those of a tree that is keyed by number."""
 
 
-class Entry(NamedTuple):
+class Cell(NamedTuple):
     """A row as it stands in a page; an index, and a table that is one, has no rowid."""
 
     rowid: int | None
     values: list[Value]
 
 
-class Page(NamedTuple):
+class TreePage(NamedTuple):
     """`beyond`: the pages that long rows of it run over into; `broken`: so many cells of it could
     not be read."""
 
     number: int
-    kind: Kind
-    entries: list[Entry]
+    kind: PageKind
+    cells: list[Cell]
     children: list[int]
-    beyond: list[int]
-    broken: int
+    overflow_pages: list[int]
+    unreadable_cells: int
 
 
-class Pages:
+class PageReader:
     """Owns the knowledge which pages of a file were taken as part of something."""
 
     def __init__(self, file: IO[bytes]) -> None:
@@ -51,46 +51,46 @@ class Pages:
         header = file.read(_HEADER).ljust(_HEADER, b"\0")
         if not header.startswith(_MAGIC):
             header = bytes(_HEADER)  # it says nothing: the file is taken to be as ours are
-        self.size = _SIZES.get(struct.unpack_from(">H", header, 16)[0], _USUAL)
+        self.size = _PAGE_SIZES.get(struct.unpack_from(">H", header, 16)[0], _DEFAULT_PAGE_SIZE)
         self._usable = self.size - header[20]
         self.version: int = struct.unpack_from(">I", header, 60)[0]
-        self._free: int = struct.unpack_from(">I", header, 32)[0]
+        self._first_free_page: int = struct.unpack_from(">I", header, 32)[0]
         self.count = file.seek(0, 2) // self.size
         said: int = struct.unpack_from(">I", header, 28)[0]
-        self.cut_off = max(0, said - self.count)  # pages that the file had, and are not there
-        self.taken: set[int] = set()
+        self.missing_pages = max(0, said - self.count)  # pages that the file had, and are not there
+        self.used: set[int] = set()
 
-    def page(self, number: int) -> Page:
+    def read_page(self, number: int) -> TreePage:
         """All that can be read of a page of a tree; `Unreadable`: it is none, or was taken before,
         as no sound tree has a page twice. To look at one takes nothing: what a long row runs over
         into may stand anywhere, also before it."""
-        data = self._read(number)
+        data = self._read_raw(number)
         start = _HEADER if number == 1 else 0
-        kind = _kind(data[start])
-        inner = kind in (Kind.INNER_INDEX, Kind.INNER_TABLE)
+        kind = _page_kind(data[start])
+        inner = kind in (PageKind.INNER_INDEX, PageKind.INNER_TABLE)
         cells = struct.unpack_from(">H", data, start + 3)[0]
         first = start + (12 if inner else 8)
         if first + 2 * cells > self.size:
-            raise Unreadable("it tells of more cells than it can hold")
-        page, broken = Page(number, kind, [], [], [], 0), 0
+            raise CorruptData("it tells of more cells than it can hold")
+        page, broken = TreePage(number, kind, [], [], [], 0), 0
         for (offset,) in struct.iter_unpack(">H", data[first : first + 2 * cells]):
             try:
-                self._cell(data, offset, page)
-            except Unreadable:
+                self._parse_cell(data, offset, page)
+            except CorruptData:
                 broken += 1
         if inner:
             page.children.append(struct.unpack_from(">I", data, start + 8)[0])
-        return page._replace(broken=broken)
+        return page._replace(unreadable_cells=broken)
 
-    def take(self, page: Page) -> None:
-        self.taken |= {page.number, *page.beyond}
+    def mark_used(self, page: TreePage) -> None:
+        self.used |= {page.number, *page.overflow_pages}
 
-    def kind(self, number: int) -> int:
+    def kind_byte(self, number: int) -> int:
         """The byte that would say what kind of page it is; of page 1 it does not."""
         self._file.seek((number - 1) * self.size)
         return self._file.read(1)[0]
 
-    def empty(self, number: int) -> bool:
+    def is_blank(self, number: int) -> bool:
         """Whether nothing is written there, as in every page that is free: what is deleted is
         overwritten."""
         self._file.seek((number - 1) * self.size)
@@ -98,11 +98,11 @@ class Pages:
 
     def freelist(self) -> Iterator[int]:
         """The pages that hold nothing, as far as the list of them can be followed."""
-        trunk, trunks = self._free, set[int]()
+        trunk, trunks = self._first_free_page, set[int]()
         while trunk and trunk not in trunks:
             try:
-                data = self._read(trunk)
-            except Unreadable:
+                data = self._read_raw(trunk)
+            except CorruptData:
                 return
             trunks.add(trunk)
             yield trunk
@@ -112,67 +112,69 @@ class Pages:
             yield from struct.unpack_from(f">{leaves}I", data, 8)
             trunk = following
 
-    def _cell(self, data: bytes, at: int, page: Page) -> None:
-        if page.kind in (Kind.INNER_INDEX, Kind.INNER_TABLE):
+    def _parse_cell(self, data: bytes, at: int, page: TreePage) -> None:
+        if page.kind in (PageKind.INNER_INDEX, PageKind.INNER_TABLE):
             if at + 4 > len(data):
-                raise Unreadable("a cell goes beyond the end")
+                raise CorruptData("a cell goes beyond the end")
             page.children.append(struct.unpack_from(">I", data, at)[0])
             at += 4
-        if page.kind is Kind.INNER_TABLE:
+        if page.kind is PageKind.INNER_TABLE:
             return
-        size, at = varint(data, at)
+        size, at = read_varint(data, at)
         rowid = None
-        if page.kind is Kind.LEAF_TABLE:
-            rowid, at = varint(data, at)
-        payload, beyond = self._payload(data, at, size, page.kind)
-        page.entries.append(Entry(rowid, decode(payload)))
-        page.beyond.extend(beyond)
+        if page.kind is PageKind.LEAF_TABLE:
+            rowid, at = read_varint(data, at)
+        payload, beyond = self._read_payload(data, at, size, page.kind)
+        page.cells.append(Cell(rowid, decode_record(payload)))
+        page.overflow_pages.extend(beyond)
 
-    def _payload(self, data: bytes, at: int, size: int, kind: Kind) -> tuple[bytes, list[int]]:
+    def _read_payload(
+        self, data: bytes, at: int, size: int, kind: PageKind
+    ) -> tuple[bytes, list[int]]:
         """The bytes of a row, and the pages it runs over into."""
         if not 0 < size <= self.count * self.size:
-            raise Unreadable("a row is larger than the file")
-        here = self._held(size, kind)
+            raise CorruptData("a row is larger than the file")
+        here = self._local_size(size, kind)
         if here == size:
             return data[at : at + size], []
         if at + here + 4 > len(data):
-            raise Unreadable("a row goes beyond its page")
+            raise CorruptData("a row goes beyond its page")
         following = struct.unpack_from(">I", data, at + here)[0]
-        rest, beyond = self._chain(following, size - here)
+        rest, beyond = self._read_overflow(following, size - here)
         return data[at : at + here] + rest, beyond
 
-    def _held(self, size: int, kind: Kind) -> int:
+    def _local_size(self, size: int, kind: PageKind) -> int:
         """How much of a row of that size stands in its own page."""
         usable = self._usable
-        most = usable - 35 if kind is Kind.LEAF_TABLE else (usable - 12) * 64 // 255 - 23
+        most = usable - 35 if kind is PageKind.LEAF_TABLE else (usable - 12) * 64 // 255 - 23
         if size <= most:
             return size
         least = (usable - 12) * 32 // 255 - 23
         here = least + (size - least) % (usable - 4)
         return here if here <= most else least
 
-    def _chain(self, following: int, left: int) -> tuple[bytes, list[int]]:
+    def _read_overflow(self, following: int, left: int) -> tuple[bytes, list[int]]:
         """A chain has as many pages as it needs, and the last of them names no other."""
         pieces, numbers = [], []
         while left > 0:
-            page = self._read(following)
+            page = self._read_raw(following)
             numbers.append(following)
             pieces.append(page[4 : 4 + min(left, self._usable - 4)])
             left -= self._usable - 4
             following = struct.unpack_from(">I", page)[0]
         if following:
-            raise Unreadable("a row goes on beyond its end")
+            raise CorruptData("a row goes on beyond its end")
         return b"".join(pieces), numbers
 
-    def _read(self, number: int) -> bytes:
-        if not 1 <= number <= self.count or number in self.taken:
-            raise Unreadable(f"there is no page {number} left")
+    def _read_raw(self, number: int) -> bytes:
+        if not 1 <= number <= self.count or number in self.used:
+            raise CorruptData(f"there is no page {number} left")
         self._file.seek((number - 1) * self.size)
         return self._file.read(self.size)
 
 
-def _kind(byte: int) -> Kind:
+def _page_kind(byte: int) -> PageKind:
     try:
-        return Kind(byte)
+        return PageKind(byte)
     except ValueError:
-        raise Unreadable("it is no page of a tree") from None
+        raise CorruptData("it is no page of a tree") from None

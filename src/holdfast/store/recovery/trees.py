@@ -4,65 +4,71 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
-from holdfast.store.recovery.layout import Layout
-from holdfast.store.recovery.pages import TABLE_KINDS, Entry, Kind, Page, Pages
-from holdfast.store.recovery.records import Unreadable
-from holdfast.store.recovery.strays import Strays
+from holdfast.store.recovery.layout import TreeLayout
+from holdfast.store.recovery.pages import TABLE_PAGE_KINDS, Cell, PageKind, PageReader, TreePage
+from holdfast.store.recovery.records import CorruptData
+from holdfast.store.recovery.strays import OrphanPages
 
 _SCHEMA = "sqlite_schema"
 _SEQUENCES = "sqlite_sequence"
-_IN_SCHEMA = ("table", "index", "view", "trigger")
+_SCHEMA_TYPES = ("table", "index", "view", "trigger")
 
-Tell = Callable[[int, int], None]
+PagesCallback = Callable[[int, int], None]
 """How many pages were read, of how many."""
 
 
-class Found(NamedTuple):
-    layout: Layout
-    entry: Entry
+class FoundRow(NamedTuple):
+    layout: TreeLayout
+    cell: Cell
 
 
-class Trees:
+class TreeWalker:
     """Owns the count of what could not be read: pages by the table they belonged to, and those
     of which nobody can tell (`unplaced`)."""
 
-    def __init__(self, pages: Pages, layouts: Mapping[str, Layout], *, tell: Tell) -> None:
+    def __init__(
+        self, pages: PageReader, layouts: Mapping[str, TreeLayout], *, progress: PagesCallback
+    ) -> None:
         self._pages = pages
         self._layouts = layouts
-        self._tell = tell
-        self.lost: Counter[str] = Counter()
-        self.unplaced = 0
-        self._bereft: set[str] = set()  # trees that have lost a page, indexes too
-        self.broken: Counter[str] = Counter()  # rows in pages that were readable otherwise
-        self.regained: Counter[str] = Counter()  # rows of those that an index had a copy of
-        self.gaps: Counter[str] = Counter()  # rows that others are numbered behind
-        self.leaves: Counter[str] = Counter()
-        self.rows: Counter[str] = Counter()
+        self._progress = progress
+        self.lost_pages: Counter[str] = Counter()
+        self.unassigned_pages = 0
+        self._incomplete_trees: set[str] = set()  # trees that have lost a page, indexes too
+        self.unreadable_rows: Counter[str] = Counter()  # rows in pages that were readable otherwise
+        self.rows_from_indexes: Counter[str] = (
+            Counter()
+        )  # rows of those that an index had a copy of
+        self.missing_rows: Counter[str] = Counter()  # rows that others are numbered behind
+        self.leaf_pages: Counter[str] = Counter()
+        self.row_counts: Counter[str] = Counter()
         self.sequences: dict[str, int] = {}
 
-    def walk(self) -> Iterator[Found]:
+    def walk(self) -> Iterator[FoundRow]:
         """Every row that can be reached, then those in leaves that cannot, and last what an index
         has of a table that has lost something: most of those rows are there by then."""
-        roots, copies = self._roots(), list[Found]()
+        roots, copies = self._roots(), list[FoundRow]()
         for name, layout in self._layouts.items():
             if name not in roots:
-                self._bereft.add(name)
+                self._incomplete_trees.add(name)
                 continue
-            for entry in self._entries(name, roots[name], rowid=layout.rowid):
-                yield from self._sorted(name, Found(layout, entry), copies)
-        if self._bereft:
-            yield from self._stray(copies)
+            for entry in self._cells(name, roots[name], rowid=layout.rowid):
+                yield from self._classify(name, FoundRow(layout, entry), copies)
+        if self._incomplete_trees:
+            yield from self._orphan_rows(copies)
         yield from copies
 
-    def _sorted(self, name: str, found: Found, copies: list[Found]) -> Iterator[Found]:
+    def _classify(self, name: str, found: FoundRow, copies: list[FoundRow]) -> Iterator[FoundRow]:
         if name == _SEQUENCES:
-            self._count_on(found.entry)
-        elif not found.layout.copy:
+            self._note_sequence(found.cell)
+        elif not found.layout.is_copy:
             yield from [found] if found.layout.table else []
-        elif found.layout.table in self._bereft or self.broken[found.layout.table]:
+        elif (
+            found.layout.table in self._incomplete_trees or self.unreadable_rows[found.layout.table]
+        ):
             copies.append(found)
 
-    def _count_on(self, entry: Entry) -> None:
+    def _note_sequence(self, entry: Cell) -> None:
         match entry.values:
             case [str(table), int(number)]:
                 self.sequences[table] = number
@@ -70,83 +76,85 @@ class Trees:
     def _roots(self) -> dict[str, int]:
         """Where each tree begins, from the file's own list of them: a tree of its own, which
         begins on the first page. Where that is lost its leaves are looked for."""
-        found = _named([*self._entries(_SCHEMA, 1, rowid=True)])
-        if not self.lost[_SCHEMA]:
+        found = _roots_by_name([*self._cells(_SCHEMA, 1, rowid=True)])
+        if not self.lost_pages[_SCHEMA]:
             return found
         for number in range(2, self._pages.count + 1):
-            if number in self._pages.taken or self._pages.kind(number) != Kind.LEAF_TABLE:
+            if number in self._pages.used or self._pages.kind_byte(number) != PageKind.LEAF_TABLE:
                 continue
-            page = self._readable(number, rowid=True)
-            if page is not None and page.entries and all(map(_of_schema, page.entries)):
-                self._pages.take(page)
-                found |= _named(page.entries)
+            page = self._read_page(number, rowid=True)
+            if page is not None and page.cells and all(map(_is_schema_row, page.cells)):
+                self._pages.mark_used(page)
+                found |= _roots_by_name(page.cells)
         return found
 
-    def _entries(self, name: str, root: int, *, rowid: bool) -> Iterator[Entry]:
+    def _cells(self, name: str, root: int, *, rowid: bool) -> Iterator[Cell]:
         waiting = [root]
         while waiting:
-            self._tell(len(self._pages.taken), self._pages.count)
-            page = self._readable(waiting.pop(), rowid=rowid)
+            self._progress(len(self._pages.used), self._pages.count)
+            page = self._read_page(waiting.pop(), rowid=rowid)
             if page is None:
-                self._bereft.add(name)
-                self.lost[name] += self._holds(name)
+                self._incomplete_trees.add(name)
+                self.lost_pages[name] += self._holds_data(name)
                 continue
-            self._pages.take(page)
+            self._pages.mark_used(page)
             waiting += reversed(page.children)
-            if page.kind in (Kind.LEAF_INDEX, Kind.LEAF_TABLE):
-                self.leaves[name] += 1
-                self.rows[name] += len(page.entries)
-            if self._holds(name):
-                self.broken[name] += page.broken
-            yield from page.entries
+            if page.kind in (PageKind.LEAF_INDEX, PageKind.LEAF_TABLE):
+                self.leaf_pages[name] += 1
+                self.row_counts[name] += len(page.cells)
+            if self._holds_data(name):
+                self.unreadable_rows[name] += page.unreadable_cells
+            yield from page.cells
 
-    def _readable(self, number: int, *, rowid: bool) -> Page | None:
+    def _read_page(self, number: int, *, rowid: bool) -> TreePage | None:
         try:
-            page = self._pages.page(number)
-        except Unreadable:
+            page = self._pages.read_page(number)
+        except CorruptData:
             return None
-        return page if (page.kind in TABLE_KINDS) is rowid else None
+        return page if (page.kind in TABLE_PAGE_KINDS) is rowid else None
 
-    def _holds(self, name: str) -> bool:
+    def _holds_data(self, name: str) -> bool:
         """Whether what is lost of it is lost: an index is made anew."""
         layout = self._layouts.get(name)
-        return layout is None or bool(layout.table and not layout.copy)
+        return layout is None or bool(layout.table and not layout.is_copy)
 
-    def _stray(self, copies: list[Found]) -> Iterator[Found]:
+    def _orphan_rows(self, copies: list[FoundRow]) -> Iterator[FoundRow]:
         """A page that nothing leads to belongs to the one tree that has lost something and that
         its rows fit; where there are several, nobody can tell."""
-        bereft = {name: each for name, each in self._layouts.items() if name in self._bereft}
-        for page, owners in Strays(self._pages, bereft).found():
+        bereft = {
+            name: each for name, each in self._layouts.items() if name in self._incomplete_trees
+        }
+        for page, owners in OrphanPages(self._pages, bereft).assign_to_trees():
             if len(owners) > 1:
-                self.unplaced += 1
+                self.unassigned_pages += 1
                 continue
             [owner] = owners
-            self._pages.take(page)
-            if owner.table and not owner.copy:
-                self.broken[owner.table] += page.broken
-            for entry in page.entries:
-                yield from self._sorted(owner.table, Found(owner, entry), copies)
-        if self.lost[_SCHEMA]:  # else what is gone is known as the loss of a tree
-            self.unplaced = self._left()
+            self._pages.mark_used(page)
+            if owner.table and not owner.is_copy:
+                self.unreadable_rows[owner.table] += page.unreadable_cells
+            for entry in page.cells:
+                yield from self._classify(owner.table, FoundRow(owner, entry), copies)
+        if self.lost_pages[_SCHEMA]:  # else what is gone is known as the loss of a tree
+            self.unassigned_pages = self._count_unused_pages()
 
-    def _left(self) -> int:
+    def _count_unused_pages(self) -> int:
         """Pages that hold something and were no part of anything."""
         return sum(
-            number not in self._pages.taken and not self._pages.empty(number)
+            number not in self._pages.used and not self._pages.is_blank(number)
             for number in range(2, self._pages.count + 1)
         )
 
 
-def _of_schema(entry: Entry) -> bool:
+def _is_schema_row(entry: Cell) -> bool:
     match entry.values:
         case [str(kind), str(), str(), int(), str() | None]:
-            return kind in _IN_SCHEMA
+            return kind in _SCHEMA_TYPES
     return False
 
 
-def _named(entries: list[Entry]) -> dict[str, int]:
+def _roots_by_name(entries: list[Cell]) -> dict[str, int]:
     return {
         str(entry.values[1]): entry.values[3]
         for entry in entries
-        if _of_schema(entry) and isinstance(entry.values[3], int)
+        if _is_schema_row(entry) and isinstance(entry.values[3], int)
     }

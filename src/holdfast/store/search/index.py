@@ -14,24 +14,26 @@ import apsw
 
 from holdfast.core.errors import StoreError
 from holdfast.core.ids import SessionId
-from holdfast.core.sessions.search import FoundRecord, SearchQuery, SearchState
+from holdfast.core.sessions.search import SearchIndexStatus, SearchMatch, SearchQuery
 from holdfast.store.search import file, finding, taking
 from holdfast.store.sqlite import errors
-from holdfast.store.sqlite.requests import Request, settle
-from holdfast.store.sqlite.worker import Worker
+from holdfast.store.sqlite.requests import StoreRequest, resolve_requests
+from holdfast.store.sqlite.worker import StoreThread
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
-Sessions = frozenset[SessionId]
-_NEWS: Sessions = frozenset()  # in the queue: that something was told
+SessionIds = frozenset[SessionId]
+_WAKE: SessionIds = frozenset()  # in the queue: that something was told
 
 # Seconds in which what is said is gathered, so that one transaction takes it. Nobody waits for
 # them: whoever asks has what is owed taken first.
-_GAP = 2.0
-_PIECE = 0.1  # seconds of a transaction: while it lasts the store's log cannot be folded
-_SLICE = 0.5  # seconds of catching up after which those who ask get their turn
-_PATIENCE = 5.0  # seconds that a question waits for an index that is far behind
+_GATHER_SECONDS = 2.0
+_TRANSACTION_SECONDS = (
+    0.1  # seconds of a transaction: while it lasts the store's log cannot be folded
+)
+_CATCH_UP_SECONDS = 0.5  # seconds of catching up after which those who ask get their turn
+_SEARCH_WAIT_SECONDS = 5.0  # seconds that a question waits for an index that is far behind
 
 
 class SearchIndex:
@@ -47,58 +49,58 @@ class SearchIndex:
         """`on_damage` is told, in the index's thread, of damage that is the store's."""
         self._path, self._state, self._vfs = path, state, vfs
         self._on_damage = on_damage
-        self._queue: SimpleQueue[Request | Sessions | None] = SimpleQueue()
-        self._worker = Worker("store-search", self._work)
+        self._queue: SimpleQueue[StoreRequest | SessionIds | None] = SimpleQueue()
+        self._thread = StoreThread("store-search", self._work)
         self._loop: asyncio.AbstractEventLoop | None = None  # None: closed
         self._db: apsw.Connection | None = None
         self._due = 0.0  # when what is owed has been gathered for long enough
         self._pending: dict[SessionId, None] = {}  # in the order in which they are owed
-        self._told: deque[Sessions] = deque()  # and not looked at by the thread yet
-        self._asleep = True  # until somebody wakes it: nothing is owed
+        self._changed: deque[SessionIds] = deque()  # and not looked at by the thread yet
+        self._idle = True  # until somebody wakes it: nothing is owed
 
     async def __aenter__(self) -> "SearchIndex":
         self._loop = asyncio.get_running_loop()
-        await self._worker.start()
+        await self._thread.start()
         return self
 
     async def __aexit__(self, *exc: object) -> None:
         self._loop = None
         self._queue.put(None)
-        await self._worker.join()
+        await self._thread.join()
 
-    def touched(self, sessions: Sessions) -> None:
+    def sessions_changed(self, sessions: SessionIds) -> None:
         """These have changed in the store. From any thread; it never waits. A thread that gathers
         looks by itself when it is time, and is not woken for each commit until then."""
-        self._told.append(sessions)
-        if self._asleep:
-            self._queue.put(_NEWS)
+        self._changed.append(sessions)
+        if self._idle:
+            self._queue.put(_WAKE)
 
-    async def search(self, query: SearchQuery) -> list[FoundRecord]:
-        def ask(cursor: apsw.Cursor) -> list[FoundRecord]:
-            self._catch_up(until=time.monotonic() + _PATIENCE)
-            return finding.find(cursor, query)
+    async def search(self, query: SearchQuery) -> list[SearchMatch]:
+        def ask(cursor: apsw.Cursor) -> list[SearchMatch]:
+            self._catch_up(until=time.monotonic() + _SEARCH_WAIT_SECONDS)
+            return finding.find_records(cursor, query)
 
-        return await self._ask(ask)
+        return await self._submit(ask)
 
-    async def forget(self, session_id: SessionId) -> None:
-        await self._ask(partial(self._forget, session_id))
+    async def delete_session(self, session_id: SessionId) -> None:
+        await self._submit(partial(self._delete_session, session_id))
 
-    async def state(self) -> SearchState:
-        return await self._ask(self._describe)
+    async def state(self) -> SearchIndexStatus:
+        return await self._submit(self._describe)
 
-    async def rebuild(self) -> SearchState:
-        def anew(_: apsw.Cursor) -> SearchState:
+    async def rebuild(self) -> SearchIndexStatus:
+        def anew(_: apsw.Cursor) -> SearchIndexStatus:
             self._discard()
             self._catch_up()
-            return self._describe(self._opened().cursor())
+            return self._describe(self._open_db().cursor())
 
-        return await self._ask(anew)
+        return await self._submit(anew)
 
-    def _ask(self, work: Callable[[apsw.Cursor], T]) -> asyncio.Future[T]:
-        if self._loop is None or self._worker.ended:
+    def _submit(self, work: Callable[[apsw.Cursor], T]) -> asyncio.Future[T]:
+        if self._loop is None or self._thread.ended:
             raise StoreError(f"{self._path} is closed: nothing can be searched now")
         future: asyncio.Future[T] = self._loop.create_future()
-        self._queue.put(Request(future, work))
+        self._queue.put(StoreRequest(future, work))
         return future
 
     def _work(self, ready: Callable[[], None]) -> None:
@@ -112,114 +114,114 @@ class SearchIndex:
         """Until the close. What is owed is taken when it has been gathered for a while, or when
         somebody asks."""
         while True:
-            self._look()
+            self._take_changes()
             try:
                 item = self._queue.get(timeout=self._wait())
             except Empty:
-                self._quietly_catch_up()
+                self._catch_up_in_background()
                 continue
             if item is None:
                 return
-            if isinstance(item, Request):
-                self._answer(item)
+            if isinstance(item, StoreRequest):
+                self._run_request(item)
 
-    def _look(self) -> None:
+    def _take_changes(self) -> None:
         """What was told is owed. In this order: whoever tells something after the last look finds
         the thread asleep, and wakes it."""
-        self._asleep = True
-        while self._told:
-            self._owe(self._told.popleft())
-        self._asleep = not self._pending
+        self._idle = True
+        while self._changed:
+            self._add_pending(self._changed.popleft())
+        self._idle = not self._pending
 
     def _wait(self) -> float | None:
         """From the first that is owed: a stream that never pauses is followed all the same."""
         return max(0.0, self._due - time.monotonic()) if self._pending else None
 
-    def _owe(self, sessions: Sessions) -> None:
+    def _add_pending(self, sessions: SessionIds) -> None:
         if not self._pending:
-            self._due = time.monotonic() + _GAP
+            self._due = time.monotonic() + _GATHER_SECONDS
         self._pending.update(dict.fromkeys(sessions))
 
-    def _answer(self, request: Request) -> None:
+    def _run_request(self, request: StoreRequest) -> None:
         try:
-            request.result = self._mended(lambda: request.work(self._opened().cursor()))
+            request.result = self._with_rebuild(lambda: request.work(self._open_db().cursor()))
         except Exception as error:  # noqa: BLE001 - whatever it is, it is its awaiter's alone
-            request.error = errors.explain(error, self._path)
+            request.error = errors.to_store_error(error, self._path)
             self._close()
-        settle(request.future.get_loop(), (request,))
+        resolve_requests(request.future.get_loop(), (request,))
 
-    def _mended(self, work: Callable[[], T]) -> T:
+    def _with_rebuild(self, work: Callable[[], T]) -> T:
         """A file that turns out to be damaged is made anew, once, and asked again. If that is
         damaged too, it is what is read there, which is the store's."""
         try:
             return work()
-        except errors.DAMAGE as error:
+        except errors.DAMAGE_ERRORS as error:
             log.warning(
                 "%s is damaged (%s); it is made anew from the store.",
                 self._path,
                 error,
-                extra={"action": "search_rebuilt"},
+                extra={"action": "search_index_rebuilt"},
             )
         self._discard()
         try:
             return work()
-        except errors.DAMAGE as error:
+        except errors.DAMAGE_ERRORS as error:
             self._on_damage(str(error))
-            raise errors.damaged(self._state, str(error)) from error
+            raise errors.damaged_file(self._state, str(error)) from error
 
-    def _quietly_catch_up(self) -> None:
+    def _catch_up_in_background(self) -> None:
         try:
-            self._mended(lambda: self._catch_up(until=time.monotonic() + _SLICE))
+            self._with_rebuild(lambda: self._catch_up(until=time.monotonic() + _CATCH_UP_SECONDS))
         except Exception as error:  # noqa: BLE001 - the edge of the index: it stops nothing else
             log.warning(
                 "The search index could not follow: %s",
-                errors.explain(error, self._path),
-                extra={"action": "search_behind"},
+                errors.to_store_error(error, self._path),
+                extra={"action": "search_index_failed"},
             )
             self._pending.clear()  # once it can be opened again, all that it lacks is found
             self._close()
 
-    def _opened(self) -> apsw.Connection:
+    def _open_db(self) -> apsw.Connection:
         """Once it is open, all that it lacks is owed."""
         if self._db is None:
             self._db = file.open_index(self._path, state=self._state, vfs=self._vfs)
-            self._pending = dict.fromkeys(taking.behind(self._db.cursor()))
+            self._pending = dict.fromkeys(taking.outdated_sessions(self._db.cursor()))
         return self._db
 
     def _catch_up(self, *, until: float | None = None) -> None:
         """What is owed, session by session; with `until`, as much as can be done by then. The
         close waits for no more than one piece of it: the next opening finds the rest."""
-        db = self._opened()
-        self._look()
+        db = self._open_db()
+        self._take_changes()
         while self._pending and self._loop is not None:
             if until is not None and time.monotonic() >= until:
                 return
             with db:
-                self._take_piece(db.cursor())
+                self._index_chunk(db.cursor())
 
-    def _take_piece(self, cursor: apsw.Cursor) -> None:
-        enough = time.monotonic() + _PIECE
+    def _index_chunk(self, cursor: apsw.Cursor) -> None:
+        enough = time.monotonic() + _TRANSACTION_SECONDS
         while self._pending and time.monotonic() < enough:
             session_id = next(iter(self._pending))
-            if not taking.take(cursor, session_id):
+            if not taking.index_next_batch(cursor, session_id):
                 del self._pending[session_id]
 
-    def _forget(self, session_id: SessionId, cursor: apsw.Cursor) -> None:
+    def _delete_session(self, session_id: SessionId, cursor: apsw.Cursor) -> None:
         self._pending.pop(session_id, None)
         with cursor.connection:
-            taking.forget(cursor, session_id)
+            taking.delete_session(cursor, session_id)
         # Its words are in the log still, which is begun anew here.
         cursor.connection.wal_checkpoint("main", apsw.SQLITE_CHECKPOINT_TRUNCATE)
 
-    def _describe(self, cursor: apsw.Cursor) -> SearchState:
-        self._catch_up(until=time.monotonic() + _PATIENCE)
+    def _describe(self, cursor: apsw.Cursor) -> SearchIndexStatus:
+        self._catch_up(until=time.monotonic() + _SEARCH_WAIT_SECONDS)
         messages = cursor.execute("SELECT count(*) FROM entries").get
-        size = sum(path.stat().st_size for path in file.files(self._path) if path.exists())
-        return SearchState(messages=int(messages), behind=len(self._pending), bytes=size)
+        size = sum(path.stat().st_size for path in file.index_files(self._path) if path.exists())
+        return SearchIndexStatus(messages=int(messages), behind=len(self._pending), bytes=size)
 
     def _discard(self) -> None:
         self._close()
-        file.remove(self._path)
+        file.delete_index_files(self._path)
 
     def _close(self) -> None:
         if self._db is not None:

@@ -5,65 +5,70 @@ import unicodedata
 
 import msgspec
 
-_QUOTED = re.compile(r'(-?)"([^"]*)"?|(\S+)')
-_WORD = re.compile(r"\w+")
+_TERM_PATTERN = re.compile(r'(-?)"([^"]*)"?|(\S+)')
+_WORD_PATTERN = re.compile(r"\w+")
 # Scripts that put no space between words: each character is a word of its own in the index, and
 # several in a row are a phrase.
-_UNSPACED = re.compile(
+_UNSPACED_SCRIPTS = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
     "\uf900-\ufaff\U00020000-\U0003ffff]"
 )
 
 
-class Term(msgspec.Struct, frozen=True, kw_only=True):
+class SearchTerm(msgspec.Struct, frozen=True, kw_only=True):
     """Words in a row. `begins`: the last one may go on; `unwanted`: it must not be there."""
 
     words: tuple[str, ...]
-    begins: bool = False
-    unwanted: bool = False
+    is_prefix: bool = False
+    excluded: bool = False
 
     @property
     def expression(self) -> str:
-        return f'"{" ".join(self.words)}"{" *" if self.begins else ""}'
+        return f'"{" ".join(self.words)}"{" *" if self.is_prefix else ""}'
 
 
-def spaced(text: str) -> str:
+def separate_words(text: str) -> str:
     """The text with its words apart, as it is indexed."""
-    return _UNSPACED.sub(lambda found: f" {found[0]} ", text)
+    return _UNSPACED_SCRIPTS.sub(lambda found: f" {found[0]} ", text)
 
 
-def terms(typed: str) -> list[Term]:
+def parse_terms(typed: str) -> list[SearchTerm]:
     """What is wanted: bare words match words that begin so, words in quotes stand as they are
     and in that order, and a leading minus says that something must not be there."""
-    found = (_term(*match.groups(default="")) for match in _QUOTED.finditer(typed))
+    found = (_make_term(*match.groups(default="")) for match in _TERM_PATTERN.finditer(typed))
     return [term for term in found if term.words]
 
 
-def _term(minus: str, quoted: str, bare: str) -> Term:
+def _make_term(minus: str, quoted: str, bare: str) -> SearchTerm:
     unwanted = bool(minus) or (bare.startswith("-") and len(bare) > 1)
-    words = tuple(_words(quoted or bare))
-    return Term(words=words, begins=bool(bare), unwanted=unwanted)
+    words = tuple(_split_words(quoted or bare))
+    return SearchTerm(words=words, is_prefix=bool(bare), excluded=unwanted)
 
 
-def _words(text: str) -> list[str]:
-    return [word for run in _WORD.findall(spaced(text)) for word in run.split("_") if word]
+def _split_words(text: str) -> list[str]:
+    return [
+        word
+        for run in _WORD_PATTERN.findall(separate_words(text))
+        for word in run.split("_")
+        if word
+    ]
 
 
-def expression(wanted: list[Term]) -> str:
+def match_expression(wanted: list[SearchTerm]) -> str:
     """For `MATCH`; "": nothing that could be looked for. A question that only excludes
     something asks for nothing."""
-    sought = " AND ".join(term.expression for term in wanted if not term.unwanted)
-    refused = "".join(f" NOT {term.expression}" for term in wanted if term.unwanted)
+    sought = " AND ".join(term.expression for term in wanted if not term.excluded)
+    refused = "".join(f" NOT {term.expression}" for term in wanted if term.excluded)
     return f"({sought}){refused}" if sought else ""
 
 
-def folded(text: str) -> str:
+def fold_text(text: str) -> str:
     """As the index compares: no case, no marks on letters. As long as the text itself, so that
     a place in one is the same place in the other."""
-    return "".join(map(_folded, text))
+    return "".join(map(_fold_letter, text))
 
 
-def _folded(letter: str) -> str:
+def _fold_letter(letter: str) -> str:
     if letter.isascii():
         return letter.lower()
     bare = unicodedata.normalize("NFD", letter)[0].lower()

@@ -3,18 +3,18 @@
 import re
 from collections.abc import Sequence
 
-from holdfast.store.search.question import Term, folded
+from holdfast.store.search.question import SearchTerm, fold_text
 
-_BEFORE, _LENGTH = 60, 220
-_FAR = 200_000  # characters into a text; what stands behind them is found and not shown
+_CONTEXT_BEFORE, _SNIPPET_LENGTH = 60, 220
+_MAX_SCANNED = 200_000  # characters into a text; what stands behind them is found and not shown
 
 
-def pieces(text: str, wanted: Sequence[Term]) -> tuple[str, ...]:
+def snippet_pieces(text: str, wanted: Sequence[SearchTerm]) -> tuple[str, ...]:
     """Plain and found pieces in turn, the first one plain; together they are the snippet."""
-    text = text[:_FAR]
-    places = _places(text, wanted)
-    first = max(places[0][0] - _BEFORE, 0) if places else 0
-    last = min(first + _LENGTH, len(text))
+    text = text[:_MAX_SCANNED]
+    places = _match_spans(text, wanted)
+    first = max(places[0][0] - _CONTEXT_BEFORE, 0) if places else 0
+    last = min(first + _SNIPPET_LENGTH, len(text))
     made = ["…" if first else ""]
     at = first
     for begin, end in places:
@@ -28,16 +28,16 @@ def pieces(text: str, wanted: Sequence[Term]) -> tuple[str, ...]:
     return tuple(made)
 
 
-def _places(text: str, wanted: Sequence[Term]) -> list[tuple[int, int]]:
-    patterns = [_pattern(term) for term in wanted if not term.unwanted]
+def _match_spans(text: str, wanted: Sequence[SearchTerm]) -> list[tuple[int, int]]:
+    patterns = [_term_pattern(term) for term in wanted if not term.excluded]
     if not patterns:
         return []
-    return [found.span() for found in re.finditer("|".join(patterns), folded(text))]
+    return [found.span() for found in re.finditer("|".join(patterns), fold_text(text))]
 
 
-def _pattern(term: Term) -> str:
+def _term_pattern(term: SearchTerm) -> str:
     """Whole words as the index has them: whatever is no letter stands between two of them."""
-    words = r"[\W_]*".join(re.escape(folded(word)) for word in term.words)
+    words = r"[\W_]*".join(re.escape(fold_text(word)) for word in term.words)
     alone = all(word.isascii() for word in term.words)
     return rf"(?<![^\W_]){words}" if alone else words
 

@@ -7,7 +7,7 @@ from typing import Any, Protocol, TypeVar
 
 from apsw import Cursor
 
-from holdfast.core.people.audit import Act
+from holdfast.core.people.audit import AuditEntry
 from holdfast.store.sqlite.writes import audit
 
 T = TypeVar("T")
@@ -15,18 +15,18 @@ T = TypeVar("T")
 Work = Callable[[Cursor], T]
 
 
-class Submits(Protocol):
+class WriteQueue(Protocol):
     """Whatever takes a write and has it committed."""
 
     def submit(self, work: Work[T], /) -> Future[T]: ...
 
 
-class Acting:
+class AuditedWrites:
     """Hands every write on together with the row of one act, as a single one."""
 
-    def __init__(self, submit: Callable[[Work[Any]], Future[Any]], act: Act) -> None:
+    def __init__(self, submit: Callable[[Work[Any]], Future[Any]], entry: AuditEntry) -> None:
         self._submit = submit
-        self._act = act
+        self._entry = entry
 
     def submit(self, work: Work[T], /) -> Future[T]:
-        return self._submit(partial(audit.acted, work=work, act=self._act))
+        return self._submit(partial(audit.do_audited, work=work, act=self._entry))

@@ -11,20 +11,20 @@ from holdfast.core.ids import (
     SessionId,
     TurnId,
 )
-from holdfast.core.people.approval import Approval, ApprovalState, Scope, StandingRule
+from holdfast.core.people.approval import Approval, ApprovalRule, ApprovalScope, ApprovalState
 from holdfast.store.sqlite.rows import Row
 
-_principals = msgspec.json.Decoder(tuple[PrincipalId, ...])
+_principals_decoder = msgspec.json.Decoder(tuple[PrincipalId, ...])
 
 # The last column: the message that asks was refused for good.
-APPROVAL = """id, session_id, asked_in, turn_id, call_id, number, tool, command, rule, why,
+APPROVAL_COLUMNS = """id, session_id, asked_in, turn_id, call_id, number, tool, command, rule, why,
     requester, approvers, delivery_id, asked_at, deadline, state, scope, said_by, words, ended_at,
     state = 'pending' AND EXISTS (
         SELECT 1 FROM outbox o WHERE o.id = approvals.delivery_id AND o.state = 'failed'
     )"""
 
 
-def approval(row: Row) -> Approval:
+def decode_approval(row: Row) -> Approval:
     return Approval(
         id=ApprovalId(row[0]),
         session_id=SessionId(row[1]),
@@ -37,26 +37,26 @@ def approval(row: Row) -> Approval:
         rule=row[8],
         why=row[9],
         requester=PrincipalId(row[10]),
-        approvers=_principals.decode(row[11]),
+        approvers=_principals_decoder.decode(row[11]),
         delivery_id=DeliveryId(row[12]),
         asked_at=row[13],
         deadline=row[14],
         state=ApprovalState(row[15]),
-        scope=Scope(row[16]),
+        scope=ApprovalScope(row[16]),
         by=row[17],
-        words=row[18],
+        comment=row[18],
         ended_at=row[19],
-        unheard=bool(row[20]),
+        request_failed=bool(row[20]),
     )
 
 
-RULE = "id, scope, session_id, principal, rule, why, said_by, created_at"
+RULE_COLUMNS = "id, scope, session_id, principal, rule, why, said_by, created_at"
 
 
-def standing_rule(row: Row) -> StandingRule:
-    return StandingRule(
+def decode_approval_rule(row: Row) -> ApprovalRule:
+    return ApprovalRule(
         id=RuleId(row[0]),
-        scope=Scope(row[1]),
+        scope=ApprovalScope(row[1]),
         session_id=SessionId(row[2]),
         principal=PrincipalId(row[3]),
         rule=row[4],

@@ -9,41 +9,41 @@ from holdfast.store.sqlite.opening import BUSY_MS
 
 log = logging.getLogger(__name__)
 
-_GAP = 0.02  # seconds without a command that count as idle
-_LONG = 1000  # pages of log worth folding in when idle
-_SCRUB_MS = 250
-_TOO_LONG = 16_000  # pages of log that are folded in even under load
+_IDLE_SECONDS = 0.02  # seconds without a command that count as idle
+_IDLE_PAGES = 1000  # pages of log worth folding in when idle
+_TRUNCATE_BUSY_MS = 250
+_OVERDUE_PAGES = 16_000  # pages of log that are folded in even under load
 
 
-class Checkpoints:
+class WalCheckpointer:
     """Owns the knowledge of how long the log is; used by the writer's thread alone."""
 
     def __init__(self, db: apsw.Connection, *, path: Path) -> None:
         self._db = db
         self._path = path
-        self._pages = 0
-        self._folded = 0  # pages of the present log that were dealt with
-        db.set_wal_hook(self._grown)
+        self._wal_pages = 0
+        self._checkpointed_pages = 0  # pages of the present log that were dealt with
+        db.set_wal_hook(self._on_wal_growth)
 
-    def _grown(self, _db: apsw.Connection, _name: str, pages: int) -> int:
-        if pages < self._pages:
-            self._folded = 0  # the log began anew
-        self._pages = pages
+    def _on_wal_growth(self, _db: apsw.Connection, _name: str, pages: int) -> int:
+        if pages < self._wal_pages:
+            self._checkpointed_pages = 0  # the log began anew
+        self._wal_pages = pages
         return apsw.SQLITE_OK
 
     @property
-    def gap(self) -> float | None:
+    def idle_delay(self) -> float | None:
         """How long the writer may wait before it folds; None: there is nothing worth it."""
-        return _GAP if self._pages - self._folded >= _LONG else None
+        return _IDLE_SECONDS if self._wal_pages - self._checkpointed_pages >= _IDLE_PAGES else None
 
     @property
     def overdue(self) -> bool:
-        return self._pages - self._folded >= _TOO_LONG
+        return self._wal_pages - self._checkpointed_pages >= _OVERDUE_PAGES
 
-    def fold(self) -> bool:
+    def checkpoint(self) -> bool:
         """Whether it worked. A failure costs nothing but room: the log still holds it all. It
         is tried again when the log has grown by as much once more."""
-        self._folded = self._pages
+        self._checkpointed_pages = self._wal_pages
         try:
             self._db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
         except apsw.Error as error:
@@ -57,14 +57,17 @@ class Checkpoints:
         return True
 
 
-def scrub(cursor: apsw.Cursor) -> None:
+def truncate_wal(cursor: apsw.Cursor) -> None:
     """Fold all of the log and empty it. It waits a moment for who reads an older state, and
     then leaves it: the log is begun anew when the next fold finds nobody there."""
     db = cursor.connection
-    db.set_busy_timeout(_SCRUB_MS)
+    db.set_busy_timeout(_TRUNCATE_BUSY_MS)
     try:
         db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
     except apsw.BusyError:
-        log.info("The log of the store is in use and is emptied later.", extra={"action": "scrub"})
+        log.info(
+            "The log of the store is in use and is emptied later.",
+            extra={"action": "wal_truncate_deferred"},
+        )
     finally:
         db.set_busy_timeout(BUSY_MS)

@@ -4,29 +4,35 @@ from pathlib import Path
 
 import apsw
 
-from holdfast.core.errors import StoreDamaged, StoreError, StoreFailing, StoreUnusable
+from holdfast.core.errors import StoreDamaged, StoreError, StoreUnusable, TransientStoreError
 
-DAMAGE = (apsw.CorruptError, apsw.NotADBError, apsw.FormatError)
+DAMAGE_ERRORS = (apsw.CorruptError, apsw.NotADBError, apsw.FormatError)
 
-_MODE = "Give the user that runs the gateway write permission on the file and its folder"
+_PERMISSION_REMEDY = (
+    "Give the user that runs the gateway write permission on the file and its folder"
+)
 
 
-def explain(error: Exception, path: Path) -> StoreError:
+def to_store_error(error: Exception, path: Path) -> StoreError:
     """The error of ours that says what happened, where, and what to do."""
     if isinstance(error, StoreError):
         return error
-    told = damaged(path, str(error)) if isinstance(error, DAMAGE) else _failed(error, path)
+    told = (
+        damaged_file(path, str(error))
+        if isinstance(error, DAMAGE_ERRORS)
+        else _to_failure(error, path)
+    )
     told.__cause__ = error
     return told
 
 
-def unopened(error: Exception, path: Path) -> StoreUnusable:
+def to_open_error(error: Exception, path: Path) -> StoreUnusable:
     """The same for a file that could not be opened at all."""
-    told = explain(error, path)
+    told = to_store_error(error, path)
     return told if isinstance(told, StoreUnusable) else StoreUnusable(str(told))
 
 
-def _failed(error: Exception, path: Path) -> StoreError:
+def _to_failure(error: Exception, path: Path) -> StoreError:
     match error:
         case apsw.FullError():
             what, remedy = "the disk is full", "Free some space; no restart is needed then"
@@ -37,37 +43,37 @@ def _failed(error: Exception, path: Path) -> StoreError:
             what = "another program holds the file"
             remedy = "End that program: only the gateway may open this file"
         case apsw.ReadOnlyError() | apsw.CantOpenError() | apsw.PermissionsError() | OSError():
-            what, remedy = f"it cannot be opened or written ({error})", _MODE
+            what, remedy = f"it cannot be opened or written ({error})", _PERMISSION_REMEDY
         case _:
             what = f"{type(error).__name__}: {error}"
             return StoreError(
                 f"{path}: {what}; nothing of this was written. Nothing else is affected"
             )
-    return StoreFailing(f"{path}: {what}; nothing of this was written. {remedy}")
+    return TransientStoreError(f"{path}: {what}; nothing of this was written. {remedy}")
 
 
-def damaged(path: Path, found: str) -> StoreDamaged:
+def damaged_file(path: Path, damage: str) -> StoreDamaged:
     return StoreDamaged(
-        f"{path} is damaged: {found}. It was left as it is. `holdfast doctor` looks at it, and"
+        f"{path} is damaged: {damage}. It was left as it is. `holdfast doctor` looks at it, and"
         " offers to restore the newest good backup or to save what can be read"
     )
 
 
-def no_database(path: Path) -> StoreDamaged:
+def not_a_database(path: Path) -> StoreDamaged:
     return StoreDamaged(
         f"{path} is no SQLite database. It was left as it is. If it was one, `holdfast doctor`"
         " offers a backup; else move it away, or name another home with HOLDFAST_HOME"
     )
 
 
-def foreign(path: Path, application_id: int) -> StoreUnusable:
+def foreign_database(path: Path, application_id: int) -> StoreUnusable:
     return StoreUnusable(
         f"{path} is a database of another program (application id {application_id:#010x})."
         " It was left as it is. Move it away, or name another home with HOLDFAST_HOME"
     )
 
 
-def newer(path: Path, version: int, known: int) -> StoreUnusable:
+def newer_schema(path: Path, version: int, known: int) -> StoreUnusable:
     return StoreUnusable(
         f"{path} has schema version {version}, and this program knows versions up to {known}."
         " It was left as it is. Run the newer Holdfast that wrote it, or restore a backup"
@@ -75,11 +81,11 @@ def newer(path: Path, version: int, known: int) -> StoreUnusable:
     )
 
 
-def read_only(path: Path) -> StoreUnusable:
-    return StoreUnusable(f"{path} is read-only. It was left as it is. {_MODE}")
+def read_only_file(path: Path) -> StoreUnusable:
+    return StoreUnusable(f"{path} is read-only. It was left as it is. {_PERMISSION_REMEDY}")
 
 
-def no_folder(path: Path) -> StoreUnusable:
+def folder_missing(path: Path) -> StoreUnusable:
     return StoreUnusable(
         f"{path} cannot be made: the folder {path.parent} does not exist. Create it, or name"
         " another home with HOLDFAST_HOME"
@@ -90,22 +96,22 @@ def not_a_file(path: Path) -> StoreUnusable:
     return StoreUnusable(f"{path} is no regular file. It was left as it is. Move it away")
 
 
-def lost(path: Path, log: Path) -> StoreDamaged:
+def main_file_missing(path: Path, wal: Path) -> StoreDamaged:
     return StoreDamaged(
-        f"{path} is missing or empty, but its log {log.name} is there and holds messages."
+        f"{path} is missing or empty, but its log {wal.name} is there and holds messages."
         f" Nothing was written. Bring {path.name} back beside it; to start afresh, move the"
         " log away"
     )
 
 
-def emptied(path: Path, search: str) -> StoreDamaged:
+def main_file_emptied(path: Path, search: str) -> StoreDamaged:
     return StoreDamaged(
         f"{path} is empty, and was not: {search} beside it was made from what it held. Nothing was"
         " written. `holdfast doctor` offers the newest good backup; to start afresh, remove both"
     )
 
 
-def no_log(path: Path, mode: object) -> StoreUnusable:
+def wal_unsupported(path: Path, mode: object) -> StoreUnusable:
     return StoreUnusable(
         f"{path} cannot keep a write-ahead log (journal mode is {mode}). The file system has"
         " no shared memory, as network drives have none: put the home on a local disk"

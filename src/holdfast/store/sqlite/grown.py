@@ -7,35 +7,35 @@ from typing import Any
 import apsw
 
 # On the table itself, so that no write has to think of it; it leaves the file alone.
-_TRIGGER = """
+_AUDIT_TRIGGER = """
 CREATE TEMP TRIGGER audit_grown AFTER INSERT ON main.audit
 BEGIN SELECT holdfast_grown(new.seq); END;
 """
 
 
-class Grown:
+class AuditGrowthTracker:
     """Owns who is told, in their own event loop. The rest belongs to the writer's thread."""
 
     def __init__(self) -> None:
-        self._tell: Callable[[], None] | None = None
+        self._listener: Callable[[], None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._grown = False
+        self._has_grown = False
 
-    def told(self, tell: Callable[[], None]) -> None:
+    def set_listener(self, listener: Callable[[], None]) -> None:
         """From now on, and in place of whoever was told before."""
-        self._loop, self._tell = asyncio.get_running_loop(), tell
+        self._loop, self._listener = asyncio.get_running_loop(), listener
 
-    def watch(self, db: apsw.Connection) -> None:
-        db.create_scalar_function("holdfast_grown", self._grow, 1)
-        db.execute(_TRIGGER)
+    def install(self, db: apsw.Connection) -> None:
+        db.create_scalar_function("holdfast_grown", self._note_growth, 1)
+        db.execute(_AUDIT_TRIGGER)
 
-    def committed(self) -> None:
+    def after_commit(self) -> None:
         """One that was added and taken back is told, too; who looks there finds nothing new."""
-        if not self._grown:
+        if not self._has_grown:
             return
-        self._grown = False
-        if self._loop is not None and self._tell is not None and not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._tell)
+        self._has_grown = False
+        if self._loop is not None and self._listener is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._listener)
 
-    def _grow(self, *seq: Any) -> None:
-        self._grown = True
+    def _note_growth(self, *seq: Any) -> None:
+        self._has_grown = True

@@ -3,39 +3,39 @@
 import time
 from collections.abc import Callable
 
-from holdfast.core.ops.facts import StoreFacts
+from holdfast.core.ops.facts import StoreStatus
 
 
-class Health:
+class WriterStatistics:
     """Owns the last commit and the last failure. Written by the writer's thread alone; each is one
     attribute, so any thread may read it."""
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._now = monotonic
         self._commits = 0
-        self._last: tuple[float, float] | None = None  # when, and how long it took
+        self._last_commit: tuple[float, float] | None = None  # when, and how long it took
         self._slowest = 0.0
         self._failures = 0
-        self._failed: tuple[float, str] | None = None
+        self._last_failure: tuple[float, str] | None = None
         self.schema = 0
 
-    def begun(self) -> float:
+    def begin_commit(self) -> float:
         return self._now()
 
-    def committed(self, begun: float) -> None:
+    def commit_succeeded(self, begun: float) -> None:
         now = self._now()
         took = now - begun
         self._commits += 1
-        self._last = (now, took)
+        self._last_commit = (now, took)
         self._slowest = max(self._slowest, took)
 
-    def failed(self, error: Exception) -> None:
+    def commit_failed(self, error: Exception) -> None:
         self._failures += 1
-        self._failed = (self._now(), str(error))
+        self._last_failure = (self._now(), str(error))
 
-    def facts(self, *, waiting: int) -> StoreFacts:
-        now, last, failed = self._now(), self._last, self._failed
-        return StoreFacts(
+    def status(self, *, waiting: int) -> StoreStatus:
+        now, last, failed = self._now(), self._last_commit, self._last_failure
+        return StoreStatus(
             schema=self.schema,
             commits=self._commits,
             waiting=waiting,

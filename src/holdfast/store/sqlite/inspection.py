@@ -14,76 +14,76 @@ _MAGIC = b"SQLite format 3\0"
 _FIRST_PAGE = 4096
 
 
-def inspect(path: Path, *, known: int, vfs: str | None) -> None:
+def check_header(path: Path, *, known: int, vfs: str | None) -> None:
     """Refuses what is not ours by its first bytes, before SQLite may so much as touch it.
 
     Read through SQLite's own file layer: a plain open and close of the file would drop the
     locks of any connection this process has to it.
     """
     if not path.parent.is_dir():
-        raise errors.no_folder(path)
+        raise errors.folder_missing(path)
     if path.exists() and not path.is_file():
         raise errors.not_a_file(path)
-    header, size = _header(path, vfs)
+    header, size = _read_header(path, vfs)
     if size == 0:
-        _inspect_empty(path)
+        _check_empty(path)
         return
     if not header.startswith(_MAGIC) or len(header) < _HEADER:
-        raise errors.no_database(path)
+        raise errors.not_a_database(path)
     if size <= _FIRST_PAGE and path.with_name(path.name + "-journal").exists():
         return  # its creation was cut: SQLite rolls it back, and what is left is looked at then
-    _inspect_header(path, header, known)
-    if not has_log(path):
-        _inspect_size(path, header, size)
+    _check_ids(path, header, known)
+    if not has_wal(path):
+        _check_size(path, header, size)
 
 
-def _inspect_empty(path: Path) -> None:
+def _check_empty(path: Path) -> None:
     """A new home, or one whose start was cut; but one that held something once was not empty."""
-    if has_log(path):
-        raise errors.lost(path, _log(path))
+    if has_wal(path):
+        raise errors.main_file_missing(path, _wal_path(path))
     if path.exists() and path.with_name(SEARCH_FILE).exists():
-        raise errors.emptied(path, SEARCH_FILE)
+        raise errors.main_file_emptied(path, SEARCH_FILE)
 
 
-def _log(path: Path) -> Path:
+def _wal_path(path: Path) -> Path:
     return path.with_name(path.name + "-wal")
 
 
-def has_log(path: Path) -> bool:
-    return _log(path).exists() and _log(path).stat().st_size > 0
+def has_wal(path: Path) -> bool:
+    return _wal_path(path).exists() and _wal_path(path).stat().st_size > 0
 
 
-def _header(path: Path, vfs: str | None) -> tuple[bytes, int]:
+def _read_header(path: Path, vfs: str | None) -> tuple[bytes, int]:
     if not path.exists() or path.stat().st_size == 0:
         return b"", 0
     flags = apsw.SQLITE_OPEN_MAIN_DB | apsw.SQLITE_OPEN_READONLY
     try:
         file = apsw.VFSFile(vfs or "", str(path), [flags, 0])
     except (apsw.Error, OSError) as error:
-        raise errors.unopened(error, path) from error
+        raise errors.to_open_error(error, path) from error
     try:
         size = file.xFileSize()
         return file.xRead(min(_HEADER, size), 0), size
     except (apsw.Error, OSError) as error:
-        raise errors.unopened(error, path) from error
+        raise errors.to_open_error(error, path) from error
     finally:
         file.xClose()
 
 
-def _inspect_header(path: Path, header: bytes, known: int) -> None:
+def _check_ids(path: Path, header: bytes, known: int) -> None:
     version, application = _uint(header, 60), _uint(header, 68)
     if application != APPLICATION_ID:
-        raise errors.foreign(path, application)
+        raise errors.foreign_database(path, application)
     if version > known:
-        raise errors.newer(path, version, known)
+        raise errors.newer_schema(path, version, known)
 
 
-def _inspect_size(path: Path, header: bytes, size: int) -> None:
+def _check_size(path: Path, header: bytes, size: int) -> None:
     page = struct.unpack_from(">H", header, 16)[0]
     page = 65536 if page == 1 else page
     pages = _uint(header, 28)
     if size < pages * page:
-        raise errors.damaged(path, f"it should have {pages * page} bytes and has {size}")
+        raise errors.damaged_file(path, f"it should have {pages * page} bytes and has {size}")
 
 
 def _uint(header: bytes, offset: int) -> int:

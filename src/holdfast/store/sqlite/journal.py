@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from holdfast.core.config.kept_configuration import NewConfiguration
+from holdfast.core.config.kept_configuration import NewConfigVersion
 from holdfast.core.ids import (
     CallId,
     DeliveryId,
@@ -24,25 +24,25 @@ from holdfast.core.messages.message import (
     ToolMessage,
     UserMessage,
 )
-from holdfast.core.messages.outbox import DeliveryRow, DeliveryState, NewDelivery, Part
-from holdfast.core.messages.saying import Said
-from holdfast.core.ops.minute import Minute
-from holdfast.core.people.approval import Ask, Decision
-from holdfast.core.people.audit import GATEWAY, Act
-from holdfast.core.people.memory import Edit, Edited, OwnerId
-from holdfast.core.people.pairing import PairingChange, TurnAway
-from holdfast.core.sessions.reset import Opening
+from holdfast.core.messages.outbox import DeliveryPart, DeliveryRow, DeliveryState, NewDelivery
+from holdfast.core.messages.saying import ProactiveDelivery
+from holdfast.core.ops.minute import MinuteStats
+from holdfast.core.people.approval import ApprovalDecision, ApprovalRequest
+from holdfast.core.people.audit import GATEWAY_ACTOR, AuditEntry
+from holdfast.core.people.memory import NoteEdit, NoteEditResult, OwnerId
+from holdfast.core.people.pairing import PairingChange, RefusedMessage
+from holdfast.core.sessions.reset import SessionReset
 from holdfast.core.sessions.session import (
     CommandEffect,
+    CommandOutcome,
     ImportedSession,
     ProcessRow,
     RunnerRow,
-    Settled,
 )
-from holdfast.core.turns.auxiliary import Errand
-from holdfast.core.turns.stop import Left, StopRow
+from holdfast.core.turns.auxiliary import AuxiliaryTask
+from holdfast.core.turns.stop import LeftTurn, StopRow
 from holdfast.core.turns.turn import BeginTurn, EndTurn, Usage
-from holdfast.store.sqlite.acting import Acting, Submits
+from holdfast.store.sqlite.acting import AuditedWrites, WriteQueue
 from holdfast.store.sqlite.writes import (
     approvals,
     audit,
@@ -68,15 +68,15 @@ from holdfast.store.sqlite.writes import (
     unsynced,
     whole_sessions,
 )
-from holdfast.store.sqlite.writes.transcript import Place
+from holdfast.store.sqlite.writes.transcript import TurnPosition
 
-_NOTHING: Mapping[CallId, str] = {}
+_NO_PERMISSIONS: Mapping[CallId, str] = {}
 
 
-class SqliteJournal:
+class SqliteStoreWriter:
     """`core.ports.Journal` over a writer it is lent."""
 
-    def __init__(self, writer: Submits) -> None:
+    def __init__(self, writer: WriteQueue) -> None:
         self._submit = writer.submit
 
     def accept(
@@ -88,21 +88,28 @@ class SqliteJournal:
             "principal": principal,
             "at": at,
         }
-        if inbound.child is not None:
-            return self._submit(partial(children.accept, child=inbound.child, **details))
+        if inbound.subagent is not None:
+            return self._submit(
+                partial(children.accept_subagent_task, child=inbound.subagent, **details)
+            )
         if inbound.run is not None:
-            return self._submit(partial(jobs.accept, run=inbound.run, **details))
-        return self._submit(partial(inbox.accept, **details))
+            return self._submit(partial(jobs.accept_run, run=inbound.run, **details))
+        return self._submit(partial(inbox.accept_message, **details))
 
-    def decide(
+    def record_busy_decision(
         self, inbox_id: InboxId, *, session_id: SessionId, decision: BusyMode
     ) -> Future[None]:
         return self._submit(
-            partial(inbox.decide, inbox_id=inbox_id, session_id=session_id, decision=decision)
+            partial(
+                inbox.record_busy_decision,
+                inbox_id=inbox_id,
+                session_id=session_id,
+                decision=decision,
+            )
         )
 
     def begin_turn(self, begin: BeginTurn) -> Future[None]:
-        return self._submit(partial(turns.begin, begin=begin))
+        return self._submit(partial(turns.begin_turn, begin=begin))
 
     def record_reply(
         self,
@@ -113,8 +120,8 @@ class SqliteJournal:
         usage: Usage,
         at: float,
     ) -> Future[None]:
-        place = Place(session_id, turn_id, at)
-        return self._submit(partial(turns.reply, place=place, message=message, usage=usage))
+        place = TurnPosition(session_id, turn_id, at)
+        return self._submit(partial(turns.record_reply, place=place, message=message, usage=usage))
 
     def record_started(
         self,
@@ -122,19 +129,21 @@ class SqliteJournal:
         *,
         session_id: SessionId,
         call_ids: Sequence[CallId],
-        allowed: Mapping[CallId, str] = _NOTHING,
+        allowed: Mapping[CallId, str] = _NO_PERMISSIONS,
         at: float,
     ) -> Future[None]:
-        place = Place(session_id, turn_id, at)
+        place = TurnPosition(session_id, turn_id, at)
         return self._submit(
-            partial(turns.started, place=place, call_ids=tuple(call_ids), allowed=allowed)
+            partial(
+                turns.record_calls_started, place=place, call_ids=tuple(call_ids), allowed=allowed
+            )
         )
 
     def record_finished(
         self, turn_id: TurnId, *, session_id: SessionId, message: ToolMessage, at: float
     ) -> Future[None]:
-        place = Place(session_id, turn_id, at)
-        return self._submit(partial(turns.finished, place=place, message=message))
+        place = TurnPosition(session_id, turn_id, at)
+        return self._submit(partial(turns.record_call_finished, place=place, message=message))
 
     def record_steer(
         self,
@@ -145,23 +154,29 @@ class SqliteJournal:
         message: UserMessage,
         at: float,
     ) -> Future[None]:
-        place = Place(session_id, turn_id, at)
-        return self._submit(partial(turns.steer, place=place, inbox_id=inbox_id, message=message))
+        place = TurnPosition(session_id, turn_id, at)
+        return self._submit(
+            partial(turns.record_steer, place=place, inbox_id=inbox_id, message=message)
+        )
 
     def resume_turn(
         self, turn_id: TurnId, *, session_id: SessionId, note: NoteMessage, at: float
     ) -> Future[None]:
-        place = Place(session_id, turn_id, at)
-        return self._submit(partial(turns.resume, place=place, note=note))
+        place = TurnPosition(session_id, turn_id, at)
+        return self._submit(partial(turns.resume_turn, place=place, note=note))
 
-    def leave_turn(self, left: Left, *, at: float) -> Future[None]:
-        return self._submit(partial(turns.leave, left=left, at=at))
+    def leave_turn(self, left: LeftTurn, *, at: float) -> Future[None]:
+        return self._submit(partial(turns.leave_turn, left=left, at=at))
 
-    def go_on_turn(self, turn_id: TurnId, *, session_id: SessionId, at: float) -> Future[None]:
-        return self._submit(partial(turns.go_on, place=Place(session_id, turn_id, at)))
+    def continue_turn(self, turn_id: TurnId, *, session_id: SessionId, at: float) -> Future[None]:
+        return self._submit(
+            partial(turns.continue_turn, place=TurnPosition(session_id, turn_id, at))
+        )
 
-    def keep_prompt(self, session_id: SessionId, *, prompt: str, shape: str) -> Future[None]:
-        keep = partial(sessions.keep_prompt, session_id=session_id, prompt=prompt, shape=shape)
+    def save_prompt(self, session_id: SessionId, *, prompt: str, fingerprint: str) -> Future[None]:
+        keep = partial(
+            sessions.save_prompt, session_id=session_id, prompt=prompt, shape=fingerprint
+        )
         return self._submit(keep)
 
     def record_note(
@@ -173,8 +188,8 @@ class SqliteJournal:
         usage: Usage,
         at: float,
     ) -> Future[None]:
-        place = Place(session_id, turn_id, at)
-        return self._submit(partial(turns.note, place=place, message=message, usage=usage))
+        place = TurnPosition(session_id, turn_id, at)
+        return self._submit(partial(turns.record_note, place=place, message=message, usage=usage))
 
     def record_compaction(
         self,
@@ -185,94 +200,105 @@ class SqliteJournal:
         usage: Usage,
         at: float,
     ) -> Future[None]:
-        place = Place(session_id, turn_id, at)
-        return self._submit(partial(turns.compaction, place=place, message=message, usage=usage))
+        place = TurnPosition(session_id, turn_id, at)
+        return self._submit(
+            partial(turns.record_compaction, place=place, message=message, usage=usage)
+        )
 
-    def count_auxiliary(
-        self, session_id: SessionId, *, errand: Errand, usage: Usage
+    def add_auxiliary_usage(
+        self, session_id: SessionId, *, task: AuxiliaryTask, usage: Usage
     ) -> Future[None]:
         return self._submit(
-            partial(compactions.count, session_id=session_id, errand=errand, usage=usage)
+            partial(
+                compactions.add_auxiliary_usage, session_id=session_id, errand=task, usage=usage
+            )
         )
 
     def end_turn(self, end: EndTurn) -> Future[None]:
-        return self._submit(partial(turns.end, end=end))
+        return self._submit(partial(turns.end_turn, end=end))
 
-    def suspend_session(self, end: EndTurn) -> Future[None]:
-        return self._submit(partial(turns.suspend, end=end))
+    def end_turn_and_suspend(self, end: EndTurn) -> Future[None]:
+        return self._submit(partial(turns.end_turn_and_suspend, end=end))
 
-    def ask_approvals(self, ask: Ask) -> Future[None]:
-        return self._submit(partial(approvals.ask, ask=ask))
+    def ask_approvals(self, ask: ApprovalRequest) -> Future[None]:
+        return self._submit(partial(approvals.request_approvals, ask=ask))
 
-    def decide_approvals(self, decision: Decision) -> Future[None]:
-        return self._submit(partial(approvals.decide, decision=decision))
+    def decide_approvals(self, decision: ApprovalDecision) -> Future[None]:
+        return self._submit(partial(approvals.decide_approvals, decision=decision))
 
-    def turn_away(self, away: TurnAway) -> Future[Accepted]:
-        return self._submit(partial(pairing.turn_away, away=away))
+    def refuse_message(self, refused: RefusedMessage) -> Future[Accepted]:
+        return self._submit(partial(pairing.refuse_message, away=refused))
 
     def change_pairing(self, change: PairingChange) -> Future[None]:
-        return self._submit(partial(pairing.change, change=change))
+        return self._submit(partial(pairing.change_pairing, change=change))
 
-    def settle_command(self, effect: CommandEffect) -> Future[Settled]:
-        return self._submit(partial(commands.settle, effect=effect))
+    def apply_command(self, effect: CommandEffect) -> Future[CommandOutcome]:
+        return self._submit(partial(commands.apply_command, effect=effect))
 
     def open_session(
         self, session_id: SessionId, *, route: SessionKey, at: float
     ) -> Future[SessionId]:
         return self._submit(
-            partial(whole_sessions.find_or_open, session_id=session_id, route=route, at=at)
+            partial(whole_sessions.find_or_open_session, session_id=session_id, route=route, at=at)
         )
 
-    def open_fresh(
+    def open_new_session(
         self,
         session_id: SessionId,
         *,
         route: SessionKey,
         principal: PrincipalId | None,
-        opening: Opening | None,
+        reset: SessionReset | None,
         at: float,
     ) -> Future[SessionId]:
         return self._submit(
             partial(
-                standing.open_fresh,
+                standing.open_new_session,
                 session_id=session_id,
                 route=route,
                 principal=principal,
-                opening=opening,
+                opening=reset,
                 at=at,
             )
         )
 
     def mark_resume_pending(self, route: SessionKey, *, reason: str, at: float) -> Future[bool]:
-        return self._submit(partial(standing.mark, route=route, reason=reason, at=at))
+        return self._submit(
+            partial(standing.mark_resume_pending, route=route, reason=reason, at=at)
+        )
 
     def clear_resume_pending(self, route: SessionKey) -> Future[bool]:
-        return self._submit(partial(standing.clear, route=route))
+        return self._submit(partial(standing.clear_resume_pending, route=route))
 
     def suspend_one(self, session_id: SessionId) -> Future[bool]:
-        return self._submit(partial(standing.suspend_one, session_id=session_id))
+        return self._submit(partial(standing.suspend_session, session_id=session_id))
 
     def suspend_route(self, route: SessionKey) -> Future[SessionId | None]:
-        return self._submit(partial(standing.suspend, route=route))
+        return self._submit(partial(standing.suspend_route, route=route))
 
     def rename_session(self, session_id: SessionId, title: str) -> Future[None]:
-        return self._submit(partial(whole_sessions.rename, session_id=session_id, title=title))
+        return self._submit(
+            partial(whole_sessions.rename_session, session_id=session_id, title=title)
+        )
 
-    def retitle_session(
-        self, session_id: SessionId, title: str, *, instead_of: str
+    def replace_session_title(
+        self, session_id: SessionId, title: str, *, expected: str
     ) -> Future[bool]:
         return self._submit(
             partial(
-                whole_sessions.retitle, session_id=session_id, title=title, instead_of=instead_of
+                whole_sessions.replace_session_title,
+                session_id=session_id,
+                title=title,
+                instead_of=expected,
             )
         )
 
     def end_session(self, session_id: SessionId, *, at: float) -> Future[None]:
-        return self._submit(partial(whole_sessions.end, session_id=session_id, at=at))
+        return self._submit(partial(whole_sessions.end_session, session_id=session_id, at=at))
 
     def expire_session(self, session_id: SessionId, *, active_at: float, at: float) -> Future[bool]:
         return self._submit(
-            partial(expiry.expire, session_id=session_id, active_at=active_at, at=at)
+            partial(expiry.expire_session, session_id=session_id, active_at=active_at, at=at)
         )
 
     def prune_inbox(self, *, before: float) -> Future[int]:
@@ -282,41 +308,45 @@ class SqliteJournal:
         return self._submit(partial(expiry.prune_outbox, before=before))
 
     def import_session(self, imported: ImportedSession) -> Future[None]:
-        return self._submit(partial(whole_sessions.take_in, imported=imported))
+        return self._submit(partial(whole_sessions.import_session, imported=imported))
 
     def delete_session(
         self, session_id: SessionId, *, inbox_ids: Sequence[InboxId]
     ) -> Future[None]:
         return self._submit(
-            partial(whole_sessions.delete, session_id=session_id, inbox_ids=tuple(inbox_ids))
+            partial(
+                whole_sessions.delete_session, session_id=session_id, inbox_ids=tuple(inbox_ids)
+            )
         )
 
     def add_deliveries(self, deliveries: Sequence[NewDelivery], *, at: float) -> Future[None]:
-        return self._submit(partial(outbox.add, deliveries=tuple(deliveries), at=at))
+        return self._submit(partial(outbox.add_deliveries, deliveries=tuple(deliveries), at=at))
 
-    def say(self, said: Said) -> Future[bool]:
-        return self._submit(partial(saying.say, said=said))
+    def add_proactive_message(self, message: ProactiveDelivery) -> Future[bool]:
+        return self._submit(partial(saying.add_proactive_message, said=message))
 
     def begin_stream(self, new: NewDelivery, *, at: float) -> Future[None]:
-        return self._submit(partial(streams.begin, new=new, at=at))
+        return self._submit(partial(streams.begin_stream, new=new, at=at))
 
     def begin_part(self, delivery_id: DeliveryId, number: int, *, at: float) -> Future[None]:
-        attempt = partial(streams.attempt, delivery_id=delivery_id, number=number, at=at)
+        attempt = partial(streams.begin_part, delivery_id=delivery_id, number=number, at=at)
         return self._submit(attempt)
 
     def settle_part(
-        self, delivery_id: DeliveryId, part: Part, *, at: float, error: str = ""
+        self, delivery_id: DeliveryId, part: DeliveryPart, *, at: float, error: str = ""
     ) -> Future[None]:
-        settle = partial(streams.settle, delivery_id=delivery_id, part=part, error=error, at=at)
+        settle = partial(
+            streams.settle_part, delivery_id=delivery_id, part=part, error=error, at=at
+        )
         return self._submit(settle)
 
     def begin_attempt(self, delivery_id: DeliveryId, *, at: float) -> Future[None]:
         return self._submit(partial(outbox.begin_attempt, delivery_id=delivery_id, at=at))
 
-    def owe_again(
-        self, delivery_id: DeliveryId, *, by: str = GATEWAY, at: float
+    def requeue_delivery(
+        self, delivery_id: DeliveryId, *, by: str = GATEWAY_ACTOR, at: float
     ) -> Future[DeliveryRow | None]:
-        return self._submit(partial(outbox.owe_again, delivery_id=delivery_id, by=by, at=at))
+        return self._submit(partial(outbox.requeue_delivery, delivery_id=delivery_id, by=by, at=at))
 
     def settle_delivery(
         self,
@@ -329,7 +359,7 @@ class SqliteJournal:
     ) -> Future[None]:
         return self._submit(
             partial(
-                outbox.settle,
+                outbox.settle_delivery,
                 delivery_id=delivery_id,
                 state=state,
                 at=at,
@@ -348,58 +378,58 @@ class SqliteJournal:
         return self._submit(partial(bench.save_process, process=process))
 
     def record_stop(self, row: StopRow) -> Future[None]:
-        return self._submit(partial(stopping.record, row=row))
+        return self._submit(partial(stopping.record_stop, row=row))
 
-    def record_back(
+    def record_ready(
         self, deliveries: Sequence[NewDelivery], *, at: float, resumed: int = 0
     ) -> Future[None]:
         owed = tuple(deliveries)
-        return self._submit(partial(stopping.back, deliveries=owed, at=at, resumed=resumed))
+        return self._submit(partial(stopping.record_ready, deliveries=owed, at=at, resumed=resumed))
 
     def prune_stops(self, *, keep: int) -> Future[None]:
-        return self._submit(partial(stopping.prune, keep=keep))
+        return self._submit(partial(stopping.prune_stops, keep=keep))
 
-    def add_job(self, new: NewJob, *, most: int) -> Future[Job | None]:
-        return self._submit(partial(jobs.add, new=new, most=most))
+    def add_job(self, new: NewJob, *, limit: int) -> Future[Job | None]:
+        return self._submit(partial(jobs.add_job, new=new, most=limit))
 
     def change_job(self, change: JobChange) -> Future[bool]:
-        return self._submit(partial(jobs.change, change=change))
+        return self._submit(partial(jobs.change_job, change=change))
 
     def plan_runs(self, plan: RunPlan) -> Future[bool]:
-        return self._submit(partial(jobs.plan, plan=plan))
+        return self._submit(partial(jobs.plan_runs, plan=plan))
 
     def skip_runs(self, job_id: JobId, *, why: str, run_id: str | None = None) -> Future[int]:
-        return self._submit(partial(jobs.skip, job_id=job_id, why=why, run_id=run_id))
+        return self._submit(partial(jobs.skip_runs, job_id=job_id, why=why, run_id=run_id))
 
     def prune_runs(self, *, before: float) -> Future[int]:
-        return self._submit(partial(jobs.prune, before=before))
+        return self._submit(partial(jobs.prune_runs, before=before))
 
-    def acting(self, act: Act) -> "SqliteJournal":
-        return SqliteJournal(Acting(self._submit, act))
+    def audited(self, entry: AuditEntry) -> "SqliteStoreWriter":
+        return SqliteStoreWriter(AuditedWrites(self._submit, entry))
 
-    def record_act(self, act: Act) -> Future[None]:
-        return self._submit(partial(audit.record, act=act))
+    def record_audit(self, entry: AuditEntry) -> Future[None]:
+        return self._submit(partial(audit.record, act=entry))
 
     def prune_audit(self, *, before: float, at: float) -> Future[int]:
         return self._submit(partial(audit.prune, before=before, at=at))
 
     def set_meta(self, key: str, value: str) -> Future[None]:
-        return self._submit(partial(meta.put, key=key, value=value))
+        return self._submit(partial(meta.set_meta, key=key, value=value))
 
-    def keep_configuration(self, new: NewConfiguration) -> Future[int]:
-        return self._submit(partial(configurations.keep, new=new))
+    def save_configuration(self, new: NewConfigVersion) -> Future[int]:
+        return self._submit(partial(configurations.save_configuration, new=new))
 
-    def keep_minute(self, minute: Minute, *, since: int) -> Future[None]:
-        return self._submit(partial(minutes.keep, minute=minute, since=since))
+    def add_minute_stats(self, stats: MinuteStats, *, since: int) -> Future[None]:
+        return self._submit(partial(minutes.add_minute_stats, minute=stats, since=since))
 
-    def edit_notes(self, edit: Edit) -> Future[Edited]:
-        return self._submit(partial(notes.edit, edit=edit))
+    def edit_notes(self, edit: NoteEdit) -> Future[NoteEditResult]:
+        return self._submit(partial(notes.edit_notes, edit=edit))
 
-    def enrol_memory(self, session_id: SessionId, owner: OwnerId) -> Future[None]:
-        return self._submit(partial(notes.enrol, session_id=session_id, owner=owner))
+    def enable_memory(self, session_id: SessionId, owner: OwnerId) -> Future[None]:
+        return self._submit(partial(notes.enable_memory, session_id=session_id, owner=owner))
 
     def claim_memory_turn(self, turn_id: TurnId, *, provider: str) -> Future[bool]:
-        return self._submit(partial(unsynced.claim, turn_id=turn_id, provider=provider))
+        return self._submit(partial(unsynced.claim_memory_turn, turn_id=turn_id, provider=provider))
 
     def claim_memory_end(self, session_id: SessionId) -> Future[OwnerId | None]:
-        return self._submit(partial(notes.claim_end, session_id=session_id))
+        return self._submit(partial(notes.claim_memory_end, session_id=session_id))

@@ -6,35 +6,35 @@ from pathlib import Path
 
 import apsw
 
-from holdfast.store.backup.plan import finish
+from holdfast.store.backup.plan import finish_restore
 from holdfast.store.sqlite import errors
 from holdfast.store.sqlite.checking import quick_check
-from holdfast.store.sqlite.inspection import APPLICATION_ID, has_log, inspect
-from holdfast.store.sqlite.schema import Migration, migrate, migrations
+from holdfast.store.sqlite.inspection import APPLICATION_ID, check_header, has_wal
+from holdfast.store.sqlite.schema import Migration, apply_migration, load_migrations
 
 BUSY_MS = 5000  # a predecessor that is closing holds the file for a moment
 _CACHE_KB = 16 * 1024
-_LOG_LIMIT = 64 * 1024 * 1024
+_WAL_LIMIT = 64 * 1024 * 1024
 
 
 Redact = Callable[[str], str]
 
 
-def as_it_is(text: str) -> str:
+def no_redaction(text: str) -> str:
     """For whoever opens a file and knows no secrets."""
     return text
 
 
-def open_writer(path: Path, *, vfs: str | None, redact: Redact = as_it_is) -> apsw.Connection:
+def open_writer(path: Path, *, vfs: str | None, redact: Redact = no_redaction) -> apsw.Connection:
     """A connection to a file that is ours, at the newest schema; `StoreUnusable` otherwise,
     with nothing written. A restore that was cut is carried to its end before, and a file that is
     to be migrated is looked through: whatever is written to a damaged one makes it worse.
 
     `redact` is what the audit keeps its words by; the thread that writes calls it."""
-    finish(path.parent)
-    known = migrations()
-    inspect(path, known=len(known), vfs=vfs)
-    _make(path)
+    finish_restore(path.parent)
+    known = load_migrations()
+    check_header(path, known=len(known), vfs=vfs)
+    _create_file(path)
     try:
         db = _connect(path, apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE, vfs)
         try:
@@ -45,31 +45,31 @@ def open_writer(path: Path, *, vfs: str | None, redact: Redact = as_it_is) -> ap
             raise
         return db
     except apsw.Error as error:
-        raise errors.unopened(error, path) from error
+        raise errors.to_open_error(error, path) from error
 
 
 def open_reader(path: Path, *, vfs: str | None) -> apsw.Connection:
     try:
         db = _connect(path, apsw.SQLITE_OPEN_READONLY, vfs)
-        _tune(db)
+        _set_pragmas(db)
     except apsw.Error as error:
-        raise errors.unopened(error, path) from error
+        raise errors.to_open_error(error, path) from error
     return db
 
 
-def open_untouched(path: Path) -> apsw.Connection:
+def open_immutable(path: Path) -> apsw.Connection:
     """A file that nobody writes, opened so that nothing is made beside it."""
     flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
     return apsw.Connection(f"{path.absolute().as_uri()}?immutable=1", flags=flags)
 
 
-def _make(path: Path) -> None:
+def _create_file(path: Path) -> None:
     """An empty file, made here for its mode: SQLite gives its log and index the same."""
     if not path.exists():
         try:
             os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
         except OSError as error:
-            raise errors.unopened(error, path) from error
+            raise errors.to_open_error(error, path) from error
 
 
 def _connect(path: Path, flags: int, vfs: str | None) -> apsw.Connection:
@@ -80,7 +80,7 @@ def _connect(path: Path, flags: int, vfs: str | None) -> apsw.Connection:
     )
 
 
-def _tune(db: apsw.Connection) -> None:
+def _set_pragmas(db: apsw.Connection) -> None:
     db.set_busy_timeout(BUSY_MS)
     db.pragma("cache_size", -_CACHE_KB)
     # Savepoints copy the pages they change aside: into memory, not into a temporary file.
@@ -89,28 +89,28 @@ def _tune(db: apsw.Connection) -> None:
 
 def _prepare(db: apsw.Connection, path: Path, known: list[Migration]) -> None:
     if db.readonly("main"):
-        raise errors.read_only(path)
+        raise errors.read_only_file(path)
     # A connection that closes last would fold the log into the file: not into a file that
     # is refused.
-    db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, has_log(path))
-    _tune(db)
+    db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, has_wal(path))
+    _set_pragmas(db)
     version = db.pragma("user_version")
-    _recognise(db, path, version, len(known))
+    _check_application_id(db, path, version, len(known))
     if 0 < version < len(known) and (found := quick_check(db.cursor())):
-        raise errors.damaged(path, found[0])
+        raise errors.damaged_file(path, found[0])
     db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)
     mode = db.pragma("journal_mode", "wal")
     if mode != "wal":
-        raise errors.no_log(path, mode)
+        raise errors.wal_unsupported(path, mode)
     db.pragma("synchronous", "full")
-    db.pragma("journal_size_limit", _LOG_LIMIT)
+    db.pragma("journal_size_limit", _WAL_LIMIT)
     db.pragma("secure_delete", 1)  # what is deleted is overwritten: people are told it is gone
     db.wal_autocheckpoint(0)
     for migration in known[version:]:
-        migrate(db, migration)
+        apply_migration(db, migration)
 
 
-def _recognise(db: apsw.Connection, path: Path, version: int, known: int) -> None:
+def _check_application_id(db: apsw.Connection, path: Path, version: int, known: int) -> None:
     """What the log says counts besides the header; an empty file becomes ours here.
 
     The id is set before the log exists, so that the file's own first bytes always carry it.
@@ -120,6 +120,6 @@ def _recognise(db: apsw.Connection, path: Path, version: int, known: int) -> Non
     if application == 0 and tables == 0 and version == 0:
         db.pragma("application_id", APPLICATION_ID)
     elif application != APPLICATION_ID:
-        raise errors.foreign(path, application)
+        raise errors.foreign_database(path, application)
     elif version > known:
-        raise errors.newer(path, version, known)
+        raise errors.newer_schema(path, version, known)

@@ -12,13 +12,13 @@ import apsw
 from holdfast.core.errors import StoreError
 from holdfast.store.sqlite import errors
 from holdfast.store.sqlite.opening import open_reader
-from holdfast.store.sqlite.requests import Request, settle
-from holdfast.store.sqlite.worker import Worker
+from holdfast.store.sqlite.requests import StoreRequest, resolve_requests
+from holdfast.store.sqlite.worker import StoreThread
 
 T = TypeVar("T")
 
 
-class Reader(AbstractAsyncContextManager["Reader"]):
+class ReaderThread(AbstractAsyncContextManager["ReaderThread"]):
     """Owns a reading connection and its thread; each read sees one snapshot of the file.
 
     `on_damage` is told, in the reader's thread, of a page that cannot be what was written there.
@@ -31,14 +31,14 @@ class Reader(AbstractAsyncContextManager["Reader"]):
         self._vfs = vfs
         self._on_damage = on_damage
         self._db: apsw.Connection | None = None
-        self._queue: SimpleQueue[Request | None] = SimpleQueue()
-        self._worker = Worker("store-reader", self._work)
+        self._queue: SimpleQueue[StoreRequest | None] = SimpleQueue()
+        self._thread = StoreThread("store-reader", self._work)
         self._loop: asyncio.AbstractEventLoop | None = None  # None: closed
 
-    async def __aenter__(self) -> "Reader":
+    async def __aenter__(self) -> "ReaderThread":
         loop = asyncio.get_running_loop()
         try:
-            await self._worker.start()
+            await self._thread.start()
         except BaseException:
             self._queue.put(None)
             raise
@@ -48,13 +48,13 @@ class Reader(AbstractAsyncContextManager["Reader"]):
     async def __aexit__(self, *exc: object) -> None:
         self._loop = None
         self._queue.put(None)
-        await self._worker.join()
+        await self._thread.join()
 
     def read(self, work: Callable[[apsw.Cursor], T]) -> asyncio.Future[T]:
-        if self._loop is None or self._worker.ended:
+        if self._loop is None or self._thread.ended:
             raise StoreError(f"{self._path} is closed: nothing can be read from it now")
         future: asyncio.Future[T] = self._loop.create_future()
-        self._queue.put(Request(future, work))
+        self._queue.put(StoreRequest(future, work))
         return future
 
     def interrupt(self) -> None:
@@ -68,19 +68,19 @@ class Reader(AbstractAsyncContextManager["Reader"]):
             ready()
             while (request := self._queue.get()) is not None:
                 self._run(db, request)
-                settle(request.future.get_loop(), (request,))
+                resolve_requests(request.future.get_loop(), (request,))
         finally:
             self._db = None
             db.close()
 
-    def _run(self, db: apsw.Connection, request: Request) -> None:
+    def _run(self, db: apsw.Connection, request: StoreRequest) -> None:
         cursor = db.cursor()
         try:
             cursor.execute("BEGIN")
             request.result = request.work(cursor)
         except Exception as error:  # noqa: BLE001 - whatever it is, it is its awaiter's alone
-            request.error = errors.explain(error, self._path)
-            if self._on_damage is not None and isinstance(error, errors.DAMAGE):
+            request.error = errors.to_store_error(error, self._path)
+            if self._on_damage is not None and isinstance(error, errors.DAMAGE_ERRORS):
                 self._on_damage(str(error))
         finally:
             if db.in_transaction:

@@ -10,7 +10,7 @@ import msgspec
 Work = Callable[[apsw.Cursor], Any]
 
 
-class Request(msgspec.Struct):
+class StoreRequest(msgspec.Struct):
     """A piece of work and whoever waits for it; `error` or `result` is set by the thread."""
 
     future: asyncio.Future[Any]
@@ -19,20 +19,20 @@ class Request(msgspec.Struct):
     error: Exception | None = None
 
 
-class Aside(Request):
+class NonTransactionalRequest(StoreRequest):
     """Work that cannot be done inside a transaction; done between two of them."""
 
 
-def settle(loop: asyncio.AbstractEventLoop, requests: Iterable[Request]) -> None:
+def resolve_requests(loop: asyncio.AbstractEventLoop, requests: Iterable[StoreRequest]) -> None:
     """Wakes all who wait for these requests, with one wake-up of the loop. From any thread."""
     try:
-        loop.call_soon_threadsafe(_resolve, requests)
+        loop.call_soon_threadsafe(_set_results, requests)
     except RuntimeError:
         # The loop was closed without closing the store; nobody is left to tell.
         return
 
 
-def _resolve(requests: Iterable[Request]) -> None:
+def _set_results(requests: Iterable[StoreRequest]) -> None:
     for request in requests:
         if request.future.done():
             continue  # its awaiter was cancelled, which does not concern the work

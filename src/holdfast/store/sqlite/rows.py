@@ -14,36 +14,36 @@ from holdfast.core.ids import (
     TurnId,
 )
 from holdfast.core.messages.inbox import BusyMode, Inbound, InboxRow, InboxState
-from holdfast.core.messages.message import Message, Record
-from holdfast.core.messages.outbox import Address, Choice, OwedFile
+from holdfast.core.messages.message import Message, TranscriptRecord
+from holdfast.core.messages.outbox import Address, Button, PendingFile
 from holdfast.core.sessions.reset import ResetReason
 from holdfast.core.sessions.session import ProcessRow, RunnerRow, SessionRow
-from holdfast.core.turns.subagent import Child
+from holdfast.core.turns.subagent import Subagent
 from holdfast.core.turns.turn import StepKind, StepRow, TurnRow, TurnState, Usage
 
 Row = tuple[Any, ...]
 
-_encoder = msgspec.json.Encoder()
-_message = msgspec.json.Decoder(Message)
-_inbound = msgspec.json.Decoder(Inbound)
-_child = msgspec.json.Decoder(Child)
+_json_encoder = msgspec.json.Encoder()
+_message_decoder = msgspec.json.Decoder(Message)
+_inbound_decoder = msgspec.json.Decoder(Inbound)
+_subagent_decoder = msgspec.json.Decoder(Subagent)
 _RESET_REASONS = frozenset(ResetReason)
 
 # A struct is built from its columns by position; the two stand side by side so that a
 # change to one is a change to the other.
 
-INBOX = (
+INBOX_COLUMNS = (
     "id, route, principal, body, state, decision, session_id, turn_id, merged_into, reason,"
     " accepted_at, ended_at"
 )
 
 
-def inbox_row(row: Row) -> InboxRow:
+def decode_inbox_row(row: Row) -> InboxRow:
     return InboxRow(
         id=InboxId(row[0]),
         route=SessionKey(row[1]),
         principal=PrincipalId(row[2]),
-        inbound=_inbound.decode(row[3]),
+        inbound=_inbound_decoder.decode(row[3]),
         state=InboxState(row[4]),
         decision=None if row[5] is None else BusyMode(row[5]),
         session_id=row[6],
@@ -55,7 +55,7 @@ def inbox_row(row: Row) -> InboxRow:
     )
 
 
-SESSION = (
+SESSION_COLUMNS = (
     "id, route, (SELECT text FROM prompts WHERE session_id = s.id), model_override, cuts,"
     " suspended, created_at, active_at, ended_at,"
     " (SELECT seq FROM messages WHERE session_id = s.id ORDER BY seq DESC LIMIT 1), title,"
@@ -66,13 +66,13 @@ SESSION = (
 )
 
 
-def session_row(row: Row) -> SessionRow:
+def decode_session(row: Row) -> SessionRow:
     return SessionRow(
         id=SessionId(row[0]),
         route=SessionKey(row[1]),
         prompt=row[2] or "",
         model_override=row[3],
-        cuts=row[4],
+        interruptions=row[4],
         suspended=bool(row[5]),
         created_at=row[6],
         active_at=row[7],
@@ -83,52 +83,52 @@ def session_row(row: Row) -> SessionRow:
         principal=row[12],
         resume_pending=bool(row[13]),
         resume_reason=row[14],
-        last_resume_marked_at=_time(row[15]),
-        auto_reset_reason=reset_reason(row[16]),
+        last_resume_marked_at=_decode_time(row[15]),
+        auto_reset_reason=decode_reset_reason(row[16]),
         previous=row[17],
-        prompt_shape=row[18] or "",
+        prompt_fingerprint=row[18] or "",
     )
 
 
-def _time(value: object) -> float | None:
+def _decode_time(value: object) -> float | None:
     """A time, or nothing where it is none: a bad one costs itself alone."""
     sound = isinstance(value, int | float) and isfinite(value) and value >= 0
     return float(value) if sound else None  # type: ignore[arg-type]  # as `sound` says
 
 
-def reset_reason(value: str | None) -> ResetReason | None:
+def decode_reset_reason(value: str | None) -> ResetReason | None:
     return ResetReason(value) if value in _RESET_REASONS else None
 
 
-def message(body: str) -> Message:
-    decoded: Message = _message.decode(body)
+def decode_message(body: str) -> Message:
+    decoded: Message = _message_decoder.decode(body)
     return decoded
 
 
-RECORD = "seq, turn_id, body, created_at"
+RECORD_COLUMNS = "seq, turn_id, body, created_at"
 
 
-UNDONE = (
+UNDONE_COLUMN = (
     "EXISTS (SELECT 1 FROM undone u WHERE u.session_id = m.session_id"
     " AND m.seq BETWEEN u.from_seq AND u.to_seq)"
 )
 
 
-def record(row: Row) -> Record:
+def decode_record(row: Row) -> TranscriptRecord:
     """With `UNDONE` as one more column, where that is asked for."""
-    return Record(
+    return TranscriptRecord(
         seq=row[0],
         turn_id=row[1],
-        message=_message.decode(row[2]),
+        message=_message_decoder.decode(row[2]),
         created_at=row[3],
         undone=len(row) > 4 and bool(row[4]),
     )
 
 
-USAGE = "input_tokens, output_tokens, cached_tokens, reasoning_tokens"
+USAGE_COLUMNS = "input_tokens, output_tokens, cached_tokens, reasoning_tokens"
 
 
-def usage(columns: Row) -> Usage:
+def decode_usage(columns: Row) -> Usage:
     return Usage(
         input_tokens=columns[0],
         output_tokens=columns[1],
@@ -141,10 +141,10 @@ def usage_columns(usage: Usage) -> tuple[int, int, int, int]:
     return usage.input_tokens, usage.output_tokens, usage.cached_tokens, usage.reasoning_tokens
 
 
-TURN = f"id, session_id, state, reason, started_at, ended_at, {USAGE}"
+TURN_COLUMNS = f"id, session_id, state, reason, started_at, ended_at, {USAGE_COLUMNS}"
 
 
-def turn_row(row: Row) -> TurnRow:
+def decode_turn(row: Row) -> TurnRow:
     return TurnRow(
         id=TurnId(row[0]),
         session_id=SessionId(row[1]),
@@ -152,14 +152,14 @@ def turn_row(row: Row) -> TurnRow:
         reason=row[3],
         started_at=row[4],
         ended_at=row[5],
-        usage=usage(row[6:]),
+        usage=decode_usage(row[6:]),
     )
 
 
-STEP = f"turn_id, seq, kind, call_id, message_seq, started_at, finished_at, {USAGE}"
+STEP_COLUMNS = f"turn_id, seq, kind, call_id, message_seq, started_at, finished_at, {USAGE_COLUMNS}"
 
 
-def step_row(row: Row) -> StepRow:
+def decode_step(row: Row) -> StepRow:
     return StepRow(
         turn_id=TurnId(row[0]),
         seq=row[1],
@@ -168,14 +168,14 @@ def step_row(row: Row) -> StepRow:
         message_seq=row[4],
         started_at=row[5],
         finished_at=row[6],
-        usage=usage(row[7:]),
+        usage=decode_usage(row[7:]),
     )
 
 
-RUNNER = "session_id, pid, start_time, outer_pid, sandboxed, started_at"
+RUNNER_COLUMNS = "session_id, pid, start_time, outer_pid, sandboxed, started_at"
 
 
-def runner_row(row: Row) -> RunnerRow:
+def decode_runner(row: Row) -> RunnerRow:
     return RunnerRow(
         session_id=SessionId(row[0]),
         pid=row[1],
@@ -186,10 +186,10 @@ def runner_row(row: Row) -> RunnerRow:
     )
 
 
-PROCESS = "session_id, id, command, started_at, ended_at, exit_code, note"
+PROCESS_COLUMNS = "session_id, id, command, started_at, ended_at, exit_code, note"
 
 
-def process_row(row: Row) -> ProcessRow:
+def decode_process(row: Row) -> ProcessRow:
     return ProcessRow(
         session_id=SessionId(row[0]),
         id=row[1],
@@ -201,10 +201,12 @@ def process_row(row: Row) -> ProcessRow:
     )
 
 
-def child(body: str) -> Child:
-    return _child.decode(body)
+def decode_subagent(body: str) -> Subagent:
+    return _subagent_decoder.decode(body)
 
 
-def encode(value: Message | Inbound | Address | Child | tuple[Choice, ...] | OwedFile) -> str:
+def encode_json(
+    value: Message | Inbound | Address | Subagent | tuple[Button, ...] | PendingFile,
+) -> str:
     """JSON as text, so that a person with a shell and a damaged file can still read it."""
-    return _encoder.encode(value).decode()
+    return _json_encoder.encode(value).decode()

@@ -14,7 +14,7 @@ class Migration(msgspec.Struct, frozen=True):
     sql: str
 
 
-def migrations() -> list[Migration]:
+def load_migrations() -> list[Migration]:
     """The numbered steps of the schema, in order; a gap or a repeat is a broken package."""
     folder = Path(__file__).with_name("migrations")
     found = [
@@ -28,7 +28,7 @@ def migrations() -> list[Migration]:
     return found
 
 
-def migrate(db: apsw.Connection, migration: Migration) -> None:
+def apply_migration(db: apsw.Connection, migration: Migration) -> None:
     """All of it and its number, or nothing."""
     db.execute("BEGIN IMMEDIATE")
     try:

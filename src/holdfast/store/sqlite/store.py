@@ -7,27 +7,27 @@ from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
 
-from holdfast.core.crash_points import Crash, never
+from holdfast.core.crash_points import CrashHook, no_crash
 from holdfast.core.ids import InboxId, SessionId
-from holdfast.core.ops.backup import Copied
-from holdfast.core.ops.facts import StoreFacts
+from holdfast.core.ops.backup import CopyProgress
+from holdfast.core.ops.facts import StoreStatus
 from holdfast.core.people.audit import AuditFilter, AuditRow
-from holdfast.core.sessions.reset import Deadline, Expiring
-from holdfast.core.sessions.search import FoundRecord, SearchQuery, SearchState
+from holdfast.core.sessions.reset import ExpiringSession, ExpiryRule
+from holdfast.core.sessions.search import SearchIndexStatus, SearchMatch, SearchQuery
 from holdfast.store.search.index import SearchIndex
 from holdfast.store.sqlite.checking import quick_check
 from holdfast.store.sqlite.inspection import SEARCH_FILE
-from holdfast.store.sqlite.journal import SqliteJournal
-from holdfast.store.sqlite.opening import Redact, as_it_is
-from holdfast.store.sqlite.reader import Reader
+from holdfast.store.sqlite.journal import SqliteStoreWriter
+from holdfast.store.sqlite.opening import Redact, no_redaction
+from holdfast.store.sqlite.reader import ReaderThread
 from holdfast.store.sqlite.reads import audit as audit_reads
 from holdfast.store.sqlite.reads import expiry_reads, inbox
-from holdfast.store.sqlite.store_reader import SqliteLibrary
-from holdfast.store.sqlite.touched import Touched
-from holdfast.store.sqlite.writer import Writer
+from holdfast.store.sqlite.store_reader import SqliteStoreReader
+from holdfast.store.sqlite.touched import SessionChangeTracker
+from holdfast.store.sqlite.writer import WriterThread
 
 
-class SqliteStore(SqliteJournal, SqliteLibrary):
+class SqliteStore(SqliteStoreWriter, SqliteStoreReader):
     """`core.ports.Store`. Owns the file while its context is open.
 
     Closing writes what is queued, folds the log into the file and closes every handle; one
@@ -38,21 +38,23 @@ class SqliteStore(SqliteJournal, SqliteLibrary):
         self,
         path: Path,
         *,
-        crash: Crash = never,
+        crash: CrashHook = no_crash,
         vfs: str | None = None,
-        redact: Redact = as_it_is,
+        redact: Redact = no_redaction,
     ) -> None:
         self._path = path
         self._vfs = vfs
         self._index = SearchIndex(
-            path.with_name(SEARCH_FILE), state=path, vfs=vfs, on_damage=self._damaged
+            path.with_name(SEARCH_FILE), state=path, vfs=vfs, on_damage=self._on_search_damage
         )
-        touched = Touched(self._index.touched)
-        self._writer = Writer(path, vfs=vfs, crash=crash, touched=touched, redact=redact)
-        self._reader = Reader(path, vfs=vfs, on_damage=self._writer.refuse)
-        SqliteJournal.__init__(self, self._writer)
-        SqliteLibrary.__init__(self, self._reader)
-        self._open = AsyncExitStack()
+        touched = SessionChangeTracker(self._index.sessions_changed)
+        self._writer = WriterThread(
+            path, vfs=vfs, crash=crash, session_changes=touched, redact=redact
+        )
+        self._reader = ReaderThread(path, vfs=vfs, on_damage=self._writer.refuse_writes)
+        SqliteStoreWriter.__init__(self, self._writer)
+        SqliteStoreReader.__init__(self, self._reader)
+        self._open_parts = AsyncExitStack()
 
     async def __aenter__(self) -> "SqliteStore":
         async with AsyncExitStack() as opening:
@@ -60,42 +62,46 @@ class SqliteStore(SqliteJournal, SqliteLibrary):
             await opening.enter_async_context(self._writer)
             await opening.enter_async_context(self._reader)
             await opening.enter_async_context(self._index)
-            self._open = opening.pop_all()
+            self._open_parts = opening.pop_all()
         return self
 
     async def __aexit__(self, *exc: object) -> None:
-        await self._open.aclose()
+        await self._open_parts.aclose()
 
-    def _damaged(self, found: str) -> None:
-        self._writer.refuse(found)
+    def _on_search_damage(self, found: str) -> None:
+        self._writer.refuse_writes(found)
 
     @property
-    def facts(self) -> StoreFacts:
+    def status(self) -> StoreStatus:
         """How the writing goes; from any thread."""
-        return self._writer.facts
+        return self._writer.status
 
-    async def search(self, query: SearchQuery) -> list[FoundRecord]:
+    async def search(self, query: SearchQuery) -> list[SearchMatch]:
         return await self._index.search(query)
 
-    async def search_state(self) -> SearchState:
+    async def search_state(self) -> SearchIndexStatus:
         return await self._index.state()
 
-    async def rebuild_search(self) -> SearchState:
+    async def rebuild_search_index(self) -> SearchIndexStatus:
         return await self._index.rebuild()
 
-    async def forget(self, session_id: SessionId) -> None:
-        await self._index.forget(session_id)
+    async def unindex_session(self, session_id: SessionId) -> None:
+        await self._index.delete_session(session_id)
 
-    async def scrub(self) -> None:
-        await self._writer.scrub()
+    async def erase_deleted(self) -> None:
+        await self._writer.truncate_wal()
 
-    async def expiring(self, *, deadline: Deadline, limit: int) -> list[Expiring]:
-        async with self._apart() as reader:
-            return await reader.read(partial(expiry_reads.expiring, deadline=deadline, limit=limit))
+    async def expiring_sessions(
+        self, *, expires_at: ExpiryRule, limit: int
+    ) -> list[ExpiringSession]:
+        async with self._separate_reader() as reader:
+            return await reader.read(
+                partial(expiry_reads.expiring_sessions, deadline=expires_at, limit=limit)
+            )
 
-    async def inbox_of(self, session_id: SessionId) -> list[InboxId]:
-        async with self._apart() as reader:
-            return await reader.read(partial(inbox.of_session, session_id=session_id))
+    async def session_inbox_ids(self, session_id: SessionId) -> list[InboxId]:
+        async with self._separate_reader() as reader:
+            return await reader.read(partial(inbox.session_inbox_ids, session_id=session_id))
 
     async def check(self) -> list[str]:
         """What is wrong with the file, as SQLite's `quick_check` finds it; empty: nothing. If
@@ -103,37 +109,37 @@ class SqliteStore(SqliteJournal, SqliteLibrary):
 
         On a connection of its own: it reads the whole file, and no other read waits for it.
         """
-        async with self._apart() as reader:
+        async with self._separate_reader() as reader:
             try:
                 found = await reader.read(quick_check)
             except asyncio.CancelledError:
                 reader.interrupt()
                 raise
         if found:
-            self._writer.refuse(found[0])
+            self._writer.refuse_writes(found[0])
         return found
 
-    async def audit(self, wanted: AuditFilter, *, limit: int) -> list[AuditRow]:
-        if not audit_reads.looks_far(wanted):
-            return await super().audit(wanted, limit=limit)
-        async with self._apart() as reader:
-            return await reader.read(partial(audit_reads.listed, wanted=wanted, limit=limit))
+    async def audit(self, where: AuditFilter, *, limit: int) -> list[AuditRow]:
+        if not audit_reads.needs_full_scan(where):
+            return await super().audit(where, limit=limit)
+        async with self._separate_reader() as reader:
+            return await reader.read(partial(audit_reads.list_rows, wanted=where, limit=limit))
 
-    def redact_by(self, redact: Redact) -> None:
+    def set_redaction(self, redact: Redact) -> None:
         """From now on the audit keeps its words without what this takes out. It is called by the
         thread that writes."""
         self._writer.redact = redact
 
-    def when_audited(self, tell: Callable[[], None]) -> None:
+    def on_audit_growth(self, listener: Callable[[], None]) -> None:
         """`tell` is called in this event loop whenever the audit has more rows."""
-        self._writer.grown.told(tell)
+        self._writer.audit_growth.set_listener(listener)
 
     @property
     def unclean(self) -> bool:
         """Whether the process before this one ended without closing the file."""
         return self._writer.unclean
 
-    async def copy_to(self, path: Path, *, tell: Callable[[Copied], None]) -> None:
+    async def copy_to(self, path: Path, *, progress: Callable[[CopyProgress], None]) -> None:
         """A copy of the whole file as it is at one instant, made beside whatever else is done.
 
         `tell` is called by the thread that copies. Cancelling it leaves half a file there.
@@ -141,12 +147,14 @@ class SqliteStore(SqliteJournal, SqliteLibrary):
         from holdfast.store.backup import copying  # noqa: PLC0415 - once a day
 
         ended = threading.Event()
-        async with self._apart() as reader:
+        async with self._separate_reader() as reader:
             try:
-                await reader.read(partial(copying.copy, to=path, ended=ended, tell=tell))
+                await reader.read(
+                    partial(copying.copy_database, to=path, ended=ended, tell=progress)
+                )
             finally:
                 ended.set()
 
-    def _apart(self) -> Reader:
+    def _separate_reader(self) -> ReaderThread:
         """For what reads much: on a connection of its own, so that no other read waits for it."""
-        return Reader(self._path, vfs=self._vfs, on_damage=self._writer.refuse)
+        return ReaderThread(self._path, vfs=self._vfs, on_damage=self._writer.refuse_writes)

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from holdfast.core.config.kept_configuration import KeptConfiguration
+from holdfast.core.config.kept_configuration import ConfigVersion
 from holdfast.core.ids import (
     ApprovalId,
     DeliveryId,
@@ -15,18 +15,18 @@ from holdfast.core.ids import (
     TurnId,
 )
 from holdfast.core.jobs.job import Job, JobId, JobRun, WaitingRun
-from holdfast.core.messages.inbox import BusyMode, InboxGist, InboxRow, InboxState, Pointed
-from holdfast.core.messages.message import Record
+from holdfast.core.messages.inbox import BusyMode, InboxRow, InboxState, InboxSummary, RouteTarget
+from holdfast.core.messages.message import TranscriptRecord
 from holdfast.core.messages.outbox import DeliveryRow, DeliveryState
 from holdfast.core.messages.quiet import QuietChat
 from holdfast.core.messages.source import Source
-from holdfast.core.ops.minute import Minute, joined_usage
+from holdfast.core.ops.minute import MinuteStats, sum_usage
 from holdfast.core.ops.workload import Workload
-from holdfast.core.people.approval import Approval, StandingRule
-from holdfast.core.people.audit import AuditFilter, AuditRow, Link, Verified
+from holdfast.core.people.approval import Approval, ApprovalRule
+from holdfast.core.people.audit import AuditChainLink, AuditCheckResult, AuditFilter, AuditRow
 from holdfast.core.people.memory import AnsweredTurn, Notebook, OwnerId
 from holdfast.core.people.pairing import Pairings
-from holdfast.core.sessions.reset import Deadline, Expiring
+from holdfast.core.sessions.reset import ExpiringSession, ExpiryRule
 from holdfast.core.sessions.session import (
     ALL_SESSIONS,
     ProcessRow,
@@ -34,12 +34,12 @@ from holdfast.core.sessions.session import (
     SessionFilter,
     SessionRow,
 )
-from holdfast.core.turns.auxiliary import Errand
+from holdfast.core.turns.auxiliary import AuxiliaryTask
 from holdfast.core.turns.stop import HomeChannel, StopRow
-from holdfast.core.turns.subagent import Child
-from holdfast.core.turns.timeline import Course, TurnChoice, TurnOutline
+from holdfast.core.turns.subagent import Subagent
+from holdfast.core.turns.timeline import TurnDetails, TurnOutline, TurnQuery
 from holdfast.core.turns.turn import OpenTurn, StepRow, TurnRow, Usage
-from holdfast.store.sqlite.reader import Reader
+from holdfast.store.sqlite.reader import ReaderThread
 from holdfast.store.sqlite.reads import approvals as approval_reads
 from holdfast.store.sqlite.reads import audit as audit_reads
 from holdfast.store.sqlite.reads import (
@@ -67,15 +67,15 @@ from holdfast.store.sqlite.writes import (
 )
 
 if TYPE_CHECKING:  # read for who looks at a dashboard, and imported for them
-    from holdfast.core.turns.figures import Figures, SessionGist
+    from holdfast.core.turns.figures import SessionPreview, TranscriptStats
 
-_PIECE = 1000  # steps that are read at once
+_CHUNK = 1000  # steps that are read at once
 
 
-class SqliteLibrary:
+class SqliteStoreReader:
     """`core.ports.Library` over a reader it is lent."""
 
-    def __init__(self, reader: Reader) -> None:
+    def __init__(self, reader: ReaderThread) -> None:
         self._read = reader.read
 
     async def session(self, session_id: SessionId) -> SessionRow | None:
@@ -88,31 +88,36 @@ class SqliteLibrary:
         offset: int = 0,
         q: str = "",
         platform: str = "",
-        children: bool = False,
-        among: SessionFilter = ALL_SESSIONS,
+        include_subagents: bool = False,
+        where: SessionFilter = ALL_SESSIONS,
     ) -> list[SessionRow]:
         asked = partial(reads.sessions, limit=limit, offset=offset, q=q, platform=platform)
-        return await self._read(partial(asked, children=children, among=among))
+        return await self._read(partial(asked, children=include_subagents, among=where))
 
     async def route(self, key: SessionKey) -> SessionId | None:
         """Where a message of this route would go on; None: in a session yet to be opened."""
         return await self._read(partial(reads.route, key=key))
 
-    async def pointed(self, key: SessionKey) -> Pointed | None:
-        return await self._read(partial(standing.pointed, route=key))
+    async def route_target(self, key: SessionKey) -> RouteTarget | None:
+        return await self._read(partial(standing.route_target, route=key))
 
-    async def reached(
+    async def sessions_in_reach(
         self, *, route: SessionKey, principal: PrincipalId | None, limit: int
     ) -> list[SessionRow]:
         return await self._read(
-            partial(session_reads.reached, route=route, principal=principal, limit=limit)
+            partial(session_reads.sessions_in_reach, route=route, principal=principal, limit=limit)
         )
 
-    async def reaches(
+    async def session_in_reach(
         self, session_id: SessionId, *, route: SessionKey, principal: PrincipalId | None
     ) -> SessionRow | None:
         return await self._read(
-            partial(session_reads.reaches, session_id=session_id, route=route, principal=principal)
+            partial(
+                session_reads.session_in_reach,
+                session_id=session_id,
+                route=route,
+                principal=principal,
+            )
         )
 
     async def last_turn(self, session_id: SessionId) -> TurnRow | None:
@@ -121,36 +126,38 @@ class SqliteLibrary:
     async def session_usage(self, session_id: SessionId) -> Usage:
         return await self._read(partial(session_reads.session_usage, session_id=session_id))
 
-    async def reached_usage(self, *, route: SessionKey, principal: PrincipalId | None) -> Usage:
+    async def usage_in_reach(self, *, route: SessionKey, principal: PrincipalId | None) -> Usage:
         return await self._read(
-            partial(session_reads.reached_usage, route=route, principal=principal)
+            partial(session_reads.usage_in_reach, route=route, principal=principal)
         )
 
-    async def gists(self, session_ids: Sequence[SessionId]) -> "list[SessionGist]":
+    async def session_previews(self, session_ids: Sequence[SessionId]) -> "list[SessionPreview]":
         from holdfast.store.sqlite.reads import session_stats  # noqa: PLC0415 - as above
 
-        return await self._read(partial(session_stats.gists, session_ids=session_ids))
+        return await self._read(partial(session_stats.session_summaries, session_ids=session_ids))
 
-    async def session_used(self, session_id: SessionId) -> Mapping[str, Usage]:
+    async def session_usage_by_model(self, session_id: SessionId) -> Mapping[str, Usage]:
         from holdfast.store.sqlite.reads import session_stats as figure_reads  # noqa: PLC0415 - as above
 
-        return await self._read(partial(figure_reads.session_used, session_id=session_id))
+        return await self._read(partial(figure_reads.session_usage_by_model, session_id=session_id))
 
-    async def figures(
+    async def transcript_stats(
         self, session_id: SessionId, *, first: int, last: int, priced: bool
-    ) -> "Figures":
+    ) -> "TranscriptStats":
         from holdfast.store.sqlite.reads import session_stats as figure_reads  # noqa: PLC0415 - as above
 
-        asked = partial(figure_reads.figures, session_id=session_id, first=first, last=last)
+        asked = partial(
+            figure_reads.transcript_stats, session_id=session_id, first=first, last=last
+        )
         return await self._read(partial(asked, priced=priced))
 
-    async def transcript(self, session_id: SessionId) -> list[Record]:
-        return await self._read(partial(reads.messages, session_id=session_id))
+    async def transcript(self, session_id: SessionId) -> list[TranscriptRecord]:
+        return await self._read(partial(reads.transcript_records, session_id=session_id))
 
-    async def context(self, session_id: SessionId) -> tuple[int, list[Record]]:
+    async def context(self, session_id: SessionId) -> tuple[int, list[TranscriptRecord]]:
         return await self._read(partial(reads.context, session_id=session_id))
 
-    async def auxiliary_usage(self, session_id: SessionId) -> Mapping[Errand, Usage]:
+    async def auxiliary_usage(self, session_id: SessionId) -> Mapping[AuxiliaryTask, Usage]:
         return await self._read(partial(reads.auxiliary_usage, session_id=session_id))
 
     async def records(
@@ -160,16 +167,22 @@ class SqliteLibrary:
         limit: int,
         after: int | None = None,
         before: int | None = None,
-    ) -> list[Record]:
+    ) -> list[TranscriptRecord]:
         return await self._read(
             partial(reads.records, session_id=session_id, limit=limit, after=after, before=before)
         )
 
-    async def expiring(self, *, deadline: Deadline, limit: int) -> list[Expiring]:
-        return await self._read(partial(expiry_reads.expiring, deadline=deadline, limit=limit))
+    async def expiring_sessions(
+        self, *, expires_at: ExpiryRule, limit: int
+    ) -> list[ExpiringSession]:
+        return await self._read(
+            partial(expiry_reads.expiring_sessions, deadline=expires_at, limit=limit)
+        )
 
-    async def unused_since(self, *, before: float, limit: int) -> list[SessionId]:
-        return await self._read(partial(expiry_reads.unused_since, before=before, limit=limit))
+    async def sessions_unused_since(self, *, before: float, limit: int) -> list[SessionId]:
+        return await self._read(
+            partial(expiry_reads.sessions_unused_since, before=before, limit=limit)
+        )
 
     async def last_source(self, session_id: SessionId) -> Source | None:
         return await self._read(partial(session_reads.last_source, session_id=session_id))
@@ -184,27 +197,29 @@ class SqliteLibrary:
         self, session_id: SessionId, *, limit: int, before: TurnId | None = None
     ) -> list[TurnOutline]:
         return await self._read(
-            partial(timeline_reads.of_session, session_id=session_id, limit=limit, before=before)
+            partial(
+                timeline_reads.turns_of_session, session_id=session_id, limit=limit, before=before
+            )
         )
 
-    async def recent_turns(self, choice: TurnChoice) -> list[TurnOutline]:
-        return await self._read(partial(timeline_reads.recent, choice=choice))
+    async def recent_turns(self, query: TurnQuery) -> list[TurnOutline]:
+        return await self._read(partial(timeline_reads.recent_turns, choice=query))
 
-    async def course(self, turn_id: TurnId, *, after: int, limit: int) -> Course | None:
+    async def turn_details(self, turn_id: TurnId, *, after: int, limit: int) -> TurnDetails | None:
         return await self._read(
-            partial(timeline_reads.course, turn_id=turn_id, after=after, limit=limit)
+            partial(timeline_reads.turn_timeline, turn_id=turn_id, after=after, limit=limit)
         )
 
-    async def turn_used(self, turn_id: TurnId) -> Mapping[str, Usage]:
+    async def turn_usage_by_model(self, turn_id: TurnId) -> Mapping[str, Usage]:
         pieces: list[Mapping[str, Usage]] = []
         after = 0
         while True:
             piece, last = await self._read(
-                partial(timeline_reads.used, turn_id=turn_id, after=after, limit=_PIECE)
+                partial(timeline_reads.usage_by_model, turn_id=turn_id, after=after, limit=_CHUNK)
             )
             pieces.append(piece)
-            if last < after + _PIECE:
-                return joined_usage(pieces)
+            if last < after + _CHUNK:
+                return sum_usage(pieces)
             after = last
 
     async def open_turns(self) -> list[OpenTurn]:
@@ -220,26 +235,28 @@ class SqliteLibrary:
             partial(approval_reads.approvals, limit=limit, pending=pending, session_id=session_id)
         )
 
-    async def standing_rules(
+    async def approval_rules(
         self, *, principal: PrincipalId | None = None, rule: str | None = None
-    ) -> list[StandingRule]:
+    ) -> list[ApprovalRule]:
         return await self._read(
-            partial(approval_reads.standing_rules, principal=principal, rule=rule)
+            partial(approval_reads.approval_rules, principal=principal, rule=rule)
         )
 
-    async def queued(self) -> list[InboxRow]:
-        return await self._read(inbox_reads.queued)
+    async def queued_messages(self) -> list[InboxRow]:
+        return await self._read(inbox_reads.queued_messages)
 
-    async def inbox(self, *, state: InboxState | None, offset: int, limit: int) -> list[InboxGist]:
+    async def inbox(
+        self, *, state: InboxState | None, offset: int, limit: int
+    ) -> list[InboxSummary]:
         return await self._read(
-            partial(inbox_reads.listed, state=state, offset=offset, limit=limit)
+            partial(inbox_reads.list_messages, state=state, offset=offset, limit=limit)
         )
 
     async def inbox_row(self, inbox_id: InboxId) -> InboxRow | None:
-        return await self._read(partial(inbox_reads.row, inbox_id=inbox_id))
+        return await self._read(partial(inbox_reads.inbox_row, inbox_id=inbox_id))
 
-    async def answers(self, inbox_id: InboxId) -> list[DeliveryRow]:
-        return await self._read(partial(outbox_reads.answers, inbox_id=inbox_id))
+    async def deliveries_for_message(self, inbox_id: InboxId) -> list[DeliveryRow]:
+        return await self._read(partial(outbox_reads.deliveries_for_message, inbox_id=inbox_id))
 
     async def delivery(self, delivery_id: DeliveryId) -> DeliveryRow | None:
         return await self._read(partial(outbox_reads.delivery, delivery_id=delivery_id))
@@ -256,7 +273,7 @@ class SqliteLibrary:
         states = [state] if state else [s for s in DeliveryState if s is not DeliveryState.SENT]
         return await self._read(
             partial(
-                outbox_reads.listed,
+                outbox_reads.list_deliveries,
                 states=states if state or unsent else [],
                 platform=platform,
                 before=before,
@@ -264,17 +281,17 @@ class SqliteLibrary:
             )
         )
 
-    async def undelivered(self) -> list[DeliveryRow]:
-        return await self._read(outbox_reads.undelivered)
+    async def undelivered_rows(self) -> list[DeliveryRow]:
+        return await self._read(outbox_reads.undelivered_rows)
 
-    async def ledger(self) -> Mapping[InboxState, int]:
-        return await self._read(inbox_reads.ledger)
+    async def inbox_counts(self) -> Mapping[InboxState, int]:
+        return await self._read(inbox_reads.inbox_counts)
 
     async def open_messages(self, *, before: float) -> Mapping[InboxId, float]:
         return await self._read(partial(inbox_reads.open_messages, before=before))
 
-    async def outbox_ledger(self) -> Mapping[DeliveryState, int]:
-        return await self._read(outbox_reads.ledger)
+    async def outbox_counts(self) -> Mapping[DeliveryState, int]:
+        return await self._read(outbox_reads.outbox_counts)
 
     async def workload(self) -> Workload:
         return await self._read(workload_reads.workload)
@@ -285,32 +302,32 @@ class SqliteLibrary:
     async def processes(self, session_id: SessionId) -> list[ProcessRow]:
         return await self._read(partial(reads.processes, session_id=session_id))
 
-    async def child(self, session_id: SessionId) -> Child | None:
-        return await self._read(partial(child_reads.child, session_id=session_id))
+    async def subagent(self, session_id: SessionId) -> Subagent | None:
+        return await self._read(partial(child_reads.subagent, session_id=session_id))
 
-    async def descendants(self, session_id: SessionId) -> list[Child]:
-        return await self._read(partial(child_reads.descendants, session_id=session_id))
+    async def subagents_below(self, session_id: SessionId) -> list[Subagent]:
+        return await self._read(partial(child_reads.subagents_below, session_id=session_id))
 
-    async def descendants_usage(self, session_id: SessionId) -> Usage:
-        return await self._read(partial(child_reads.descendants_usage, session_id=session_id))
+    async def subagents_usage(self, session_id: SessionId) -> Usage:
+        return await self._read(partial(child_reads.subagents_usage, session_id=session_id))
 
-    async def children_at_work(self) -> list[tuple[InboxRow, bool]]:
-        return await self._read(child_reads.at_work)
+    async def running_subagents(self) -> list[tuple[InboxRow, bool]]:
+        return await self._read(child_reads.running_subagents)
 
     async def cursor(self, platform: str, account: str, name: str) -> str | None:
         return await self._read(
-            partial(inbox_reads.cursor_at, platform=platform, account=account, name=name)
+            partial(inbox_reads.stream_cursor, platform=platform, account=account, name=name)
         )
 
     async def busy_mode(self, session_id: SessionId) -> BusyMode | None:
-        return await self._read(partial(busy.mode_of, session_id=session_id))
+        return await self._read(partial(busy.busy_mode, session_id=session_id))
 
-    async def stopped_between(
+    async def turns_superseded_between(
         self, session_id: SessionId, *, reason: str, since: float, until: float
     ) -> list[TurnId]:
         return await self._read(
             partial(
-                standing.stopped_between,
+                standing.turns_superseded_between,
                 session_id=session_id,
                 reason=reason,
                 since=since,
@@ -318,23 +335,23 @@ class SqliteLibrary:
             )
         )
 
-    async def recently_active(self, *, since: float) -> list[SessionId]:
-        return await self._read(partial(standing.recently_active, since=since))
+    async def recently_active_sessions(self, *, since: float) -> list[SessionId]:
+        return await self._read(partial(standing.recently_active_sessions, since=since))
 
     async def open_stops(self) -> list[StopRow]:
-        return await self._read(stopping.open_ones)
+        return await self._read(stopping.open_stops)
 
     async def last_stops(self, *, limit: int, before: str | None = None) -> list[StopRow]:
-        return await self._read(partial(stopping.last, limit=limit, before=before))
+        return await self._read(partial(stopping.last_stops, limit=limit, before=before))
 
-    async def homes(self) -> list[HomeChannel]:
-        return await self._read(stopping.homes)
+    async def home_channels(self) -> list[HomeChannel]:
+        return await self._read(stopping.home_channels)
 
     async def quiet_chats(self) -> list[QuietChat]:
-        return await self._read(quiet.all_of_them)
+        return await self._read(quiet.quiet_chats)
 
     async def pairings(self) -> Pairings:
-        return await self._read(pairing.all_of_it)
+        return await self._read(pairing.read_pairings)
 
     async def job(self, job_id: JobId) -> Job | None:
         return await self._read(partial(job_reads.job, job_id=job_id))
@@ -347,38 +364,38 @@ class SqliteLibrary:
         )
 
     async def due_jobs(self, *, by: float, limit: int) -> list[Job]:
-        return await self._read(partial(job_reads.due, by=by, limit=limit))
+        return await self._read(partial(job_reads.due_jobs, by=by, limit=limit))
 
     async def next_due_job(self) -> int | None:
-        return await self._read(job_reads.next_due)
+        return await self._read(job_reads.next_due_job)
 
     async def waiting_runs(self, *, busy: Sequence[JobId], limit: int) -> list[WaitingRun]:
-        return await self._read(partial(job_reads.waiting, busy=tuple(busy), limit=limit))
+        return await self._read(partial(job_reads.waiting_runs, busy=tuple(busy), limit=limit))
 
-    async def runs_waiting(self, job_id: JobId) -> int:
-        return await self._read(partial(job_reads.waiting_of, job_id=job_id))
+    async def count_waiting_runs(self, job_id: JobId) -> int:
+        return await self._read(partial(job_reads.count_waiting_runs, job_id=job_id))
 
-    async def runs_at_work(self) -> list[InboxRow]:
-        return await self._read(job_reads.at_work)
+    async def running_runs(self) -> list[InboxRow]:
+        return await self._read(job_reads.running_runs)
 
     async def runs(self, job_id: JobId, *, limit: int) -> list[JobRun]:
         return await self._read(partial(job_reads.runs, job_id=job_id, limit=limit))
 
     async def job_run(self, run_id: str) -> JobRun | None:
-        return await self._read(partial(job_reads.run, run_id=run_id))
+        return await self._read(partial(job_reads.job_run, run_id=run_id))
 
-    async def audit(self, wanted: AuditFilter, *, limit: int) -> list[AuditRow]:
-        return await self._read(partial(audit_reads.listed, wanted=wanted, limit=limit))
+    async def audit(self, where: AuditFilter, *, limit: int) -> list[AuditRow]:
+        return await self._read(partial(audit_reads.list_rows, wanted=where, limit=limit))
 
-    async def verify_audit(self) -> Verified:
-        first = last = await self._read(audit.pruned)
+    async def verify_audit(self) -> AuditCheckResult:
+        first = last = await self._read(audit.pruned_link)
         rows = forgotten = 0
         broken: list[str] = []
-        while (piece := await self._checked(last)).rows:
+        while (piece := await self._verify_chunk(last)).rows:
             last, rows, forgotten = piece.last, rows + piece.rows, forgotten + piece.forgotten
             broken += piece.broken
-        broken += await self._read(audit_reads.untold)
-        return Verified(
+        broken += await self._read(audit_reads.unrecorded_pruning)
+        return AuditCheckResult(
             rows=rows,
             first=first.seq + 1,
             last=last.seq,
@@ -387,22 +404,22 @@ class SqliteLibrary:
             broken=tuple(broken),
         )
 
-    async def _checked(self, last: Link) -> audit_reads.Checked:
-        return await self._read(partial(audit_reads.checked, behind=last, limit=_PIECE))
+    async def _verify_chunk(self, last: AuditChainLink) -> audit_reads.ChainCheck:
+        return await self._read(partial(audit_reads.verify_chain, behind=last, limit=_CHUNK))
 
     async def meta(self, key: str) -> str | None:
         return await self._read(partial(reads.meta, key=key))
 
-    async def configurations(
-        self, *, before: int | None = None, limit: int
-    ) -> list[KeptConfiguration]:
-        return await self._read(partial(configurations.page, before=before, limit=limit))
+    async def configurations(self, *, before: int | None = None, limit: int) -> list[ConfigVersion]:
+        return await self._read(
+            partial(configurations.list_configurations, before=before, limit=limit)
+        )
 
-    async def configuration(self, number: int) -> KeptConfiguration | None:
-        return await self._read(partial(configurations.one, number=number))
+    async def configuration(self, number: int) -> ConfigVersion | None:
+        return await self._read(partial(configurations.read_configuration, number=number))
 
-    async def minutes(self, *, since: int) -> list[Minute]:
-        return await self._read(partial(minutes.read, since=since))
+    async def minute_stats(self, *, since: int) -> list[MinuteStats]:
+        return await self._read(partial(minutes.read_minute_stats, since=since))
 
     async def notebook(self, owner: OwnerId) -> Notebook:
         return await self._read(partial(notes.notebook, owner=owner))
@@ -411,10 +428,10 @@ class SqliteLibrary:
         return await self._read(partial(notes.notebooks, limit=limit, offset=offset))
 
     async def memory_owners(self) -> dict[OwnerId, bool]:
-        return await self._read(notes.owners)
+        return await self._read(notes.memory_owners)
 
-    async def unsynced(self, provider: str) -> list[AnsweredTurn]:
-        return await self._read(partial(unsynced.all_of, provider=provider))
+    async def unsynced_turns(self, provider: str) -> list[AnsweredTurn]:
+        return await self._read(partial(unsynced.unsynced_turns, provider=provider))
 
     async def memory_owner(self, session_id: SessionId) -> OwnerId | None:
-        return await self._read(partial(notes.owner, session_id=session_id))
+        return await self._read(partial(notes.memory_owner, session_id=session_id))

@@ -9,7 +9,7 @@ from holdfast.core.ids import SessionId
 
 # On the table itself and not in the code of each write: whoever adds or takes a message, now or
 # later, is heard. Temporary triggers belong to this connection and leave the file alone.
-_TRIGGERS = """
+_MESSAGE_TRIGGERS = """
 CREATE TEMP TRIGGER message_added AFTER INSERT ON main.messages
 BEGIN SELECT holdfast_touched(new.session_id); END;
 CREATE TEMP TRIGGER message_taken AFTER DELETE ON main.messages
@@ -17,23 +17,23 @@ BEGIN SELECT holdfast_touched(old.session_id); END;
 """
 
 
-class Touched:
+class SessionChangeTracker:
     """Owns the names of the sessions that the present transaction touched. Used by the writer's
     thread alone; so is `tell`."""
 
-    def __init__(self, tell: Callable[[frozenset[SessionId]], None]) -> None:
-        self._tell = tell
+    def __init__(self, notify: Callable[[frozenset[SessionId]], None]) -> None:
+        self._notify = notify
         self._sessions: set[SessionId] = set()
 
-    def watch(self, db: apsw.Connection) -> None:
-        db.create_scalar_function("holdfast_touched", self._touch, 1)
-        db.execute(_TRIGGERS)
+    def install(self, db: apsw.Connection) -> None:
+        db.create_scalar_function("holdfast_touched", self._add_session, 1)
+        db.execute(_MESSAGE_TRIGGERS)
 
-    def committed(self) -> None:
+    def after_commit(self) -> None:
         """Some may have touched and failed; who looks there finds nothing new."""
         if self._sessions:
-            self._tell(frozenset(self._sessions))
+            self._notify(frozenset(self._sessions))
             self._sessions.clear()
 
-    def _touch(self, *session_id: Any) -> None:
+    def _add_session(self, *session_id: Any) -> None:
         self._sessions.add(SessionId(*session_id))

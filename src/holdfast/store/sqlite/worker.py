@@ -6,14 +6,14 @@ from collections.abc import Callable
 from concurrent.futures import Future
 
 
-class Worker:
+class StoreThread:
     """Owns a thread. Its body calls what it is given once it is ready to work; `ended` once it has
     returned, and from any thread."""
 
     def __init__(self, name: str, body: Callable[[Callable[[], None]], None]) -> None:
         self._body = body
         self._ready: Future[None] = Future()
-        self._over: Future[None] = Future()
+        self._finished: Future[None] = Future()
         self.ended = False  # beside the future, which would be locked for each write
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
@@ -26,7 +26,7 @@ class Worker:
         """Returns when the body has ended; raises what ended it, if that was no plain return."""
         if self._thread.ident is None:
             return
-        await asyncio.shield(asyncio.wrap_future(self._over))
+        await asyncio.shield(asyncio.wrap_future(self._finished))
         self._thread.join()
 
     def _run(self) -> None:
@@ -36,9 +36,9 @@ class Worker:
             self.ended = True
             if not self._ready.done():
                 self._ready.set_exception(error)
-                self._over.set_result(None)
+                self._finished.set_result(None)
             else:
-                self._over.set_exception(error)
+                self._finished.set_exception(error)
         else:
             self.ended = True
-            self._over.set_result(None)
+            self._finished.set_result(None)

@@ -10,27 +10,27 @@ from typing import TypeVar
 
 import apsw
 
-from holdfast.core.crash_points import Crash, CrashPoint
+from holdfast.core.crash_points import CrashHook, CrashPoint
 from holdfast.core.errors import HoldfastError, StoreError
-from holdfast.core.ops.facts import StoreFacts
+from holdfast.core.ops.facts import StoreStatus
 from holdfast.store.sqlite import errors
-from holdfast.store.sqlite.checkpoint import Checkpoints, scrub
-from holdfast.store.sqlite.grown import Grown
-from holdfast.store.sqlite.health import Health
-from holdfast.store.sqlite.inspection import has_log
-from holdfast.store.sqlite.opening import Redact, as_it_is, open_writer
-from holdfast.store.sqlite.requests import Aside, Request, settle
-from holdfast.store.sqlite.touched import Touched
-from holdfast.store.sqlite.worker import Worker
+from holdfast.store.sqlite.checkpoint import WalCheckpointer, truncate_wal
+from holdfast.store.sqlite.grown import AuditGrowthTracker
+from holdfast.store.sqlite.health import WriterStatistics
+from holdfast.store.sqlite.inspection import has_wal
+from holdfast.store.sqlite.opening import Redact, no_redaction, open_writer
+from holdfast.store.sqlite.requests import NonTransactionalRequest, StoreRequest, resolve_requests
+from holdfast.store.sqlite.touched import SessionChangeTracker
+from holdfast.store.sqlite.worker import StoreThread
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-_MOST = 512  # commands in one transaction
+_MAX_BATCH = 512  # commands in one transaction
 
 
-class Writer(AbstractAsyncContextManager["Writer"]):
+class WriterThread(AbstractAsyncContextManager["WriterThread"]):
     """Owns the writing connection and its thread.
 
     `submit` queues at once, in call order, and returns a future that is resolved when the
@@ -44,27 +44,27 @@ class Writer(AbstractAsyncContextManager["Writer"]):
         path: Path,
         *,
         vfs: str | None,
-        crash: Crash,
-        touched: Touched | None = None,
-        redact: Redact = as_it_is,
+        crash: CrashHook,
+        session_changes: SessionChangeTracker | None = None,
+        redact: Redact = no_redaction,
     ) -> None:
         self._path = path
         self._vfs = vfs
         self._crash = crash
-        self._touched = touched
+        self._session_changes = session_changes
         self.redact = redact  # what the audit keeps its words by
-        self.grown = Grown()  # the audit
-        self._queue: SimpleQueue[Request | None] = SimpleQueue()
-        self._worker = Worker("store-writer", self._work)
+        self.audit_growth = AuditGrowthTracker()  # the audit
+        self._queue: SimpleQueue[StoreRequest | None] = SimpleQueue()
+        self._thread = StoreThread("store-writer", self._work)
         self._loop: asyncio.AbstractEventLoop | None = None  # None: closed
         self._damage: Exception | None = None  # once found, nothing is written any more
-        self._health = Health()
+        self._statistics = WriterStatistics()
         self.unclean = False  # whether whoever had the file before has not closed it
 
-    async def __aenter__(self) -> "Writer":
+    async def __aenter__(self) -> "WriterThread":
         loop = asyncio.get_running_loop()
         try:
-            await self._worker.start()
+            await self._thread.start()
         except BaseException:
             self._queue.put(None)
             raise
@@ -74,101 +74,108 @@ class Writer(AbstractAsyncContextManager["Writer"]):
     async def __aexit__(self, *exc: object) -> None:
         self._loop = None
         self._queue.put(None)
-        await self._worker.join()
+        await self._thread.join()
 
     @property
-    def facts(self) -> StoreFacts:
-        return self._health.facts(waiting=self._queue.qsize())
+    def status(self) -> StoreStatus:
+        return self._statistics.status(waiting=self._queue.qsize())
 
     def submit(self, work: Callable[[apsw.Cursor], T]) -> asyncio.Future[T]:
-        if self._loop is None or self._worker.ended:
+        if self._loop is None or self._thread.ended:
             raise StoreError(f"{self._path} is closed: nothing can be written to it now")
         future: asyncio.Future[T] = self._loop.create_future()
-        self._queue.put(Request(future, work))
+        self._queue.put(StoreRequest(future, work))
         return future
 
-    def refuse(self, found: str) -> None:
+    def refuse_writes(self, found: str) -> None:
         """The file was found damaged: nothing is written to it any more. From any thread."""
         if self._damage is None:
             damage = apsw.CorruptError(found)
             self._damage = damage
-            self._health.failed(errors.explain(damage, self._path))
+            self._statistics.commit_failed(errors.to_store_error(damage, self._path))
             log.error(
                 "%s; nothing is written any more.",
-                errors.damaged(self._path, found),
-                extra={"action": "damaged"},
+                errors.damaged_file(self._path, found),
+                extra={"action": "store_damaged"},
             )
 
-    def scrub(self) -> asyncio.Future[None]:
+    def truncate_wal(self) -> asyncio.Future[None]:
         """Fold the log into the file and begin it anew, so that it holds nothing old."""
-        if self._loop is None or self._worker.ended:
+        if self._loop is None or self._thread.ended:
             raise StoreError(f"{self._path} is closed: nothing can be written to it now")
         future: asyncio.Future[None] = self._loop.create_future()
-        self._queue.put(Aside(future, scrub))
+        self._queue.put(NonTransactionalRequest(future, truncate_wal))
         return future
 
     def _work(self, ready: Callable[[], None]) -> None:
-        self.unclean = has_log(self._path)
+        self.unclean = has_wal(self._path)
         db = open_writer(self._path, vfs=self._vfs, redact=lambda text: self.redact(text))
         try:
-            if self._touched is not None:
-                self._touched.watch(db)
-            self.grown.watch(db)
-            self._health.schema = db.pragma("user_version")
+            if self._session_changes is not None:
+                self._session_changes.install(db)
+            self.audit_growth.install(db)
+            self._statistics.schema = db.pragma("user_version")
             ready()
             self._serve(db)
         finally:
-            self._abandon()
+            self._fail_queued()
             db.close()
 
-    def _abandon(self) -> None:
+    def _fail_queued(self) -> None:
         """Nobody is left in the queue of a close; of a thread that dies, all are told."""
         while not self._queue.empty():
             request = self._queue.get_nowait()
             if request is not None:
                 request.error = StoreError(f"the thread that writes {self._path} has stopped")
-                settle(request.future.get_loop(), (request,))
+                resolve_requests(request.future.get_loop(), (request,))
 
     def _serve(self, db: apsw.Connection) -> None:
         """Until the close that stands behind the last write."""
-        checkpoints = Checkpoints(db, path=self._path)
+        checkpoints = WalCheckpointer(db, path=self._path)
         closing = False
         while not closing:
-            batch = self._take(checkpoints)
+            batch = self._next_batch(checkpoints)
             requests = [request for request in batch if request is not None]
             closing = len(requests) < len(batch)
             if requests:
-                self._do(db, requests)
-                settle(requests[0].future.get_loop(), requests)
-        if not self._fold(checkpoints):
+                self._process(db, requests)
+                resolve_requests(requests[0].future.get_loop(), requests)
+        if not self._checkpoint(checkpoints):
             # Closing would try again, and fail again where nobody can be told.
             db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
 
-    def _take(self, checkpoints: Checkpoints) -> list[Request | None]:
+    def _next_batch(self, checkpoints: WalCheckpointer) -> list[StoreRequest | None]:
         """Whatever has queued up. The log is folded while there is nothing."""
         if checkpoints.overdue:
-            self._fold(checkpoints)
+            self._checkpoint(checkpoints)
         try:
-            batch = [self._queue.get(timeout=checkpoints.gap)]
+            batch = [self._queue.get(timeout=checkpoints.idle_delay)]
         except Empty:
-            self._fold(checkpoints)
+            self._checkpoint(checkpoints)
             batch = [self._queue.get()]
-        for _ in range(min(self._queue.qsize(), _MOST)):
+        for _ in range(min(self._queue.qsize(), _MAX_BATCH)):
             batch.append(self._queue.get_nowait())
         return batch
 
-    def _fold(self, checkpoints: Checkpoints) -> bool:
+    def _checkpoint(self, checkpoints: WalCheckpointer) -> bool:
         """Not into a damaged file, which is left as it was found."""
-        return self._damage is None and checkpoints.fold()
+        return self._damage is None and checkpoints.checkpoint()
 
-    def _do(self, db: apsw.Connection, requests: list[Request]) -> None:
-        asides = [request for request in requests if isinstance(request, Aside)]
+    def _process(self, db: apsw.Connection, requests: list[StoreRequest]) -> None:
+        asides = [request for request in requests if isinstance(request, NonTransactionalRequest)]
         if len(asides) < len(requests):
-            self._commit(db, [request for request in requests if not isinstance(request, Aside)])
+            self._commit(
+                db,
+                [
+                    request
+                    for request in requests
+                    if not isinstance(request, NonTransactionalRequest)
+                ],
+            )
         for request in asides:
-            self._do_aside(db, request)
+            self._run_outside_transaction(db, request)
 
-    def _do_aside(self, db: apsw.Connection, request: Request) -> None:
+    def _run_outside_transaction(self, db: apsw.Connection, request: StoreRequest) -> None:
         if self._damage is not None:
             self._fail([request], self._damage)
             return
@@ -177,11 +184,11 @@ class Writer(AbstractAsyncContextManager["Writer"]):
         except apsw.Error as error:
             self._fail([request], error)
 
-    def _commit(self, db: apsw.Connection, requests: list[Request]) -> None:
+    def _commit(self, db: apsw.Connection, requests: list[StoreRequest]) -> None:
         if self._damage is not None:
             self._fail(requests, self._damage)
             return
-        cursor, begun = db.cursor(), self._health.begun()
+        cursor, begun = db.cursor(), self._statistics.begin_commit()
         try:
             self._write(cursor, requests)
             self._crash(CrashPoint.BEFORE_COMMIT)
@@ -191,13 +198,13 @@ class Writer(AbstractAsyncContextManager["Writer"]):
             if db.in_transaction:
                 cursor.execute("ROLLBACK")
         else:
-            self._health.committed(begun)
+            self._statistics.commit_succeeded(begun)
             self._crash(CrashPoint.AFTER_COMMIT)
-            if self._touched is not None:
-                self._touched.committed()
-            self.grown.committed()
+            if self._session_changes is not None:
+                self._session_changes.after_commit()
+            self.audit_growth.after_commit()
 
-    def _write(self, cursor: apsw.Cursor, requests: list[Request]) -> None:
+    def _write(self, cursor: apsw.Cursor, requests: list[StoreRequest]) -> None:
         """Without savepoints at first: they are an eighth of what a turn costs this thread, and a
         write hardly ever fails. If one does, all are done anew, each in a savepoint of its own."""
         cursor.execute("BEGIN IMMEDIATE")
@@ -212,7 +219,7 @@ class Writer(AbstractAsyncContextManager["Writer"]):
             for request in requests:
                 self._run(cursor, request)
 
-    def _run(self, cursor: apsw.Cursor, request: Request) -> None:
+    def _run(self, cursor: apsw.Cursor, request: StoreRequest) -> None:
         cursor.execute("SAVEPOINT request")
         try:
             request.result = request.work(cursor)
@@ -223,12 +230,12 @@ class Writer(AbstractAsyncContextManager["Writer"]):
             cursor.execute("ROLLBACK TO request")
         cursor.execute("RELEASE request")
 
-    def _fail(self, requests: list[Request], error: Exception) -> None:
+    def _fail(self, requests: list[StoreRequest], error: Exception) -> None:
         """Each of those who are not told yet gets an error of its own to raise."""
-        if isinstance(error, errors.DAMAGE):
-            self.refuse(str(error))
+        if isinstance(error, errors.DAMAGE_ERRORS):
+            self.refuse_writes(str(error))
         if not isinstance(error, HoldfastError):  # what a write itself refused is no fault
-            self._health.failed(errors.explain(error, self._path))
+            self._statistics.commit_failed(errors.to_store_error(error, self._path))
         for request in requests:
             if request.error is None:
-                request.error = errors.explain(error, self._path)
+                request.error = errors.to_store_error(error, self._path)

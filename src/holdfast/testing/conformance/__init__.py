@@ -13,10 +13,17 @@ _TOPICS = ("belongings", "hearing", "lines", "people", "speaking", "waiting", "w
 # Before the checks are imported: what they assert is then explained as in any other test.
 pytest.register_assert_rewrite(*(f"{__name__}.{topic}" for topic in _TOPICS))
 
-from holdfast.testing.conformance.assertions import until  # noqa: E402 - see above
-from holdfast.testing.conformance.check import Check  # noqa: E402 - see above
-from holdfast.testing.conformance.ground import Ground, NotToBeHad, Person, Place, Shown, Trouble
-from holdfast.testing.conformance.proxy import Proxy  # noqa: E402 - see above
+from holdfast.testing.conformance.assertions import wait_until  # noqa: E402 - see above
+from holdfast.testing.conformance.check import ConformanceCheck  # noqa: E402 - see above
+from holdfast.testing.conformance.ground import (
+    ChatKind,
+    NotSupported,
+    Participant,
+    PlatformHarness,
+    VendorFault,
+    VisibleMessage,
+)
+from holdfast.testing.conformance.proxy import FaultProxy  # noqa: E402 - see above
 from holdfast.testing.conformance.suite import CHECKS  # noqa: E402 - see above
 
 __all__ = [

@@ -2,16 +2,16 @@
 
 import msgspec
 
-from holdfast.core.messages.outbox import Change
+from holdfast.core.messages.outbox import MessageEdit
 from holdfast.core.ports.capabilities import LengthUnit
-from holdfast.core.ports.protocols import Editing, Rendering
-from holdfast.testing.conformance.assertions import connected, outbound, until_told
-from holdfast.testing.conformance.check import Check, needs
-from holdfast.testing.conformance.ground import Ground
+from holdfast.core.ports.protocols import SupportsEditing, SupportsRendering
+from holdfast.testing.conformance.assertions import connected, make_outbound, wait_for
+from holdfast.testing.conformance.check import ConformanceCheck, require
+from holdfast.testing.conformance.ground import PlatformHarness
 from holdfast.testing.intake import RecordingIntake
 
 # What makes trouble in one format or another, as an agent may write it at any time.
-NASTY = (
+DIFFICULT_TEXTS = (
     "plain",
     "**bold** and _italic_ and `code` and ~~gone~~",
     "unclosed **bold and `code and [link](https://example.org",
@@ -28,45 +28,48 @@ NASTY = (
 )
 
 
-@Check
-async def no_text_of_an_agent_is_refused_for_its_format(ground: Ground) -> None:
+@ConformanceCheck
+async def no_text_of_an_agent_is_refused_for_its_format(harness: PlatformHarness) -> None:
     """Formatting: no input produces an invalid message, sent or changed. One message of ours may
     be several of the vendor's, where those are lines."""
-    door = ground.door
-    async with connected(ground, RecordingIntake()):
-        for number, text in enumerate(NASTY):
-            marked = outbound(ground, f"{text}\n\nmark{number}", delivery=f"nasty{number}")
+    door = harness.platform
+    async with connected(harness, RecordingIntake()):
+        for number, text in enumerate(DIFFICULT_TEXTS):
+            marked = make_outbound(harness, f"{text}\n\nmark{number}", delivery=f"nasty{number}")
             receipt = await door.send(marked)
-            await _appears(ground, f"mark{number}")
-            if isinstance(door, Editing) and door.capabilities.edit:
-                change = Change(
+            await _wait_until_shown(harness, f"mark{number}")
+            if isinstance(door, SupportsEditing) and door.capabilities.edit:
+                change = MessageEdit(
                     delivery_id=marked.delivery_id,
                     address=marked.address,
                     platform_message_id=receipt.platform_message_id,
                     text=f"{text}\n\nchanged{number}",
                 )
                 await door.edit(change)
-                await _appears(ground, f"changed{number}")
-    assert all(each.text.strip() for each in await ground.read())
+                await _wait_until_shown(harness, f"changed{number}")
+    assert all(each.text.strip() for each in await harness.bot_messages())
 
 
-@Check
-async def a_message_of_the_greatest_length_is_taken_also_when_it_is_marked(ground: Ground) -> None:
+@ConformanceCheck
+async def a_message_of_maximum_length_is_accepted_even_when_marked_as_repeated(
+    harness: PlatformHarness,
+) -> None:
     """Chunking: what the door declares is what its vendor takes, in its own units."""
-    door, can = ground.door, ground.door.capabilities
-    needs(can.max_length is not None, "it declares no greatest length")
+    door, can = harness.platform, harness.platform.capabilities
+    require(can.max_length is not None, "it declares no greatest length")
     assert can.max_length is not None
     signs = can.max_length // {LengthUnit.UTF16: 2}.get(can.length_unit, 4)
-    async with connected(ground, RecordingIntake()):
+    async with connected(harness, RecordingIntake()):
         for number, text in enumerate(("x" * can.max_length, "🦆" * signs)):
-            assert not isinstance(door, Rendering) or door.fits(text)
+            assert not isinstance(door, SupportsRendering) or door.fits(text)
             await door.send(
                 msgspec.structs.replace(
-                    outbound(ground, text, delivery=f"d{number}"), maybe_repeated=bool(number)
+                    make_outbound(harness, text, delivery=f"d{number}"),
+                    may_be_duplicate=bool(number),
                 )
             )
-            await _appears(ground, text)
+            await _wait_until_shown(harness, text)
 
 
-async def _appears(ground: Ground, words: str) -> None:
-    await until_told(ground.read, lambda read: any(words in each.text for each in read))
+async def _wait_until_shown(harness: PlatformHarness, text: str) -> None:
+    await wait_for(harness.bot_messages, lambda read: any(text in each.text for each in read))

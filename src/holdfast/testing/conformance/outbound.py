@@ -9,175 +9,188 @@ import pytest
 from holdfast.core.errors import (
     NotConnected,
     OutcomeUnknown,
-    Refused,
+    SendRejected,
     Throttled,
 )
 from holdfast.core.ids import DeliveryId
-from holdfast.core.messages.outbox import Change
-from holdfast.core.ports.protocols import Editing, LooksUp, Reacting, ShowsTyping
-from holdfast.core.ports.signs import SEEN
-from holdfast.testing.conformance.assertions import (
-    connected,
-    heard,
-    outbound,
-    shown,
-    until_told,
-    where,
+from holdfast.core.messages.outbox import MessageEdit
+from holdfast.core.ports.protocols import (
+    SupportsEditing,
+    SupportsLookup,
+    SupportsReactions,
+    SupportsTyping,
 )
-from holdfast.testing.conformance.check import Check, needs
-from holdfast.testing.conformance.ground import Ground, Place, Trouble
+from holdfast.core.ports.signs import WAITING_REACTION
+from holdfast.testing.conformance.assertions import (
+    assert_received,
+    assert_shown,
+    connected,
+    make_outbound,
+    reply_address,
+    wait_for,
+)
+from holdfast.testing.conformance.check import ConformanceCheck, require
+from holdfast.testing.conformance.ground import ChatKind, PlatformHarness, VendorFault
 from holdfast.testing.intake import RecordingIntake
 
 
-@Check
-async def messages_arrive_in_the_order_in_which_they_are_sent(ground: Ground) -> None:
+@ConformanceCheck
+async def messages_arrive_in_the_order_in_which_they_are_sent(harness: PlatformHarness) -> None:
     """I3"""
-    async with connected(ground, RecordingIntake()):
+    async with connected(harness, RecordingIntake()):
         for number, text in enumerate(("one", "two", "three")):
-            receipt = await ground.door.send(outbound(ground, text, delivery=f"d{number}"))
+            receipt = await harness.platform.send(
+                make_outbound(harness, text, delivery=f"d{number}")
+            )
             assert receipt.platform_message_id
-        await shown(ground, "one", "two", "three")
+        await assert_shown(harness, "one", "two", "three")
 
 
-@Check
-async def what_was_sent_can_be_changed(ground: Ground) -> None:
+@ConformanceCheck
+async def a_sent_message_can_be_edited(harness: PlatformHarness) -> None:
     """I2: edits are idempotent; I4: a reply that grows is one message."""
-    door = ground.door
-    needs(door.capabilities.edit, "it declares that nothing is changed there")
-    assert isinstance(door, Editing)
-    async with connected(ground, RecordingIntake()):
-        receipt = await door.send(outbound(ground, "Hel"))
-        await shown(ground, "Hel")
-        change = Change(
+    door = harness.platform
+    require(door.capabilities.edit, "it declares that nothing is changed there")
+    assert isinstance(door, SupportsEditing)
+    async with connected(harness, RecordingIntake()):
+        receipt = await door.send(make_outbound(harness, "Hel"))
+        await assert_shown(harness, "Hel")
+        change = MessageEdit(
             delivery_id=DeliveryId("d1"),
-            address=ground.address(),
+            address=harness.address(),
             platform_message_id=receipt.platform_message_id,
             text="Hello",
         )
         for _ in range(2):
             await door.edit(change)
-        await shown(ground, "Hello")
+        await assert_shown(harness, "Hello")
 
 
-@Check
-async def it_shows_that_an_answer_is_being_written(ground: Ground) -> None:
-    door = ground.door
-    needs(door.capabilities.typing, "it declares that nobody sees there who writes")
-    assert isinstance(door, ShowsTyping)
-    async with connected(ground, RecordingIntake()):
-        await door.typing(ground.address())
+@ConformanceCheck
+async def it_shows_a_typing_indicator(harness: PlatformHarness) -> None:
+    door = harness.platform
+    require(door.capabilities.typing, "it declares that nobody sees there who writes")
+    assert isinstance(door, SupportsTyping)
+    async with connected(harness, RecordingIntake()):
+        await door.show_typing(harness.address())
 
 
-@Check
-async def a_message_of_a_person_bears_a_sign_until_it_is_taken_back(ground: Ground) -> None:
+@ConformanceCheck
+async def a_reaction_is_set_and_removed(harness: PlatformHarness) -> None:
     """Busy: each of the two twice is once, and neither comes in as a message."""
-    door, intake = ground.door, RecordingIntake()
-    async with connected(ground, intake):
-        needs(door.capabilities.reactions, "it declares that no message is marked there")
-        assert isinstance(door, Reacting)
-        name = await ground.say("one")
-        (said,) = await heard(intake, "one")
-        for sign in (SEEN, SEEN, None, None):
-            await door.react(where(said), said.message_id, sign)
+    door, intake = harness.platform, RecordingIntake()
+    async with connected(harness, intake):
+        require(door.capabilities.reactions, "it declares that no message is marked there")
+        assert isinstance(door, SupportsReactions)
+        name = await harness.say("one")
+        (said,) = await assert_received(intake, "one")
+        for sign in (WAITING_REACTION, WAITING_REACTION, None, None):
+            await door.react(reply_address(said), said.message_id, sign)
             wanted = [] if sign is None else [sign]
-            await until_told(partial(ground.signs, name), partial(_same, wanted))
-        await ground.say("two")
-        await heard(intake, "one", "two")
-        await shown(ground)
+            await wait_for(partial(harness.reactions, name), partial(_same, wanted))
+        await harness.say("two")
+        await assert_received(intake, "one", "two")
+        await assert_shown(harness)
 
 
 def _same(wanted: Sequence[str], found: Sequence[str]) -> bool:
     return list(found) == list(wanted)
 
 
-@Check
-async def who_declares_no_signs_puts_none(ground: Ground) -> None:
+@ConformanceCheck
+async def a_platform_without_reactions_refuses_them(harness: PlatformHarness) -> None:
     """A door that has them for some accounts only is refused by its vendor for the others."""
-    door, intake = ground.door, RecordingIntake()
-    async with connected(ground, intake):
-        needs(not door.capabilities.reactions, "it declares that it marks messages")
-        if isinstance(door, Reacting):
-            await ground.say("one")
-            (said,) = await heard(intake, "one")
-            with pytest.raises(Refused):
-                await door.react(where(said), said.message_id, SEEN)
+    door, intake = harness.platform, RecordingIntake()
+    async with connected(harness, intake):
+        require(not door.capabilities.reactions, "it declares that it marks messages")
+        if isinstance(door, SupportsReactions):
+            await harness.say("one")
+            (said,) = await assert_received(intake, "one")
+            with pytest.raises(SendRejected):
+                await door.react(reply_address(said), said.message_id, WAITING_REACTION)
 
 
-@Check
-async def an_answer_stands_where_it_was_asked_for(ground: Ground) -> None:
+@ConformanceCheck
+async def an_answer_goes_to_the_thread_and_message_it_replies_to(harness: PlatformHarness) -> None:
     """D1, D2: in that thread, as a reply to that very message."""
     intake = RecordingIntake()
-    can = ground.door.capabilities
-    place = Place.THREAD if can.threads else Place.DM
-    async with connected(ground, intake):
-        name = await ground.say("where?", place=place, named=True)
-        (asked,) = (await intake.wait_for_tries(1))[:1]
+    can = harness.platform.capabilities
+    place = ChatKind.THREAD if can.threads else ChatKind.DM
+    async with connected(harness, intake):
+        name = await harness.say("where?", chat=place, mention=True)
+        (asked,) = (await intake.wait_for_attempts(1))[:1]
         assert (asked.source.thread_id is not None) == can.threads
-        there = msgspec.structs.replace(outbound(ground, "here"), address=where(asked))
-        await ground.door.send(there)
-        (answer,) = await until_told(ground.read, bool)
-    assert answer.place is place
-    needs(ground.shows_answers, "it is not to be seen there what a message answers")
-    assert answer.answers == name
+        there = msgspec.structs.replace(
+            make_outbound(harness, "here"), address=reply_address(asked)
+        )
+        await harness.platform.send(there)
+        (answer,) = await wait_for(harness.bot_messages, bool)
+    assert answer.chat is place
+    require(harness.shows_replies, "it is not to be seen there what a message answers")
+    assert answer.reply_to == name
 
 
-@Check
-async def a_flood_says_how_long_to_wait_and_nothing_was_taken(ground: Ground) -> None:
+@ConformanceCheck
+async def a_rate_limit_says_how_long_to_wait_and_nothing_was_sent(harness: PlatformHarness) -> None:
     """I2: 429 → wait as told."""
-    async with connected(ground, RecordingIntake()):
-        await ground.trouble(Trouble.FLOOD)
+    async with connected(harness, RecordingIntake()):
+        await harness.set_fault(VendorFault.RATE_LIMIT)
         with pytest.raises(Throttled) as told:
-            await ground.door.send(outbound(ground, "too soon"))
+            await harness.platform.send(make_outbound(harness, "too soon"))
         assert told.value.retry_after > 0
-        await ground.trouble(Trouble.WELL)
-        await ground.door.send(outbound(ground, "later", delivery="d2"))
-        await shown(ground, "later")
+        await harness.set_fault(VendorFault.NONE)
+        await harness.platform.send(make_outbound(harness, "later", delivery="d2"))
+        await assert_shown(harness, "later")
 
 
-@Check
-async def what_is_refused_for_good_says_so(ground: Ground) -> None:
+@ConformanceCheck
+async def a_permanent_refusal_is_reported_as_one(harness: PlatformHarness) -> None:
     """I2: another 4xx → failed."""
-    async with connected(ground, RecordingIntake()):
-        await ground.trouble(Trouble.REFUSED)
-        with pytest.raises(Refused):
-            await ground.door.send(outbound(ground, "never"))
-        await ground.trouble(Trouble.WELL)
-        await ground.door.send(outbound(ground, "this", delivery="d2"))
-        await shown(ground, "this")
+    async with connected(harness, RecordingIntake()):
+        await harness.set_fault(VendorFault.REFUSED)
+        with pytest.raises(SendRejected):
+            await harness.platform.send(make_outbound(harness, "never"))
+        await harness.set_fault(VendorFault.NONE)
+        await harness.platform.send(make_outbound(harness, "this", delivery="d2"))
+        await assert_shown(harness, "this")
 
 
-@Check
-async def a_lost_receipt_leaves_it_open_whether_it_has_arrived(ground: Ground) -> None:
+@ConformanceCheck
+async def a_lost_receipt_means_an_unknown_outcome(harness: PlatformHarness) -> None:
     """I2: a reset after the body was written → unknown. Sent again it is there twice and says so,
     unless it is known by its id, or can be looked up: then it is there once."""
-    door, can = ground.door, ground.door.capabilities
-    message = outbound(ground, "hello")
-    async with connected(ground, RecordingIntake()):
-        await ground.trouble(Trouble.RECEIPT_LOST)
+    door, can = harness.platform, harness.platform.capabilities
+    message = make_outbound(harness, "hello")
+    async with connected(harness, RecordingIntake()):
+        await harness.set_fault(VendorFault.RECEIPT_LOST)
         with pytest.raises(OutcomeUnknown):
             await door.send(message)
-        await ground.trouble(Trouble.WELL)
-    async with connected(ground, RecordingIntake()):
+        await harness.set_fault(VendorFault.NONE)
+    async with connected(harness, RecordingIntake()):
         if can.lookup:
-            assert isinstance(door, LooksUp)
-            assert await door.find(message.delivery_id, message.address) is not None
-            assert await door.find(DeliveryId("d9"), message.address) is None
+            assert isinstance(door, SupportsLookup)
+            assert await door.find_delivery(message.delivery_id, message.address) is not None
+            assert await door.find_delivery(DeliveryId("d9"), message.address) is None
         else:
-            await door.send(msgspec.structs.replace(message, maybe_repeated=True))
-        found = await until_told(ground.read, lambda read: len(read) > (not can.settles_doubt))
+            await door.send(msgspec.structs.replace(message, may_be_duplicate=True))
+        found = await wait_for(
+            harness.bot_messages, lambda read: len(read) > (not can.can_resolve_unknown)
+        )
     texts = [each.text for each in found]  # two that follow at once may be read in any order
     assert texts.count("hello") == 1
     assert all(text.endswith("hello") for text in texts)
 
 
-@Check
-async def a_door_without_a_line_sends_nothing(ground: Ground) -> None:
+@ConformanceCheck
+async def a_disconnected_platform_sends_nothing(harness: PlatformHarness) -> None:
     """I2: connect failure → still pending."""
-    needs(ground.has_line, "door and vendor are one process: there is no line to be missing")
-    async with connected(ground, RecordingIntake()):
+    require(
+        harness.has_connection, "door and vendor are one process: there is no line to be missing"
+    )
+    async with connected(harness, RecordingIntake()):
         pass
     with pytest.raises(NotConnected):
-        await ground.door.send(outbound(ground, "too early"))
-    async with connected(ground, RecordingIntake()):
-        await ground.door.send(outbound(ground, "now"))
-        await shown(ground, "now")
+        await harness.platform.send(make_outbound(harness, "too early"))
+    async with connected(harness, RecordingIntake()):
+        await harness.platform.send(make_outbound(harness, "now"))
+        await assert_shown(harness, "now")

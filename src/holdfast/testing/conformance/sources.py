@@ -6,70 +6,70 @@ import msgspec
 
 from holdfast.core.messages.source import Author, ChatType
 from holdfast.testing.conformance.assertions import (
+    assert_received,
+    assert_shown,
     connected,
-    heard,
-    outbound,
-    said,
-    shown,
-    until,
-    where,
+    make_outbound,
+    messages_from_others,
+    reply_address,
+    wait_until,
 )
-from holdfast.testing.conformance.check import Check
-from holdfast.testing.conformance.ground import Ground, Person, Place
+from holdfast.testing.conformance.check import ConformanceCheck
+from holdfast.testing.conformance.ground import ChatKind, Participant, PlatformHarness
 from holdfast.testing.intake import RecordingIntake
 
 
-@Check
-async def two_people_are_two_and_each_has_a_chat_of_their_own(ground: Ground) -> None:
+@ConformanceCheck
+async def two_people_have_different_ids_and_chats(harness: PlatformHarness) -> None:
     """Authorisation goes by these ids."""
     intake = RecordingIntake()
-    words = (("one", Person.ANN), ("two", Person.BOB), ("three", Person.ANN))
-    async with connected(ground, intake):
+    words = (("one", Participant.ANN), ("two", Participant.BOB), ("three", Participant.ANN))
+    async with connected(harness, intake):
         for number, (text, by) in enumerate(words, start=1):
-            await ground.say(text, by=by)
-            await heard(intake, *(each for each, _ in words[:number]))
+            await harness.say(text, by=by)
+            await assert_received(intake, *(each for each, _ in words[:number]))
     ann, bob, again = (each.source for each in intake.accepted)
     assert ann.user_id == again.user_id != bob.user_id
     assert ann.chat_id == again.chat_id != bob.chat_id
     assert {each.chat_type for each in (ann, bob, again)} == {ChatType.DM}
     assert {each.author for each in (ann, bob, again)} == {Author.PERSON}
-    assert ann.chat_id == ground.address().chat_id
-    form = ground.door.capabilities.chat_form
+    assert ann.chat_id == harness.address().chat_id
+    form = harness.platform.capabilities.chat_id_format
     assert form is None or all(re.fullmatch(form.pattern, each.chat_id) for each in (ann, bob))
 
 
-@Check
-async def a_program_is_told_from_a_person(ground: Ground) -> None:
+@ConformanceCheck
+async def a_bot_is_distinguished_from_a_person(harness: PlatformHarness) -> None:
     """Who answers programs may do so for ever. A door may also keep them to itself."""
     intake = RecordingIntake()
-    async with connected(ground, intake):
-        await ground.say("beep", by=Person.PROGRAM, place=Place.GROUP, named=True)
-        await ground.say("and I am Ann", place=Place.GROUP, named=True)
-        await until(lambda: any("Ann" in each.text for each in intake.accepted))
+    async with connected(harness, intake):
+        await harness.say("beep", by=Participant.PROGRAM, chat=ChatKind.GROUP, mention=True)
+        await harness.say("and I am Ann", chat=ChatKind.GROUP, mention=True)
+        await wait_until(lambda: any("Ann" in each.text for each in intake.accepted))
     *programs, ann = intake.accepted
     assert ann.source.author is Author.PERSON
     assert all(each.source.author is Author.BOT for each in programs)
 
 
-@Check
-async def its_own_words_are_nobody_elses(ground: Ground) -> None:
+@ConformanceCheck
+async def its_own_messages_are_not_taken_for_a_persons(harness: PlatformHarness) -> None:
     """Where a vendor gives a bot what the bot has said, it is ours, or kept from intake."""
     intake = RecordingIntake()
-    async with connected(ground, intake):
-        await ground.door.send(outbound(ground, "my own words"))
-        await shown(ground, "my own words")
-        await ground.say("after")
-        await heard(intake, "after")
+    async with connected(harness, intake):
+        await harness.platform.send(make_outbound(harness, "my own words"))
+        await assert_shown(harness, "my own words")
+        await harness.say("after")
+        await assert_received(intake, "after")
 
 
-@Check
-async def in_a_group_it_is_told_whether_it_was_named(ground: Ground) -> None:
+@ConformanceCheck
+async def in_a_group_it_reports_whether_it_was_mentioned(harness: PlatformHarness) -> None:
     """Groups: the agent answers when it is meant."""
     intake = RecordingIntake()
-    async with connected(ground, intake):
-        await ground.say("dinner at eight", by=Person.BOB, place=Place.GROUP)
-        await ground.say("are you there?", place=Place.GROUP, named=True)
-        await until(lambda: any("there?" in each.text for each in intake.accepted))
+    async with connected(harness, intake):
+        await harness.say("dinner at eight", by=Participant.BOB, chat=ChatKind.GROUP)
+        await harness.say("are you there?", chat=ChatKind.GROUP, mention=True)
+        await wait_until(lambda: any("there?" in each.text for each in intake.accepted))
     *others, asked = intake.accepted
     assert asked.mentioned
     assert asked.source.chat_type is not ChatType.DM
@@ -77,22 +77,24 @@ async def in_a_group_it_is_told_whether_it_was_named(ground: Ground) -> None:
     assert {each.source.chat_id for each in others} <= {asked.source.chat_id}
 
 
-@Check
-async def what_a_message_answers_is_quoted(ground: Ground) -> None:
+@ConformanceCheck
+async def the_message_that_is_replied_to_is_quoted(harness: PlatformHarness) -> None:
     """Groups: whoever answers the bot means it, and what was quoted is seen. A vendor that does
     not say what was answered says at least whose it was."""
     intake = RecordingIntake()
-    async with connected(ground, intake):
-        asked = await ground.say("who is it?", by=Person.BOB, place=Place.GROUP, named=True)
-        (question,) = (await intake.wait_for_tries(1))[:1]
-        here = msgspec.structs.replace(where(question), thread_id=None, reply_to=None)
-        answer = msgspec.structs.replace(outbound(ground, "it is me"), address=here)
-        receipt = await ground.door.send(answer)
-        await ground.say("I see", place=Place.GROUP, answers=receipt.platform_message_id)
-        await until(lambda: len(said(intake)) == 2)
-        await ground.say("why?", place=Place.GROUP, named=True, answers=asked)
-        await until(lambda: len(said(intake)) == 3)
-    ours, bobs = (each.quoted for each in said(intake)[1:])
+    async with connected(harness, intake):
+        asked = await harness.say(
+            "who is it?", by=Participant.BOB, chat=ChatKind.GROUP, mention=True
+        )
+        (question,) = (await intake.wait_for_attempts(1))[:1]
+        here = msgspec.structs.replace(reply_address(question), thread_id=None, reply_to=None)
+        answer = msgspec.structs.replace(make_outbound(harness, "it is me"), address=here)
+        receipt = await harness.platform.send(answer)
+        await harness.say("I see", chat=ChatKind.GROUP, reply_to=receipt.platform_message_id)
+        await wait_until(lambda: len(messages_from_others(intake)) == 2)
+        await harness.say("why?", chat=ChatKind.GROUP, mention=True, reply_to=asked)
+        await wait_until(lambda: len(messages_from_others(intake)) == 3)
+    ours, bobs = (each.quoted for each in messages_from_others(intake)[1:])
     assert ours is not None
     assert ours.ours
     assert not ours.text or "it is me" in ours.text

@@ -8,11 +8,11 @@ from holdfast.testing.conformance import (
     outbound,
     sources,
 )
-from holdfast.testing.conformance.check import Check
+from holdfast.testing.conformance.check import ConformanceCheck
 
-CHECKS: tuple[Check, ...] = tuple(
+CHECKS: tuple[ConformanceCheck, ...] = tuple(
     each
     for topic in (inbound, outbound, connections, sources, formatting, attachments)
     for each in vars(topic).values()
-    if isinstance(each, Check)
+    if isinstance(each, ConformanceCheck)
 )

@@ -28,7 +28,7 @@ def main() -> None:
 
 
 async def _serve(options: argparse.Namespace) -> None:
-    model = MisbehavingModel(latency=options.latency, key=options.key, keep=options.keep)
+    model = MisbehavingModel(latency=options.latency, key=options.key, max_requests=options.keep)
     server = web.Server(model.answer, handler_cancellation=True, access_log=None)
     loop = asyncio.get_running_loop()
     over = asyncio.Event()

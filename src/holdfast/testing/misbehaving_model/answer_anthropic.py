@@ -5,42 +5,42 @@ from typing import Any
 
 import msgspec
 
-from holdfast.testing.misbehaving_model.conversation import Conversation
+from holdfast.testing.misbehaving_model.conversation import RequestSummary
 from holdfast.testing.misbehaving_model.saying import (
-    PIECE,
-    call_id_of,
-    fragments,
-    pieces,
-    signature,
-    text_of,
+    PIECE_CHARS,
+    argument_fragments,
+    reply_call_id,
+    reply_text,
+    sign,
+    split_text,
 )
-from holdfast.testing.misbehaving_model.script import Fault, Step
+from holdfast.testing.misbehaving_model.script import ScriptedFault, ScriptedReply
 
 _encode = msgspec.json.encode
-_Wire = dict[str, Any]
+_Json = dict[str, Any]
 _STOPS = {"stop": "end_turn", "length": "max_tokens", "content_filter": "refusal"}
 
 
-def echo(conversation: Conversation, size: int) -> bytes:
-    return b"".join(events(conversation, Step(), size))
+def echo(conversation: RequestSummary, size: int) -> bytes:
+    return b"".join(events(conversation, ScriptedReply(), size))
 
 
-def whole(conversation: Conversation, step: Step, size: int) -> bytes:
+def whole(conversation: RequestSummary, step: ScriptedReply, size: int) -> bytes:
     return _encode(_message(conversation, step, size))
 
 
-def events(conversation: Conversation, step: Step, size: int) -> list[bytes]:
+def events(conversation: RequestSummary, step: ScriptedReply, size: int) -> list[bytes]:
     """The events of a scripted stream, with a ping as the real one has, and its end mark."""
     message = _message(conversation, step, size)
     opening = {**message, "content": [], "stop_reason": None}
     opening["usage"] = {**message["usage"], "output_tokens": 1}
-    told: list[_Wire] = [{"type": "message_start", "message": opening}, {"type": "ping"}]
+    told: list[_Json] = [{"type": "message_start", "message": opening}, {"type": "ping"}]
     told += _blocks(message["content"], step)
-    if step.fault is not Fault.NO_FINISH:
+    if step.fault is not ScriptedFault.NO_FINISH:
         delta = {"stop_reason": message["stop_reason"], "stop_sequence": None}
         used = {"output_tokens": message["usage"]["output_tokens"]}
         told.append({"type": "message_delta", "delta": delta, "usage": used})
-    if step.fault is not Fault.NO_DONE:
+    if step.fault is not ScriptedFault.NO_DONE:
         told.append({"type": "message_stop"})
     return [*map(_event, told)]
 
@@ -54,18 +54,18 @@ def error_event(message: str) -> bytes:
     return b"event: error\ndata: " + error(message, kind="overloaded_error") + b"\n\n"
 
 
-def _event(event: _Wire) -> bytes:
+def _event(event: _Json) -> bytes:
     kind = str(event["type"]).encode()
     return b"event: " + kind + b"\ndata: " + _encode(event) + b"\n\n"
 
 
-def _blocks(blocks: list[_Wire], step: Step) -> Iterator[_Wire]:
+def _blocks(blocks: list[_Json], step: ScriptedReply) -> Iterator[_Json]:
     first = len(blocks) - len(step.calls)
     for index, block in enumerate(blocks[:first]):
         empty = {key: value if key == "type" else "" for key, value in block.items()}
         yield {"type": "content_block_start", "index": index, "content_block": empty}
         kind = block["type"]
-        for piece in pieces(block[kind], PIECE):
+        for piece in split_text(block[kind], PIECE_CHARS):
             yield _delta(index, {"type": f"{kind}_delta", kind: piece})
         if kind == "thinking":
             yield _delta(index, {"type": "signature_delta", "signature": block["signature"]})
@@ -73,18 +73,18 @@ def _blocks(blocks: list[_Wire], step: Step) -> Iterator[_Wire]:
     for index, block in enumerate(blocks[first:], start=first):
         opened = {**block, "input": {}}
         yield {"type": "content_block_start", "index": index, "content_block": opened}
-    for call, piece in fragments(step):
+    for call, piece in argument_fragments(step):
         yield _delta(first + call, {"type": "input_json_delta", "partial_json": piece})
     for index in range(first, len(blocks)):
         yield {"type": "content_block_stop", "index": index}
 
 
-def _delta(index: int, delta: _Wire) -> _Wire:
+def _delta(index: int, delta: _Json) -> _Json:
     return {"type": "content_block_delta", "index": index, "delta": delta}
 
 
-def _message(conversation: Conversation, step: Step, size: int) -> _Wire:
-    text = text_of(conversation, step)
+def _message(conversation: RequestSummary, step: ScriptedReply, size: int) -> _Json:
+    text = reply_text(conversation, step)
     finish = _STOPS.get(step.finish or "", "tool_use" if step.calls else "end_turn")
     return {
         "id": "msg_1",
@@ -103,10 +103,10 @@ def _message(conversation: Conversation, step: Step, size: int) -> _Wire:
     }
 
 
-def _content(conversation: Conversation, step: Step, text: str) -> list[_Wire]:
-    content: list[_Wire] = []
+def _content(conversation: RequestSummary, step: ScriptedReply, text: str) -> list[_Json]:
+    content: list[_Json] = []
     if step.reasoning:
-        signed = signature(step.reasoning)
+        signed = sign(step.reasoning)
         content.append({"type": "thinking", "thinking": step.reasoning, "signature": signed})
     if text:
         content.append({"type": "text", "text": text})
@@ -114,7 +114,7 @@ def _content(conversation: Conversation, step: Step, text: str) -> list[_Wire]:
         content.append(
             {
                 "type": "tool_use",
-                "id": call_id_of(conversation, step, place),
+                "id": reply_call_id(conversation, step, place),
                 "name": call.name,
                 "input": msgspec.Raw(call.text.encode()),
             }

@@ -5,38 +5,38 @@ from typing import Any
 
 import msgspec
 
-from holdfast.testing.misbehaving_model.conversation import Conversation
+from holdfast.testing.misbehaving_model.conversation import RequestSummary
 from holdfast.testing.misbehaving_model.saying import (
-    PIECE,
-    call_id_of,
-    fragments,
-    pieces,
-    signature,
-    text_of,
+    PIECE_CHARS,
+    argument_fragments,
+    reply_call_id,
+    reply_text,
+    sign,
+    split_text,
 )
-from holdfast.testing.misbehaving_model.script import Fault, Step
+from holdfast.testing.misbehaving_model.script import ScriptedFault, ScriptedReply
 
 _encode = msgspec.json.encode
-_Wire = dict[str, Any]
+_Json = dict[str, Any]
 
 
-def echo(conversation: Conversation, size: int) -> bytes:
-    return b"".join(events(conversation, Step(), size))
+def echo(conversation: RequestSummary, size: int) -> bytes:
+    return b"".join(events(conversation, ScriptedReply(), size))
 
 
-def whole(conversation: Conversation, step: Step, size: int) -> bytes:
+def whole(conversation: RequestSummary, step: ScriptedReply, size: int) -> bytes:
     return _encode(_response(conversation, step, size))
 
 
-def events(conversation: Conversation, step: Step, size: int) -> list[bytes]:
+def events(conversation: RequestSummary, step: ScriptedReply, size: int) -> list[bytes]:
     """The events of a scripted stream. There is no end mark but the last event."""
     begun = {"id": "resp_1", "object": "response", "status": "in_progress", "output": []}
-    told: list[_Wire] = [
+    told: list[_Json] = [
         {"type": "response.created", "response": begun},
         {"type": "response.in_progress", "response": begun},
         *_items(conversation, step),
     ]
-    if step.fault is Fault.NO_FINISH:
+    if step.fault is ScriptedFault.NO_FINISH:
         return [*map(_event, told), b"data: [DONE]\n\n"]
     response = _response(conversation, step, size)
     told.append({"type": f"response.{response['status']}", "response": response})
@@ -53,12 +53,12 @@ def error_event(message: str) -> bytes:
     return _event({"type": "response.failed", "response": {**failed, "error": problem}})
 
 
-def _event(event: _Wire) -> bytes:
+def _event(event: _Json) -> bytes:
     kind = str(event["type"]).encode()
     return b"event: " + kind + b"\ndata: " + _encode(event) + b"\n\n"
 
 
-def _items(conversation: Conversation, step: Step) -> Iterator[_Wire]:
+def _items(conversation: RequestSummary, step: ScriptedReply) -> Iterator[_Json]:
     output = _output(conversation, step)
     for place, item in enumerate(output):
         at = {"output_index": place, "item_id": item["id"]}
@@ -69,41 +69,42 @@ def _items(conversation: Conversation, step: Step) -> Iterator[_Wire]:
             case "message":
                 yield from _grown(item["content"][0]["text"], "output_text", at)
     first = len(output) - len(step.calls)
-    for call, piece in fragments(step):
+    for call, piece in argument_fragments(step):
         at = {"output_index": first + call, "item_id": output[first + call]["id"]}
         yield {"type": "response.function_call_arguments.delta", **at, "delta": piece}
     for place, item in enumerate(output):
         yield {"type": "response.output_item.done", "output_index": place, "item": item}
 
 
-def _grown(text: str, kind: str, at: _Wire) -> Iterator[_Wire]:
+def _grown(text: str, kind: str, at: _Json) -> Iterator[_Json]:
     yield from (
-        {"type": f"response.{kind}.delta", **at, "delta": piece} for piece in pieces(text, PIECE)
+        {"type": f"response.{kind}.delta", **at, "delta": piece}
+        for piece in split_text(text, PIECE_CHARS)
     )
     yield {"type": f"response.{kind}.done", **at, "text": text}
 
 
-def _empty(item: _Wire) -> _Wire:
+def _empty(item: _Json) -> _Json:
     blank = {"content": [], "summary": [], "arguments": "", "encrypted_content": ""}
     return {key: blank.get(key, value) for key, value in item.items()}
 
 
-def _output(conversation: Conversation, step: Step) -> list[_Wire]:
-    output: list[_Wire] = []
+def _output(conversation: RequestSummary, step: ScriptedReply) -> list[_Json]:
+    output: list[_Json] = []
     if step.reasoning:
         output.append(
             {
                 "type": "reasoning",
                 "id": "rs_1",
                 "summary": [{"type": "summary_text", "text": step.reasoning}],
-                "encrypted_content": signature(step.reasoning),
+                "encrypted_content": sign(step.reasoning),
             }
         )
-    if text := text_of(conversation, step):
+    if text := reply_text(conversation, step):
         content = [{"type": "output_text", "text": text, "annotations": []}]
         output.append({"type": "message", "id": "msg_1", "role": "assistant", "content": content})
     for place, call in enumerate(step.calls):
-        call_id = call_id_of(conversation, step, place)
+        call_id = reply_call_id(conversation, step, place)
         output.append(
             {"type": "function_call", "id": f"fc_{place}", "call_id": call_id,
              "name": call.name, "arguments": call.text}
@@ -111,8 +112,8 @@ def _output(conversation: Conversation, step: Step) -> list[_Wire]:
     return output
 
 
-def _response(conversation: Conversation, step: Step, size: int) -> _Wire:
-    asked, said = max(size // 4, step.cached), len(text_of(conversation, step)) // 4
+def _response(conversation: RequestSummary, step: ScriptedReply, size: int) -> _Json:
+    asked, said = max(size // 4, step.cached), len(reply_text(conversation, step)) // 4
     why = {"length": "max_output_tokens", "content_filter": "content_filter"}.get(step.finish or "")
     return {
         "id": "resp_1",

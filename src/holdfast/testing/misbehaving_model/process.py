@@ -38,13 +38,13 @@ class ModelProcess:
         return f"http://127.0.0.1:{self.port}/v1"
 
     def script(self, *steps: dict[str, Any]) -> None:
-        self._ask("/script", json.dumps(steps).encode())
+        self._request("/script", json.dumps(steps).encode())
 
     def reset(self) -> None:
-        self._ask("/reset", b"")
+        self._request("/reset", b"")
 
     def requests(self, *, last: int = 0) -> dict[str, Any]:
-        found: dict[str, Any] = self._ask(f"/requests?last={last}", None)
+        found: dict[str, Any] = self._request(f"/requests?last={last}", None)
         return found
 
     def close(self) -> None:
@@ -67,7 +67,7 @@ class ModelProcess:
     ) -> None:
         self.close()
 
-    def _ask(self, path: str, body: bytes | None) -> Any:
+    def _request(self, path: str, body: bytes | None) -> Any:
         request = Request(f"http://127.0.0.1:{self.port}{path}", data=body)
         with urlopen(request, timeout=10) as response:
             return json.load(response)

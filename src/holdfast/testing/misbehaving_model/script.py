@@ -7,10 +7,10 @@ from typing import Any
 
 import msgspec
 
-from holdfast.testing.misbehaving_model.conversation import Conversation, Invalid
+from holdfast.testing.misbehaving_model.conversation import InvalidRequest, RequestSummary
 
 
-class Fault(StrEnum):
+class ScriptedFault(StrEnum):
     CUT = "cut"  # the connection is closed in the middle of the stream
     HALF_JSON = "half_json"  # an event ends in the middle of its JSON, and so does the stream
     SILENCE = "silence"  # the request is taken and never answered
@@ -37,7 +37,7 @@ class ScriptedCall(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         return given if isinstance(given, str) else msgspec.json.encode(given).decode()
 
 
-class Step(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ScriptedReply(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One answer; see the package's docstring for what each field does."""
 
     match: str | None = None
@@ -53,43 +53,43 @@ class Step(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     status: int = 200
     retry_after: str | None = None
     message: str = "scripted"
-    fault: Fault | None = None
+    fault: ScriptedFault | None = None
     finish: str | None = None
     cached: int = 0
 
 
-class Script:
+class ReplyScript:
     """Owns the steps that were posted and the count of those that were used."""
 
     def __init__(self) -> None:
-        self._posted: list[Step] = []
+        self._posted: list[ScriptedReply] = []
         self._used: dict[tuple[str, int], int] = {}
 
-    def post(self, steps: Iterable[Step]) -> None:
+    def post(self, steps: Iterable[ScriptedReply]) -> None:
         self._posted.extend(steps)
 
     def clear(self) -> None:
         self._posted.clear()
         self._used.clear()
 
-    def choose(self, conversation: Conversation) -> Step | None:
+    def choose(self, conversation: RequestSummary) -> ScriptedReply | None:
         """The step that is due; None: nobody scripted this request."""
-        asked = conversation.asked
+        asked = conversation.user_text
         if self._posted:
-            step = self._take(asked)
+            step = self._take_posted(asked)
             if step is not None:
                 return step
         if "[" not in asked:
             return None
-        steps = directives(asked)
-        place = conversation.answered
+        steps = parse_directives(asked)
+        place = conversation.replies_since
         if place >= len(steps):
             return None
-        return self._counted(steps[place], (asked, place))
+        return self._count_use(steps[place], (asked, place))
 
-    def _take(self, asked: str) -> Step | None:
+    def _take_posted(self, user_text: str) -> ScriptedReply | None:
         for place, step in enumerate(self._posted):
-            if step.match is None or step.match in asked:
+            if step.match is None or step.match in user_text:
                 left = (step.times or 1) - 1
                 if left > 0:
                     self._posted[place] = msgspec.structs.replace(step, times=left)
@@ -98,7 +98,7 @@ class Script:
                 return step
         return None
 
-    def _counted(self, step: Step, key: tuple[str, int]) -> Step | None:
+    def _count_use(self, step: ScriptedReply, key: tuple[str, int]) -> ScriptedReply | None:
         if step.times is None:
             return step
         used = self._used[key] = self._used.get(key, 0) + 1
@@ -114,10 +114,10 @@ _DIRECTIVE = re.compile(
 )
 
 
-def directives(text: str) -> Sequence[Step]:
+def parse_directives(text: str) -> Sequence[ScriptedReply]:
     """The steps that a user message spells out; none if it holds no directive.
 
-    Raises `Invalid` for a directive whose value is none: a misspelt script must not pass for a
+    Raises `InvalidRequest` for a directive whose value is none: a misspelt script must not pass for a
     model that behaves.
     """
     found = _DIRECTIVE.findall(text)
@@ -130,9 +130,9 @@ def directives(text: str) -> Sequence[Step]:
         else:
             _apply(steps[-1], name, value.strip())
     try:
-        return [msgspec.convert(step, Step, strict=False) for step in steps]
+        return [msgspec.convert(step, ScriptedReply, strict=False) for step in steps]
     except msgspec.ValidationError as error:
-        raise Invalid(f"a directive that cannot be read: {error}") from error
+        raise InvalidRequest(f"a directive that cannot be read: {error}") from error
 
 
 def _apply(step: dict[str, Any], name: str, value: str) -> None:

@@ -8,9 +8,9 @@ import msgspec
 from aiohttp import web
 
 from holdfast.testing.misbehaving_model import answer
-from holdfast.testing.misbehaving_model.conversation import Conversation, Invalid
-from holdfast.testing.misbehaving_model.script import Fault, Script, Step
-from holdfast.testing.misbehaving_model.shape import Answers, Shape, shapes
+from holdfast.testing.misbehaving_model.conversation import InvalidRequest, RequestSummary
+from holdfast.testing.misbehaving_model.script import ReplyScript, ScriptedFault, ScriptedReply
+from holdfast.testing.misbehaving_model.shape import ModeHandler, ReplyWriter, mode_handlers
 
 _SSE = {"Content-Type": "text/event-stream", "Cache-Control": "no-cache"}
 _JSON = "application/json"
@@ -19,34 +19,36 @@ _JSON = "application/json"
 class MisbehavingModel:
     """Owns the script and the ledger of what was asked."""
 
-    def __init__(self, *, latency: float = 0, key: str | None = None, keep: int = 10_000) -> None:
+    def __init__(
+        self, *, latency: float = 0, key: str | None = None, max_requests: int = 10_000
+    ) -> None:
         self._latency = latency
         self._key = key
-        self._script = Script()
-        self._shapes = shapes()
-        self._kept: deque[bytes] = deque(maxlen=keep)
+        self._script = ReplyScript()
+        self._modes = mode_handlers()
+        self._requests: deque[bytes] = deque(maxlen=max_requests)
         self._count = 0
         self._refused = 0
 
     async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
         path = request.path
-        if request.method == "POST" and (shape := self._shapes.get(path)) is not None:
+        if request.method == "POST" and (shape := self._modes.get(path)) is not None:
             return await self._complete(request, shape)
         match (request.method, path):
             case ("GET", "/v1/models"):
                 return _json({"object": "list", "data": [{"id": "scripted", "object": "model"}]})
             case ("GET", "/requests"):
-                return self._ledger(int(request.query.get("last", "0")))
+                return self._list_requests(int(request.query.get("last", "0")))
             case ("POST", "/script"):
                 return await self._take_script(request)
             case ("POST", "/reset"):
                 return self._reset()
         return web.Response(status=404, body=answer.error(f"no such path: {path}"))
 
-    async def _complete(self, request: web.BaseRequest, shape: Shape) -> web.StreamResponse:
+    async def _complete(self, request: web.BaseRequest, shape: ModeHandler) -> web.StreamResponse:
         body = await request.read()
         self._count += 1
-        self._kept.append(body)
+        self._requests.append(body)
         given = shape.key(request.headers)
         if self._key is not None and given != self._key:
             # As some providers do, to their customers' regret: it quotes what it was given.
@@ -55,24 +57,24 @@ class MisbehavingModel:
         try:
             conversation = shape.read(body, request.headers)
             step = self._script.choose(conversation)
-        except Invalid as broken:
+        except InvalidRequest as broken:
             self._refused += 1
             return _error(400, str(broken), shape, kind="invalid_request_error")
         if self._latency:
             await asyncio.sleep(self._latency)
         if step is None and conversation.stream:
-            return web.Response(body=shape.answers.echo(conversation, len(body)), headers=_SSE)
-        asked = _Asked(conversation, step or Step(), len(body), shape.answers)
-        return await _Answer(request, asked).send()
+            return web.Response(body=shape.writer.echo(conversation, len(body)), headers=_SSE)
+        asked = _ScriptedRequest(conversation, step or ScriptedReply(), len(body), shape.writer)
+        return await _ScriptedResponse(request, asked).send()
 
-    def _ledger(self, last: int) -> web.Response:
-        kept = list(self._kept)[-last:] if last else list(self._kept)
+    def _list_requests(self, last: int) -> web.Response:
+        kept = list(self._requests)[-last:] if last else list(self._requests)
         requests = [_as_json(body) for body in kept]
         return _json({"count": self._count, "refused": self._refused, "requests": requests})
 
     async def _take_script(self, request: web.BaseRequest) -> web.Response:
         try:
-            steps = msgspec.json.decode(await request.read(), type=list[Step])
+            steps = msgspec.json.decode(await request.read(), type=list[ScriptedReply])
         except msgspec.DecodeError as error:
             return web.Response(status=400, body=answer.error(f"this is no script: {error}"))
         self._script.post(steps)
@@ -80,24 +82,24 @@ class MisbehavingModel:
 
     def _reset(self) -> web.Response:
         self._script.clear()
-        self._kept.clear()
+        self._requests.clear()
         self._count = self._refused = 0
         return _json({})
 
 
-class _Asked(NamedTuple):
-    conversation: Conversation
-    step: Step
+class _ScriptedRequest(NamedTuple):
+    conversation: RequestSummary
+    step: ScriptedReply
     size: int
-    answers: Answers
+    writer: ReplyWriter
 
 
-class _Answer:
+class _ScriptedResponse:
     """One scripted answer on its way out."""
 
-    def __init__(self, request: web.BaseRequest, asked: _Asked) -> None:
+    def __init__(self, request: web.BaseRequest, scripted_request: _ScriptedRequest) -> None:
         self._request = request
-        self._conversation, self._step, self._size, self._answers = asked
+        self._conversation, self._step, self._size, self._writer = scripted_request
 
     async def send(self) -> web.StreamResponse:
         step = self._step
@@ -105,56 +107,56 @@ class _Answer:
         if step.status != 200:
             return self._status()
         match step.fault:
-            case Fault.SILENCE:
+            case ScriptedFault.SILENCE:
                 await _forever()
-            case Fault.DROP:
+            case ScriptedFault.DROP:
                 await self._hang_up()
-            case Fault.HTML:
+            case ScriptedFault.HTML:
                 page = "<!doctype html><html><body>Please log in</body></html>"
                 return web.Response(text=page, content_type="text/html")
-            case Fault.JSON_ERROR:
-                return web.Response(body=self._answers.error(step.message), content_type=_JSON)
-        if step.fault is Fault.UNSTREAMED or not self._conversation.stream:
-            body = self._answers.whole(self._conversation, step, self._size)
+            case ScriptedFault.JSON_ERROR:
+                return web.Response(body=self._writer.error(step.message), content_type=_JSON)
+        if step.fault is ScriptedFault.UNSTREAMED or not self._conversation.stream:
+            body = self._writer.whole(self._conversation, step, self._size)
             return web.Response(body=body, content_type=_JSON)
         return await self._stream()
 
     def _status(self) -> web.Response:
         step = self._step
-        body = self._answers.error(step.message, kind="scripted")
+        body = self._writer.error(step.message, kind="scripted")
         response = web.Response(status=step.status, body=body, content_type=_JSON)
         if step.retry_after is not None:
             response.headers["Retry-After"] = step.retry_after
         return response
 
     async def _stream(self) -> web.StreamResponse:
-        plain = self._step.fault is Fault.MISNAMED
+        plain = self._step.fault is ScriptedFault.MISNAMED
         response = web.StreamResponse(headers={"Content-Type": "text/plain"} if plain else _SSE)
         await response.prepare(self._request)
-        while self._step.fault is Fault.COMMENTS:
+        while self._step.fault is ScriptedFault.COMMENTS:
             await response.write(b": still thinking\n\n")
             await asyncio.sleep(0.02)
         await asyncio.sleep(self._step.first)
         for event in self._events():
             await self._write(response, event)
             await asyncio.sleep(self._step.delay)
-        if self._step.fault is Fault.STALL:
+        if self._step.fault is ScriptedFault.STALL:
             await _forever()
-        if self._step.fault is Fault.CUT:
+        if self._step.fault is ScriptedFault.CUT:
             await self._hang_up()
         await response.write_eof()
         return response
 
     def _events(self) -> list[bytes]:
-        events = self._answers.events(self._conversation, self._step, self._size)
+        events = self._writer.events(self._conversation, self._step, self._size)
         half = max(1, (len(events) - 2) // 2)
         match self._step.fault:
-            case Fault.STALL | Fault.CUT:
+            case ScriptedFault.STALL | ScriptedFault.CUT:
                 return events[:half]
-            case Fault.HALF_JSON:
+            case ScriptedFault.HALF_JSON:
                 return [*events[:half], events[half][: len(events[half]) // 2]]
-            case Fault.ERROR_EVENT:
-                return [*events[:half], self._answers.error_event(self._step.message)]
+            case ScriptedFault.ERROR_EVENT:
+                return [*events[:half], self._writer.error_event(self._step.message)]
         return events
 
     async def _write(self, response: web.StreamResponse, event: bytes) -> None:
@@ -182,9 +184,9 @@ def _json(value: object) -> web.Response:
 
 
 def _error(
-    status: int, message: str, shape: Shape, *, kind: str, code: str | None = None
+    status: int, message: str, shape: ModeHandler, *, kind: str, code: str | None = None
 ) -> web.Response:
-    body = shape.answers.error(message, kind=kind, code=code)
+    body = shape.writer.error(message, kind=kind, code=code)
     return web.Response(status=status, body=body, content_type=_JSON)
 
 

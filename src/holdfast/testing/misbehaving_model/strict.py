@@ -5,13 +5,13 @@ from typing import Any
 import msgspec
 
 from holdfast.testing.misbehaving_model.conversation import (
-    Conversation,
-    GoodTools,
-    Invalid,
-    OpenCalls,
-    check,
+    InvalidRequest,
+    OpenToolCalls,
+    RequestSummary,
+    ToolListChecker,
     check_arguments,
-    last_spoken,
+    last_user_text,
+    require,
 )
 
 
@@ -43,7 +43,7 @@ class _Message(msgspec.Struct, gc=False, forbid_unknown_fields=True):
     reasoning_details: list[dict[str, Any]] | None = None
 
 
-class Body(msgspec.Struct, gc=False, forbid_unknown_fields=True):
+class ChatBody(msgspec.Struct, gc=False, forbid_unknown_fields=True):
     model: str
     messages: list[_Message]
     stream: bool = False
@@ -62,24 +62,24 @@ class Body(msgspec.Struct, gc=False, forbid_unknown_fields=True):
     user: str | None = None
 
 
-_decode = msgspec.json.Decoder(Body).decode
+_decode = msgspec.json.Decoder(ChatBody).decode
 
 
-class StrictReader:
+class StrictChatReader:
     """Owns the tool lists it has already found good."""
 
     def __init__(self) -> None:
-        self._tools = GoodTools(_tool_name)
+        self._tools = ToolListChecker(_tool_name)
 
-    def read(self, body: bytes) -> Conversation:
-        """What was asked; raises `Invalid` for a request that breaks a rule."""
+    def read(self, body: bytes) -> RequestSummary:
+        """What was asked; raises `InvalidRequest` for a request that breaks a rule."""
         try:
             request = _decode(body)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise Invalid(str(error)) from error
-        check(bool(request.model), "model is empty")
-        check(bool(request.messages), "messages is empty")
-        check(request.stream or request.stream_options is None, "stream_options without stream")
+            raise InvalidRequest(str(error)) from error
+        require(bool(request.model), "model is empty")
+        require(bool(request.messages), "messages is empty")
+        require(request.stream or request.stream_options is None, "stream_options without stream")
         self._tools.check(bytes(request.tools))
         _check_messages(request.messages)
         return _conversation(request)
@@ -89,64 +89,69 @@ def _tool_name(tool: Any) -> str:
     try:
         name, parameters = tool["function"]["name"], tool["function"]["parameters"]
     except (KeyError, TypeError) as error:
-        raise Invalid(f"a tool without a function, name or parameters: {tool}") from error
-    check(tool.get("type") == "function", "a tool whose type is not function")
-    check(isinstance(parameters, dict), f"the parameters of tool {name} are no object")
+        raise InvalidRequest(f"a tool without a function, name or parameters: {tool}") from error
+    require(tool.get("type") == "function", "a tool whose type is not function")
+    require(isinstance(parameters, dict), f"the parameters of tool {name} are no object")
     return str(name)
 
 
 def _check_messages(messages: list[_Message]) -> None:
-    calls = OpenCalls()
+    calls = OpenToolCalls()
     before = ""
     for place, message in enumerate(messages):
         at = f"messages[{place}]"
         if message.role == "tool":
             calls.answer(message.tool_call_id or "", message.content, at)
         else:
-            calls.none_left(at)
-            _check_spoken(message, before, at)
+            calls.require_none(at)
+            _check_message(message, before, at)
             _open_calls(message, calls, at)
         before = message.role
-    calls.none_left("the end")
-    check(before in ("user", "tool"), "the last message must be a user's or a tool's")
+    calls.require_none("the end")
+    require(before in ("user", "tool"), "the last message must be a user's or a tool's")
 
 
-def _check_spoken(message: _Message, before: str, at: str) -> None:
-    check(message.role in ("system", "user", "assistant"), f"{at}: role {message.role!r}")
-    check(message.role != "system" or before == "", f"{at}: a system message that is not first")
-    check(message.role != before, f"{at}: roles must alternate, two {before} messages in a row")
-    check(message.tool_call_id is None, f"{at}: tool_call_id outside of a tool's message")
+def _check_message(message: _Message, previous_role: str, at: str) -> None:
+    require(message.role in ("system", "user", "assistant"), f"{at}: role {message.role!r}")
+    require(
+        message.role != "system" or previous_role == "", f"{at}: a system message that is not first"
+    )
+    require(
+        message.role != previous_role,
+        f"{at}: roles must alternate, two {previous_role} messages in a row",
+    )
+    require(message.tool_call_id is None, f"{at}: tool_call_id outside of a tool's message")
     if message.role == "assistant" and message.tool_calls is not None and message.content is None:
         return
     parts = message.content or ()
     if isinstance(parts, str):
-        check(bool(parts.strip()), f"{at}: empty content")
+        require(bool(parts.strip()), f"{at}: empty content")
         return
-    check(bool(parts), f"{at}: empty content")
+    require(bool(parts), f"{at}: empty content")
     for part in parts:
         _check_part(part, message.role, at)
 
 
 def _check_part(part: _Part, role: str, at: str) -> None:
     if part.type == "text":
-        check(bool(part.text and part.text.strip()), f"{at}: an empty text part")
+        require(bool(part.text and part.text.strip()), f"{at}: an empty text part")
         return
-    check(part.type == "image_url" and role == "user", f"{at}: a part of type {part.type!r}")
+    require(part.type == "image_url" and role == "user", f"{at}: a part of type {part.type!r}")
     url = (part.image_url or {}).get("url", "")
-    check(url.startswith(("https://", "http://", "data:image/")), f"{at}: image url {url[:40]!r}")
+    require(url.startswith(("https://", "http://", "data:image/")), f"{at}: image url {url[:40]!r}")
 
 
-def _open_calls(message: _Message, calls: OpenCalls, at: str) -> None:
+def _open_calls(message: _Message, calls: OpenToolCalls, at: str) -> None:
     if message.tool_calls is None:
         return
-    check(message.role == "assistant" and bool(message.tool_calls), f"{at}: tool_calls")
+    require(message.role == "assistant" and bool(message.tool_calls), f"{at}: tool_calls")
     for call in message.tool_calls:
-        check(call.type == "function", f"{at}: a call without type")
+        require(call.type == "function", f"{at}: a call without type")
         check_arguments(call.function.arguments, at)
         calls.open(call.id, call.function.name, at)
 
 
-def _conversation(request: Body) -> Conversation:
+def _conversation(request: ChatBody) -> RequestSummary:
     answered = 0
     asked = ""
     result: str | None = None
@@ -155,16 +160,16 @@ def _conversation(request: Body) -> Conversation:
             answered += 1
         elif message.role == "tool" and not answered and result is None:
             result = _text(message)
-        elif message.role == "user" and (asked := _asked(message)):
+        elif message.role == "user" and (asked := _user_text(message)):
             break
     turn = sum(message.role == "user" for message in request.messages)
     asked = asked or _text(request.messages[-1])
-    return Conversation(request.model, request.stream, asked, answered, result, turn)
+    return RequestSummary(request.model, request.stream, asked, answered, result, turn)
 
 
-def _asked(message: _Message) -> str:
+def _user_text(message: _Message) -> str:
     parts = message.content or ()
-    return last_spoken([parts] if isinstance(parts, str) else [part.text for part in parts])
+    return last_user_text([parts] if isinstance(parts, str) else [part.text for part in parts])
 
 
 def _text(message: _Message) -> str:

@@ -6,20 +6,20 @@ from typing import Any
 import msgspec
 
 from holdfast.testing.misbehaving_model.conversation import (
-    Conversation,
-    GoodTools,
-    Invalid,
-    OpenCalls,
-    check,
-    last_spoken,
+    InvalidRequest,
+    OpenToolCalls,
+    RequestSummary,
+    ToolListChecker,
+    last_user_text,
+    require,
 )
-from holdfast.testing.misbehaving_model.saying import signature
+from holdfast.testing.misbehaving_model.saying import sign
 
 _IMAGES = {"image/jpeg", "image/png", "image/gif", "image/webp"}
 _ASSISTANT = {"text", "tool_use", "thinking", "redacted_thinking"}
 _USER = {"text", "tool_result", "image"}
-_THOUGHTS = ("thinking", "redacted_thinking")
-_MOST_MARKS = 4
+_THINKING_TYPES = ("thinking", "redacted_thinking")
+_MAX_CACHE_MARKS = 4
 
 
 class _Block(msgspec.Struct, gc=False, forbid_unknown_fields=True):
@@ -54,7 +54,7 @@ class _Thinking(msgspec.Struct, gc=False, forbid_unknown_fields=True):
     display: str | None = None
 
 
-class Body(msgspec.Struct, gc=False, forbid_unknown_fields=True):
+class AnthropicBody(msgspec.Struct, gc=False, forbid_unknown_fields=True):
     model: str
     max_tokens: int
     messages: list[_Message]
@@ -70,120 +70,127 @@ class Body(msgspec.Struct, gc=False, forbid_unknown_fields=True):
     top_p: float | None = None
 
 
-_decode = msgspec.json.Decoder(Body).decode
+_decode = msgspec.json.Decoder(AnthropicBody).decode
 
 
-class StrictAnthropic:
+class StrictAnthropicReader:
     """Owns the tool lists it has already found good."""
 
     def __init__(self) -> None:
-        self._tools = GoodTools(_tool_name)
+        self._tools = ToolListChecker(_tool_name)
 
-    def read(self, body: bytes) -> Conversation:
-        """What was asked; raises `Invalid` for a request that breaks a rule."""
+    def read(self, body: bytes) -> RequestSummary:
+        """What was asked; raises `InvalidRequest` for a request that breaks a rule."""
         try:
             request = _decode(body)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise Invalid(str(error)) from error
-        check(bool(request.model), "model is empty")
-        check(request.max_tokens > 0, "max_tokens must be at least 1")
-        check(bool(request.messages), "messages is empty")
+            raise InvalidRequest(str(error)) from error
+        require(bool(request.model), "model is empty")
+        require(request.max_tokens > 0, "max_tokens must be at least 1")
+        require(bool(request.messages), "messages is empty")
         self._tools.check(bytes(request.tools))
-        _check_marks(request)
+        _check_cache_marks(request)
         _check_messages(request.messages)
         _check_thinking(request)
         return _conversation(request)
 
 
 def _tool_name(tool: Any) -> str:
-    check(isinstance(tool, dict), "a tool that is no object")
+    require(isinstance(tool, dict), "a tool that is no object")
     schema = tool.get("input_schema")
-    check(isinstance(schema, dict) and schema.get("type") == "object", "a tool's input_schema")
+    require(isinstance(schema, dict) and schema.get("type") == "object", "a tool's input_schema")
     return str(tool.get("name", ""))
 
 
-def _check_marks(request: Body) -> None:
+def _check_cache_marks(request: AnthropicBody) -> None:
     system = request.system if isinstance(request.system, list) else []
     for block in system:
-        check(block.type == "text" and bool((block.text or "").strip()), "system: an empty text")
+        require(block.type == "text" and bool((block.text or "").strip()), "system: an empty text")
     said = [block for message in request.messages for block in message.blocks]
     marked = [block for block in [*system, *said] if block.cache_control is not None]
     marks = len(marked) + bytes(request.tools).count(b'"cache_control"')
-    check(marks <= _MOST_MARKS, f"{marks} blocks with cache_control, and {_MOST_MARKS} may be")
+    require(
+        marks <= _MAX_CACHE_MARKS,
+        f"{marks} blocks with cache_control, and {_MAX_CACHE_MARKS} may be",
+    )
     for block in marked:
-        check(block.type not in _THOUGHTS, "cache_control on a thought")
-        check(block.cache_control == {"type": "ephemeral"}, "cache_control of another type")
+        require(block.type not in _THINKING_TYPES, "cache_control on a thought")
+        require(block.cache_control == {"type": "ephemeral"}, "cache_control of another type")
 
 
 def _check_messages(messages: list[_Message]) -> None:
-    calls = OpenCalls()
+    calls = OpenToolCalls()
     before = "assistant"
     for place, message in enumerate(messages):
         at = f"messages[{place}]"
-        check(message.role in ("user", "assistant"), f"{at}: role {message.role!r}")
-        check(message.role != before, f"{at}: roles must alternate, and a user begins")
-        check(bool(message.blocks), f"{at}: empty content")
+        require(message.role in ("user", "assistant"), f"{at}: role {message.role!r}")
+        require(message.role != before, f"{at}: roles must alternate, and a user begins")
+        require(bool(message.blocks), f"{at}: empty content")
         if message.role == "user":
             _check_user(message, calls, at)
         else:
             _check_assistant(message, calls, at)
         before = message.role
-    check(before == "user", "the last message must be a user's")
+    require(before == "user", "the last message must be a user's")
 
 
-def _check_user(message: _Message, calls: OpenCalls, at: str) -> None:
+def _check_user(message: _Message, calls: OpenToolCalls, at: str) -> None:
     for block in message.blocks:
-        check(block.type in _USER, f"{at}: a block of type {block.type!r}")
+        require(block.type in _USER, f"{at}: a block of type {block.type!r}")
         if block.type == "tool_result":
             calls.answer(block.tool_use_id or "", block.content, at)
             continue
-        calls.none_left(at)
+        calls.require_none(at)
         if block.type == "text":
-            check(bool((block.text or "").strip()), f"{at}: an empty text block")
+            require(bool((block.text or "").strip()), f"{at}: an empty text block")
         else:
             _check_image(block.source or {}, at)
-    calls.none_left(at)
+    calls.require_none(at)
 
 
 def _check_image(source: Mapping[str, str], at: str) -> None:
     if source.get("type") == "url":
-        check(source.get("url", "").startswith("https://"), f"{at}: the address of an image")
+        require(source.get("url", "").startswith("https://"), f"{at}: the address of an image")
         return
-    check(source.get("type") == "base64" and bool(source.get("data")), f"{at}: an image's source")
-    check(source.get("media_type") in _IMAGES, f"{at}: the media type of an image")
+    require(source.get("type") == "base64" and bool(source.get("data")), f"{at}: an image's source")
+    require(source.get("media_type") in _IMAGES, f"{at}: the media type of an image")
 
 
-def _check_assistant(message: _Message, calls: OpenCalls, at: str) -> None:
+def _check_assistant(message: _Message, calls: OpenToolCalls, at: str) -> None:
     for block in message.blocks:
-        check(block.type in _ASSISTANT, f"{at}: a block of type {block.type!r}")
+        require(block.type in _ASSISTANT, f"{at}: a block of type {block.type!r}")
         match block.type:
             case "text":
-                check(bool((block.text or "").strip()), f"{at}: an empty text block")
+                require(bool((block.text or "").strip()), f"{at}: an empty text block")
             case "tool_use":
-                check(block.input is not None, f"{at}: a tool_use without input")
+                require(block.input is not None, f"{at}: a tool_use without input")
                 calls.open(block.id or "", block.name or "", at)
             case "thinking":
-                signed = block.signature == signature(block.thinking or "")
-                check(signed, f"{at}: thinking blocks cannot be modified: invalid signature")
+                signed = block.signature == sign(block.thinking or "")
+                require(signed, f"{at}: thinking blocks cannot be modified: invalid signature")
             case _:
-                check(bool(block.data), f"{at}: a redacted thought without its data")
+                require(bool(block.data), f"{at}: a redacted thought without its data")
 
 
-def _check_thinking(request: Body) -> None:
+def _check_thinking(request: AnthropicBody) -> None:
     thinking = request.thinking
     if thinking is None:
         return
-    check(thinking.type in ("enabled", "adaptive", "disabled"), "thinking.type")
+    require(thinking.type in ("enabled", "adaptive", "disabled"), "thinking.type")
     if thinking.type != "enabled":
         return
     budget = thinking.budget_tokens or 0
-    check(1024 <= budget < request.max_tokens, "thinking.budget_tokens must be 1024 to max_tokens")
+    require(
+        1024 <= budget < request.max_tokens, "thinking.budget_tokens must be 1024 to max_tokens"
+    )
     if any(block.type == "tool_result" for block in request.messages[-1].blocks):
         first = request.messages[-2].blocks[0].type
-        check(first in _THOUGHTS, f"expected a thought before the tool calls, found {first!r}")
+        require(
+            first in _THINKING_TYPES, f"expected a thought before the tool calls, found {first!r}"
+        )
 
 
-def _conversation(request: Body) -> Conversation:
+def _conversation(request: AnthropicBody) -> RequestSummary:
     answered = 0
     asked = ""
     result: str | None = None
@@ -191,13 +198,13 @@ def _conversation(request: Body) -> Conversation:
         if message.role == "assistant":
             answered += 1
             continue
-        if asked := last_spoken(block.text for block in message.blocks):
+        if asked := last_user_text(block.text for block in message.blocks):
             break
         if not answered and result is None:
             result = next(_results(message), None)
     turn = sum(any(b.type == "text" for b in m.blocks) for m in request.messages)
     asked = asked or (request.messages[-1].blocks[-1].text or "")
-    return Conversation(request.model, request.stream, asked, answered, result, turn)
+    return RequestSummary(request.model, request.stream, asked, answered, result, turn)
 
 
 def _results(message: _Message) -> Iterator[str]:

@@ -5,13 +5,13 @@ from typing import Any
 import msgspec
 
 from holdfast.testing.misbehaving_model.conversation import (
-    Conversation,
-    GoodTools,
-    Invalid,
-    OpenCalls,
-    check,
+    InvalidRequest,
+    OpenToolCalls,
+    RequestSummary,
+    ToolListChecker,
     check_arguments,
-    last_spoken,
+    last_user_text,
+    require,
 )
 
 _INCLUDES = {"reasoning.encrypted_content", "message.output_text.logprobs"}
@@ -51,7 +51,7 @@ class _Reasoning(msgspec.Struct, gc=False, forbid_unknown_fields=True):
     summary: str | None = None
 
 
-class Body(msgspec.Struct, gc=False, forbid_unknown_fields=True):
+class ResponsesBody(msgspec.Struct, gc=False, forbid_unknown_fields=True):
     model: str
     input: str | list[_Item]
     instructions: str | None = None
@@ -69,52 +69,52 @@ class Body(msgspec.Struct, gc=False, forbid_unknown_fields=True):
     user: str | None = None
 
 
-_decode = msgspec.json.Decoder(Body).decode
+_decode = msgspec.json.Decoder(ResponsesBody).decode
 
 
-class StrictResponses:
+class StrictResponsesReader:
     """Owns the tool lists it has already found good."""
 
     def __init__(self) -> None:
-        self._tools = GoodTools(_tool_name)
+        self._tools = ToolListChecker(_tool_name)
 
-    def read(self, body: bytes) -> Conversation:
-        """What was asked; raises `Invalid` for a request that breaks a rule."""
+    def read(self, body: bytes) -> RequestSummary:
+        """What was asked; raises `InvalidRequest` for a request that breaks a rule."""
         try:
             request = _decode(body)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise Invalid(str(error)) from error
+            raise InvalidRequest(str(error)) from error
         items = request.input
         if isinstance(items, str):
             items = [_Item(role="user", content=items)]
-        check(bool(request.model), "model is empty")
-        check(bool(items), "input is empty")
-        check(set(request.include or ()) <= _INCLUDES, f"include: {request.include}")
+        require(bool(request.model), "model is empty")
+        require(bool(items), "input is empty")
+        require(set(request.include or ()) <= _INCLUDES, f"include: {request.include}")
         if request.reasoning is not None:
-            check(request.reasoning.effort in _EFFORTS, "reasoning.effort")
+            require(request.reasoning.effort in _EFFORTS, "reasoning.effort")
         self._tools.check(bytes(request.tools))
         _check_items(items, stored=request.store)
         return _conversation(request, items)
 
 
 def _tool_name(tool: Any) -> str:
-    check(isinstance(tool, dict) and tool.get("type") == "function", "a tool of another type")
-    check(isinstance(tool.get("parameters"), dict), "the parameters of a tool are no object")
-    check(tool.get("strict") is False, "a strict tool whose schema is none of the strict ones")
+    require(isinstance(tool, dict) and tool.get("type") == "function", "a tool of another type")
+    require(isinstance(tool.get("parameters"), dict), "the parameters of a tool are no object")
+    require(tool.get("strict") is False, "a strict tool whose schema is none of the strict ones")
     return str(tool.get("name", ""))
 
 
 def _check_items(items: list[_Item], *, stored: bool) -> None:
-    calls = OpenCalls()
+    calls = OpenToolCalls()
     before = items[0]
     for place, item in enumerate(items):
         at = f"input[{place}]"
         if before.type == "reasoning" and place:
-            check(item.replies, f"{at}: a reasoning item without the item it led to")
+            require(item.replies, f"{at}: a reasoning item without the item it led to")
         match item.type:
             case "message":
                 if not item.replies:
-                    calls.none_left(at)
+                    calls.require_none(at)
                 _check_message(item, at)
             case "function_call":
                 check_arguments(item.arguments or "", at)
@@ -124,35 +124,35 @@ def _check_items(items: list[_Item], *, stored: bool) -> None:
             case "reasoning":
                 _check_reasoning(item, at, stored=stored)
             case other:
-                raise Invalid(f"{at}: an item of type {other!r}")
+                raise InvalidRequest(f"{at}: an item of type {other!r}")
         before = item
-    calls.none_left("the end")
-    check(not before.replies, "the last item must be a user's message or a call's output")
+    calls.require_none("the end")
+    require(not before.replies, "the last item must be a user's message or a call's output")
 
 
 def _check_message(item: _Item, at: str) -> None:
-    check(item.role in _PARTS, f"{at}: role {item.role!r}")
+    require(item.role in _PARTS, f"{at}: role {item.role!r}")
     parts = item.content or ()
     if isinstance(parts, str):
-        check(bool(parts.strip()), f"{at}: empty content")
+        require(bool(parts.strip()), f"{at}: empty content")
         return
-    check(bool(parts), f"{at}: empty content")
+    require(bool(parts), f"{at}: empty content")
     for part in parts:
-        check(part.type in _PARTS[item.role or ""], f"{at}: a part of type {part.type!r}")
+        require(part.type in _PARTS[item.role or ""], f"{at}: a part of type {part.type!r}")
         if part.type == "input_image":
             url = part.image_url or ""
-            check(url.startswith(("https://", "http://", "data:image/")), f"{at}: {url[:40]!r}")
+            require(url.startswith(("https://", "http://", "data:image/")), f"{at}: {url[:40]!r}")
         else:
-            check(bool(part.text and part.text.strip()), f"{at}: an empty text part")
+            require(bool(part.text and part.text.strip()), f"{at}: an empty text part")
 
 
 def _check_reasoning(item: _Item, at: str, *, stored: bool) -> None:
-    check(item.summary is not None, f"{at}: a reasoning item without its summary")
+    require(item.summary is not None, f"{at}: a reasoning item without its summary")
     found = stored or bool(item.encrypted_content or item.content)
-    check(found, f"{at}: item {item.id!r} not found: items are not kept when store is false")
+    require(found, f"{at}: item {item.id!r} not found: items are not kept when store is false")
 
 
-def _conversation(request: Body, items: list[_Item]) -> Conversation:
+def _conversation(request: ResponsesBody, items: list[_Item]) -> RequestSummary:
     answered = 0
     asked = ""
     result: str | None = None
@@ -162,11 +162,11 @@ def _conversation(request: Body, items: list[_Item]) -> Conversation:
         later_replies = item.replies
         if item.type == "function_call_output" and not answered and result is None:
             result = item.output
-        elif item.role == "user" and (asked := last_spoken(_texts(item))):
+        elif item.role == "user" and (asked := last_user_text(_texts(item))):
             break
     turn = sum(item.role == "user" for item in items)
     asked = asked or next(iter(_texts(items[-1])), "") or ""
-    return Conversation(request.model, request.stream, asked, answered, result, turn)
+    return RequestSummary(request.model, request.stream, asked, answered, result, turn)
 
 
 def _texts(item: _Item) -> list[str | None]:

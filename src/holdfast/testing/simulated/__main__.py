@@ -10,7 +10,7 @@ import time
 import msgspec
 
 from holdfast.core.ports.capabilities import Backlog
-from holdfast.testing.simulated.server import serving
+from holdfast.testing.simulated.server import serve
 from holdfast.testing.simulated.service import ChatService
 
 
@@ -19,7 +19,7 @@ async def _serve(service: ChatService, *, port: int) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    async with serving(service, port=port) as base_url:
+    async with serve(service, port=port) as base_url:
         bound = int(base_url.rpartition(":")[2])
         print(msgspec.json.encode({"port": bound, "base_url": base_url}).decode(), flush=True)
         await stop.wait()

@@ -5,11 +5,11 @@ from typing import Annotated
 
 import msgspec
 
-from holdfast.core.messages.outbox import Choice
+from holdfast.core.messages.outbox import Button
 from holdfast.core.messages.source import Author, ChatType
 from holdfast.core.ports.capabilities import Backlog
 
-Times = Annotated[int, msgspec.Meta(ge=0)]
+Count = Annotated[int, msgspec.Meta(ge=0)]
 ALWAYS = 1 << 30  # as a number of times: until it is switched off
 
 
@@ -19,7 +19,7 @@ class UpdateKind(StrEnum):
     DELETED = "deleted"
 
 
-class Replied(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class RepliedMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The message that another one answers, as it stood then."""
 
     message_id: str
@@ -28,7 +28,7 @@ class Replied(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     user_name: str | None = None
 
 
-class Update(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class SimulatedUpdate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One event of an account's stream; `id` rises in the order in which updates are given."""
 
     id: int
@@ -43,11 +43,11 @@ class Update(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     group: str | None = None
     kind: UpdateKind = UpdateKind.MESSAGE
     mentions: bool = True
-    reply_to: Replied | None = None
+    reply_to: RepliedMessage | None = None
     author: Author = Author.PERSON
 
 
-class Say(
+class SayRequest(
     msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
 ):
     """A person writes to a bot's account."""
@@ -65,7 +65,7 @@ class Say(
     author: Author = Author.PERSON
 
 
-class Revise(
+class ReviseRequest(
     msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
 ):
     """A person changes what they have said, or takes it back."""
@@ -74,7 +74,7 @@ class Revise(
     text: str | None = None  # None: it is deleted
 
 
-class Outgoing(
+class SendRequest(
     msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
 ):
     """A bot writes to a chat. `delivery_id` is its idempotency key, where those are honoured."""
@@ -86,10 +86,10 @@ class Outgoing(
     reply_to: str | None = None
     text: str
     maybe_repeated: bool = False
-    choices: tuple[Choice, ...] = ()  # the buttons under it; a click is said as a text
+    choices: tuple[Button, ...] = ()  # the buttons under it; a click is said as a text
 
 
-class Edit(
+class EditRequest(
     msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
 ):
     """A bot changes what it has sent. The same edit twice is one."""
@@ -100,7 +100,7 @@ class Edit(
     delivery_id: str = ""
 
 
-class Find(
+class FindRequest(
     msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
 ):
     """A bot asks what became of a delivery."""
@@ -109,7 +109,7 @@ class Find(
     account: str = "default"
 
 
-class Typing(
+class TypingRequest(
     msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
 ):
     """A bot shows that it writes."""
@@ -119,17 +119,17 @@ class Typing(
     thread_id: str | None = None
 
 
-class React(
+class ReactRequest(
     msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
 ):
     """A bot puts a sign on a person's message, in the place of the one it had there."""
 
     message_id: str
-    sign: str | None = None  # None: it takes its sign back
+    emoji: str | None = None  # None: it takes its sign back
     account: str = "default"
 
 
-class Verdict(StrEnum):
+class VendorVerdict(StrEnum):
     """What the vendor did with an outgoing message, or with an edit of one."""
 
     TAKEN = "taken"
@@ -142,17 +142,17 @@ class Verdict(StrEnum):
     NOT_FOUND = "not_found"  # of a delivery that was looked up: it was never taken
 
 
-class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class VendorReply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What the sender hears, unless the verdict is that it hears nothing."""
 
-    verdict: Verdict
+    verdict: VendorVerdict
     message_id: str | None = None
     retry_after: float | None = None
     whole_account: bool = False  # it is all that the bot sends that has to wait
     error: str = ""
 
 
-class Cut(StrEnum):
+class CutStyle(StrEnum):
     """How a lost receipt looks to the sender."""
 
     RESET = "reset"
@@ -164,26 +164,26 @@ class Faults(
 ):
     """What goes wrong from now on. A number is for so many of the next occasions."""
 
-    duplicates: Times = 0  # updates given once more after they were acknowledged
+    duplicates: Count = 0  # updates given once more after they were acknowledged
     delay: Annotated[float, msgspec.Meta(ge=0)] = 0.0  # seconds from said to given
-    reorders: Times = 0  # messages that the next one of another chat overtakes
-    floods: Times = 0
-    account_floods: Times = 0  # the same for all that a bot sends, whatever the chat
+    reorders: Count = 0  # messages that the next one of another chat overtakes
+    floods: Count = 0
+    account_floods: Count = 0  # the same for all that a bot sends, whatever the chat
     retry_after: Annotated[float, msgspec.Meta(ge=0)] = 0.1
-    refusals: Times = 0
-    lost_receipts: Times = 0
-    lost_messages: Times = 0
-    rejected_edits: Times = 0
-    lost_edits: Times = 0  # made, and the bot is not told
-    rejected_reactions: Times = 0
-    cut: Cut = Cut.RESET
+    refusals: Count = 0
+    lost_receipts: Count = 0
+    lost_messages: Count = 0
+    rejected_edits: Count = 0
+    lost_edits: Count = 0  # made, and the bot is not told
+    rejected_reactions: Count = 0
+    cut: CutStyle = CutStyle.RESET
     disconnected: bool = False
     half_open: bool = False  # the line looks whole: nothing comes through, and nobody is told
-    shut_out: str = ""  # why no bot is let in, for good
+    connect_refused: str = ""  # why no bot is let in, for good
     held_by: str = ""  # who has come in with the same token
 
 
-class About(msgspec.Struct, frozen=True, kw_only=True):
+class VendorInfo(msgspec.Struct, frozen=True, kw_only=True):
     """What this vendor can do."""
 
     idempotent_send: bool
@@ -202,7 +202,7 @@ class About(msgspec.Struct, frozen=True, kw_only=True):
     alive_within: float = 0.0  # seconds after which a bot that hears nothing may doubt its line
 
 
-class ShutOut(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ConnectRefusal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Why a bot is not let in."""
 
     error: str
@@ -210,7 +210,7 @@ class ShutOut(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     holder: str = ""
 
 
-class Said(msgspec.Struct, frozen=True, kw_only=True):
+class PersonMessage(msgspec.Struct, frozen=True, kw_only=True):
     """A message of a person: how often it was given, and whether it was acknowledged."""
 
     message_id: str
@@ -219,19 +219,19 @@ class Said(msgspec.Struct, frozen=True, kw_only=True):
     chat_id: str
     user_id: str
     text: str
-    given: int
+    times_given: int
     acked: bool
     thread_id: str | None = None
     edits: tuple[str, ...] = ()  # what it said after each change
     deleted: bool = False
-    signs: dict[str, str] = {}  # what bots have put on it, by their accounts
+    reactions: dict[str, str] = {}  # what bots have put on it, by their accounts
 
 
-class Sent(msgspec.Struct, frozen=True, kw_only=True):
+class BotMessage(msgspec.Struct, frozen=True, kw_only=True):
     """A message of a bot as it stands in its chat; `duplicate`: its delivery id came before."""
 
     message_id: str
-    outgoing: Outgoing
+    outgoing: SendRequest
     duplicate: bool
     edits: tuple[str, ...] = ()  # what it said after each change, the last being what it says
 
@@ -241,11 +241,11 @@ class Sent(msgspec.Struct, frozen=True, kw_only=True):
         return self.edits[-1] if self.edits else self.outgoing.text
 
 
-class Attempt(msgspec.Struct, frozen=True, kw_only=True):
+class SendAttempt(msgspec.Struct, frozen=True, kw_only=True):
     """One call to send, whatever became of it."""
 
     delivery_id: str
-    verdict: Verdict
+    verdict: VendorVerdict
 
 
 class EditAttempt(msgspec.Struct, frozen=True, kw_only=True):
@@ -253,7 +253,7 @@ class EditAttempt(msgspec.Struct, frozen=True, kw_only=True):
 
     message_id: str
     text: str
-    verdict: Verdict
+    verdict: VendorVerdict
     at: float
 
 
@@ -261,16 +261,16 @@ class ReactAttempt(msgspec.Struct, frozen=True, kw_only=True):
     """One call to put a sign on a message or to take it back, whatever became of it."""
 
     message_id: str
-    sign: str | None
-    verdict: Verdict
+    emoji: str | None
+    verdict: VendorVerdict
 
 
 class Ledger(msgspec.Struct, frozen=True, kw_only=True):
     """All that was given, acknowledged and taken, each list in the order it happened."""
 
-    said: tuple[Said, ...]
-    sent: tuple[Sent, ...]
-    attempts: tuple[Attempt, ...]
+    said: tuple[PersonMessage, ...]
+    sent: tuple[BotMessage, ...]
+    attempts: tuple[SendAttempt, ...]
     edits: tuple[EditAttempt, ...] = ()
-    typing: tuple[Typing, ...] = ()
+    typing: tuple[TypingRequest, ...] = ()
     reactions: tuple[ReactAttempt, ...] = ()

@@ -5,10 +5,10 @@ from typing import Any
 import aiohttp
 import msgspec
 
-from holdfast.testing.simulated.events import Faults, Ledger, Revise, Say
+from holdfast.testing.simulated.events import Faults, Ledger, ReviseRequest, SayRequest
 
 
-class People:
+class PeopleClient:
     """Everyone who writes to the bot, over one HTTP session that the caller owns."""
 
     def __init__(self, base_url: str, *, http: aiohttp.ClientSession) -> None:
@@ -17,16 +17,16 @@ class People:
 
     async def say(self, text: str, *, chat: str = "home", user: str = "ann", **more: Any) -> str:
         """Returns the message's id in its chat. `more`: whatever else `Say` has."""
-        raw = await self._post("/say", Say(chat=chat, user=user, text=text, **more))
+        raw = await self._post("/say", SayRequest(chat=chat, user=user, text=text, **more))
         return msgspec.json.decode(raw, type=dict[str, str])["message_id"]
 
     async def edit(self, message_id: str, text: str) -> None:
         """Somebody changes what they have said."""
-        await self._post("/revise", Revise(message_id=message_id, text=text))
+        await self._post("/revise", ReviseRequest(message_id=message_id, text=text))
 
     async def delete(self, message_id: str) -> None:
         """Somebody takes back what they have said."""
-        await self._post("/revise", Revise(message_id=message_id))
+        await self._post("/revise", ReviseRequest(message_id=message_id))
 
     async def ledger(self, *, sent: int = 0, edits: int = 0, wait: float = 0.0) -> Ledger:
         """The vendor's ledger, once it has had so many messages and edits or `wait` seconds have

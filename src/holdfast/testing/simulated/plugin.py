@@ -1,7 +1,7 @@
 """The simulated platform as a door: where its pretend vendor is, and as whom it is met."""
 
 from holdfast.core.config.settings import PlatformSettings
-from holdfast.core.ports.door import Door, Opening
+from holdfast.core.ports.door import PlatformPlugin, PluginContext
 from holdfast.core.ports.protocols import Platform
 
 
@@ -14,10 +14,10 @@ class SimulatedSettings(PlatformSettings, frozen=True, kw_only=True):
             raise ValueError("base_url is missing: the address that the service prints")
 
 
-def _open(opening: Opening[SimulatedSettings]) -> Platform:
+def _open(context: PluginContext[SimulatedSettings]) -> Platform:
     from holdfast.testing.simulated.remote import RemoteSimulatedPlatform
 
-    return RemoteSimulatedPlatform(opening.settings.base_url, account=opening.account)
+    return RemoteSimulatedPlatform(context.settings.base_url, account=context.account)
 
 
-DOOR = Door(name="simulated", settings=SimulatedSettings, open=_open)
+PLUGIN = PlatformPlugin(name="simulated", settings=SimulatedSettings, open=_open)

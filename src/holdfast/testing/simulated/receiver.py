@@ -5,40 +5,40 @@ import logging
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Protocol
 
-from holdfast.core.errors import IntakeClosed, NotAllowed, NotConnected, NotMeant, StoreError
+from holdfast.core.errors import IntakeClosed, NotAddressed, NotAllowed, NotConnected, StoreError
 from holdfast.core.messages.inbox import Cursor, Inbound
 from holdfast.core.messages.quote import Quote
 from holdfast.core.messages.source import Source
 from holdfast.core.ports.capabilities import Backlog, Capabilities
 from holdfast.core.ports.protocols import Intake
-from holdfast.platforms.held import Held
-from holdfast.platforms.pauses import growing
-from holdfast.testing.simulated.events import Replied, Update, UpdateKind
+from holdfast.platforms.held import EventBuffer
+from holdfast.platforms.pauses import backoff_delays
+from holdfast.testing.simulated.events import RepliedMessage, SimulatedUpdate, UpdateKind
 
 log = logging.getLogger(__name__)
 
 PLATFORM = "simulated"
-CURSOR = "updates"
+CURSOR_NAME = "updates"
 
 
-class Line(Protocol):
+class UpdateSource(Protocol):
     """A bot's end of the vendor's stream; all of it raises `NotConnected` when it is cut."""
 
     account: str
     capabilities: Capabilities
 
-    async def missed(self, since: int) -> Sequence[Update]:
+    async def missed_updates(self, since: int) -> Sequence[SimulatedUpdate]:
         """What came after that update while nobody was there, where the vendor has a history."""
         ...
 
-    async def updates(self) -> Sequence[Update]:
+    async def updates(self) -> Sequence[SimulatedUpdate]:
         """What is not acknowledged; waits a while for the first of it."""
         ...
 
     async def ack(self, up_to: int) -> None: ...
 
 
-def to_inbound(update: Update) -> Inbound:
+def to_inbound(update: SimulatedUpdate) -> Inbound:
     """An edited message is another event about it: it is said once more, with its new words."""
     return Inbound(
         source=Source(
@@ -57,11 +57,11 @@ def to_inbound(update: Update) -> Inbound:
         mentioned=update.mentions,
         quoted=None if update.reply_to is None else to_quote(update.reply_to),
         group=update.group,
-        cursor=Cursor(name=CURSOR, value=str(update.id)),
+        cursor=Cursor(name=CURSOR_NAME, value=str(update.id)),
     )
 
 
-def to_quote(replied: Replied) -> Quote:
+def to_quote(replied: RepliedMessage) -> Quote:
     return Quote(
         text=replied.text,
         user_id=replied.user_id or None,
@@ -71,89 +71,89 @@ def to_quote(replied: Replied) -> Quote:
     )
 
 
-class Feed:
+class SimulatedReceiver:
     """Takes one account's updates for as long as it runs. What it is given and cannot hand over is
     in `held`, which may be the door's own and outlive this line."""
 
     def __init__(
         self,
-        line: Line,
+        source: UpdateSource,
         *,
         intake: Intake,
-        held: Held[Update] | None = None,
-        first_pause: float = 0.05,
-        longest_pause: float = 2.0,
+        buffer: EventBuffer[SimulatedUpdate] | None = None,
+        first_delay: float = 0.05,
+        longest_delay: float = 2.0,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        self._line = line
+        self._source = source
         self._intake = intake
-        self._held = Held[Update]() if held is None else held
-        self._first_pause = first_pause
-        self._longest_pause = longest_pause
+        self._buffer = EventBuffer[SimulatedUpdate]() if buffer is None else buffer
+        self._first_delay = first_delay
+        self._longest_delay = longest_delay
         self._sleep = sleep
 
     async def run(self) -> None:
         """Until cancelled. A cut line, a store that cannot write and a gateway that stops are
         waited out; what was not acknowledged meanwhile is given again, or was held here."""
-        pauses = self._fresh_pauses()
+        pauses = self._new_delays()
         behind = True
-        self._let_go()
+        self._drop_redelivered()
         while True:
             try:
-                await self._held.hand_over(self._take, self._acknowledge)
+                await self._buffer.drain(self._handle, self._acknowledge)
                 if behind:
                     await self._catch_up()
                     behind = False
-                await self._hear()
-                await self._held.hand_over(self._take, self._acknowledge)
-                pauses = self._fresh_pauses()
+                await self._poll()
+                await self._buffer.drain(self._handle, self._acknowledge)
+                pauses = self._new_delays()
             except (NotConnected, StoreError, IntakeClosed) as error:
                 behind = True
-                self._let_go()
+                self._drop_redelivered()
                 pause = next(pauses)
                 log.warning(
                     "Updates are not taken: %s. The next try is in %.2f s.",
                     error,
                     pause,
-                    extra={"action": "feed_paused"},
+                    extra={"action": "receiver_retrying"},
                 )
                 await self._sleep(pause)
 
-    async def _hear(self) -> None:
-        for update in await self._line.updates():
-            self._held.add(update)
-        self._intake.proven(PLATFORM, self._line.account)
+    async def _poll(self) -> None:
+        for update in await self._source.updates():
+            self._buffer.add(update)
+        self._intake.report_alive(PLATFORM, self._source.account)
 
-    def _let_go(self) -> None:
+    def _drop_redelivered(self) -> None:
         """Held on to, what is given again would come twice and out of its order."""
-        if self._line.capabilities.backlog is Backlog.UNTIL_ACKED:
-            self._held.forget()
+        if self._source.capabilities.backlog is Backlog.UNTIL_ACKED:
+            self._buffer.clear()
 
     async def _catch_up(self) -> None:
         """Fetch what was missed since the last message that is durable here. A bot that has never
         had one begins with what is said from now on."""
-        known = await self._intake.cursor(PLATFORM, self._line.account, CURSOR)
-        if self._line.capabilities.backlog is not Backlog.HISTORY or known is None:
+        known = await self._intake.cursor(PLATFORM, self._source.account, CURSOR_NAME)
+        if self._source.capabilities.backlog is not Backlog.HISTORY or known is None:
             return
         since = int(known)
-        while missed := await self._line.missed(since):
+        while missed := await self._source.missed_updates(since):
             for update in missed:
-                await self._take(update)
+                await self._handle(update)
                 await self._acknowledge(update)
             since = missed[-1].id
 
-    async def _take(self, update: Update) -> None:
+    async def _handle(self, update: SimulatedUpdate) -> None:
         """What was deleted is nothing to answer; what was answered before stays answered."""
         if update.kind is UpdateKind.DELETED:
             log.info("%s was deleted.", update.message_id, extra={"action": "update_deleted"})
         else:
-            await self._hand_over(update)
+            await self._accept(update)
 
-    async def _hand_over(self, update: Update) -> None:
+    async def _accept(self, update: SimulatedUpdate) -> None:
         try:
             await self._intake.accept(to_inbound(update))
-        except NotMeant as error:
-            log.debug("%s: %s", update.id, error, extra={"action": "update_not_meant"})
+        except NotAddressed as error:
+            log.debug("%s: %s", update.id, error, extra={"action": "update_ignored"})
         except NotAllowed as error:
             # Acknowledged all the same: kept, it would come back for ever and hold up the rest.
             log.info(
@@ -164,8 +164,8 @@ class Feed:
                 extra={"action": "update_not_allowed"},
             )
 
-    async def _acknowledge(self, update: Update) -> None:
-        await self._line.ack(update.id)
+    async def _acknowledge(self, update: SimulatedUpdate) -> None:
+        await self._source.ack(update.id)
 
-    def _fresh_pauses(self) -> Iterator[float]:
-        return growing(self._first_pause, self._longest_pause)
+    def _new_delays(self) -> Iterator[float]:
+        return backoff_delays(self._first_delay, self._longest_delay)

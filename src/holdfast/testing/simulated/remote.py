@@ -9,38 +9,38 @@ from urllib.parse import urlencode
 import aiohttp
 import msgspec
 
-from holdfast.core.errors import AccountHeld, ConnectRefused, NotConnected, OutcomeUnknown
+from holdfast.core.errors import AccountInUse, ConnectRefused, NotConnected, OutcomeUnknown
 from holdfast.core.ids import DeliveryId
-from holdfast.core.messages.outbox import Address, Change, Outbound, Receipt
+from holdfast.core.messages.outbox import Address, MessageEdit, Outbound, Receipt
 from holdfast.core.ports.capabilities import Backlog, Capabilities
 from holdfast.core.ports.protocols import Intake
-from holdfast.platforms.held import Held
+from holdfast.platforms.held import EventBuffer
 from holdfast.testing.simulated.events import (
-    About,
-    Answer,
-    Edit,
-    Find,
-    Outgoing,
-    React,
-    ShutOut,
-    Typing,
-    Update,
+    ConnectRefusal,
+    EditRequest,
+    FindRequest,
+    ReactRequest,
+    SendRequest,
+    SimulatedUpdate,
+    TypingRequest,
+    VendorInfo,
+    VendorReply,
 )
 from holdfast.testing.simulated.in_process import (
     capabilities_of,
-    found,
-    to_edit,
-    to_find,
-    to_outgoing,
-    to_react,
+    to_edit_request,
+    to_find_request,
+    to_lookup_result,
+    to_react_request,
     to_receipt,
-    to_typing,
+    to_send_request,
+    to_typing_request,
 )
-from holdfast.testing.simulated.receiver import PLATFORM, Feed
+from holdfast.testing.simulated.receiver import PLATFORM, SimulatedReceiver
 
 T = TypeVar("T")
 
-_ANSWERED = frozenset({200, 400, 429, 503})
+_REPLY_STATUSES = frozenset({200, 400, 429, 503})
 
 
 class RemoteSimulatedPlatform:
@@ -56,8 +56,8 @@ class RemoteSimulatedPlatform:
         account: str = "default",
         poll_wait: float = 25.0,
         send_timeout: float = 10.0,
-        hello_timeout: float = 5.0,
-        longest_pause: float = 2.0,
+        connect_timeout: float = 5.0,
+        longest_delay: float = 2.0,
     ) -> None:
         self.name = PLATFORM
         self.account = account
@@ -66,19 +66,21 @@ class RemoteSimulatedPlatform:
         self._base_url = base_url.rstrip("/")
         self._poll_wait = poll_wait
         self._send_timeout = send_timeout
-        self._hello_timeout = hello_timeout
-        self._longest_pause = longest_pause
-        self._held = Held[Update]()
+        self._connect_timeout = connect_timeout
+        self._longest_delay = longest_delay
+        self._buffer = EventBuffer[SimulatedUpdate]()
         self._http: aiohttp.ClientSession | None = None
 
     @asynccontextmanager
     async def connect(self, intake: Intake) -> AsyncIterator[None]:
         """A cut line is mended here, for as long as the vendor is not away for good; whether it
         is, whoever connects finds out by the silence."""
-        feed = Feed(self, intake=intake, held=self._held, longest_pause=self._longest_pause)
+        feed = SimulatedReceiver(
+            self, intake=intake, buffer=self._buffer, longest_delay=self._longest_delay
+        )
         async with aiohttp.ClientSession() as self._http:
             await self.probe()
-            intake.proven(self.name, self.account)
+            intake.report_alive(self.name, self.account)
             async with asyncio.TaskGroup() as tasks:
                 name = f"feed of {self.name}:{self.account}"
                 running = tasks.create_task(feed.run(), name=name)
@@ -89,70 +91,78 @@ class RemoteSimulatedPlatform:
 
     async def probe(self) -> None:
         """Ask the vendor what it can do, which delivery goes by as soon as it is connected."""
-        status, answer = await self._asked("GET", "/about", limit=self._hello_timeout)
+        status, answer = await self._call_or_disconnect(
+            "GET", "/about", limit=self._connect_timeout
+        )
         if status in (401, 409):
-            told = msgspec.json.decode(answer, type=ShutOut)
+            told = msgspec.json.decode(answer, type=ConnectRefusal)
             if status == 409:
-                raise AccountHeld(told.error, holder=told.holder)
+                raise AccountInUse(told.error, holder=told.holder)
             raise ConnectRefused(told.error, remedy=told.remedy)
-        self.capabilities = capabilities_of(self._read("/about", status, answer, kind=About))
+        self.capabilities = capabilities_of(self._decode("/about", status, answer, kind=VendorInfo))
 
     async def send(self, outbound: Outbound) -> Receipt:
-        return await self._answered("/send", to_outgoing(outbound))
+        return await self._request("/send", to_send_request(outbound))
 
-    async def edit(self, change: Change) -> None:
-        await self._answered("/edit", to_edit(change))
+    async def edit(self, change: MessageEdit) -> None:
+        await self._request("/edit", to_edit_request(change))
 
-    async def find(self, delivery_id: DeliveryId, address: Address) -> Receipt | None:
-        return found(await self._answer_of("/find", to_find(delivery_id, address)))
+    async def find_delivery(self, delivery_id: DeliveryId, address: Address) -> Receipt | None:
+        return to_lookup_result(
+            await self._exchange("/find", to_find_request(delivery_id, address))
+        )
 
-    async def typing(self, address: Address) -> None:
-        await self._answered("/typing", to_typing(address))
+    async def show_typing(self, address: Address) -> None:
+        await self._request("/typing", to_typing_request(address))
 
-    async def react(self, address: Address, message_id: str, sign: str | None) -> None:
-        await self._answered("/react", to_react(address, message_id, sign))
+    async def react(self, address: Address, message_id: str, emoji: str | None) -> None:
+        await self._request("/react", to_react_request(address, message_id, emoji))
 
-    async def _answered(self, path: str, content: Outgoing | Edit | Typing | React) -> Receipt:
-        return to_receipt(await self._answer_of(path, content))
+    async def _request(
+        self, path: str, content: SendRequest | EditRequest | TypingRequest | ReactRequest
+    ) -> Receipt:
+        return to_receipt(await self._exchange(path, content))
 
-    async def _answer_of(
-        self, path: str, content: Outgoing | Edit | Find | Typing | React
-    ) -> Answer:
+    async def _exchange(
+        self,
+        path: str,
+        content: SendRequest | EditRequest | FindRequest | TypingRequest | ReactRequest,
+    ) -> VendorReply:
         url, body = self._base_url + path, msgspec.json.encode(content)
         try:
             status, answer = await self._call("POST", path, body=body, limit=self._send_timeout)
         except (TimeoutError, aiohttp.ClientError) as error:
             raise OutcomeUnknown(f"{url} gave no receipt: {error!r}") from error
-        if status not in _ANSWERED:
+        if status not in _REPLY_STATUSES:
             raise OutcomeUnknown(f"{url} answered {status}: it may have arrived")
         try:
-            return msgspec.json.decode(answer, type=Answer)
+            return msgspec.json.decode(answer, type=VendorReply)
         except msgspec.MsgspecError as error:
             raise OutcomeUnknown(f"{url} answered nonsense: {error}") from error
 
-    async def missed(self, since: int) -> Sequence[Update]:
+    async def missed_updates(self, since: int) -> Sequence[SimulatedUpdate]:
         query = urlencode({"account": self.account, "since": since})
-        return await self._ask(
-            "GET", f"/history?{query}", kind=list[Update], limit=self._send_timeout
+        return await self._get(
+            "GET", f"/history?{query}", kind=list[SimulatedUpdate], limit=self._send_timeout
         )
 
-    async def updates(self) -> Sequence[Update]:
+    async def updates(self) -> Sequence[SimulatedUpdate]:
         query = urlencode({"account": self.account, "wait": self._poll_wait})
         limit = self._poll_wait + self._send_timeout
-        return await self._ask("GET", f"/updates?{query}", kind=list[Update], limit=limit)
+        return await self._get("GET", f"/updates?{query}", kind=list[SimulatedUpdate], limit=limit)
 
     async def ack(self, up_to: int) -> None:
         body = msgspec.json.encode({"account": self.account, "up_to": up_to})
-        await self._ask("POST", "/ack", kind=dict[str, str], body=body, limit=self._send_timeout)
+        await self._get("POST", "/ack", kind=dict[str, str], body=body, limit=self._send_timeout)
 
-    async def _ask(
+    async def _get(
         self, method: str, path: str, *, kind: type[T], limit: float, body: bytes = b""
     ) -> T:
         """A call that may be made again, so that every failure of it is a cut line."""
-        status, answer = await self._asked(method, path, limit=limit, body=body)
-        return self._read(path, status, answer, kind=kind)
+        status, answer = await self._call_or_disconnect(method, path, limit=limit, body=body)
+        return self._decode(path, status, answer, kind=kind)
 
-    async def _asked(
+    async def _call_or_disconnect(
         self, method: str, path: str, *, limit: float, body: bytes = b""
     ) -> tuple[int, bytes]:
         try:
@@ -160,7 +170,7 @@ class RemoteSimulatedPlatform:
         except (TimeoutError, aiohttp.ClientError) as error:
             raise NotConnected(f"{self._base_url} gave no good answer: {error!r}") from error
 
-    def _read(self, path: str, status: int, answer: bytes, *, kind: type[T]) -> T:
+    def _decode(self, path: str, status: int, answer: bytes, *, kind: type[T]) -> T:
         if status != 200:
             raise NotConnected(f"{self._base_url}{path} answered {status}: {answer[:200]!r}")
         try:

@@ -11,9 +11,15 @@ import msgspec
 
 PROFILE, DOWNLOADS = "profile", "downloads"  # all that a browser may write
 SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin"
-_NAMES = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome")
-_READ = ("/etc/fonts", "/etc/ssl", "/etc/ca-certificates", "/etc/alternatives", "/etc/chromium")
-_READ_TOO = ("/etc/chromium.d", "/etc/localtime", "/etc/machine-id", "/etc/resolv.conf", "/opt")
+_CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome")
+_READABLE = ("/etc/fonts", "/etc/ssl", "/etc/ca-certificates", "/etc/alternatives", "/etc/chromium")
+_READABLE_IF_PRESENT = (
+    "/etc/chromium.d",
+    "/etc/localtime",
+    "/etc/machine-id",
+    "/etc/resolv.conf",
+    "/opt",
+)
 _FLAGS = (
     "--disable-gpu",
     "--disable-dev-shm-usage",
@@ -26,7 +32,7 @@ _FLAGS = (
 )
 
 
-class Walls(msgspec.Struct, frozen=True, kw_only=True):
+class ChromiumLauncher(msgspec.Struct, frozen=True, kw_only=True):
     """How a browser is started: the program, and whether bubblewrap stands around it."""
 
     chromium: str
@@ -38,19 +44,19 @@ class Walls(msgspec.Struct, frozen=True, kw_only=True):
         bare = self.bwrap is not None or os.geteuid() == 0
         return (*_FLAGS, "--no-sandbox") if bare else _FLAGS
 
-    def launcher(self, profile: Path) -> Path:
+    def write_script(self, profile: Path) -> Path:
         """A program to start in chromium's place. Written anew: the walls are this process's."""
-        inside = self._inside(profile) if self.bwrap else [self.chromium]
+        inside = self._sandboxed_command(profile) if self.bwrap else [self.chromium]
         script = profile / "start"
         script.write_text(f'#!/bin/sh\nexec {shlex.join(inside)} "$@"\n', encoding="utf-8")
         script.chmod(0o700)
         return script
 
-    def _inside(self, profile: Path) -> list[str]:
+    def _sandboxed_command(self, profile: Path) -> list[str]:
         """What lies beside these folders is the gateway's, which runs and reads it."""
         home, downloads = str(profile / PROFILE), str(profile / DOWNLOADS)
         return [
-            *_wrapped(str(self.bwrap)),
+            *_bwrap_arguments(str(self.bwrap)),
             *("--bind", home, home, "--bind", downloads, downloads),
             *("--setenv", "HOME", home, "--chdir", home),
             *("--", self.chromium),
@@ -59,20 +65,22 @@ class Walls(msgspec.Struct, frozen=True, kw_only=True):
 
 def find_chromium(named: str = "") -> str | None:
     """The one that was named, else the system's; None: there is none."""
-    wanted: Sequence[str] = (named,) if named else _NAMES
-    return next((found for name in wanted if (found := shutil.which(name, path=_path()))), None)
+    wanted: Sequence[str] = (named,) if named else _CHROMIUM_NAMES
+    return next(
+        (found for name in wanted if (found := shutil.which(name, path=_search_path()))), None
+    )
 
 
-async def find_walls(chromium: str, *, bwrap: str = "bwrap") -> Walls:
+async def find_launcher(chromium: str, *, bwrap: str = "bwrap") -> ChromiumLauncher:
     """By trying: a bubblewrap that is installed may still be forbidden to work."""
     found = shutil.which(bwrap, path=SYSTEM_PATH)
-    works = found is not None and await _works(found)
-    return Walls(chromium=chromium, bwrap=found if works else None)
+    works = found is not None and await _bwrap_works(found)
+    return ChromiumLauncher(chromium=chromium, bwrap=found if works else None)
 
 
-async def _works(bwrap: str) -> bool:
+async def _bwrap_works(bwrap: str) -> bool:
     trial = await asyncio.create_subprocess_exec(
-        *_wrapped(bwrap),
+        *_bwrap_arguments(bwrap),
         *("--", "/usr/bin/true"),
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.DEVNULL,
@@ -81,17 +89,17 @@ async def _works(bwrap: str) -> bool:
     return await trial.wait() == 0
 
 
-def _wrapped(bwrap: str) -> list[str]:
+def _bwrap_arguments(bwrap: str) -> list[str]:
     argv = [bwrap, "--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts"]
     argv += ["--uid", "1000", "--gid", "1000", "--die-with-parent", "--clearenv"]
     argv += ["--setenv", "PATH", SYSTEM_PATH, "--setenv", "LANG", "C.UTF-8"]
     argv += ["--ro-bind", "/usr", "/usr", "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp"]
     for name in ("bin", "sbin", "lib", "lib64"):
         argv += ["--symlink", f"usr/{name}", f"/{name}"]
-    for name in (*_READ, *_READ_TOO):
+    for name in (*_READABLE, *_READABLE_IF_PRESENT):
         argv += ["--ro-bind-try", name, name]
     return argv
 
 
-def _path() -> str:
+def _search_path() -> str:
     return f"{SYSTEM_PATH}:/snap/bin:/opt/google/chrome"

@@ -13,11 +13,17 @@ from typing import TYPE_CHECKING
 from holdfast.core.config.settings import BrowserSettings
 from holdfast.core.errors import HoldfastError
 from holdfast.core.ids import SessionId
-from holdfast.core.net import Address, is_public
+from holdfast.core.net import IpAddress, is_public
 from holdfast.core.turns.tool import ToolFailed
-from holdfast.tools.browser.egress_proxy import Egress
-from holdfast.tools.browser.launcher import DOWNLOADS, PROFILE, Walls, find_chromium, find_walls
-from holdfast.tools.browser.session import Window
+from holdfast.tools.browser.egress_proxy import EgressProxy
+from holdfast.tools.browser.launcher import (
+    DOWNLOADS,
+    PROFILE,
+    ChromiumLauncher,
+    find_chromium,
+    find_launcher,
+)
+from holdfast.tools.browser.session import BrowserSession
 
 if TYPE_CHECKING:
     from playwright.async_api import BrowserContext, Playwright
@@ -25,26 +31,26 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 NO_CHROMIUM = "there is no chromium on this machine: apt install chromium"
-KeepFile = Callable[[SessionId, str, bytes], Awaitable[str]]
+SaveSessionFile = Callable[[SessionId, str, bytes], Awaitable[str]]
 
 
-class CannotForget(HoldfastError):
+class CannotRemoveProfile(HoldfastError):
     """What a browser kept is there still."""
 
 
-class _Place:
+class _Slot:
     """A session's place here: its window, if one is open, and whoever works in it."""
 
     def __init__(self, workspace: SessionId) -> None:
         self.workspace = workspace  # of whom its files are
-        self.window: Window | None = None
-        self.opening: asyncio.Task[Window] | None = None
-        self.using = asyncio.Lock()
-        self.wanted = 0  # who works in it, or waits to
-        self.idle: asyncio.TimerHandle | None = None
+        self.session: BrowserSession | None = None
+        self.opening: asyncio.Task[BrowserSession] | None = None
+        self.lock = asyncio.Lock()
+        self.users = 0  # who works in it, or waits to
+        self.idle_timer: asyncio.TimerHandle | None = None
 
 
-class Browsers:
+class BrowserPool:
     """Owns the open windows, the program that drives them and their way out.
 
     A profile outlives its window: cookies, storage and open addresses are there again when the
@@ -53,110 +59,114 @@ class Browsers:
 
     name = "browser"
 
-    def __init__(self, home: Path, settings: BrowserSettings, *, keep: KeepFile) -> None:
+    def __init__(
+        self, home: Path, settings: BrowserSettings, *, save_file: SaveSessionFile
+    ) -> None:
         self._profiles = home.absolute() / "browsers"
         self._settings = settings
-        self._keep = keep
-        self._places: OrderedDict[SessionId, _Place] = OrderedDict()
+        self._save_file = save_file
+        self._slots: OrderedDict[SessionId, _Slot] = OrderedDict()
         self._starting = asyncio.Lock()
         self._driver: Playwright | None = None
-        self._egress: Egress | None = None
-        self._walls: Walls | None = None
-        self._chores: set[asyncio.Task[None]] = set()
+        self._proxy: EgressProxy | None = None
+        self._launcher: ChromiumLauncher | None = None
+        self._background_tasks: set[asyncio.Task[None]] = set()
 
     def __len__(self) -> int:
-        return sum(place.window is not None for place in self._places.values())
+        return sum(place.session is not None for place in self._slots.values())
 
     @asynccontextmanager
-    async def window(
+    async def session(
         self, session_id: SessionId, *, workspace: SessionId | None = None
-    ) -> AsyncIterator[Window]:
+    ) -> AsyncIterator[BrowserSession]:
         """The session's window, for one who works in it alone until the context is left. Files
         go to the workspace of that session; None: its own."""
-        place = self._places.setdefault(session_id, _Place(workspace or session_id))
-        self._places.move_to_end(session_id)
-        place.wanted += 1
+        place = self._slots.setdefault(session_id, _Slot(workspace or session_id))
+        self._slots.move_to_end(session_id)
+        place.users += 1
         try:
-            async with place.using:
-                if place.idle is not None:
-                    place.idle.cancel()
-                yield place.window or await self._opened(session_id, place)
+            async with place.lock:
+                if place.idle_timer is not None:
+                    place.idle_timer.cancel()
+                yield place.session or await self._ensure_open(session_id, place)
         finally:
-            place.wanted -= 1
-            self._rest(session_id, place)
+            place.users -= 1
+            self._schedule_idle_close(session_id, place)
 
-    async def lost(self, session_id: SessionId) -> None:
+    async def discard_crashed(self, session_id: SessionId) -> None:
         """Its window died, or a page in it: it is ended for certain, since two cannot have one
         profile, and the next one who comes gets another."""
-        place = self._places.get(session_id)
-        if place is not None and place.window is not None:
-            window, place.window = place.window, None
-            await _closed(window)
+        place = self._slots.get(session_id)
+        if place is not None and place.session is not None:
+            window, place.session = place.session, None
+            await _close_session(window)
 
-    async def end(self, session_id: SessionId) -> None:
+    async def end_session(self, session_id: SessionId) -> None:
         """Close it; cookies and addresses stay."""
-        place = self._places.pop(session_id, None)
+        place = self._slots.pop(session_id, None)
         if place is None:
             return
-        if place.idle is not None:
-            place.idle.cancel()
+        if place.idle_timer is not None:
+            place.idle_timer.cancel()
         if place.opening is not None:
             await asyncio.wait([place.opening])
-        if place.window is not None:
-            window, place.window = place.window, None
-            await _closed(window)
+        if place.session is not None:
+            window, place.session = place.session, None
+            await _close_session(window)
 
     async def forget(self, session_id: SessionId) -> None:
         """Close it and delete all that it kept."""
-        await self.end(session_id)
-        await asyncio.to_thread(_remove, self._profile(session_id))
+        await self.end_session(session_id)
+        await asyncio.to_thread(_remove_profile, self._profile_folder(session_id))
 
     async def end_all(self) -> None:
-        await asyncio.gather(*(self.end(session_id) for session_id in list(self._places)))
-        await asyncio.gather(*self._chores, return_exceptions=True)
+        await asyncio.gather(*(self.end_session(session_id) for session_id in list(self._slots)))
+        await asyncio.gather(*self._background_tasks, return_exceptions=True)
         if self._driver is not None:
             driver, self._driver = self._driver, None
             await driver.stop()
-        if self._egress is not None:
-            egress, self._egress = self._egress, None
+        if self._proxy is not None:
+            egress, self._proxy = self._proxy, None
             await egress.__aexit__()
 
-    async def _opened(self, session_id: SessionId, place: _Place) -> Window:
+    async def _ensure_open(self, session_id: SessionId, place: _Slot) -> BrowserSession:
         """A start is never given up half-way, or a chromium would be left that nobody knows: it
         belongs to the place, and whoever ends that waits for it."""
         if place.opening is None:
-            await self._make_room()
-            place.opening = asyncio.create_task(self._open(session_id, place))
-            place.opening.add_done_callback(lambda done: self._has_opened(session_id, place, done))
+            await self._close_least_recent()
+            place.opening = asyncio.create_task(self._open_session(session_id, place))
+            place.opening.add_done_callback(lambda done: self._on_opened(session_id, place, done))
         await asyncio.shield(place.opening)
-        if place.window is None:
+        if place.session is None:
             raise ToolFailed("the browser was closed as soon as it was open")
-        return place.window
+        return place.session
 
-    def _has_opened(self, session_id: SessionId, place: _Place, done: asyncio.Task[Window]) -> None:
+    def _on_opened(
+        self, session_id: SessionId, place: _Slot, done: asyncio.Task[BrowserSession]
+    ) -> None:
         place.opening = None
         if not done.cancelled() and done.exception() is None:
-            place.window = done.result()
-            self._rest(session_id, place)
+            place.session = done.result()
+            self._schedule_idle_close(session_id, place)
 
-    async def _open(self, session_id: SessionId, place: _Place) -> Window:
+    async def _open_session(self, session_id: SessionId, place: _Slot) -> BrowserSession:
         from playwright.async_api import Error  # noqa: PLC0415 - heavy, few sessions browse
 
-        profile = self._profile(session_id)
+        profile = self._profile_folder(session_id)
         try:
             context = await self._launch(profile)
         except Error as error:
             raise ToolFailed(f"the browser could not be started: {str(error)[:1000]}") from error
-        keep = partial(self._keep, place.workspace)
-        window = Window(context, memo=profile / "window.json", keep=keep)
-        context.on("close", lambda _: self._gone(session_id, window))
+        keep = partial(self._save_file, place.workspace)
+        window = BrowserSession(context, state_file=profile / "window.json", save_file=keep)
+        context.on("close", lambda _: self._on_closed(session_id, window))
         context.set_default_timeout(self._settings.action_timeout * 1000)
         await window.restore()
         return window
 
     async def _launch(self, profile: Path) -> "BrowserContext":
-        driver, walls, egress = await self._started()
-        launcher = await asyncio.to_thread(_prepare, profile, walls)
+        driver, walls, egress = await self._start_shared()
+        launcher = await asyncio.to_thread(_prepare_profile, profile, walls)
         return await driver.chromium.launch_persistent_context(
             profile / PROFILE,
             executable_path=launcher,
@@ -176,81 +186,81 @@ class Browsers:
             },
         )
 
-    async def _started(self) -> tuple["Playwright", Walls, Egress]:
+    async def _start_shared(self) -> tuple["Playwright", ChromiumLauncher, EgressProxy]:
         """What all of them share, once."""
         async with self._starting:
-            if self._walls is None:
+            if self._launcher is None:
                 chromium = find_chromium(self._settings.chromium)
                 if chromium is None:
                     raise ToolFailed(NO_CHROMIUM)
-                self._walls = await find_walls(chromium)
-                if self._walls.bwrap is None:
+                self._launcher = await find_launcher(chromium)
+                if self._launcher.bwrap is None:
                     log.warning(
                         "Browsers run without bubblewrap around them: a page that takes one over "
                         "has the rights of this user. Install it: apt install bubblewrap",
-                        extra={"action": "browser_unconfined"},
+                        extra={"action": "browser_unsandboxed"},
                     )
-            if self._egress is None:
-                self._egress = await Egress(self._permits).__aenter__()
+            if self._proxy is None:
+                self._proxy = await EgressProxy(self._is_allowed).__aenter__()
             if self._driver is None:
                 from playwright.async_api import (  # noqa: PLC0415 - heavy, few sessions browse
                     async_playwright,
                 )
 
                 self._driver = await async_playwright().start()
-        return self._driver, self._walls, self._egress
+        return self._driver, self._launcher, self._proxy
 
-    def _permits(self, address: Address) -> bool:
+    def _is_allowed(self, address: IpAddress) -> bool:
         return self._settings.allow_private or is_public(address)
 
-    async def _make_room(self) -> None:
+    async def _close_least_recent(self) -> None:
         """The one that was used the longest ago makes way; one in use never does."""
-        idle = [sid for sid, p in self._places.items() if p.window is not None and not p.wanted]
+        idle = [sid for sid, p in self._slots.items() if p.session is not None and not p.users]
         for session_id in idle[: max(0, len(self) + 1 - self._settings.max_browsers)]:
-            await self.end(session_id)
+            await self.end_session(session_id)
 
-    def _rest(self, session_id: SessionId, place: _Place) -> None:
-        if place.wanted or place.window is None or self._places.get(session_id) is not place:
+    def _schedule_idle_close(self, session_id: SessionId, place: _Slot) -> None:
+        if place.users or place.session is None or self._slots.get(session_id) is not place:
             return
         loop, seconds = asyncio.get_running_loop(), self._settings.idle_timeout
-        place.idle = loop.call_later(seconds, self._retire, session_id)
+        place.idle_timer = loop.call_later(seconds, self._close_idle, session_id)
 
-    def _retire(self, session_id: SessionId) -> None:
-        task = asyncio.get_running_loop().create_task(self.end(session_id))
-        self._chores.add(task)
-        task.add_done_callback(self._chores.discard)
+    def _close_idle(self, session_id: SessionId) -> None:
+        task = asyncio.get_running_loop().create_task(self.end_session(session_id))
+        self._background_tasks.add(task)
+        task.add_done_callback(self._background_tasks.discard)
 
-    def _gone(self, session_id: SessionId, window: Window) -> None:
-        place = self._places.get(session_id)
-        if place is not None and place.window is window:
-            place.window = None
+    def _on_closed(self, session_id: SessionId, window: BrowserSession) -> None:
+        place = self._slots.get(session_id)
+        if place is not None and place.session is window:
+            place.session = None
 
-    def _profile(self, session_id: SessionId) -> Path:
+    def _profile_folder(self, session_id: SessionId) -> Path:
         return self._profiles / session_id
 
 
-def _prepare(profile: Path, walls: Walls) -> Path:
+def _prepare_profile(profile: Path, walls: ChromiumLauncher) -> Path:
     for folder in (profile.parent, profile, profile / PROFILE, profile / DOWNLOADS):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     # The lock of a chromium that was killed names a pid which its successor may have got.
     for stale in (profile / PROFILE).glob("Singleton*"):
         stale.unlink(missing_ok=True)
-    return walls.launcher(profile)
+    return walls.write_script(profile)
 
 
-def _remove(profile: Path) -> None:
+def _remove_profile(profile: Path) -> None:
     shutil.rmtree(profile, ignore_errors=True)
     if profile.exists():
-        raise CannotForget(
+        raise CannotRemoveProfile(
             f"{profile} could not be removed whole. Remove it yourself, then delete again"
         )
 
 
-async def _closed(window: Window) -> None:
+async def _close_session(window: BrowserSession) -> None:
     from playwright.async_api import Error  # noqa: PLC0415 - only where a browser is open
 
     try:
         async with asyncio.timeout(10):
             await window.close()
     except (Error, TimeoutError) as error:
-        log.warning("A browser did not close: %s", error, extra={"action": "browser_close"})
+        log.warning("A browser did not close: %s", error, extra={"action": "browser_close_failed"})

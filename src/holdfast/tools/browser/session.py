@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-MOST_DOWNLOADED = 100 << 20  # bytes of one file
-_MOST_TABS = 20
-_PLAIN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+MAX_DOWNLOAD = 100 << 20  # bytes of one file
+_MAX_TABS = 20
+_OPEN_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
-Keep = Callable[[str, bytes], Awaitable[str]]
+SaveFile = Callable[[str, bytes], Awaitable[str]]
 """Puts a file into the session's workspace; the path it has there."""
 
 
-class Kept(msgspec.Struct, frozen=True, kw_only=True):
+class SavedTabs(msgspec.Struct, frozen=True, kw_only=True):
     """What a window leaves behind besides its profile: chromium writes cookies down late, and
     those of a visit never."""
 
@@ -36,17 +36,17 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
     cookies: tuple[dict[str, object], ...] = ()
 
 
-class Window:
+class BrowserSession:
     """Owns one open browser; `news` is what happened in it that nobody asked for."""
 
-    def __init__(self, context: "BrowserContext", *, memo: Path, keep: Keep) -> None:
+    def __init__(self, context: "BrowserContext", *, state_file: Path, save_file: SaveFile) -> None:
         self.context = context
         self.active: Page | None = None
-        self._memo = memo
-        self._keep = keep
-        self._news: list[str] = []
-        self._chores: set[asyncio.Task[None]] = set()
-        context.on("page", self._opened)
+        self._state_file = state_file
+        self._save_file = save_file
+        self._notices: list[str] = []
+        self._downloads: set[asyncio.Task[None]] = set()
+        context.on("page", self._on_page)
 
     @property
     def tabs(self) -> list["Page"]:
@@ -60,116 +60,118 @@ class Window:
 
     async def restore(self) -> None:
         """Open what was open: as far as it still can be."""
-        kept = await asyncio.to_thread(_read, self._memo)
+        kept = await asyncio.to_thread(_read_state, self._state_file)
         if kept.cookies:
             await self.context.add_cookies(kept.cookies)  # type: ignore[arg-type]  # its own words
         for page in self.tabs:
             self._watch(page)
         blank = self.tabs[0] if self.tabs else None
-        for number, address in enumerate(kept.addresses[:_MOST_TABS]):
+        for number, address in enumerate(kept.addresses[:_MAX_TABS]):
             page = blank if number == 0 and blank else await self.context.new_page()
-            await _go(page, address)
+            await _reopen_tab(page, address)
         if kept.addresses:
             self.active = self.tabs[min(kept.active, len(self.tabs) - 1)]
 
-    async def remember(self) -> None:
+    async def save_state(self) -> None:
         """Write down what a successor needs. After every act: who knows which is the last."""
         tabs = [page for page in self.tabs if page.url.startswith(("http://", "https://"))]
         active = tabs.index(self.active) if self.active in tabs else 0
         cookies = await self.context.cookies()
-        kept = Kept(
+        kept = SavedTabs(
             addresses=tuple(page.url for page in tabs),
             active=active,
             cookies=tuple(dict(cookie) for cookie in cookies),
         )
-        await asyncio.to_thread(_write, self._memo, kept)
+        await asyncio.to_thread(_write_state, self._state_file, kept)
 
-    async def put(self, name: str, data: bytes) -> str:
+    async def save_file(self, name: str, data: bytes) -> str:
         """A file into the session's workspace; the path it has there."""
-        return await self._keep(name, data)
+        return await self._save_file(name, data)
 
-    def news(self) -> list[str]:
-        told, self._news = self._news, []
+    def take_notices(self) -> list[str]:
+        told, self._notices = self._notices, []
         return told
 
-    async def settled(self) -> None:
+    async def finish_downloads(self) -> None:
         """Downloads that had begun are in the workspace."""
-        await asyncio.gather(*self._chores, return_exceptions=True)
+        await asyncio.gather(*self._downloads, return_exceptions=True)
 
     async def close(self) -> None:
-        for chore in self._chores:
+        for chore in self._downloads:
             chore.cancel()
         await self.context.close()
 
-    def _opened(self, page: "Page") -> None:
+    def _on_page(self, page: "Page") -> None:
         self._watch(page)
         self.active = page  # a window that a page opens is what its visitor looks at
 
     def _watch(self, page: "Page") -> None:
-        page.on("dialog", self._answer)
-        page.on("download", self._download)
-        page.on("crash", lambda _: self._news.append("The page crashed: open it again."))
+        page.on("dialog", self._on_dialog)
+        page.on("download", self._on_download)
+        page.on("crash", lambda _: self._notices.append("The page crashed: open it again."))
 
-    async def _answer(self, dialog: "Dialog") -> None:
+    async def _on_dialog(self, dialog: "Dialog") -> None:
         """Nobody is there to click, and a page with an open dialog stands still."""
-        self._news.append(f"The page showed a {dialog.type}: {dialog.message[:500]!r}.")
+        self._notices.append(f"The page showed a {dialog.type}: {dialog.message[:500]!r}.")
         if dialog.type in ("alert", "beforeunload"):
             await dialog.accept()
         else:
             await dialog.dismiss()
 
-    def _download(self, download: "Download") -> None:
-        task = asyncio.get_running_loop().create_task(self._save(download))
-        self._chores.add(task)
-        task.add_done_callback(self._chores.discard)
+    def _on_download(self, download: "Download") -> None:
+        task = asyncio.get_running_loop().create_task(self._save_download(download))
+        self._downloads.add(task)
+        task.add_done_callback(self._downloads.discard)
 
-    async def _save(self, download: "Download") -> None:
+    async def _save_download(self, download: "Download") -> None:
         from playwright.async_api import Error  # noqa: PLC0415 - only where a browser is open
 
         try:
             where = await download.path()
-            data = await asyncio.to_thread(_downloaded, Path(where))
-            path = await self._keep(download.suggested_filename, data)
-            self._news.append(f"Downloaded {path} ({len(data)} bytes).")
+            data = await asyncio.to_thread(_read_download, Path(where))
+            path = await self._save_file(download.suggested_filename, data)
+            self._notices.append(f"Downloaded {path} ({len(data)} bytes).")
         except (Error, OSError, HoldfastError) as error:
-            self._news.append(f"{download.suggested_filename} could not be saved: {error}")
+            self._notices.append(f"{download.suggested_filename} could not be saved: {error}")
         with suppress(Error, OSError):
             await download.delete()
 
 
-async def _go(page: "Page", address: str) -> None:
+async def _reopen_tab(page: "Page", address: str) -> None:
     from playwright.async_api import Error  # noqa: PLC0415 - only where a browser is open
 
     try:
         await page.goto(address, wait_until="commit", timeout=10_000)
     except Error as error:
-        log.info("A tab was not opened again: %s", error, extra={"action": "tab_lost"})
+        log.info("A tab was not opened again: %s", error, extra={"action": "tab_not_restored"})
 
 
-def _downloaded(path: Path) -> bytes:
+def _read_download(path: Path) -> bytes:
     """Whoever has taken the browser over can put a link there, or a pipe, and a page as much as
     it likes: nothing is followed, waited for, or read that memory has no room for."""
-    with open(os.open(path, _PLAIN), "rb") as file:
+    with open(os.open(path, _OPEN_FLAGS), "rb") as file:
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode):
             raise OSError(errno.EINVAL, "it is no file")
-        if status.st_size > MOST_DOWNLOADED:
-            raise OSError(errno.EFBIG, f"it is larger than {MOST_DOWNLOADED >> 20} MB")
-        return file.read(MOST_DOWNLOADED)
+        if status.st_size > MAX_DOWNLOAD:
+            raise OSError(errno.EFBIG, f"it is larger than {MAX_DOWNLOAD >> 20} MB")
+        return file.read(MAX_DOWNLOAD)
 
 
-def _read(memo: Path) -> Kept:
+def _read_state(state_file: Path) -> SavedTabs:
     try:
-        return msgspec.json.decode(memo.read_bytes(), type=Kept)
+        return msgspec.json.decode(state_file.read_bytes(), type=SavedTabs)
     except FileNotFoundError:
-        return Kept()
+        return SavedTabs()
     except (OSError, msgspec.MsgspecError) as error:
-        log.warning("%s cannot be read: %s", memo, error, extra={"action": "tabs_lost"})
-        return Kept()
+        log.warning(
+            "%s cannot be read: %s", state_file, error, extra={"action": "tabs_not_restored"}
+        )
+        return SavedTabs()
 
 
-def _write(memo: Path, kept: Kept) -> None:
-    beside = memo.with_suffix(".new")
-    beside.write_bytes(msgspec.json.encode(kept))
+def _write_state(state_file: Path, tabs: SavedTabs) -> None:
+    beside = state_file.with_suffix(".new")
+    beside.write_bytes(msgspec.json.encode(tabs))
     beside.chmod(0o600)
-    beside.replace(memo)
+    beside.replace(state_file)

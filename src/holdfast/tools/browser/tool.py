@@ -10,25 +10,32 @@ from urllib.parse import urlsplit
 import msgspec
 
 from holdfast.core.messages.message import Image
-from holdfast.core.turns.tool import Arguments, Danger, Replay, ToolContext, ToolFailed, ToolOutput
+from holdfast.core.turns.tool import (
+    Arguments,
+    Danger,
+    ReplayClass,
+    ToolContext,
+    ToolFailed,
+    ToolOutput,
+)
 from holdfast.tools.arguments import decode, make_schema
 from holdfast.tools.browser.launcher import find_chromium
-from holdfast.tools.browser.pool import Browsers
-from holdfast.tools.browser.session import Window
+from holdfast.tools.browser.pool import BrowserPool
+from holdfast.tools.browser.session import BrowserSession
 
 if TYPE_CHECKING:
     from playwright.async_api import Locator, Page
 
-SHOWN = 12_000  # characters of a page at a time
-_EXTRA = "playwright"
+MAX_SHOWN = 12_000  # characters of a page at a time
+_PLAYWRIGHT = "playwright"
 
-Act = Literal[
+BrowserAction = Literal[
     "open", "read", "click", "type", "key", "scroll", "back", "tab", "screenshot", "close"
 ]
 
 
 class BrowserArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    action: Act
+    action: BrowserAction
     url: Annotated[str, msgspec.Meta(description="open")] = ""
     ref: Annotated[str, msgspec.Meta(description="click, type: as read shows it, e.g. e12")] = ""
     text: Annotated[str, msgspec.Meta(description="type: text; key: e.g. Enter")] = ""
@@ -38,7 +45,7 @@ class BrowserArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class BrowserTool:
-    """Stateless: windows are the `Browsers`'."""
+    """Stateless: windows are the `BrowserPool`'."""
 
     schema = make_schema(
         "browser",
@@ -46,13 +53,13 @@ class BrowserTool:
         BrowserArguments,
     )
     toolset = "browser"
-    replay = Replay.NEVER
+    replay = ReplayClass.NEVER
     danger = Danger.OUTSIDE
 
-    def __init__(self, browsers: Browsers, *, limit: float) -> None:
-        self._browsers = browsers
+    def __init__(self, pool: BrowserPool, *, limit: float) -> None:
+        self._pool = pool
         self._limit = limit
-        self._acts: dict[str, Callable[[Window, BrowserArguments], Awaitable[str]]] = {
+        self._actions: dict[str, Callable[[BrowserSession, BrowserArguments], Awaitable[str]]] = {
             "open": _open,
             "read": _read,
             "click": _click,
@@ -69,19 +76,19 @@ class BrowserTool:
 
         wanted = decode(BrowserArguments, arguments)
         if wanted.action == "open":
-            _address(wanted.url)  # a wrong one opens no browser
+            _check_url(wanted.url)  # a wrong one opens no browser
         if wanted.action == "close":
-            await self._browsers.end(context.session_id)
+            await self._pool.end_session(context.session_id)
             return ToolOutput(text="Closed. What was open is opened again when you come back.")
         try:
             async with asyncio.timeout(self._limit):
-                return await self._act(context, wanted)
+                return await self._perform(context, wanted)
         except (TimeoutError, TookTooLong) as error:
             why = str(error).splitlines()[0] if str(error) else ""
             raise ToolFailed(f"{wanted.action} took too long. {why} Read the page.") from None
         except Error as error:
             if "closed" in str(error) or "crash" in str(error).lower():
-                await self._browsers.lost(context.session_id)
+                await self._pool.discard_crashed(context.session_id)
                 text = "The browser died. It starts again, with the same tabs, at the next call."
                 raise ToolFailed(text) from None
             raise ToolFailed(f"{wanted.action} did not work: {str(error)[:1000]}") from None
@@ -89,82 +96,82 @@ class BrowserTool:
     async def attach(self, context: ToolContext, arguments: Arguments) -> ToolOutput | None:
         return None
 
-    async def _act(self, context: ToolContext, wanted: BrowserArguments) -> ToolOutput:
-        async with self._browsers.window(context.session_id, workspace=context.workspace) as window:
+    async def _perform(self, context: ToolContext, wanted: BrowserArguments) -> ToolOutput:
+        async with self._pool.session(context.session_id, workspace=context.workspace) as window:
             images: tuple[Image, ...] = ()
             if wanted.action == "screenshot":
                 text, images = await _screenshot(window)
             else:
-                text = await self._acts[wanted.action](window, wanted)
-            await window.remember()
-            await window.settled()
-            return ToolOutput(text="\n".join([*window.news(), text]), images=images)
+                text = await self._actions[wanted.action](window, wanted)
+            await window.save_state()
+            await window.finish_downloads()
+            return ToolOutput(text="\n".join([*window.take_notices(), text]), images=images)
 
 
-def can_browse(chromium: str) -> bool:
+def is_browser_available(chromium: str) -> bool:
     """Whether the extra and a chromium are here; neither is imported or started for it."""
-    return importlib.util.find_spec(_EXTRA) is not None and find_chromium(chromium) is not None
+    return importlib.util.find_spec(_PLAYWRIGHT) is not None and find_chromium(chromium) is not None
 
 
-def _address(url: str) -> str:
+def _check_url(url: str) -> str:
     address = url if "://" in url else f"https://{url}"
     if urlsplit(address).scheme not in ("http", "https") or not urlsplit(address).hostname:
         raise ToolFailed(f"only http:// and https:// addresses can be opened, not {url!r}")
     return address
 
 
-async def _open(window: Window, wanted: BrowserArguments) -> str:
+async def _open(window: BrowserSession, wanted: BrowserArguments) -> str:
     page = await window.page()
-    await page.goto(_address(wanted.url), wait_until="domcontentloaded")
-    return await _shown(window)
+    await page.goto(_check_url(wanted.url), wait_until="domcontentloaded")
+    return await _render_page(window)
 
 
-async def _read(window: Window, wanted: BrowserArguments) -> str:
-    return await _shown(window, offset=wanted.offset)
+async def _read(window: BrowserSession, wanted: BrowserArguments) -> str:
+    return await _render_page(window, offset=wanted.offset)
 
 
-async def _click(window: Window, wanted: BrowserArguments) -> str:
+async def _click(window: BrowserSession, wanted: BrowserArguments) -> str:
     await _element(await window.page(), wanted.ref).click()
-    return await _after(window)
+    return await _render_after_action(window)
 
 
-async def _type(window: Window, wanted: BrowserArguments) -> str:
+async def _type(window: BrowserSession, wanted: BrowserArguments) -> str:
     element = _element(await window.page(), wanted.ref)
     await element.fill(wanted.text)
     if wanted.submit:
         await element.press("Enter")
-    return await _after(window)
+    return await _render_after_action(window)
 
 
-async def _key(window: Window, wanted: BrowserArguments) -> str:
+async def _key(window: BrowserSession, wanted: BrowserArguments) -> str:
     await (await window.page()).keyboard.press(wanted.text or "Enter")
-    return await _after(window)
+    return await _render_after_action(window)
 
 
-async def _scroll(window: Window, wanted: BrowserArguments) -> str:
+async def _scroll(window: BrowserSession, wanted: BrowserArguments) -> str:
     page = await window.page()
     await page.mouse.wheel(0, -800 if wanted.text == "up" else 800)
-    return await _after(window)
+    return await _render_after_action(window)
 
 
-async def _back(window: Window, wanted: BrowserArguments) -> str:
+async def _back(window: BrowserSession, wanted: BrowserArguments) -> str:
     await (await window.page()).go_back(wait_until="domcontentloaded")
-    return await _shown(window)
+    return await _render_page(window)
 
 
-async def _tab(window: Window, wanted: BrowserArguments) -> str:
+async def _tab(window: BrowserSession, wanted: BrowserArguments) -> str:
     if wanted.tab > len(window.tabs):
         raise ToolFailed(f"there is no tab {wanted.tab}; there are {len(window.tabs)}")
     window.active = window.tabs[wanted.tab - 1]
     await window.active.bring_to_front()
-    return await _shown(window)
+    return await _render_page(window)
 
 
-async def _screenshot(window: Window) -> tuple[str, tuple[Image, ...]]:
+async def _screenshot(window: BrowserSession) -> tuple[str, tuple[Image, ...]]:
     """For people a file, for the model the picture itself: small, it is sent ever after."""
     page = await window.page()
     data = await page.screenshot(type="jpeg", quality=60)
-    path = await window.put("screenshot.jpg", data)
+    path = await window.save_file("screenshot.jpg", data)
     image = Image(media_type="image/jpeg", data=base64.b64encode(data).decode())
     return f"Saved as {path}: the page {page.url} as it is seen now.", (image,)
 
@@ -175,23 +182,23 @@ def _element(page: "Page", ref: str) -> "Locator":
     return page.locator(f"aria-ref={ref.strip('[]').removeprefix('ref=')}")
 
 
-async def _after(window: Window) -> str:
+async def _render_after_action(window: BrowserSession) -> str:
     """What an act led to. A click may lead to another page: what is on its way is waited for."""
     page = await window.page()
     await page.wait_for_load_state("domcontentloaded")
-    return await _shown(window)
+    return await _render_page(window)
 
 
-async def _shown(window: Window, *, offset: int = 0) -> str:
+async def _render_page(window: BrowserSession, *, offset: int = 0) -> str:
     page = await window.page()
     tree = await page.aria_snapshot(mode="ai")
-    part = tree[offset : offset + SHOWN]
+    part = tree[offset : offset + MAX_SHOWN]
     if offset + len(part) < len(tree):
         part += f"\n[characters {offset} to {offset + len(part)} of {len(tree)}: read on by offset]"
-    return f"{await page.title()}\n{page.url}{_tabs(window)}\n{part or '[an empty page]'}"
+    return f"{await page.title()}\n{page.url}{_render_tabs(window)}\n{part or '[an empty page]'}"
 
 
-def _tabs(window: Window) -> str:
+def _render_tabs(window: BrowserSession) -> str:
     if len(window.tabs) < 2:
         return ""
     lines = [

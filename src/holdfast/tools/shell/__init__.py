@@ -2,21 +2,21 @@
 
 from functools import cached_property
 
-from holdfast.core.people.judgement import Judge, Judgement
+from holdfast.core.people.judgement import CommandJudge, CommandVerdict
 
 
-class JudgeOnDemand:
+class LazyShellJudge:
     """Grammar and rules take tens of milliseconds and 2 MB, which a gateway whose agents only
     talk never needs."""
 
     def __init__(self, *, workspaces: tuple[str, ...]) -> None:
         self._workspaces = workspaces
 
-    def judge(self, command: str) -> Judgement:
-        return self._learned.judge(command)
+    def judge(self, command: str) -> CommandVerdict:
+        return self._judge.judge(command)
 
     @cached_property
-    def _learned(self) -> Judge:
+    def _judge(self) -> CommandJudge:
         from holdfast.tools.shell.judge import ShellJudge  # noqa: PLC0415 - the point of this
 
         return ShellJudge(workspaces=self._workspaces)

@@ -2,18 +2,18 @@
 
 from typing import TYPE_CHECKING
 
-from holdfast.tools.shell.shell import Shell
+from holdfast.tools.shell.shell import ShellState
 
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-_DEEPEST = 12
-_LARGEST = 1 << 62
+_MAX_DEPTH = 12
+_MAX_OPERAND = 1 << 62
 
 
-def calculate(node: "Node", shell: Shell, depth: int = 0) -> int | None:
+def evaluate_arithmetic(node: "Node", shell: ShellState, depth: int = 0) -> int | None:
     """Its value; None: it cannot be known, or is more than sums and products."""
-    if depth > _DEEPEST:
+    if depth > _MAX_DEPTH:
         return None
     text = (node.text or b"").decode(errors="replace")
     match node.type:
@@ -23,16 +23,16 @@ def calculate(node: "Node", shell: Shell, depth: int = 0) -> int | None:
             value = shell.variable(text.lstrip("$")) or ""
             return int(value) if value.isdecimal() and len(value) < 18 else None
         case "arithmetic_expansion" | "parenthesized_expression" if len(node.children) == 3:
-            return calculate(node.children[1], shell, depth + 1)
+            return evaluate_arithmetic(node.children[1], shell, depth + 1)
         case "binary_expression" if len(node.children) == 3:
-            return _binary(node, shell, depth + 1)
+            return _evaluate_binary(node, shell, depth + 1)
     return None
 
 
-def _binary(node: "Node", shell: Shell, depth: int) -> int | None:
-    left = calculate(node.children[0], shell, depth)
-    right = calculate(node.children[2], shell, depth)
-    if left is None or right is None or max(abs(left), abs(right)) > _LARGEST:
+def _evaluate_binary(node: "Node", shell: ShellState, depth: int) -> int | None:
+    left = evaluate_arithmetic(node.children[0], shell, depth)
+    right = evaluate_arithmetic(node.children[2], shell, depth)
+    if left is None or right is None or max(abs(left), abs(right)) > _MAX_OPERAND:
         return None
     match node.children[1].type:
         case "+":

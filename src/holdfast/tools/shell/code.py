@@ -8,8 +8,8 @@ import re
 from collections.abc import Iterator
 from itertools import islice
 
-from holdfast.tools.shell.inner import Argv, Inner, Script
-from holdfast.tools.shell.run import Sight
+from holdfast.tools.shell.inner import Nested, NestedCommand, NestedScript
+from holdfast.tools.shell.run import Hazard
 
 _LITERAL = re.compile(r"""'((?:[^'\\\n]|\\.)*)'|"((?:[^"\\\n]|\\.)*)"|`((?:[^`\\]|\\.)*)`""")
 _RUNS = re.compile(
@@ -50,7 +50,7 @@ _FORKS = re.compile(
     r"|fork\s*while\s*(?:1|true)|loop\s*(?:\{|do)\s*\bfork\b|for\s*\(;;\)[^\n]{0,40}\b(?:fork|spawn)\b"
 )
 _CONNECTS = re.compile(r"\bsocket\b|TCPSocket|fsockopen|net\.connect|net\.Socket|IO::Socket", re.I)
-_HANDS_OVER = re.compile(r"dup2|/bin/(?:ba)?sh|pty\.spawn|exec\s*\(?['\"](?:/bin/)?sh|STDIN")
+_SPAWNS_SHELL = re.compile(r"dup2|/bin/(?:ba)?sh|pty\.spawn|exec\s*\(?['\"](?:/bin/)?sh|STDIN")
 _HOMES = re.compile(
     r"""os\.path\.expanduser\(\s*(['"])(~[^'"]*)\1\s*\)|Path\.home\(\)|\bos['")]*\.homedir\(\)|Dir\.home"""
     r"""|os\.environ\[['"]HOME['"]\]|os\.getenv\(['"]HOME['"]\)|process\.env\.HOME|\$ENV\{HOME\}"""
@@ -65,86 +65,86 @@ _ALIASES = re.compile(
     rf"\b{_KNOWN}\s*(?:\bas\b|:)\s*([A-Za-z_]\w*)|\b([A-Za-z_]\w*)\s*=\s*[\w.()'\"]*\.{_KNOWN}\b(?!\s*\()"
 )
 _NAMED = re.compile(r"""\$?\b(\w+)\s*=\s*(?=['"])""")
-_REACH = 400  # characters of a call's arguments that are looked at
-_NEAR = 80
-_MOST_ALIASES = 16
+_MAX_ARGUMENTS_LENGTH = 400  # characters of a call's arguments that are looked at
+_NEARBY = 80
+_MAX_ALIASES = 16
 
 
-def look_at_code(text: str, *, home: str) -> Iterator[Inner | Sight]:
+def inspect_code(text: str, *, home: str) -> Iterator[Nested | Hazard]:
     """The commands that calls in the code amount to, and what it does besides."""
     text = _HOMES.sub(lambda match: f'"{match[2] or "~"}"', text)
-    text = _plainly(text)
-    named = _named(text)
-    yield from _sights(text)
+    text = _normalise_calls(text)
+    named = _named_literals(text)
+    yield from _code_hazards(text)
     for match in _RUNS.finditer(text):
-        words = _arguments(text, match.end()) or _by_name(text, match.end(), named)
-        if _DECODES.search(text[match.end() : match.end() + _NEAR].partition("\n")[0]):
-            yield Sight.HIDDEN_CODE
+        words = _arguments(text, match.end()) or _argument_by_name(text, match.end(), named)
+        if _DECODES.search(text[match.end() : match.end() + _NEARBY].partition("\n")[0]):
+            yield Hazard.HIDDEN_CODE
         if words:
-            yield Script(text=_command(words), part=match[0] + " ".join(words))
+            yield NestedScript(text=_command(words), part=match[0] + " ".join(words))
     for match in _BACKTICKS.finditer(text):
-        yield Script(text=next(filter(None, match.groups())), part=match[0])
+        yield NestedScript(text=next(filter(None, match.groups())), part=match[0])
     for pattern, option in ((_DELETES, "-rf"), (_REMOVES, "-f")):
         for match in pattern.finditer(text):
             paths = _arguments(text, match.end())
             if paths:
-                yield Argv(words=("rm", option, "--", _at_home(paths[0], home)))
-    yield from _files(text, home)
+                yield NestedCommand(words=("rm", option, "--", _expand_home(paths[0], home)))
+    yield from _file_commands(text, home)
 
 
-def _plainly(text: str) -> str:
+def _normalise_calls(text: str) -> str:
     """The code with each call by the name that it is known by."""
     text = _JOINED.sub("", text)
     text = _BY_TEXT.sub(lambda match: "." + (match[1] or match[2]), text)
-    for match in islice(_ALIASES.finditer(text), _MOST_ALIASES):
+    for match in islice(_ALIASES.finditer(text), _MAX_ALIASES):
         known, alias = match[1] or match[4], match[2] or match[3]
         text = re.sub(rf"(?<![\w.])\$?{alias}\s*\(", f"{known}(", text)
     return text
 
 
-def _named(text: str) -> dict[str, str]:
+def _named_literals(text: str) -> dict[str, str]:
     """Literals that have a name."""
     found = ((match, _LITERAL.match(text, match.end())) for match in _NAMED.finditer(text))
     return {match[1]: _unquoted(literal) for match, literal in found if literal is not None}
 
 
-def _by_name(text: str, start: int, named: dict[str, str]) -> list[str]:
+def _argument_by_name(text: str, start: int, named: dict[str, str]) -> list[str]:
     match = re.compile(r"\$?(\w+)").match(text, start)
     return [named[match[1]]] if match is not None and match[1] in named else []
 
 
-def _sights(text: str) -> Iterator[Sight]:
+def _code_hazards(text: str) -> Iterator[Hazard]:
     if _FORKS.search(text):
-        yield Sight.FORK_BOMB
+        yield Hazard.FORK_BOMB
     if _EVALUATES.search(text):
         if _NETWORK.search(text):
-            yield Sight.NETWORK_CODE
+            yield Hazard.NETWORK_CODE
         if _DECODES.search(text) and "json" not in text:
-            yield Sight.HIDDEN_CODE
-    if _CONNECTS.search(text) and _HANDS_OVER.search(text):
-        yield Sight.REMOTE_SHELL
+            yield Hazard.HIDDEN_CODE
+    if _CONNECTS.search(text) and _SPAWNS_SHELL.search(text):
+        yield Hazard.REMOTE_SHELL
 
 
-def _files(text: str, home: str) -> Iterator[Inner]:
+def _file_commands(text: str, home: str) -> Iterator[Nested]:
     for match in _WRITES.finditer(text):
         literal = _LITERAL.match(text, match.end())
         if literal is None:
             continue
         mode = _MODE.match(text[literal.end() : literal.end() + 40])
         reading = match[0].startswith("open") and (mode is None or set(mode[1]) <= set("rbt"))
-        path = _at_home(_unquoted(literal), home)
-        yield Argv(words=("cat" if reading else "tee", path))
+        path = _expand_home(_unquoted(literal), home)
+        yield NestedCommand(words=("cat" if reading else "tee", path))
     for match in _READS.finditer(text):
         if (literal := _LITERAL.match(text, match.end())) is not None:
-            yield Argv(words=("cat", _at_home(_unquoted(literal), home)))
+            yield NestedCommand(words=("cat", _expand_home(_unquoted(literal), home)))
     for match in _PATHS.finditer(text):
         verb = {"u": "rm", "w": "tee", "r": "cat"}[match[3][0]]
-        yield Argv(words=(verb, _at_home(match[2], home)))
+        yield NestedCommand(words=(verb, _expand_home(match[2], home)))
 
 
 def _arguments(text: str, start: int) -> list[str]:
     """The literals of a call, up to where it ends."""
-    reach = text[start : start + _REACH]
+    reach = text[start : start + _MAX_ARGUMENTS_LENGTH]
     words, at = [], 0
     while at < len(reach):
         literal = _LITERAL.search(reach, at)
@@ -170,5 +170,5 @@ def _command(words: list[str]) -> str:
     return " ".join(words)
 
 
-def _at_home(path: str, home: str) -> str:
+def _expand_home(path: str, home: str) -> str:
     return home + path[1:] if path == "~" or path.startswith("~/") else path

@@ -8,19 +8,19 @@ from pathlib import Path
 
 import msgspec
 
-from holdfast.core.people.judgement import Judge, Judgement, Level
+from holdfast.core.people.judgement import CommandJudge, CommandRisk, CommandVerdict
 
-_ORDER = (Level.HARMLESS, Level.DANGEROUS, Level.HOPELESS)
+_LEVELS = (CommandRisk.HARMLESS, CommandRisk.DANGEROUS, CommandRisk.FORBIDDEN)
 
 
-class Labelled(msgspec.Struct, frozen=True, kw_only=True):
+class LabelledCommand(msgspec.Struct, frozen=True, kw_only=True):
     command: str
-    level: Level
+    level: CommandRisk
 
 
-class Verdict(msgspec.Struct, frozen=True, kw_only=True):
-    labelled: Labelled
-    judgement: Judgement
+class CorpusVerdict(msgspec.Struct, frozen=True, kw_only=True):
+    labelled: LabelledCommand
+    judgement: CommandVerdict
 
     @property
     def agrees(self) -> bool:
@@ -29,33 +29,33 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def missed(self) -> bool:
         """It would have run, and should not have without a word."""
-        return self.judgement.level == Level.HARMLESS and not self.agrees
+        return self.judgement.level == CommandRisk.HARMLESS and not self.agrees
 
     @property
     def over_asked(self) -> bool:
-        return self.labelled.level == Level.HARMLESS and not self.agrees
+        return self.labelled.level == CommandRisk.HARMLESS and not self.agrees
 
 
-class Score(msgspec.Struct, frozen=True, kw_only=True):
-    verdicts: list[Verdict]
+class CorpusScore(msgspec.Struct, frozen=True, kw_only=True):
+    verdicts: list[CorpusVerdict]
 
-    def of(self, level: Level) -> list[Verdict]:
+    def with_level(self, level: CommandRisk) -> list[CorpusVerdict]:
         return [verdict for verdict in self.verdicts if verdict.labelled.level == level]
 
-    def rate(self, count: int, level: Level | None = None) -> float:
-        among = self.verdicts if level is None else self.of(level)
+    def rate(self, count: int, level: CommandRisk | None = None) -> float:
+        among = self.verdicts if level is None else self.with_level(level)
         return count / len(among) if among else 0.0
 
     @property
     def missed(self) -> float:
         """The share of what is not harmless that would run without a word."""
-        bad = [v for v in self.verdicts if v.labelled.level != Level.HARMLESS]
+        bad = [v for v in self.verdicts if v.labelled.level != CommandRisk.HARMLESS]
         return sum(v.missed for v in bad) / len(bad) if bad else 0.0
 
     @property
     def over_asked(self) -> float:
         """The share of what is harmless that would be asked about or refused."""
-        good = self.of(Level.HARMLESS)
+        good = self.with_level(CommandRisk.HARMLESS)
         return sum(v.over_asked for v in good) / len(good) if good else 0.0
 
     @property
@@ -64,33 +64,35 @@ class Score(msgspec.Struct, frozen=True, kw_only=True):
 
     def table(self) -> str:
         """For people: what was meant in the rows, what was judged in the columns."""
-        lines = [f"{'':12}{'commands':>10}" + "".join(f"{level.value:>12}" for level in _ORDER)]
-        for level in _ORDER:
-            among = self.of(level)
+        lines = [f"{'':12}{'commands':>10}" + "".join(f"{level.value:>12}" for level in _LEVELS)]
+        for level in _LEVELS:
+            among = self.with_level(level)
             judged = Counter(verdict.judgement.level for verdict in among)
-            cells = "".join(f"{judged[column]:>12}" for column in _ORDER)
+            cells = "".join(f"{judged[column]:>12}" for column in _LEVELS)
             lines.append(f"{level.value:12}{len(among):>10}{cells}")
         rates = f"missed {self.missed:.1%}, over-asked {self.over_asked:.1%}"
         return "\n".join((*lines, f"{rates}, same level {self.agreement:.1%}"))
 
 
-def read_corpus(path: Path) -> list[Labelled]:
+def read_corpus(path: Path) -> list[LabelledCommand]:
     """A file of `{"command": …, "level": …}` lines, or a .toml with a list for each level."""
     text = path.read_text()
     if path.suffix == ".toml":
         return [
-            Labelled(command=command, level=Level(level))
+            LabelledCommand(command=command, level=CommandRisk(level))
             for level, commands in tomllib.loads(text).items()
             for command in commands
         ]
     lines = [json.loads(line) for line in text.splitlines() if line.strip()]
-    return [Labelled(command=line["command"], level=Level(line["level"])) for line in lines]
+    return [
+        LabelledCommand(command=line["command"], level=CommandRisk(line["level"])) for line in lines
+    ]
 
 
-def score(judge: Judge, corpus: Iterable[Labelled]) -> Score:
-    return Score(
+def score(judge: CommandJudge, corpus: Iterable[LabelledCommand]) -> CorpusScore:
+    return CorpusScore(
         verdicts=[
-            Verdict(labelled=labelled, judgement=judge.judge(labelled.command))
+            CorpusVerdict(labelled=labelled, judgement=judge.judge(labelled.command))
             for labelled in corpus
         ]
     )

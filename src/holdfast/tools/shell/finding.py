@@ -2,20 +2,20 @@
 
 from itertools import pairwise
 
-EVERYTHING = "**"  # at the end of a path: all that is below, at any depth
-SOMETHING = "found"  # as a name: some of what is below, chosen by age, size or owner
+ANY_DEPTH = "**"  # at the end of a path: all that is below, at any depth
+SOME_FILE = "found"  # as a name: some of what is below, chosen by age, size or owner
 
-_NAMES = frozenset(("-name", "-iname", "-path", "-ipath", "-wholename", "-regex", "-iregex"))
+_NAME_OPTIONS = frozenset(("-name", "-iname", "-path", "-ipath", "-wholename", "-regex", "-iregex"))
 # fmt: off
-_NARROWING = frozenset((
+_FILTER_OPTIONS = frozenset((
     "-mtime", "-mmin", "-newer", "-size", "-empty", "-user", "-perm", "-atime", "-ctime", "-amin",
     "-cmin", "-inum", "-samefile", "-newermt",
 ))
 # fmt: on
-_ANY = "*./?[]"
+_WILDCARDS = "*./?[]"
 
 
-def roots_of_find(args: tuple[str, ...]) -> list[str]:
+def find_roots(args: tuple[str, ...]) -> list[str]:
     roots: list[str] = []
     for word in args:
         if word[:1] in ("-", "(", "!"):
@@ -26,15 +26,15 @@ def roots_of_find(args: tuple[str, ...]) -> list[str]:
     return roots or ["."]
 
 
-def name_of_find(args: tuple[str, ...]) -> str:
+def find_name(args: tuple[str, ...]) -> str:
     """The last part of what it finds: by name where it looks for one that says something."""
     for option, value in pairwise(args):
-        if option in _NAMES and value.strip(_ANY):
+        if option in _NAME_OPTIONS and value.strip(_WILDCARDS):
             return value.lstrip("*/") or "*"
-    return EVERYTHING if _NARROWING.isdisjoint(args) else SOMETHING
+    return ANY_DEPTH if _FILTER_OPTIONS.isdisjoint(args) else SOME_FILE
 
 
-def found_by(args: tuple[str, ...]) -> list[str]:
+def find_results(args: tuple[str, ...]) -> list[str]:
     """The paths that it finds, one for each place where it looks."""
-    name = name_of_find(args)
-    return [f"{root.rstrip('/')}/{name}" for root in roots_of_find(args)]
+    name = find_name(args)
+    return [f"{root.rstrip('/')}/{name}" for root in find_roots(args)]

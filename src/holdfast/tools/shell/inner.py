@@ -3,7 +3,7 @@
 import msgspec
 
 
-class Argv(msgspec.Struct, frozen=True, kw_only=True):
+class NestedCommand(msgspec.Struct, frozen=True, kw_only=True):
     """Words that are run as they are."""
 
     words: tuple[str, ...]
@@ -11,7 +11,7 @@ class Argv(msgspec.Struct, frozen=True, kw_only=True):
     cwd: str = ""
 
 
-class Script(msgspec.Struct, frozen=True, kw_only=True):
+class NestedScript(msgspec.Struct, frozen=True, kw_only=True):
     """Text that a shell reads."""
 
     text: str
@@ -19,14 +19,14 @@ class Script(msgspec.Struct, frozen=True, kw_only=True):
     arguments: tuple[str, ...] | None = None
     cwd: str = ""
     same_shell: bool = False  # what it sets, stays
-    given: bool = False  # among the words of the command, and not in a file
+    inline: bool = False  # among the words of the command, and not in a file
 
 
-class Code(msgspec.Struct, frozen=True, kw_only=True):
+class NestedCode(msgspec.Struct, frozen=True, kw_only=True):
     """Text that another interpreter reads."""
 
     text: str
     part: str
 
 
-Inner = Argv | Script | Code
+Nested = NestedCommand | NestedScript | NestedCode

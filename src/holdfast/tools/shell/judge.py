@@ -3,23 +3,23 @@
 import re
 from collections.abc import Iterator
 
-from holdfast.core.people.judgement import HARMLESS, Judgement, Level
-from holdfast.tools.shell.grammar import Grammar
-from holdfast.tools.shell.limits import Tangled
-from holdfast.tools.shell.markers import UNKNOWN, cleaned
-from holdfast.tools.shell.paths import Place
-from holdfast.tools.shell.reading import Reading
-from holdfast.tools.shell.rules.rule import Rule
-from holdfast.tools.shell.run import Seen, Sight, part_of
-from holdfast.tools.shell.table import Table
-from holdfast.tools.shell.touching import touches_of
+from holdfast.core.people.judgement import HARMLESS, CommandRisk, CommandVerdict
+from holdfast.tools.shell.grammar import BashParser
+from holdfast.tools.shell.limits import ScriptTooComplex
+from holdfast.tools.shell.markers import UNKNOWN, sanitise
+from holdfast.tools.shell.paths import PathResolver
+from holdfast.tools.shell.reading import ScriptWalker
+from holdfast.tools.shell.rules.rule import ShellRule
+from holdfast.tools.shell.run import FoundHazard, Hazard, to_excerpt
+from holdfast.tools.shell.table import RuleTable
+from holdfast.tools.shell.touching import path_effects_of
 
-LONGEST = 100_000
+MAX_COMMAND = 100_000
 
-_SEVERITY = {Level.HARMLESS: 0, Level.DANGEROUS: 1, Level.HOPELESS: 2}
+_SEVERITY = {CommandRisk.HARMLESS: 0, CommandRisk.DANGEROUS: 1, CommandRisk.FORBIDDEN: 2}
 # A text that the grammar cannot read matters if it has one of these where a shell might still
 # find them; the rest of it is a mistake that the shell will tell its author about.
-_MATTERS = re.compile(
+_RISKY_WORDS = re.compile(
     r"\b(rm|dd|mkfs\S*|sudo|su|doas|shutdown|reboot|halt|poweroff|eval|exec|source|chmod|chown|kill"
     r"|pkill|killall|curl|wget|nc|ssh|scp|sh|bash|zsh|dash|git\s+(push|reset|clean)|drop|truncate"
     r"|crontab|shred|wipefs|mv|base64|xxd|python\d?|perl|ruby|node|find|xargs|terraform|kubectl|aws"
@@ -37,51 +37,51 @@ class ShellJudge:
     def __init__(
         self, *, workspaces: tuple[str, ...] = ("/workspace",), home: str = "/home/agent"
     ) -> None:
-        self._place = Place(workspaces=workspaces, home=home)
-        self._grammar = Grammar()
-        self._table = Table()
+        self._paths = PathResolver(workspaces=workspaces, home=home)
+        self._parser = BashParser()
+        self._rules = RuleTable()
 
-    def judge(self, command: str) -> Judgement:
+    def judge(self, command: str) -> CommandVerdict:
         """The worst thing that the command, as a shell would read it, may do."""
-        if len(command) > LONGEST:
-            return self._judgement(self._table.by_sight[Sight.TANGLED], part_of(command))
+        if len(command) > MAX_COMMAND:
+            return self._judgement(self._rules.by_hazard[Hazard.TOO_COMPLEX], to_excerpt(command))
         worst = HARMLESS
-        for rule, part in self._findings(cleaned(command)):
+        for rule, part in self._findings(sanitise(command)):
             if _SEVERITY[rule.level] > _SEVERITY[worst.level]:
                 worst = self._judgement(rule, part)
         return worst
 
     @staticmethod
-    def _judgement(rule: Rule, part: str) -> Judgement:
+    def _judgement(rule: ShellRule, part: str) -> CommandVerdict:
         why = rule.why.replace("{part}", part)
-        return Judgement(level=rule.level, rule=rule.name, why=why, part=part)
+        return CommandVerdict(level=rule.level, rule=rule.name, why=why, part=part)
 
-    def _findings(self, command: str) -> Iterator[tuple[Rule, str]]:
-        reading = Reading(self._grammar, self._place)
+    def _findings(self, command: str) -> Iterator[tuple[ShellRule, str]]:
+        reading = ScriptWalker(self._parser, self._paths)
         try:
-            reading.read(command)
-        except (Tangled, RecursionError):
+            reading.walk_script(command)
+        except (ScriptTooComplex, RecursionError):
             # What was found up to there still counts.
-            reading.seen.append(Seen(sight=Sight.TANGLED, part=part_of(command)))
-        for seen in reading.seen:
-            if seen.sight != Sight.UNREADABLE or _MATTERS.search(command):
-                yield self._table.by_sight[seen.sight], seen.part
-        yield from self._of_runs(reading)
-        yield from self._of_paths(reading)
+            reading.hazards.append(FoundHazard(hazard=Hazard.TOO_COMPLEX, part=to_excerpt(command)))
+        for seen in reading.hazards:
+            if seen.hazard != Hazard.UNREADABLE or _RISKY_WORDS.search(command):
+                yield self._rules.by_hazard[seen.hazard], seen.part
+        yield from self._program_findings(reading)
+        yield from self._path_findings(reading)
 
-    def _of_runs(self, reading: Reading) -> Iterator[tuple[Rule, str]]:
-        for run in reading.runs:
-            for rule in self._table.of_program(run.program):
-                if rule.sees(run):
-                    yield rule, run.said
-            reading.touches.extend(touches_of(run))
+    def _program_findings(self, walker: ScriptWalker) -> Iterator[tuple[ShellRule, str]]:
+        for run in walker.programs:
+            for rule in self._rules.for_program(run.program):
+                if rule.matches(run):
+                    yield rule, run.excerpt
+            walker.path_effects.extend(path_effects_of(run))
 
-    def _of_paths(self, reading: Reading) -> Iterator[tuple[Rule, str]]:
-        for touch in reading.touches:
+    def _path_findings(self, walker: ScriptWalker) -> Iterator[tuple[ShellRule, str]]:
+        for touch in walker.path_effects:
             path = touch.path.rstrip()
-            if not path or (path == UNKNOWN and touch.deed not in ("delete",)):
+            if not path or (path == UNKNOWN and touch.action not in ("delete",)):
                 continue
-            ground = touch.place.ground(path)
-            for rule in self._table.by_deed[touch.deed]:
-                if rule.sees(touch, ground):
-                    yield rule, part_of(path)
+            ground = touch.paths.locate(path)
+            for rule in self._rules.by_action[touch.action]:
+                if rule.matches(touch, ground):
+                    yield rule, to_excerpt(path)

@@ -9,49 +9,49 @@ people look.
 import re
 
 UNKNOWN = "\x91"  # some text
-READ = "\x92"  # what a file holds
-NET = "\x93"  # what came over the network
-CODED = "\x94"  # the text beside it had been encoded
+FILE_CONTENT = "\x92"  # what a file holds
+NETWORK_DATA = "\x93"  # what came over the network
+DECODED = "\x94"  # the text beside it had been encoded
 
-MARKS = UNKNOWN + READ + NET + CODED
+MARKERS = UNKNOWN + FILE_CONTENT + NETWORK_DATA + DECODED
 
 # Only inside the expansion of one word: where it splits, and the braces that were not quoted.
-SPLIT = "\x95"
-OPEN = "\x96"
-COMMA = "\x97"
-CLOSE = "\x98"
+WORD_SPLIT = "\x95"
+BRACE_OPEN = "\x96"
+BRACE_COMMA = "\x97"
+BRACE_CLOSE = "\x98"
 
-_BARE = dict.fromkeys(map(ord, MARKS))
-_TYPED: dict[int, str | None] = dict.fromkeys(range(0x80, 0xA0), "?") | {0: None}
-_WIDE = re.compile(r"[^\x00-\xff]")
-_SPELLED = re.compile("\x9e([0-9a-f]{1,6})\x9f")
+_WITHOUT_MARKERS = dict.fromkeys(map(ord, MARKERS))
+_TYPED_MARKERS: dict[int, str | None] = dict.fromkeys(range(0x80, 0xA0), "?") | {0: None}
+_WIDE_CHARACTER = re.compile(r"[^\x00-\xff]")
+_ESCAPED_CHARACTER = re.compile("\x9e([0-9a-f]{1,6})\x9f")
 
 
-def cleaned(text: str) -> str:
+def sanitise(text: str) -> str:
     """The text as the grammar may have it, with marks that somebody typed made harmless. A
     shell leaves NUL out, and so is it here."""
-    return spelled(text.translate(_TYPED))
+    return escape_wide(text.translate(_TYPED_MARKERS))
 
 
-def spelled(text: str) -> str:
+def escape_wide(text: str) -> str:
     """The text with every character that has no place in the grammar's table spelled out."""
     if text.isascii():
         return text
-    return _WIDE.sub(lambda match: f"\x9e{ord(match[0]):x}\x9f", text)
+    return _WIDE_CHARACTER.sub(lambda match: f"\x9e{ord(match[0]):x}\x9f", text)
 
 
-def bare(text: str) -> str:
-    return text.translate(_BARE)
+def strip_markers(text: str) -> str:
+    return text.translate(_WITHOUT_MARKERS)
 
 
-def marks_of(text: str) -> str:
+def markers_in(text: str) -> str:
     """Which marks the text has, each once."""
-    return "".join(mark for mark in MARKS if mark in text)
+    return "".join(mark for mark in MARKERS if mark in text)
 
 
-def shown(text: str) -> str:
+def displayable(text: str) -> str:
     """The text as people may see it."""
-    for mark in MARKS:
-        text = text.replace(mark, "…" if mark != CODED else "")
-    text = _SPELLED.sub(lambda match: chr(int(match[1], 16)), text)
+    for mark in MARKERS:
+        text = text.replace(mark, "…" if mark != DECODED else "")
+    text = _ESCAPED_CHARACTER.sub(lambda match: chr(int(match[1], 16)), text)
     return text.encode("utf-8", "replace").decode()

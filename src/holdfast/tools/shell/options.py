@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 
-class Options(msgspec.Struct, frozen=True, kw_only=True):
+class ParsedOptions(msgspec.Struct, frozen=True, kw_only=True):
     shorts: str
     longs: tuple[tuple[str, str], ...]
     operands: tuple[str, ...]
@@ -28,13 +28,13 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         return None
 
 
-def read_options(
+def parse_options(
     args: Sequence[str],
     *,
     valued: str = "",
     valued_longs: Iterable[str] = (),
     mixed: bool = True,
-) -> Options:
+) -> ParsedOptions:
     """`valued`: short options that take a value. Not `mixed`: operands end the options, as with
     a command that runs another."""
     shorts, operands = "", list[str]()
@@ -53,18 +53,20 @@ def read_options(
                 value = rest.popleft()
             longs.append((name, value))
         elif len(word) > 1 and word[0] == "-":
-            shorts += _read_shorts(word[1:], rest, valued, values)
+            shorts += _parse_shorts(word[1:], rest, valued, values)
         elif mixed:
             operands.append(word)
         else:
             operands += [word, *rest]
             break
-    return Options(
+    return ParsedOptions(
         shorts=shorts, longs=tuple(longs), operands=tuple(operands), values=tuple(values)
     )
 
 
-def _read_shorts(cluster: str, rest: deque[str], valued: str, values: list[tuple[str, str]]) -> str:
+def _parse_shorts(
+    cluster: str, rest: deque[str], valued: str, values: list[tuple[str, str]]
+) -> str:
     for at, letter in enumerate(cluster):
         if letter in valued:
             value = cluster[at + 1 :] or (rest.popleft() if rest else "")

@@ -6,37 +6,37 @@ from fnmatch import translate
 from typing import TYPE_CHECKING
 
 from holdfast.tools.shell.markers import UNKNOWN
-from holdfast.tools.shell.shell import Shell
+from holdfast.tools.shell.shell import ShellState
 
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-WordOf = Callable[["Node"], str]
-_NAMES = ("variable_name", "special_variable_name", "subscript")
+ExpandWord = Callable[["Node"], str]
+_NAME_NODES = ("variable_name", "special_variable_name", "subscript")
 
 
-def expand_parameter(node: "Node", *, shell: Shell, word: WordOf) -> str:
+def expand_parameter(node: "Node", *, shell: ShellState, word: ExpandWord) -> str:
     """`word` expands the words that may stand inside the braces."""
     name, after = _name_and_rest(node)
-    value = _value(name, shell)
+    value = _parameter_value(name, shell)
     if not after:
         return UNKNOWN if value is None else value
     operator = (after[0].text or b"").decode(errors="replace")
     words = [word(child) for child in after[1:] if child.is_named]
-    return _changed(operator, value, words, name=name, shell=shell)
+    return _apply_operator(operator, value, words, name=name, shell=shell)
 
 
 def _name_and_rest(node: "Node") -> tuple[str, list["Node"]]:
     children = [child for child in node.children if child.type not in ("$", "${", "}")]
     for at, child in enumerate(children):
-        if child.type in _NAMES:
+        if child.type in _NAME_NODES:
             name = (child.text or b"").decode(errors="replace")
             rest = children[at + 1 :]
             return name, rest or children[:at]
     return "", []
 
 
-def _value(name: str, shell: Shell) -> str | None:
+def _parameter_value(name: str, shell: ShellState) -> str | None:
     plain, bracket, index = name.partition("[")
     if not bracket:
         return shell.variable(name)
@@ -50,7 +50,9 @@ def _value(name: str, shell: Shell) -> str | None:
     return values[int(at)] if at.isdecimal() and int(at) < len(values) else None
 
 
-def _changed(operator: str, value: str | None, words: list[str], *, name: str, shell: Shell) -> str:
+def _apply_operator(
+    operator: str, value: str | None, words: list[str], *, name: str, shell: ShellState
+) -> str:
     default = words[0] if words else ""
     if operator in (":-", "-", ":=", "="):
         # With a value that nobody knows, the default is what may well be meant.
@@ -62,22 +64,22 @@ def _changed(operator: str, value: str | None, words: list[str], *, name: str, s
         return default if value is None or value else ""
     if value is None:
         return UNKNOWN
-    return _cut(operator, value, words, shell)
+    return _transform(operator, value, words, shell)
 
 
-def _cut(operator: str, value: str, words: list[str], shell: Shell) -> str:
+def _transform(operator: str, value: str, words: list[str], shell: ShellState) -> str:
     match operator:
         case "!":
             found = shell.variable(value)
             return UNKNOWN if found is None else found
         case ":":
-            return _slice(value, words)
+            return _substring(value, words)
         case "^^" | "^":
             return value.upper() if operator == "^^" else value[:1].upper() + value[1:]
         case ",," | ",":
             return value.lower() if operator == ",," else value[:1].lower() + value[1:]
         case "#" | "##" | "%" | "%%" if words:
-            return _trimmed(operator, value, words[0])
+            return _trim_pattern(operator, value, words[0])
         case "/" | "//" if words:
             count = 1 if operator == "/" else -1
             return value.replace(words[0], words[1] if len(words) > 1 else "", count)
@@ -86,7 +88,7 @@ def _cut(operator: str, value: str, words: list[str], shell: Shell) -> str:
     return UNKNOWN
 
 
-def _slice(value: str, words: list[str]) -> str:
+def _substring(value: str, words: list[str]) -> str:
     numbers = [int(word) for word in words if word.strip().lstrip("-").isdecimal()]
     if len(numbers) != len(words) or not numbers:
         return UNKNOWN
@@ -97,7 +99,7 @@ def _slice(value: str, words: list[str]) -> str:
     return value[start:end]
 
 
-def _trimmed(operator: str, value: str, pattern: str) -> str:
+def _trim_pattern(operator: str, value: str, pattern: str) -> str:
     matching = re.compile(translate(pattern))
     lengths = range(len(value) + 1)
     for length in reversed(lengths) if len(operator) == 2 else lengths:

@@ -6,14 +6,14 @@ from fnmatch import fnmatchcase
 
 import msgspec
 
-from holdfast.tools.shell.markers import MARKS
+from holdfast.tools.shell.markers import MARKERS
 
 # Where relative paths begin: a session's shell stands somewhere in its workspace. It is no path
 # of any machine, and deep enough that a few `..` lead out of it without reaching the root.
-HERE = "/holdfast/of/some/session/workspace"
+SESSION_CWD = "/holdfast/of/some/session/workspace"
 
 
-class Ground(StrEnum):
+class PathLocation(StrEnum):
     ROOT = "root"
     HOME = "home"  # a person's whole home
     SYSTEM_TREE = "system tree"  # /etc, /usr … as a whole
@@ -29,29 +29,29 @@ class Ground(StrEnum):
 
 
 # fmt: off
-_TOPS = frozenset((
+_TOP_LEVEL_FOLDERS = frozenset((
     "bin", "boot", "dev", "etc", "home", "lib", "lib32", "lib64", "libx32", "proc", "root",
     "sbin", "sys", "usr", "var", "System", "Library", "Applications", "Users", "nix",
 ))
-_TREES = frozenset((
+_SYSTEM_TREES = frozenset((
     "/usr/bin", "/usr/sbin", "/usr/lib", "/usr/lib64", "/usr/share", "/usr/local", "/var/lib",
 ))
-_SYSTEM = _TOPS - {"home", "root", "Users"} | {"opt"}
-_TEMPS = ("/tmp", "/var/tmp", "/dev/shm", "/private/tmp")
-_MILD_DEVICES = frozenset((
+_SYSTEM_FOLDERS = _TOP_LEVEL_FOLDERS - {"home", "root", "Users"} | {"opt"}
+_TEMP_FOLDERS = ("/tmp", "/var/tmp", "/dev/shm", "/private/tmp")
+_HARMLESS_DEVICES = frozenset((
     "null", "zero", "full", "random", "urandom", "tty", "stdin", "stdout", "stderr", "fd",
     "pts", "ptmx", "tcp", "udp", "shm", "console", "ttyS0",
 ))
-_CACHES = (".cache/", ".npm/_cacache", ".gradle/caches", ".cargo/registry", ".local/share/Trash/")
+_CACHE_FOLDERS = (".cache/", ".npm/_cacache", ".gradle/caches", ".cargo/registry", ".local/share/Trash/")
 # fmt: on
-_NAMELESS = frozenset("*?.[]!^-")
-_GLOB = frozenset("*?[")
+_WILDCARD_CHARACTERS = frozenset("*?.[]!^-")
+_GLOB_CHARACTERS = frozenset("*?[")
 
 
-class Place(msgspec.Struct, frozen=True, kw_only=True):
+class PathResolver(msgspec.Struct, frozen=True, kw_only=True):
     """Where a command stands."""
 
-    cwd: str = HERE
+    cwd: str = SESSION_CWD
     home: str = "/home/agent"
     workspaces: tuple[str, ...] = ("/workspace",)
 
@@ -59,67 +59,67 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
         """The path from the root, with `.` and `..` taken away. A `..` out of the workspace
         into what is called as a system folder is one that leads there."""
         if path.startswith("/"):
-            return _normal(path)
-        if path[:1] and path[0] in MARKS:
+            return _normalise(path)
+        if path[:1] and path[0] in MARKERS:
             return path
-        if self.cwd.startswith(HERE) and path.startswith("../"):
+        if self.cwd.startswith(SESSION_CWD) and path.startswith("../"):
             rest = path.replace("../", "")
-            up = _normal(posixpath.join(self.cwd, path))
-            inside = up.startswith(HERE + "/")
-            return f"/{rest}" if not inside and rest.split("/")[0] in _TOPS else up
-        return _normal(posixpath.join(self.cwd, path))
+            up = _normalise(posixpath.join(self.cwd, path))
+            inside = up.startswith(SESSION_CWD + "/")
+            return f"/{rest}" if not inside and rest.split("/")[0] in _TOP_LEVEL_FOLDERS else up
+        return _normalise(posixpath.join(self.cwd, path))
 
-    def ground(self, path: str) -> Ground:
-        full = _whole(self.resolve(path))
-        if full[0] in MARKS:
-            return _ground_of_unknown(full)
+    def locate(self, path: str) -> PathLocation:
+        full = _strip_wildcards(self.resolve(path))
+        if full[0] in MARKERS:
+            return _locate_unknown(full)
         if full == "/":
-            return Ground.ROOT
-        for workspace in (HERE, *self.workspaces):
+            return PathLocation.ROOT
+        for workspace in (SESSION_CWD, *self.workspaces):
             if full == workspace:
-                return Ground.WORKSPACE
+                return PathLocation.WORKSPACE
             if full.startswith(workspace + "/"):
-                return Ground.INSIDE
-        return self._ground_outside(full)
+                return PathLocation.INSIDE
+        return self._locate_outside(full)
 
-    def _ground_outside(self, full: str) -> Ground:
-        for temp in _TEMPS:
+    def _locate_outside(self, full: str) -> PathLocation:
+        for temp in _TEMP_FOLDERS:
             if full == temp:
-                return Ground.TEMP_TREE
+                return PathLocation.TEMP_TREE
             if full.startswith(temp + "/"):
-                return Ground.TEMP
+                return PathLocation.TEMP
         if full.startswith("/dev/"):
-            mild = full.split("/")[2] in _MILD_DEVICES
-            return Ground.OUTSIDE if mild else Ground.DEVICE
+            mild = full.split("/")[2] in _HARMLESS_DEVICES
+            return PathLocation.OUTSIDE if mild else PathLocation.DEVICE
         parts = full.split("/")[1:]
         if self._is_home(full, parts):
-            return Ground.HOME
+            return PathLocation.HOME
         if full.startswith(self.home + "/"):
             below = full[len(self.home) + 1 :] + "/"
-            return Ground.CACHE if below.startswith(_CACHES) else Ground.OUTSIDE
-        return _ground_of_system(full, parts)
+            return PathLocation.CACHE if below.startswith(_CACHE_FOLDERS) else PathLocation.OUTSIDE
+        return _locate_system(full, parts)
 
     def _is_home(self, full: str, parts: list[str]) -> bool:
         if full in (self.home, "/root", "/home", "/Users"):
             return True
         return len(parts) == 2 and parts[0] in ("home", "Users")
 
-    def is_mild_device(self, path: str) -> bool:
+    def is_harmless_device(self, path: str) -> bool:
         full = self.resolve(path)
-        return full.startswith("/dev/") and full.split("/")[2] in _MILD_DEVICES
+        return full.startswith("/dev/") and full.split("/")[2] in _HARMLESS_DEVICES
 
 
-def _normal(path: str) -> str:
+def _normalise(path: str) -> str:
     return "/" + posixpath.normpath(path).lstrip("/") if path.startswith("/") else path
 
 
-def _whole(path: str) -> str:
+def _strip_wildcards(path: str) -> str:
     """The folder that is meant as a whole: `/etc/*`, `/etc/.[!.]*` and `/etc` alike."""
     while True:
         folder, _, last = path.rpartition("/")
         if not folder and not last:
             return "/"
-        if last and not set(last) <= _NAMELESS:
+        if last and not set(last) <= _WILDCARD_CHARACTERS:
             return path
         if path[0] != "/" and not folder:
             return path
@@ -128,22 +128,29 @@ def _whole(path: str) -> str:
             return path
 
 
-def _ground_of_unknown(full: str) -> Ground:
+def _locate_unknown(full: str) -> PathLocation:
     """What follows an unknown folder names something; alone, or as if that folder were empty
     and the root were meant, it may be anything."""
     _, slash, rest = full.partition("/")
     first = rest.split("/")[0]
-    if not slash or not first or first in _TOPS or set(first) <= _NAMELESS | set(MARKS):
-        return Ground.UNKNOWN
-    return Ground.INSIDE
+    if (
+        not slash
+        or not first
+        or first in _TOP_LEVEL_FOLDERS
+        or set(first) <= _WILDCARD_CHARACTERS | set(MARKERS)
+    ):
+        return PathLocation.UNKNOWN
+    return PathLocation.INSIDE
 
 
-def _ground_of_system(full: str, parts: list[str]) -> Ground:
-    if full in _TREES:
-        return Ground.SYSTEM_TREE
+def _locate_system(full: str, parts: list[str]) -> PathLocation:
+    if full in _SYSTEM_TREES:
+        return PathLocation.SYSTEM_TREE
     top = parts[0]
     if len(parts) == 1:
-        globbed = not _GLOB.isdisjoint(top)
-        if top in _TOPS or (globbed and any(fnmatchcase(name, top) for name in _TOPS)):
-            return Ground.SYSTEM_TREE
-    return Ground.SYSTEM if top in _SYSTEM else Ground.OUTSIDE
+        globbed = not _GLOB_CHARACTERS.isdisjoint(top)
+        if top in _TOP_LEVEL_FOLDERS or (
+            globbed and any(fnmatchcase(name, top) for name in _TOP_LEVEL_FOLDERS)
+        ):
+            return PathLocation.SYSTEM_TREE
+    return PathLocation.SYSTEM if top in _SYSTEM_FOLDERS else PathLocation.OUTSIDE

@@ -3,16 +3,16 @@
 import re
 from itertools import product
 
-from holdfast.tools.shell.markers import CLOSE, COMMA, OPEN, cleaned
+from holdfast.tools.shell.markers import BRACE_CLOSE, BRACE_COMMA, BRACE_OPEN, sanitise
 
-MOST_WORDS = 64
+MAX_BRACE_WORDS = 64
 
 _ESCAPES = re.compile(
     r"\\(x[0-9a-fA-F]{1,2}|u[0-9a-fA-F]{1,4}|U[0-9a-fA-F]{1,8}|[0-7]{1,3}|c.|.)", re.DOTALL
 )
-_NAMED = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "e": "\x1b", "E": "\x1b"}
-_NAMED |= {"f": "\f", "v": "\v"}
-_BRACES = str.maketrans({"{": OPEN, ",": COMMA, "}": CLOSE})
+_NAMED_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "e": "\x1b", "E": "\x1b"}
+_NAMED_ESCAPES |= {"f": "\f", "v": "\v"}
+_BRACES = str.maketrans({"{": BRACE_OPEN, ",": BRACE_COMMA, "}": BRACE_CLOSE})
 _BACKSLASH = re.compile(r"\\(.)", re.DOTALL)
 _IN_QUOTES = re.compile(r'\\([$`"\\\n])')
 _RANGE = re.compile(r"(-?\d+|[A-Za-z])\.\.(-?\d+|[A-Za-z])(?:\.\.-?\d+)?")
@@ -20,10 +20,10 @@ _RANGE = re.compile(r"(-?\d+|[A-Za-z])\.\.(-?\d+|[A-Za-z])(?:\.\.-?\d+)?")
 
 def unescape_ansi(text: str) -> str:
     """What `$'…'`, `echo -e` and `printf` make of their escapes."""
-    return _ESCAPES.sub(_escaped, text)
+    return _ESCAPES.sub(_unescape_one, text)
 
 
-def _escaped(match: re.Match[str]) -> str:
+def _unescape_one(match: re.Match[str]) -> str:
     code = match[1]
     if code[0] in "xuU" and len(code) > 1:
         number = int(code[1:], 16)
@@ -32,8 +32,8 @@ def _escaped(match: re.Match[str]) -> str:
     elif code[0] == "c":
         number = ord(code[1]) & 31
     else:
-        return _NAMED.get(code, code)
-    return cleaned(chr(number)) if number <= 0x10FFFF else "?"
+        return _NAMED_ESCAPES.get(code, code)
+    return sanitise(chr(number)) if number <= 0x10FFFF else "?"
 
 
 def unescape_word(text: str) -> str:
@@ -57,56 +57,56 @@ def unescape_quoted(text: str) -> str:
 
 def expand_braces(text: str) -> list[str]:
     """All words that a word with live braces stands for, but no more than a few dozen."""
-    if OPEN not in text:
-        return [_plain(text)]
-    return [_plain(word) for word in _expanded(text, 0)[:MOST_WORDS]]
+    if BRACE_OPEN not in text:
+        return [_restore_braces(text)]
+    return [_restore_braces(word) for word in _expand_nested(text, 0)[:MAX_BRACE_WORDS]]
 
 
-def _expanded(text: str, depth: int) -> list[str]:
-    start = text.find(OPEN)
-    end = _closing(text, start)
+def _expand_nested(text: str, depth: int) -> list[str]:
+    start = text.find(BRACE_OPEN)
+    end = _closing_brace(text, start)
     if start < 0 or end < 0 or depth > 8:
         return [text]
-    choices = _choices(text[start + 1 : end])
+    choices = _brace_choices(text[start + 1 : end])
     if len(choices) < 2:
-        head = text[: start + 1].replace(OPEN, "{")
-        return [head + rest for rest in _expanded(text[start + 1 :], depth + 1)]
-    inner = [word for choice in choices for word in _expanded(choice, depth + 1)]
-    ends = _expanded(text[end + 1 :], depth + 1)
-    pairs = product(inner[:MOST_WORDS], ends[:MOST_WORDS])
-    return [text[:start] + one + other for one, other in pairs][:MOST_WORDS]
+        head = text[: start + 1].replace(BRACE_OPEN, "{")
+        return [head + rest for rest in _expand_nested(text[start + 1 :], depth + 1)]
+    inner = [word for choice in choices for word in _expand_nested(choice, depth + 1)]
+    ends = _expand_nested(text[end + 1 :], depth + 1)
+    pairs = product(inner[:MAX_BRACE_WORDS], ends[:MAX_BRACE_WORDS])
+    return [text[:start] + one + other for one, other in pairs][:MAX_BRACE_WORDS]
 
 
-def _closing(text: str, start: int) -> int:
+def _closing_brace(text: str, start: int) -> int:
     depth = 0
     for at in range(max(start, 0), len(text)):
-        depth += (text[at] == OPEN) - (text[at] == CLOSE)
-        if depth == 0 and text[at] == CLOSE:
+        depth += (text[at] == BRACE_OPEN) - (text[at] == BRACE_CLOSE)
+        if depth == 0 and text[at] == BRACE_CLOSE:
             return at
     return -1
 
 
-def _choices(inside: str) -> list[str]:
+def _brace_choices(inside: str) -> list[str]:
     if (found := _RANGE.fullmatch(inside)) is not None:
-        return _range(found[1], found[2])
+        return _brace_range(found[1], found[2])
     choices, depth = [""], 0
     for letter in inside:
-        depth += (letter == OPEN) - (letter == CLOSE)
-        if letter == COMMA and depth == 0:
+        depth += (letter == BRACE_OPEN) - (letter == BRACE_CLOSE)
+        if letter == BRACE_COMMA and depth == 0:
             choices.append("")
         else:
             choices[-1] += letter
     return choices
 
 
-def _range(first: str, last: str) -> list[str]:
+def _brace_range(first: str, last: str) -> list[str]:
     if first.isalpha() != last.isalpha() or len(first) > 9 or len(last) > 9:
         return [first, last]
     low, high = (ord(first), ord(last)) if first.isalpha() else (int(first), int(last))
     step = 1 if low <= high else -1
-    numbers = range(low, high + step, step)[:MOST_WORDS]
+    numbers = range(low, high + step, step)[:MAX_BRACE_WORDS]
     return [chr(number) if first.isalpha() else str(number) for number in numbers]
 
 
-def _plain(text: str) -> str:
-    return text.replace(OPEN, "{").replace(COMMA, ",").replace(CLOSE, "}")
+def _restore_braces(text: str) -> str:
+    return text.replace(BRACE_OPEN, "{").replace(BRACE_COMMA, ",").replace(BRACE_CLOSE, "}")

@@ -5,83 +5,90 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from holdfast.tools.shell.assigning import Assignments
-from holdfast.tools.shell.calling import Calls
-from holdfast.tools.shell.fragments import fragments_of
-from holdfast.tools.shell.grammar import Grammar
-from holdfast.tools.shell.limits import Limits
-from holdfast.tools.shell.markers import CODED, NET, READ, UNKNOWN, bare, marks_of
-from holdfast.tools.shell.multiplying import Multiplying
-from holdfast.tools.shell.paths import Place
-from holdfast.tools.shell.redirecting import redirect
-from holdfast.tools.shell.run import Run, Seen, Sight, Touch, part_of
-from holdfast.tools.shell.shell import Shell, usual_variables
-from holdfast.tools.shell.statements import Statements
-from holdfast.tools.shell.words import Words
+from holdfast.tools.shell.calling import CommandCalls
+from holdfast.tools.shell.fragments import split_fragments
+from holdfast.tools.shell.grammar import BashParser
+from holdfast.tools.shell.limits import AnalysisLimits
+from holdfast.tools.shell.markers import (
+    DECODED,
+    FILE_CONTENT,
+    NETWORK_DATA,
+    UNKNOWN,
+    markers_in,
+    strip_markers,
+)
+from holdfast.tools.shell.multiplying import ConcurrencyTracker
+from holdfast.tools.shell.paths import PathResolver
+from holdfast.tools.shell.redirecting import apply_redirections
+from holdfast.tools.shell.run import FoundHazard, Hazard, PathEffect, ProgramCall, to_excerpt
+from holdfast.tools.shell.shell import ShellState, default_variables
+from holdfast.tools.shell.statements import StatementWalker
+from holdfast.tools.shell.words import WordExpander
 
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-_SIGHTS = {
-    NET: Sight.NETWORK_CODE,
-    CODED: Sight.HIDDEN_CODE,
+_MARKER_HAZARDS = {
+    NETWORK_DATA: Hazard.NETWORK_CODE,
+    DECODED: Hazard.HIDDEN_CODE,
 }
 
 
-class Reading:
+class ScriptWalker:
     """Owns what was found so far, and the shell at the place that is being read."""
 
-    def __init__(self, grammar: Grammar, place: Place) -> None:
-        self.runs: list[Run] = []
-        self.touches: list[Touch] = []
-        self.seen: list[Seen] = []
-        self.shell = Shell(place=place, variables=usual_variables(place.home))
-        self.words = Words(self)
-        self.multiplying = Multiplying()
-        self.limits = Limits()
+    def __init__(self, parser: BashParser, paths: PathResolver) -> None:
+        self.programs: list[ProgramCall] = []
+        self.path_effects: list[PathEffect] = []
+        self.hazards: list[FoundHazard] = []
+        self.shell = ShellState(paths=paths, variables=default_variables(paths.home))
+        self.words = WordExpander(self)
+        self.concurrency = ConcurrencyTracker()
+        self.limits = AnalysisLimits()
         assignments = Assignments(self)
-        self._calls = Calls(self, assignments)
-        self._statements = Statements(self, self._calls, assignments)
-        self._grammar = grammar
+        self._calls = CommandCalls(self, assignments)
+        self._statements = StatementWalker(self, self._calls, assignments)
+        self._parser = parser
 
     # -- scripts
 
-    def read(self, script: str, stdin: str = "") -> str:
+    def walk_script(self, script: str, stdin: str = "") -> str:
         """Walk a script; what it prints."""
-        self.limits.take(script)
-        root = self._grammar.parse(script)
+        self.limits.count_script(script)
+        root = self._parser.parse(script)
         if root.has_error:
             self._try_fragments(script)
         out = self.statement(root, stdin)
-        if self.limits.at_the_top:
-            self._read_uncalled()
+        if self.limits.at_top_level:
+            self._walk_uncalled_functions()
         return out
 
-    def read_code(self, script: str, *, part: str, given: bool = False) -> str:
+    def walk_nested_script(self, script: str, *, part: str, inline: bool = False) -> str:
         """Walk a script that came by way of another: what is known of it is read, and what is
         not is noted. What a file holds is as good as the file, unless it was `given` as words:
         then somebody went round to have it unseen."""
-        for mark, sight in _SIGHTS.items():
+        for mark, sight in _MARKER_HAZARDS.items():
             if mark in script:
-                self.see(sight, part)
-        known = bare(script)
+                self.add_hazard(sight, part)
+        known = strip_markers(script)
         if not known.strip():
-            if UNKNOWN in script or (given and READ in script):
-                self.see(Sight.UNKNOWN_CODE, part)
-            return marks_of(script)
+            if UNKNOWN in script or (inline and FILE_CONTENT in script):
+                self.add_hazard(Hazard.UNKNOWN_CODE, part)
+            return markers_in(script)
         if script.lstrip()[:1] == UNKNOWN:
-            self.see(Sight.UNKNOWN_CODE, part)
-        return self.read(script.replace(CODED, "").replace(NET, UNKNOWN))
+            self.add_hazard(Hazard.UNKNOWN_CODE, part)
+        return self.walk_script(script.replace(DECODED, "").replace(NETWORK_DATA, UNKNOWN))
 
-    def see(self, sight: Sight, part: str) -> None:
-        self.seen.append(Seen(sight=sight, part=part_of(part)))
+    def add_hazard(self, sight: Hazard, part: str) -> None:
+        self.hazards.append(FoundHazard(hazard=sight, part=to_excerpt(part)))
 
     def _try_fragments(self, script: str) -> None:
-        self.see(Sight.UNREADABLE, script.strip())
-        for words in fragments_of(script):
+        self.add_hazard(Hazard.UNREADABLE, script.strip())
+        for words in split_fragments(script):
             self._calls.call(words, "")
 
-    def _read_uncalled(self) -> None:
-        uncalled = [name for name in self.shell.functions if not self.multiplying.was_called(name)]
+    def _walk_uncalled_functions(self) -> None:
+        uncalled = [name for name in self.shell.functions if not self.concurrency.was_called(name)]
         for name in uncalled:
             self.call_function(name, None, "")
 
@@ -95,48 +102,48 @@ class Reading:
     def call_function(self, name: str, arguments: tuple[str, ...] | None, stdin: str) -> str:
         """Walk a function's body. One that calls itself is walked once; one that does so while
         more of it runs beside is a fork bomb."""
-        self.multiplying.note_call(name)
+        self.concurrency.note_call(name)
         body = self.shell.functions[name]
-        if self.multiplying.is_running(body):
-            if self.multiplying.multiplies(body):
+        if self.concurrency.is_running(body):
+            if self.concurrency.recurses_in_parallel(body):
                 text = (body.text or b"").decode(errors="replace")
-                self.see(Sight.FORK_BOMB, f"{name}() {text}")
+                self.add_hazard(Hazard.FORK_BOMB, f"{name}() {text}")
             return UNKNOWN
         outer, self.shell.arguments = self.shell.arguments, arguments
-        with self.multiplying.running(body):
+        with self.concurrency.running(body):
             out = self.statement(body, stdin)
         self.shell.arguments = outer
         return out
 
     # -- what words need
 
-    def expand(self, text: str) -> str:
+    def expand_heredoc(self, text: str) -> str:
         """The text of a here-document, which expands as if it stood in double quotes."""
         if "$" not in text and "`" not in text:
             return text
-        string = _first_string(self._grammar.parse('"' + text.replace('"', '\\"') + '"'))
+        string = _first_string(self._parser.parse('"' + text.replace('"', '\\"') + '"'))
         return text if string is None else self.words.text(string)
 
-    def capture(self, node: "Node") -> str:
+    def command_output(self, node: "Node") -> str:
         outer, self.shell = self.shell, self.shell.copy()
         out = []
         for child in node.named_children:
             if child.type == "file_redirect":
-                out.append(redirect(self, [child], "").stdin or READ)
+                out.append(apply_redirections(self, [child], "").stdin or FILE_CONTENT)
             else:
                 out.append(self.statement(child, ""))
         self.shell = outer
         return "\n".join(out).rstrip("\n")
 
-    def as_file(self, node: "Node") -> str:
+    def output_as_file(self, node: "Node") -> str:
         path = f"/dev/fd/{63 + len(self.shell.files)}"
-        self.shell.files[path] = self.capture(node)
+        self.shell.files[path] = self.command_output(node)
         return path
 
-    def move(self, folder: str) -> None:
+    def change_directory(self, folder: str) -> None:
         """Stand in another folder; where one path leads there from anywhere, for certain."""
-        self.shell.elsewhere = ()
-        self.shell.place = msgspec.structs.replace(self.shell.place, cwd=folder)
+        self.shell.alternative_paths = ()
+        self.shell.paths = msgspec.structs.replace(self.shell.paths, cwd=folder)
 
 
 def _first_string(root: "Node", depth: int = 4) -> "Node | None":

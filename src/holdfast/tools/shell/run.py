@@ -5,51 +5,51 @@ from enum import StrEnum
 
 import msgspec
 
-from holdfast.tools.shell.markers import shown
-from holdfast.tools.shell.options import Options, read_options
-from holdfast.tools.shell.paths import Place
+from holdfast.tools.shell.markers import displayable
+from holdfast.tools.shell.options import ParsedOptions, parse_options
+from holdfast.tools.shell.paths import PathResolver
 
-_LONGEST_PART = 200
+_MAX_EXCERPT = 200
 
 
-class Run(msgspec.Struct, frozen=True, kw_only=True):
+class ProgramCall(msgspec.Struct, frozen=True, kw_only=True):
     program: str  # its bare name
     args: tuple[str, ...]
-    place: Place
+    paths: PathResolver
     stdin: str = ""
-    called: str = ""  # as it was written, with its folder
+    called_as: str = ""  # as it was written, with its folder
 
     @property
-    def said(self) -> str:
-        return part_of(" ".join((self.program, *self.args)))
+    def excerpt(self) -> str:
+        return to_excerpt(" ".join((self.program, *self.args)))
 
     def options(
         self, valued: str = "", valued_longs: tuple[str, ...] = (), *, mixed: bool = True
-    ) -> Options:
-        return read_options(self.args, valued=valued, valued_longs=valued_longs, mixed=mixed)
+    ) -> ParsedOptions:
+        return parse_options(self.args, valued=valued, valued_longs=valued_longs, mixed=mixed)
 
 
-class Deed(StrEnum):
+class PathAction(StrEnum):
     DELETE = "delete"  # with all that is in it
     REMOVE = "remove"  # one file
     WRITE = "write"
     READ = "read"
-    OPEN_UP = "open up"  # let everybody write, with all that is in it
-    CHANGE = "change"  # owner or mode, with all that is in it
+    MAKE_WRITABLE = "open up"  # let everybody write, with all that is in it
+    CHANGE_OWNER_OR_MODE = "change"  # owner or mode, with all that is in it
 
 
-class Touch(msgspec.Struct, frozen=True, kw_only=True):
+class PathEffect(msgspec.Struct, frozen=True, kw_only=True):
     """A path, and what is done to it."""
 
-    deed: Deed
+    action: PathAction
     path: str
-    place: Place
+    paths: PathResolver
 
 
-Touched = Iterator[tuple[Deed, str]]
+PathActions = Iterator[tuple[PathAction, str]]
 
 
-class Sight(StrEnum):
+class Hazard(StrEnum):
     """What is seen in how a command is put together, rather than in one run."""
 
     FORK_BOMB = "fork-bomb"
@@ -58,16 +58,16 @@ class Sight(StrEnum):
     UNKNOWN_CODE = "code-nobody-knows"
     HIDDEN_PROGRAM = "hidden-program"
     UNREADABLE = "unreadable"
-    TANGLED = "too-tangled"
+    TOO_COMPLEX = "too-tangled"
     REMOTE_SHELL = "remote-shell"
     FOREIGN_LIBRARY = "foreign-library"
 
 
-class Seen(msgspec.Struct, frozen=True, kw_only=True):
-    sight: Sight
+class FoundHazard(msgspec.Struct, frozen=True, kw_only=True):
+    hazard: Hazard
     part: str
 
 
-def part_of(text: str) -> str:
-    text = shown(text)
-    return text if len(text) <= _LONGEST_PART else text[: _LONGEST_PART - 1] + "…"
+def to_excerpt(text: str) -> str:
+    text = displayable(text)
+    return text if len(text) <= _MAX_EXCERPT else text[: _MAX_EXCERPT - 1] + "…"

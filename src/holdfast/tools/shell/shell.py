@@ -6,32 +6,32 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from holdfast.tools.shell.markers import UNKNOWN
-from holdfast.tools.shell.paths import Place
+from holdfast.tools.shell.paths import PathResolver
 
-_MOST_PLACES = 4
+_MAX_ALTERNATIVES = 4
 
 
 @dataclass
-class Shell:
+class ShellState:
     """One shell; a sub-shell is a `copy`. Files are of the machine, and shared."""
 
-    place: Place
+    paths: PathResolver
     variables: dict[str, str] = field(default_factory=dict)
     functions: dict[str, Any] = field(default_factory=dict)  # bodies, as nodes of the grammar
     aliases: dict[str, str] = field(default_factory=dict)
     files: dict[str, str] = field(default_factory=dict)  # what they are known to hold
     arguments: tuple[str, ...] | None = None  # of the function that runs
-    elsewhere: tuple[Place, ...] = ()  # where it may stand as well
+    alternative_paths: tuple[PathResolver, ...] = ()  # where it may stand as well
 
-    def copy(self) -> "Shell":
-        return Shell(
-            place=self.place,
+    def copy(self) -> "ShellState":
+        return ShellState(
+            paths=self.paths,
             variables=dict(self.variables),
             functions=dict(self.functions),
             aliases=dict(self.aliases),
             files=self.files,
             arguments=self.arguments,
-            elsewhere=self.elsewhere,
+            alternative_paths=self.alternative_paths,
         )
 
     def variable(self, name: str) -> str | None:
@@ -39,25 +39,25 @@ class Shell:
         if name in self.variables:
             return self.variables[name]
         if name == "PWD":
-            return self.place.cwd
+            return self.paths.cwd
         if self.arguments is not None:
-            return _argument(self.arguments, name)
+            return _positional_argument(self.arguments, name)
         return None
 
     @contextlib.contextmanager
-    def maybe(self, *, folder: bool = False) -> Iterator[None]:
+    def uncertain(self, *, directory: bool = False) -> Iterator[None]:
         """What happens within may not happen: a variable that had a value and has another is
         unknown after it. `folder`: the folder from before is one where it may still stand."""
-        before, place = dict(self.variables), self.place
+        before, place = dict(self.variables), self.paths
         yield
         for name, value in before.items():
             if self.variables.get(name) != value:
                 self.variables[name] = UNKNOWN
-        if folder and self.place != place and place not in self.elsewhere:
-            self.elsewhere = (*self.elsewhere, place)[-_MOST_PLACES:]
+        if directory and self.paths != place and place not in self.alternative_paths:
+            self.alternative_paths = (*self.alternative_paths, place)[-_MAX_ALTERNATIVES:]
 
 
-def _argument(arguments: tuple[str, ...], name: str) -> str | None:
+def _positional_argument(arguments: tuple[str, ...], name: str) -> str | None:
     if name in ("@", "*"):
         return " ".join(arguments)
     if name == "#":
@@ -68,7 +68,7 @@ def _argument(arguments: tuple[str, ...], name: str) -> str | None:
     return None
 
 
-def usual_variables(home: str) -> dict[str, str]:
+def default_variables(home: str) -> dict[str, str]:
     return {
         "HOME": home,
         "IFS": " \t\n",

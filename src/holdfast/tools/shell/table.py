@@ -19,49 +19,49 @@ from holdfast.tools.shell.rules import (
     system_files,
     unseen,
 )
-from holdfast.tools.shell.rules.rule import PathRule, Rule, RunRule, SightRule
-from holdfast.tools.shell.run import Deed, Sight
+from holdfast.tools.shell.rules.rule import HazardRule, PathRule, ProgramRule, ShellRule
+from holdfast.tools.shell.run import Hazard, PathAction
 
-RULES: tuple[Rule, ...] = (
-    *deletion.RULES,
-    *disks.RULES,
-    *machine.RULES,
-    *permissions.RULES,
-    *privilege.RULES,
-    *system_files.RULES,
-    *secrets.RULES,
-    *sending.RULES,
-    *history.RULES,
-    *databases.RULES,
-    *publishing.RULES,
-    *infrastructure.RULES,
-    *security.RULES,
-    *unseen.RULES,
+ALL_RULES: tuple[ShellRule, ...] = (
+    *deletion.DELETION_RULES,
+    *disks.DISK_RULES,
+    *machine.MACHINE_RULES,
+    *permissions.PERMISSION_RULES,
+    *privilege.PRIVILEGE_RULES,
+    *system_files.SYSTEM_FILE_RULES,
+    *secrets.SECRET_RULES,
+    *sending.UPLOAD_RULES,
+    *history.GIT_RULES,
+    *databases.DATABASE_RULES,
+    *publishing.PUBLISHING_RULES,
+    *infrastructure.INFRASTRUCTURE_RULES,
+    *security.SECURITY_RULES,
+    *unseen.HAZARD_RULES,
 )
 
 
-class Table:
+class RuleTable:
     """Finds rules by what they are about."""
 
-    def __init__(self, rules: tuple[Rule, ...] = RULES) -> None:
-        self.by_program: dict[str, list[RunRule]] = defaultdict(list)
-        self.by_deed: dict[Deed, list[PathRule]] = {deed: [] for deed in Deed}
-        self.by_sight: dict[Sight, SightRule] = {}
+    def __init__(self, rules: tuple[ShellRule, ...] = ALL_RULES) -> None:
+        self.by_program: dict[str, list[ProgramRule]] = defaultdict(list)
+        self.by_action: dict[PathAction, list[PathRule]] = {deed: [] for deed in PathAction}
+        self.by_hazard: dict[Hazard, HazardRule] = {}
         for rule in rules:
             self._add(rule)
 
-    def of_program(self, name: str) -> Sequence[RunRule]:
+    def for_program(self, name: str) -> Sequence[ProgramRule]:
         """Its rules, also where it is called with its version."""
         found = self.by_program.get(name)
         return found if found is not None else self.by_program.get(name.rstrip("0123456789."), ())
 
-    def _add(self, rule: Rule) -> None:
+    def _add(self, rule: ShellRule) -> None:
         match rule:
-            case RunRule():
+            case ProgramRule():
                 for program in rule.programs:
                     self.by_program[program].append(rule)
             case PathRule():
-                for deed in rule.deeds:
-                    self.by_deed[deed].append(rule)
-            case SightRule():
-                self.by_sight[rule.sight] = rule
+                for deed in rule.actions:
+                    self.by_action[deed].append(rule)
+            case HazardRule():
+                self.by_hazard[rule.hazard] = rule

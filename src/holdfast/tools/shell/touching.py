@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterator
 
 from holdfast.tools.shell.editing import EDITORS, edits_in_place
-from holdfast.tools.shell.finding import EVERYTHING, found_by
-from holdfast.tools.shell.run import Deed, Run, Touch, Touched
+from holdfast.tools.shell.finding import ANY_DEPTH, find_results
+from holdfast.tools.shell.run import PathAction, PathActions, PathEffect, ProgramCall
 
 # fmt: off
 _READERS = frozenset((
@@ -16,61 +16,61 @@ _READERS = frozenset((
 # fmt: on
 
 
-def touches_of(run: Run) -> Iterator[Touch]:
-    find = _TOUCHES.get(run.program)
+def path_effects_of(run: ProgramCall) -> Iterator[PathEffect]:
+    find = _HANDLERS.get(run.program)
     if find is not None:
         for deed, path in find(run):
-            yield Touch(deed=deed, path=path, place=run.place)
+            yield PathEffect(action=deed, path=path, paths=run.paths)
     if run.program in _READERS and not edits_in_place(run):
         for word in run.args:
             path = word.partition("=")[2].lstrip("@") if word.startswith("-") else word
             if path:
                 path = path.lstrip("@")
-                yield Touch(deed=Deed.READ, path=path or word, place=run.place)
+                yield PathEffect(action=PathAction.READ, path=path or word, paths=run.paths)
 
 
-def _rm(run: Run) -> Touched:
+def _rm(run: ProgramCall) -> PathActions:
     options = run.options()
     deep = options.has("rR", "recursive", "dir")
     for path in options.operands:
-        yield (Deed.DELETE if deep or path.endswith(EVERYTHING) else Deed.REMOVE), path
+        yield (PathAction.DELETE if deep or path.endswith(ANY_DEPTH) else PathAction.REMOVE), path
 
 
-def _remove(run: Run) -> Touched:
+def _remove(run: ProgramCall) -> PathActions:
     for path in run.options("nsC").operands:
-        yield (Deed.DELETE if path.endswith(EVERYTHING) else Deed.REMOVE), path
+        yield (PathAction.DELETE if path.endswith(ANY_DEPTH) else PathAction.REMOVE), path
 
 
-def _trash(run: Run) -> Touched:
+def _trash(run: ProgramCall) -> PathActions:
     for path in run.options().operands:
-        yield Deed.DELETE, path
+        yield PathAction.DELETE, path
 
 
-def _write(run: Run) -> Touched:
+def _write(run: ProgramCall) -> PathActions:
     for path in run.options("sdrtm").operands:
-        yield Deed.WRITE, path
+        yield PathAction.WRITE, path
 
 
-def _copy(run: Run) -> Touched:
+def _copy(run: ProgramCall) -> PathActions:
     options = run.options("tSmogZ", ("target-directory", "suffix", "mode", "owner", "group"))
     into = options.value("t", "target-directory")
     sources = options.operands if into else options.operands[:-1]
     if into or sources:
-        yield Deed.WRITE, into or options.operands[-1]
+        yield PathAction.WRITE, into or options.operands[-1]
     if run.program == "mv":
         for path in sources:
-            yield Deed.REMOVE, path
-            if _is_whole(run, path):
-                yield Deed.DELETE, path
+            yield PathAction.REMOVE, path
+            if _is_whole_tree(run, path):
+                yield PathAction.DELETE, path
     for path in sources:
-        yield Deed.READ, path
+        yield PathAction.READ, path
 
 
-def _is_whole(run: Run, path: str) -> bool:
-    return run.place.ground(path) in ("root", "home", "system tree", "workspace")
+def _is_whole_tree(run: ProgramCall, path: str) -> bool:
+    return run.paths.locate(path) in ("root", "home", "system tree", "workspace")
 
 
-def _chmod(run: Run) -> Touched:
+def _chmod(run: ProgramCall) -> PathActions:
     options = run.options()
     # A mode may look like an option: `chmod -R -w x`.
     operands = [word for word in run.args if word == "--" or word[:1] != "-"]
@@ -80,9 +80,12 @@ def _chmod(run: Run) -> Touched:
     deep = options.has("R", "recursive")
     for path in paths:
         if deep:
-            yield (Deed.OPEN_UP if _opens_up(mode) else Deed.CHANGE), path
+            yield (
+                (PathAction.MAKE_WRITABLE if _opens_up(mode) else PathAction.CHANGE_OWNER_OR_MODE),
+                path,
+            )
         else:
-            yield Deed.WRITE, path
+            yield PathAction.WRITE, path
 
 
 def _opens_up(mode: str) -> bool:
@@ -94,34 +97,34 @@ def _opens_up(mode: str) -> bool:
     )
 
 
-def _chown(run: Run) -> Touched:
+def _chown(run: ProgramCall) -> PathActions:
     options = run.options()
     deep = options.has("R", "recursive")
     for path in options.operands[1:]:
-        yield (Deed.CHANGE if deep else Deed.WRITE), path
+        yield (PathAction.CHANGE_OWNER_OR_MODE if deep else PathAction.WRITE), path
 
 
-def _chattr(run: Run) -> Touched:
+def _chattr(run: ProgramCall) -> PathActions:
     words = [word for word in run.args if word[:1] not in ("-", "+", "=")]
     deep = any(word[:1] == "-" and "R" in word for word in run.args)
     for path in words:
-        yield (Deed.CHANGE if deep else Deed.WRITE), path
+        yield (PathAction.CHANGE_OWNER_OR_MODE if deep else PathAction.WRITE), path
 
 
-def _mounts(run: Run) -> Touched:
+def _container_mounts(run: ProgramCall) -> PathActions:
     """A folder of ours that a container is given, to read or to write."""
     options = run.options("evpwulhmcn", ("volume", "mount"))
     given = [value for name, value in options.values if name == "v"]
     given += [value for name, value in options.longs if name in ("volume", "mount")]
     for value in given:
-        path, read_only = _mounted(value)
+        path, read_only = _parse_mount(value)
         if path[:1] in ("/", ".", "~") and not path.startswith("/dev/"):
-            yield Deed.READ, path
+            yield PathAction.READ, path
             if not read_only:
-                yield Deed.WRITE, path
+                yield PathAction.WRITE, path
 
 
-def _mounted(value: str) -> tuple[str, bool]:
+def _parse_mount(value: str) -> tuple[str, bool]:
     if "=" not in value:
         path, _, rest = value.partition(":")
         return path, rest.endswith(":ro")
@@ -130,13 +133,13 @@ def _mounted(value: str) -> tuple[str, bool]:
     return path, not {"readonly", "ro"}.isdisjoint(words)
 
 
-def _find(run: Run) -> Touched:
+def _find(run: ProgramCall) -> PathActions:
     if "-delete" in run.args:
-        for path in found_by(run.args):
-            yield Deed.DELETE, path
+        for path in find_results(run.args):
+            yield PathAction.DELETE, path
 
 
-def _unpack(run: Run) -> Touched:
+def _unpack(run: ProgramCall) -> PathActions:
     options = run.options("fCdIXT", ("directory", "file"))
     into = options.value("Cd", "directory")
     if run.program == "tar" and not options.has("x", "extract", "get"):
@@ -144,36 +147,36 @@ def _unpack(run: Run) -> Touched:
         if not old:
             return
     if into:
-        yield Deed.WRITE, into
+        yield PathAction.WRITE, into
     old = run.args[:1] and not run.args[0].startswith("-") and "P" in run.args[0]
     if run.program == "tar" and (old or options.has("P", "absolute-names")):
-        yield Deed.WRITE, "/"
+        yield PathAction.WRITE, "/"
 
 
-def _fetch(run: Run) -> Touched:
+def _fetch(run: ProgramCall) -> PathActions:
     curl = run.program == "curl"
     options = run.options("oXHdFuAebTxmKw" if curl else "OoPUetT", ("output", "output-document"))
     to = options.value("o" if curl else "OP", "output", "output-document", "directory-prefix")
     if to and to != "-":
-        yield Deed.WRITE, to
+        yield PathAction.WRITE, to
 
 
-def _rsync(run: Run) -> Touched:
+def _rsync(run: ProgramCall) -> PathActions:
     options = run.options("eTfM", ("rsh", "exclude", "include", "filter", "files-from"))
     if options.operands and ":" not in options.operands[-1]:
-        yield Deed.WRITE, options.operands[-1]
+        yield PathAction.WRITE, options.operands[-1]
         if options.has("", "delete", "delete-after", "delete-excluded", "delete-before"):
-            yield Deed.DELETE, options.operands[-1]
+            yield PathAction.DELETE, options.operands[-1]
 
 
-def _git(run: Run) -> Touched:
+def _git(run: ProgramCall) -> PathActions:
     if run.args[:1] == ("rm",):
         return
     if run.args[:2] == ("config", "--system"):
-        yield Deed.WRITE, "/etc/gitconfig"
+        yield PathAction.WRITE, "/etc/gitconfig"
 
 
-_TOUCHES: dict[str, Callable[[Run], Touched]] = {
+_HANDLERS: dict[str, Callable[[ProgramCall], PathActions]] = {
     **EDITORS,
     "rm": _rm,
     "unlink": _remove,
@@ -199,9 +202,9 @@ _TOUCHES: dict[str, Callable[[Run], Touched]] = {
     "chgrp": _chown,
     "setfacl": _chown,
     "chattr": _chattr,
-    "docker": _mounts,
-    "podman": _mounts,
-    "nerdctl": _mounts,
+    "docker": _container_mounts,
+    "podman": _container_mounts,
+    "nerdctl": _container_mounts,
     "find": _find,
     "tar": _unpack,
     "unzip": _unpack,
@@ -210,4 +213,4 @@ _TOUCHES: dict[str, Callable[[Run], Touched]] = {
     "rsync": _rsync,
     "git": _git,
 }
-PROGRAMS = frozenset(_TOUCHES) | _READERS
+EFFECT_PROGRAMS = frozenset(_HANDLERS) | _READERS

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 import msgspec
 
-from holdfast.tools.shell.inner import Argv, Inner, Script
-from holdfast.tools.shell.options import read_options
-from holdfast.tools.shell.run import Run
-from holdfast.tools.shell.shell import Shell
+from holdfast.tools.shell.inner import Nested, NestedCommand, NestedScript
+from holdfast.tools.shell.options import parse_options
+from holdfast.tools.shell.run import ProgramCall
+from holdfast.tools.shell.shell import ShellState
 
 
 class Wrapper(msgspec.Struct, frozen=True, kw_only=True):
@@ -16,8 +16,8 @@ class Wrapper(msgspec.Struct, frozen=True, kw_only=True):
     valued: str = ""  # its short options that take a value
     valued_longs: tuple[str, ...] = ()
     skips: int = 0  # operands of its own that come first
-    word: str = ""  # the sub-command that makes it one
-    script: str = ""  # the short option whose value is a script
+    subcommand: str = ""  # the sub-command that makes it one
+    script_option: str = ""  # the short option whose value is a script
 
 
 # fmt: off
@@ -37,7 +37,7 @@ WRAPPERS: dict[str, Wrapper] = {
     "setsid": Wrapper(), "time": Wrapper(valued="fo"), "command": Wrapper(), "builtin": Wrapper(),
     "exec": Wrapper(valued="a"), "coproc": Wrapper(), "busybox": Wrapper(), "toybox": Wrapper(),
     "strace": Wrapper(valued="oepsPaIbuX"), "ltrace": Wrapper(valued="oepsnlu"),
-    "flock": Wrapper(valued="wEc", valued_longs=("wait", "timeout"), skips=1, script="c"),
+    "flock": Wrapper(valued="wEc", valued_longs=("wait", "timeout"), skips=1, script_option="c"),
     "chroot": Wrapper(valued_longs=("userspec", "groups"), skips=1),
     "gosu": Wrapper(skips=1), "su-exec": Wrapper(skips=1), "valgrind": Wrapper(),
     "faketime": Wrapper(skips=1), "dumb-init": Wrapper(), "tini": Wrapper(), "numactl": Wrapper(),
@@ -48,57 +48,57 @@ WRAPPERS: dict[str, Wrapper] = {
     "proxychains": Wrapper(valued="f"), "proxychains4": Wrapper(valued="f"), "torsocks": Wrapper(),
     "caffeinate": Wrapper(valued="tw"), "chronic": Wrapper(), "unbuffer": Wrapper(),
     "rlwrap": Wrapper(), "entr": Wrapper(), "winpty": Wrapper(), "not": Wrapper(),
-    "poetry": Wrapper(word="run"), "pipenv": Wrapper(word="run"), "pdm": Wrapper(word="run"),
-    "uv": Wrapper(word="run", valued="p", valued_longs=("with", "python", "extra", "group")),
-    "hatch": Wrapper(word="run"), "rye": Wrapper(word="run"), "bundle": Wrapper(word="exec"),
-    "conda": Wrapper(word="run", valued="np"), "mamba": Wrapper(word="run", valued="np"),
-    "direnv": Wrapper(word="exec", skips=1), "mise": Wrapper(word="exec"),
-    "nix": Wrapper(word="--"),
-    "npm": Wrapper(word="exec"), "yarn": Wrapper(word="exec"), "pnpm": Wrapper(word="exec"),
-    "rbenv": Wrapper(word="exec"), "pyenv": Wrapper(word="exec"), "aws-vault": Wrapper(word="--"),
-    "dotenv": Wrapper(word="run", valued="f"), "doppler": Wrapper(word="run"),
+    "poetry": Wrapper(subcommand="run"), "pipenv": Wrapper(subcommand="run"), "pdm": Wrapper(subcommand="run"),
+    "uv": Wrapper(subcommand="run", valued="p", valued_longs=("with", "python", "extra", "group")),
+    "hatch": Wrapper(subcommand="run"), "rye": Wrapper(subcommand="run"), "bundle": Wrapper(subcommand="exec"),
+    "conda": Wrapper(subcommand="run", valued="np"), "mamba": Wrapper(subcommand="run", valued="np"),
+    "direnv": Wrapper(subcommand="exec", skips=1), "mise": Wrapper(subcommand="exec"),
+    "nix": Wrapper(subcommand="--"),
+    "npm": Wrapper(subcommand="exec"), "yarn": Wrapper(subcommand="exec"), "pnpm": Wrapper(subcommand="exec"),
+    "rbenv": Wrapper(subcommand="exec"), "pyenv": Wrapper(subcommand="exec"), "aws-vault": Wrapper(subcommand="--"),
+    "dotenv": Wrapper(subcommand="run", valued="f"), "doppler": Wrapper(subcommand="run"),
 }
 
 # fmt: on
 
 
-def unwrapped(run: Run, wrapper: Wrapper) -> Iterator[Inner]:
+def unwrap(run: ProgramCall, wrapper: Wrapper) -> Iterator[Nested]:
     if run.program == "command" and run.args[:1] in (("-v",), ("-V",)):
         return
     args = run.args
-    if wrapper.word:
-        if wrapper.word not in args:
+    if wrapper.subcommand:
+        if wrapper.subcommand not in args:
             return
-        args = args[args.index(wrapper.word) + 1 :]
-    options = read_options(
+        args = args[args.index(wrapper.subcommand) + 1 :]
+    options = parse_options(
         args, valued=wrapper.valued, valued_longs=wrapper.valued_longs, mixed=False
     )
-    if wrapper.script and (text := options.value(wrapper.script)) is not None:
-        yield Script(text=text, part=run.said)
+    if wrapper.script_option and (text := options.value(wrapper.script_option)) is not None:
+        yield NestedScript(text=text, part=run.excerpt)
     words = list(options.operands)[wrapper.skips :]
     if run.program == "busybox" and words[:1] == ["--"]:
         words = words[1:]
-    while words and _assigns(words[0]):
+    while words and _is_assignment(words[0]):
         words.pop(0)
-    cwd = _chosen_folder(run)
+    cwd = _chdir_option(run)
     if words:
-        yield Argv(words=tuple(words), cwd=cwd)
+        yield NestedCommand(words=tuple(words), cwd=cwd)
 
 
-def _chosen_folder(run: Run) -> str:
+def _chdir_option(run: ProgramCall) -> str:
     if run.program in ("env", "sudo") and (folder := run.options("uCD").value("CD", "chdir")):
-        return run.place.resolve(folder)
+        return run.paths.resolve(folder)
     return ""
 
 
-def _assigns(word: str) -> bool:
+def _is_assignment(word: str) -> bool:
     name, equals, _ = word.partition("=")
     return bool(equals) and name.replace("_", "a").isalnum()
 
 
-def env(run: Run, shell: Shell) -> Iterator[Inner]:
+def env(run: ProgramCall, shell: ShellState) -> Iterator[Nested]:
     split = run.options("uCS", ("unset", "chdir", "split-string"), mixed=False)
     if (text := split.value("S", "split-string")) is not None:
-        yield Script(text=" ".join((text, *split.operands)), part=run.said)
+        yield NestedScript(text=" ".join((text, *split.operands)), part=run.excerpt)
     else:
-        yield from unwrapped(run, WRAPPERS["env"])
+        yield from unwrap(run, WRAPPERS["env"])

@@ -5,41 +5,43 @@ from collections.abc import Awaitable, Callable
 from aiohttp import web
 
 from holdfast.core.ops.account import NoSuchAccount
-from holdfast.core.ops.facts import PlatformFacts
+from holdfast.core.ops.facts import AccountStatus
 from holdfast.gateway.accounts.accounts import NotPausable
-from holdfast.server.api.endpoint import Call, NoQuery
+from holdfast.server.api.endpoint import ApiCall, NoQuery
 from holdfast.server.api.errors import conflict, not_found
-from holdfast.server.api.room import Room
+from holdfast.server.api.room import ApiContext
 from holdfast.server.api.views.account_views import account_list, account_view
 
-Asked = Call[NoQuery, None]
+AccountCall = ApiCall[NoQuery, None]
 
 
-async def list_accounts(room: Room, call: Asked) -> web.Response:
-    return room.say(account_list(room.gateway.accounts.facts(), now=room.clock.now()))
+async def list_accounts(context: ApiContext, call: AccountCall) -> web.Response:
+    return context.respond(
+        account_list(context.gateway.accounts.statuses(), now=context.clock.now())
+    )
 
 
-async def pause_account(room: Room, call: Asked) -> web.Response:
+async def pause_account(context: ApiContext, call: AccountCall) -> web.Response:
     """It stays paused over a restart; no turn is cut by it, and what is owed there waits."""
-    return await _done(room, call, room.gateway.accounts.pause)
+    return await _run_action(context, call, context.gateway.accounts.pause)
 
 
-async def resume_account(room: Room, call: Asked) -> web.Response:
+async def resume_account(context: ApiContext, call: AccountCall) -> web.Response:
     """Also one that was refused, or that waits for its next try, is tried now."""
-    return await _done(room, call, room.gateway.accounts.resume)
+    return await _run_action(context, call, context.gateway.accounts.resume)
 
 
-async def check_account(room: Room, call: Asked) -> web.Response:
-    return await _done(room, call, room.gateway.accounts.check)
+async def check_account(context: ApiContext, call: AccountCall) -> web.Response:
+    return await _run_action(context, call, context.gateway.accounts.check)
 
 
-async def _done(
-    room: Room, call: Asked, do: Callable[[str, str], Awaitable[PlatformFacts]]
+async def _run_action(
+    context: ApiContext, call: AccountCall, action: Callable[[str, str], Awaitable[AccountStatus]]
 ) -> web.Response:
     try:
-        facts = await do(call.part("name"), call.part("account"))
+        facts = await action(call.path_param("name"), call.path_param("account"))
     except NoSuchAccount as error:
         raise not_found(str(error)) from None
     except NotPausable as error:
         raise conflict(str(error), code="not_pausable") from None
-    return room.say(account_view(facts, now=room.clock.now()))
+    return context.respond(account_view(facts, now=context.clock.now()))

@@ -6,12 +6,17 @@ import msgspec
 from aiohttp import web
 
 from holdfast.core.ids import ApprovalId, RuleId, SessionId
-from holdfast.core.people.approval import OPERATOR, Approval, Decision, Scope
-from holdfast.gateway.approvals.service import Answer, past
-from holdfast.server.api.endpoint import Call, NoQuery
+from holdfast.core.people.approval import OPERATOR, Approval, ApprovalDecision, ApprovalScope
+from holdfast.gateway.approvals.service import ApprovalResponse, late_answer_text
+from holdfast.server.api.endpoint import ApiCall, NoQuery
 from holdfast.server.api.errors import conflict, not_found
-from holdfast.server.api.room import Room
-from holdfast.server.api.views.approval_views import ApprovalAnswer, ApprovalView, RuleView, Verdict
+from holdfast.server.api.room import ApiContext
+from holdfast.server.api.views.approval_views import (
+    ApprovalDecisionParams,
+    ApprovalRuleView,
+    ApprovalVerdict,
+    ApprovalView,
+)
 
 
 class ApprovalsQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -22,44 +27,46 @@ class ApprovalsQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     limit: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 50
 
 
-async def list_approvals(room: Room, call: Call[ApprovalsQuery, None]) -> web.Response:
+async def list_approvals(context: ApiContext, call: ApiCall[ApprovalsQuery, None]) -> web.Response:
     """The newest first."""
     asked = call.query
     session_id = None if asked.session is None else SessionId(asked.session)
-    rows = await room.store.approvals(
+    rows = await context.store.approvals(
         limit=asked.limit, pending=asked.pending, session_id=session_id
     )
-    return room.say([approval_view(row) for row in rows])
+    return context.respond([approval_view(row) for row in rows])
 
 
-async def answer_approval(room: Room, call: Call[NoQuery, ApprovalAnswer]) -> web.Response:
+async def decide_approval(
+    context: ApiContext, call: ApiCall[NoQuery, ApprovalDecisionParams]
+) -> web.Response:
     """Of two who answer at once one is told so; so is one who is too late."""
-    approval_id, said = ApprovalId(call.part("id")), call.body
-    answer = Answer(
-        approved=said.answer is Verdict.APPROVE,
-        scope=said.scope if said.answer is Verdict.APPROVE else Scope.ONCE,
-        words=said.words.strip(),
+    approval_id, said = ApprovalId(call.path_param("id")), call.body
+    answer = ApprovalResponse(
+        approved=said.answer is ApprovalVerdict.APPROVE,
+        scope=said.scope if said.answer is ApprovalVerdict.APPROVE else ApprovalScope.ONCE,
+        comment=said.comment.strip(),
     )
-    decided = await room.gateway.approvals.decide(approval_id, answer)
+    decided = await context.gateway.approvals.decide(approval_id, answer)
     if decided is not None:
-        return room.say(approval_view(decided))
-    known = room.gateway.approvals.find(approval_id) or await room.store.approval(approval_id)
+        return context.respond(approval_view(decided))
+    known = context.gateway.approvals.find(approval_id) or await context.store.approval(approval_id)
     if known is None:
         raise not_found(f"there is no approval {approval_id!r}; GET /api/v1/approvals lists them.")
-    raise conflict(past(known), code="ended")
+    raise conflict(late_answer_text(known), code="ended")
 
 
-async def list_rules(room: Room, call: Call[NoQuery, None]) -> web.Response:
-    rules = await room.store.standing_rules()
-    return room.say([RuleView(**msgspec.structs.asdict(rule)) for rule in rules])
+async def list_rules(context: ApiContext, call: ApiCall[NoQuery, None]) -> web.Response:
+    rules = await context.store.approval_rules()
+    return context.respond([ApprovalRuleView(**msgspec.structs.asdict(rule)) for rule in rules])
 
 
-async def revoke_rule(room: Room, call: Call[NoQuery, None]) -> web.Response:
-    rule_id = RuleId(call.part("id"))
-    if rule_id not in {rule.id for rule in await room.store.standing_rules()}:
+async def revoke_rule(context: ApiContext, call: ApiCall[NoQuery, None]) -> web.Response:
+    rule_id = RuleId(call.path_param("id"))
+    if rule_id not in {rule.id for rule in await context.store.approval_rules()}:
         raise not_found(f"there is no rule {rule_id!r}; GET /api/v1/approval-rules lists them.")
-    decision = Decision(revoked=(rule_id,), by=OPERATOR, at=room.clock.now())
-    await room.store.decide_approvals(decision)
+    decision = ApprovalDecision(revoked=(rule_id,), by=OPERATOR, at=context.clock.now())
+    await context.store.decide_approvals(decision)
     return web.Response(status=204)
 
 
@@ -72,7 +79,7 @@ def approval_view(row: Approval) -> ApprovalView:
         tool=row.tool,
         command=row.command,
         rule=row.rule,
-        why=row.why,
+        reason=row.why,
         requester=row.requester,
         approvers=list(row.approvers),
         asked_at=row.asked_at,
@@ -80,6 +87,6 @@ def approval_view(row: Approval) -> ApprovalView:
         state=row.state,
         scope=row.scope,
         by=row.by,
-        words=row.words,
+        comment=row.comment,
         ended_at=row.ended_at,
     )

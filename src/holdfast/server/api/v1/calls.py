@@ -5,35 +5,35 @@ from collections.abc import Iterator
 from aiohttp import web
 
 from holdfast.core.ids import SessionId, TurnId
-from holdfast.core.messages.call_line import told_in_a_line
+from holdfast.core.messages.call_line import summarise_arguments
 from holdfast.gateway.live.live import RunningCall
-from holdfast.server.api.endpoint import Call, NoQuery
-from holdfast.server.api.room import Room
-from holdfast.server.api.v1.process_views import CallLine
+from holdfast.server.api.endpoint import ApiCall, NoQuery
+from holdfast.server.api.room import ApiContext
+from holdfast.server.api.v1.process_views import RunningCallView
 
-_MOST = 100  # calls in one answer
-_SHOWN = 4000  # characters of what each has written
+_MAX_CALLS = 100  # calls in one answer
+_MAX_OUTPUT = 4000  # characters of what each has written
 
 
-async def list_calls(room: Room, call: Call[NoQuery, None]) -> web.Response:
+async def list_calls(context: ApiContext, call: ApiCall[NoQuery, None]) -> web.Response:
     """The oldest first; of more than can be listed those that have run longest."""
-    running = sorted(_running(room), key=lambda line: line.started_at)
-    return room.say(running[:_MOST])
+    running = sorted(_running_calls(context), key=lambda line: line.started_at)
+    return context.respond(running[:_MAX_CALLS])
 
 
-def _running(room: Room) -> Iterator[CallLine]:
-    for lane in room.gateway.lanes:
-        if (turn := lane.turn) is not None:
-            yield from (_line(lane.session_id, turn.turn_id, each) for each in turn.live.calls)
+def _running_calls(context: ApiContext) -> Iterator[RunningCallView]:
+    for lane in context.gateway.lanes:
+        if (turn := lane.running_turn) is not None:
+            yield from (_call_view(lane.session_id, turn.turn_id, each) for each in turn.live.calls)
 
 
-def _line(session_id: SessionId, turn_id: TurnId, running: RunningCall) -> CallLine:
-    return CallLine(
+def _call_view(session_id: SessionId, turn_id: TurnId, running: RunningCall) -> RunningCallView:
+    return RunningCallView(
         session_id=session_id,
         turn_id=turn_id,
         call_id=running.id,
         name=running.name,
-        about=told_in_a_line(running.arguments),
+        summary=summarise_arguments(running.arguments),
         started_at=running.since,
-        output=running.output[-_SHOWN:],
+        output=running.output[-_MAX_OUTPUT:],
     )

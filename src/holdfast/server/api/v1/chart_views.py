@@ -5,14 +5,14 @@ import msgspec
 from holdfast.core.turns.turn import Usage
 
 
-class Quantity(msgspec.Struct, frozen=True, kw_only=True):
+class DurationView(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds that something took."""
 
     mean: float
     worst: float
 
 
-class Point(msgspec.Struct, frozen=True, kw_only=True):
+class ChartPoint(msgspec.Struct, frozen=True, kw_only=True):
     """What happened in one stretch of time. `cost` is null where a model has no price; `lag` and
     `memory` are the worst of it, and 0 where nobody looked."""
 
@@ -20,8 +20,8 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
     accepted: int
     turns: int
     failed: int
-    first: Quantity | None
-    whole: Quantity | None
+    first_token: DurationView | None
+    duration: DurationView | None
     usage: Usage
     cost: float | None
     hits: int
@@ -36,5 +36,5 @@ class Chart(msgspec.Struct, frozen=True, kw_only=True):
     span: str
     since: int
     until: float
-    per: int
-    points: list[Point]
+    bucket_seconds: int
+    points: list[ChartPoint]

@@ -3,11 +3,11 @@
 import msgspec
 
 from holdfast.core.messages.outbox import DeliveryKind, DeliveryState
-from holdfast.core.turns.stop import LeftAs
+from holdfast.core.turns.stop import TurnExitReason
 from holdfast.core.turns.turn import TurnState, Usage
 
 
-class ReplyFigures(msgspec.Struct, frozen=True, kw_only=True):
+class ReplyStatsView(msgspec.Struct, frozen=True, kw_only=True):
     """What a reply of a model took; `record` is its seq. `cost` null: its model has no price."""
 
     record: int
@@ -18,20 +18,20 @@ class ReplyFigures(msgspec.Struct, frozen=True, kw_only=True):
     cost: float | None
 
 
-class SentView(msgspec.Struct, frozen=True, kw_only=True):
+class DeliveryOutcomeView(msgspec.Struct, frozen=True, kw_only=True):
     """What became of an answer on its way to its chat. `doubtful`: it may have arrived."""
 
     id: str
     kind: DeliveryKind
     platform: str
     state: DeliveryState
-    doubtful: bool
+    outcome_unknown: bool
     attempts: int
     error: str
     updated_at: float
 
 
-class TurnFigures(msgspec.Struct, frozen=True, kw_only=True):
+class TurnStatsView(msgspec.Struct, frozen=True, kw_only=True):
     """A turn as a whole, also what of it is not in the stretch. `resumed`: how many later lives of
     the gateway it was open in. `left_as`: how a process has left it that is gone."""
 
@@ -43,12 +43,12 @@ class TurnFigures(msgspec.Struct, frozen=True, kw_only=True):
     usage: Usage
     cost: float | None
     resumed: int
-    left_as: LeftAs | None
-    deliveries: list[SentView]
+    exit_reason: TurnExitReason | None
+    deliveries: list[DeliveryOutcomeView]
 
 
-class FiguresView(msgspec.Struct, frozen=True, kw_only=True):
+class TranscriptStatsView(msgspec.Struct, frozen=True, kw_only=True):
     """`turns`: those that wrote in the stretch, the oldest first."""
 
-    replies: list[ReplyFigures]
-    turns: list[TurnFigures]
+    replies: list[ReplyStatsView]
+    turns: list[TurnStatsView]

@@ -10,12 +10,12 @@ import msgspec
 from aiohttp import web
 
 from holdfast.runner.workspace import NoSuchFile, Workspace
-from holdfast.server.api.endpoint import Call, Media
+from holdfast.server.api.endpoint import ApiCall, Media
 from holdfast.server.api.errors import not_found
-from holdfast.server.api.room import Room
+from holdfast.server.api.room import ApiContext
 
-_PIECE = 256 * 1024
-_PICTURES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+_CHUNK_SIZE = 256 * 1024
+_IMAGE_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 
 
 class FileView(msgspec.Struct, frozen=True, kw_only=True):
@@ -28,28 +28,28 @@ class FilesQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     path: Annotated[str, msgspec.Meta(max_length=500)] = ""
 
 
-async def files(room: Room, call: Call[FilesQuery, None]) -> web.StreamResponse:
-    row, path = await room.session(call.part("id")), call.query.path
+async def read_files(context: ApiContext, call: ApiCall[FilesQuery, None]) -> web.StreamResponse:
+    row, path = await context.find_session(call.path_param("id")), call.query.path
     try:
-        found = await asyncio.to_thread(Workspace(room.home, row.id).look, path)
+        found = await asyncio.to_thread(Workspace(context.home, row.id).list_or_open, path)
     except NoSuchFile as error:
         if not path:
-            return room.say([])  # nothing was ever done in this session
+            return context.respond([])  # nothing was ever done in this session
         raise not_found(f"{error}.") from None
     if isinstance(found, int):
-        return await _send(call.request, found, path)
+        return await _send_file(call.request, found, path)
     views = [FileView(path=e.path, size=e.size, modified_at=e.modified_at) for e in found]
-    return room.say(views)
+    return context.respond(views)
 
 
-async def _send(request: web.Request, fd: int, path: str) -> web.StreamResponse:
+async def _send_file(request: web.Request, fd: int, path: str) -> web.StreamResponse:
     """As much of the file as there was at the beginning; it may grow or shrink meanwhile."""
     with os.fdopen(fd, "rb") as file:
         left = os.fstat(fd).st_size
         response = web.StreamResponse(headers=_headers(path))
         response.content_length = left
         await response.prepare(request)
-        while left and (piece := await asyncio.to_thread(file.read, min(left, _PIECE))):
+        while left and (piece := await asyncio.to_thread(file.read, min(left, _CHUNK_SIZE))):
             left -= len(piece)
             await response.write(piece)
         if left and request.transport is not None:
@@ -72,6 +72,6 @@ def _headers(path: str) -> dict[str, str]:
 
 def _content_type(path: str) -> str:
     guessed = mimetypes.guess_type(path)[0] or ""
-    if guessed in _PICTURES:
+    if guessed in _IMAGE_TYPES:
         return guessed
     return "text/plain; charset=utf-8" if guessed.startswith("text/") else Media.FILE

@@ -7,26 +7,26 @@ import msgspec
 from aiohttp import web
 
 from holdfast.core.jobs.job import (
-    ChangeKind,
     Job,
     JobChange,
+    JobChangeKind,
     JobId,
     JobRefused,
-    RewrittenJob,
-    WantedJob,
+    JobRequest,
+    JobUpdate,
 )
-from holdfast.core.jobs.schedule import BadSchedule
+from holdfast.core.jobs.schedule import InvalidSchedule
 from holdfast.core.messages.source import Source
 from holdfast.core.people.approval import OPERATOR
-from holdfast.core.people.audit import Act, AuditKind
+from holdfast.core.people.audit import AuditEntry, AuditKind
 from holdfast.gateway.inbound.authorise import principal_of
-from holdfast.gateway.jobs.destinations import Person
-from holdfast.gateway.jobs.jobs import Jobs
-from holdfast.server.api.endpoint import Call, NoQuery
-from holdfast.server.api.errors import bad, conflict, not_found
-from holdfast.server.api.room import Room
-from holdfast.server.api.views.jobs import JobChanged, JobList, NewJob, job_view, run_view
-from holdfast.server.api.views.message_views import Stopped
+from holdfast.gateway.jobs.destinations import JobRequester
+from holdfast.gateway.jobs.jobs import JobService
+from holdfast.server.api.endpoint import ApiCall, NoQuery
+from holdfast.server.api.errors import bad_request, conflict, not_found
+from holdfast.server.api.room import ApiContext
+from holdfast.server.api.views.jobs import JobList, JobParams, JobPatch, job_view, run_view
+from holdfast.server.api.views.message_views import StopResult
 
 
 class JobsQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -34,23 +34,23 @@ class JobsQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     offset: Annotated[int, msgspec.Meta(ge=0, le=1_000_000_000)] = 0
 
 
-class RunsQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class JobRunsQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     limit: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 20
 
 
-async def list_jobs(room: Room, call: Call[JobsQuery, None]) -> web.Response:
+async def list_jobs(context: ApiContext, call: ApiCall[JobsQuery, None]) -> web.Response:
     """Everybody's, the oldest first."""
     asked = call.query
-    found = await room.store.jobs(limit=asked.limit + 1, offset=asked.offset)
-    busy, shown = frozenset(_jobs(room).busy), found[: asked.limit]
+    found = await context.store.jobs(limit=asked.limit + 1, offset=asked.offset)
+    busy, shown = frozenset(_job_service(context).running_jobs), found[: asked.limit]
     # In a thread: when a thousand jobs are due next is worked out by the calendar.
     views = await asyncio.to_thread(lambda: [job_view(j, running=j.id in busy) for j in shown])
-    return room.say(JobList(jobs=views, more=len(found) > asked.limit))
+    return context.respond(JobList(jobs=views, more=len(found) > asked.limit))
 
 
-async def add_job(room: Room, call: Call[NoQuery, NewJob]) -> web.Response:
+async def add_job(context: ApiContext, call: ApiCall[NoQuery, JobParams]) -> web.Response:
     given = call.body
-    wanted = WantedJob(
+    wanted = JobRequest(
         when=given.when,
         text=given.text,
         name=given.name,
@@ -62,109 +62,117 @@ async def add_job(room: Room, call: Call[NoQuery, NewJob]) -> web.Response:
         limit=given.limit,
     )
     try:
-        job = await _jobs(room).add(wanted, _operator(), key=room.new_id("job"))
-    except BadSchedule as error:
-        raise bad(str(error), param="when") from None
+        job = await _job_service(context).add(wanted, _operator(), key=context.new_id("job"))
+    except InvalidSchedule as error:
+        raise bad_request(str(error), param="when") from None
     except JobRefused as error:
-        raise bad(str(error)) from None
-    return room.say(job_view(job, running=False), status=201)
+        raise bad_request(str(error)) from None
+    return context.respond(job_view(job, running=False), status=201)
 
 
-async def read_job(room: Room, call: Call[NoQuery, None]) -> web.Response:
-    return _said(room, await _job(room, call.part("id")))
+async def read_job(context: ApiContext, call: ApiCall[NoQuery, None]) -> web.Response:
+    return _job_response(context, await _find_job(context, call.path_param("id")))
 
 
-async def change_job(room: Room, call: Call[NoQuery, JobChanged]) -> web.Response:
+async def change_job(context: ApiContext, call: ApiCall[NoQuery, JobPatch]) -> web.Response:
     """One whose time has passed meanwhile cannot go on."""
-    job = await _job(room, call.part("id"))
-    if (wanted := call.body.rewritten) is not None:
-        await _rewrite(room, job, wanted)
+    job = await _find_job(context, call.path_param("id"))
+    if (wanted := call.body.as_update) is not None:
+        await _update_job(context, job, wanted)
     if call.body.paused is not None:
-        await _change(room, job, ChangeKind.PAUSE if call.body.paused else ChangeKind.RESUME)
-    return _said(room, await _job(room, call.part("id")))
+        await _change_state(
+            context, job, JobChangeKind.PAUSE if call.body.paused else JobChangeKind.RESUME
+        )
+    return _job_response(context, await _find_job(context, call.path_param("id")))
 
 
-async def remove_job(room: Room, call: Call[NoQuery, None]) -> web.Response:
-    await _change(room, await _job(room, call.part("id")), ChangeKind.REMOVE)
+async def remove_job(context: ApiContext, call: ApiCall[NoQuery, None]) -> web.Response:
+    await _change_state(
+        context, await _find_job(context, call.path_param("id")), JobChangeKind.REMOVE
+    )
     return web.Response(status=204)
 
 
-async def run_job(room: Room, call: Call[NoQuery, None]) -> web.Response:
-    job = await _job(room, call.part("id"))
+async def run_job(context: ApiContext, call: ApiCall[NoQuery, None]) -> web.Response:
+    job = await _find_job(context, call.path_param("id"))
     try:
-        run_id = await _jobs(room).run_now(job.id, _operator(), key=room.new_id("asked"))
+        run_id = await _job_service(context).run_now(
+            job.id, _operator(), key=context.new_id("asked")
+        )
     except JobRefused as error:
         raise conflict(str(error), code="at_work") from None
-    run = await room.store.job_run(run_id)
+    run = await context.store.job_run(run_id)
     if run is None:
         raise not_found(f"job {job.id} was removed meanwhile.")
-    return room.say(run_view(run), status=202)
+    return context.respond(run_view(run), status=202)
 
 
-async def stop_job(room: Room, call: Call[NoQuery, None]) -> web.Response:
-    job = await _job(room, call.part("id"))
-    return room.say(Stopped(stopped=await _jobs(room).stop_run(job.id, _operator())))
+async def stop_job(context: ApiContext, call: ApiCall[NoQuery, None]) -> web.Response:
+    job = await _find_job(context, call.path_param("id"))
+    return context.respond(
+        StopResult(stopped=await _job_service(context).stop_run(job.id, _operator()))
+    )
 
 
-async def list_runs(room: Room, call: Call[RunsQuery, None]) -> web.Response:
+async def list_job_runs(context: ApiContext, call: ApiCall[JobRunsQuery, None]) -> web.Response:
     """The newest first."""
-    job = await _job(room, call.part("id"))
-    runs = await room.store.runs(job.id, limit=call.query.limit)
-    return room.say([run_view(run) for run in runs])
+    job = await _find_job(context, call.path_param("id"))
+    runs = await context.store.runs(job.id, limit=call.query.limit)
+    return context.respond([run_view(run) for run in runs])
 
 
-async def _change(room: Room, job: Job, kind: ChangeKind) -> None:
+async def _change_state(context: ApiContext, job: Job, kind: JobChangeKind) -> None:
     try:
-        _, change = await _jobs(room).change(job.id, kind, _operator())
-    except BadSchedule as error:
+        _, change = await _job_service(context).prepare_change(job.id, kind, _operator())
+    except InvalidSchedule as error:
         raise conflict(str(error), code="over") from None
     except JobRefused as error:
         raise not_found(str(error)) from None
-    await _commit(room, change)
+    await _commit(context, change)
 
 
-async def _rewrite(room: Room, job: Job, wanted: RewrittenJob) -> None:
-    if wanted.zone and wanted.when is None:
-        raise bad("a zone is that of `when`: say both.", param="zone")
+async def _update_job(context: ApiContext, job: Job, update: JobUpdate) -> None:
+    if update.zone and update.when is None:
+        raise bad_request("a zone is that of `when`: say both.", param="zone")
     try:
-        change = await _jobs(room).rewrite(job.id, wanted, _operator())
-    except BadSchedule as error:
-        raise bad(str(error), param="when") from None
+        change = await _job_service(context).prepare_update(job.id, update, _operator())
+    except InvalidSchedule as error:
+        raise bad_request(str(error), param="when") from None
     except JobRefused as error:
-        raise bad(str(error)) from None
-    await _commit(room, change)
+        raise bad_request(str(error)) from None
+    await _commit(context, change)
 
 
-async def _commit(room: Room, change: JobChange) -> None:
-    act = Act(
+async def _commit(context: ApiContext, change: JobChange) -> None:
+    act = AuditEntry(
         kind=AuditKind.JOB_CHANGED,
         actor=OPERATOR,
-        at=room.clock.now(),
+        at=context.clock.now(),
         subject=str(change.job_id),
         facts={"change": change.kind.value},
     )
-    await room.store.acting(act).change_job(change)
-    _jobs(room).stirred()
+    await context.store.audited(act).change_job(change)
+    _job_service(context).on_changed()
 
 
-async def _job(room: Room, name: str) -> Job:
+async def _find_job(context: ApiContext, name: str) -> Job:
     known = name.isascii() and name.isdigit() and len(name) <= 9
-    job = await room.store.job(JobId(int(name))) if known else None
+    job = await context.store.job(JobId(int(name))) if known else None
     if job is None:
         raise not_found(f"there is no job {name!r}; GET /api/v1/jobs lists them.")
     return job
 
 
-def _said(room: Room, job: Job) -> web.Response:
-    return room.say(job_view(job, running=job.id in _jobs(room).busy))
+def _job_response(context: ApiContext, job: Job) -> web.Response:
+    return context.respond(job_view(job, running=job.id in _job_service(context).running_jobs))
 
 
-def _jobs(room: Room) -> Jobs:
-    return room.gateway.house.jobs
+def _job_service(context: ApiContext) -> JobService:
+    return context.gateway.services.jobs
 
 
-def _operator() -> Person:
+def _operator() -> JobRequester:
     """Whoever has the gateway's own token runs it; there is no chat to answer in."""
     source = Source(platform="api", chat_id="jobs", user_id="owner")
     principal = principal_of(source).id
-    return Person(source=source, principal=principal, operates=True, has_chat=False)
+    return JobRequester(source=source, principal=principal, is_operator=True, has_chat=False)

@@ -27,7 +27,7 @@ class LogPage(msgspec.Struct, frozen=True, kw_only=True):
     newest: int
 
 
-class MissedEvent(msgspec.Struct, frozen=True, kw_only=True):
+class LogGapEvent(msgspec.Struct, frozen=True, kw_only=True):
     """Lines after that number are not kept any more; the log's file has them."""
 
     after: int

@@ -5,12 +5,18 @@ from typing import Annotated
 import msgspec
 from aiohttp import web
 
-from holdfast.agent.memory.notes import BadNote, Notes, refusal
+from holdfast.agent.memory.notes import InvalidNote, Notes, edit_refusal
 from holdfast.core.people.approval import OPERATOR
-from holdfast.core.people.memory import About, Edited, EditOutcome, Notebook, OwnerId
-from holdfast.server.api.endpoint import Call, NoQuery
-from holdfast.server.api.errors import Refused, bad, not_found
-from holdfast.server.api.room import Room
+from holdfast.core.people.memory import (
+    Notebook,
+    NoteEditOutcome,
+    NoteEditResult,
+    NoteTopic,
+    OwnerId,
+)
+from holdfast.server.api.endpoint import ApiCall, NoQuery
+from holdfast.server.api.errors import EndpointError, bad_request, not_found
+from holdfast.server.api.room import ApiContext
 from holdfast.server.api.views.memory import (
     NewNote,
     NotebookChange,
@@ -29,61 +35,63 @@ class MemoryQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     offset: Annotated[int, msgspec.Meta(ge=0, le=1_000_000_000)] = 0
 
 
-class ForgetQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class DeleteNotesQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Without `id`, all notes of the owner."""
 
     owner: NoteOwner
     id: Annotated[int, msgspec.Meta(ge=1, le=1_000_000_000)] | None = None
 
 
-async def list_notebooks(room: Room, call: Call[MemoryQuery, None]) -> web.Response:
-    asked, notes = call.query, _notes(room)
+async def list_notebooks(context: ApiContext, call: ApiCall[MemoryQuery, None]) -> web.Response:
+    asked, notes = call.query, _notes(context)
     if asked.owner is not None:
         found = [await notes.notebook(OwnerId(asked.owner))]
     else:
         found = await notes.store.notebooks(limit=asked.limit + 1, offset=asked.offset)
     views = [_view(notebook, notes) for notebook in found[: asked.limit]]
-    return room.say(NotebookList(notebooks=views, more=len(found) > asked.limit))
+    return context.respond(NotebookList(notebooks=views, more=len(found) > asked.limit))
 
 
-async def keep_note(room: Room, call: Call[NoQuery, NewNote]) -> web.Response:
-    notes, given = _notes(room), call.body
+async def save_note(context: ApiContext, call: ApiCall[NoQuery, NewNote]) -> web.Response:
+    notes, given = _notes(context), call.body
     owner = OwnerId(given.owner)
     try:
         if given.id is None:
-            edit = notes.add(owner, given.text, about=given.about or About.PERSON)
+            edit = notes.add(owner, given.text, topic=given.topic or NoteTopic.PERSON)
         else:
-            edit = notes.replace(owner, given.id, given.text, about=given.about)
-    except BadNote as error:
-        raise bad(str(error), param="text") from None
-    return _said(room, notes, await notes.change(edit, by=OPERATOR))
+            edit = notes.replace(owner, given.id, given.text, topic=given.topic)
+    except InvalidNote as error:
+        raise bad_request(str(error), param="text") from None
+    return _notebook_response(context, notes, await notes.apply(edit, by=OPERATOR))
 
 
-async def change_notebook(room: Room, call: Call[NoQuery, NotebookChange]) -> web.Response:
-    notes = _notes(room)
+async def change_notebook(
+    context: ApiContext, call: ApiCall[NoQuery, NotebookChange]
+) -> web.Response:
+    notes = _notes(context)
     edit = notes.switch(OwnerId(call.body.owner), off=call.body.off)
-    return _said(room, notes, await notes.change(edit, by=OPERATOR))
+    return _notebook_response(context, notes, await notes.apply(edit, by=OPERATOR))
 
 
-async def forget(room: Room, call: Call[ForgetQuery, None]) -> web.Response:
-    notes, asked = _notes(room), call.query
+async def delete_notes(context: ApiContext, call: ApiCall[DeleteNotesQuery, None]) -> web.Response:
+    notes, asked = _notes(context), call.query
     owner = OwnerId(asked.owner)
     edit = notes.clear(owner) if asked.id is None else notes.remove(owner, asked.id)
-    return _said(room, notes, await notes.change(edit, by=OPERATOR))
+    return _notebook_response(context, notes, await notes.apply(edit, by=OPERATOR))
 
 
-def _notes(room: Room) -> Notes:
-    return room.gateway.house.memory.notes
+def _notes(context: ApiContext) -> Notes:
+    return context.gateway.services.memory.notes
 
 
-def _said(room: Room, notes: Notes, edited: Edited) -> web.Response:
+def _notebook_response(context: ApiContext, notes: Notes, result: NoteEditResult) -> web.Response:
     """The notebook as it is now, or why it did not change."""
-    why = refusal(edited, room=notes.room)
-    if edited.outcome is EditOutcome.MISSING:
+    why = edit_refusal(result, max_chars=notes.max_chars)
+    if result.outcome is NoteEditOutcome.MISSING:
         raise not_found(why)
     if why:
-        raise Refused(409, why, code=edited.outcome.value)
-    return room.say(_view(edited.notebook, notes))
+        raise EndpointError(409, why, code=result.outcome.value)
+    return context.respond(_view(result.notebook, notes))
 
 
 def _view(notebook: Notebook, notes: Notes) -> NotebookView:
@@ -91,9 +99,9 @@ def _view(notebook: Notebook, notes: Notes) -> NotebookView:
         owner=notebook.owner,
         off=notebook.off,
         used=notebook.used,
-        room=notes.room,
+        max_chars=notes.max_chars,
         notes=[
-            NoteView(id=note.id, about=note.about, text=note.text, changed_at=note.changed_at)
+            NoteView(id=note.id, topic=note.topic, text=note.text, changed_at=note.changed_at)
             for note in notebook.notes
         ],
     )

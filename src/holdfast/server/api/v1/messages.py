@@ -11,17 +11,17 @@ from holdfast.core.messages.events import MessageEnded
 from holdfast.core.messages.inbox import BusyMode, Inbound, InboxRow
 from holdfast.core.people.approval import OPERATOR
 from holdfast.core.sessions.session import SessionRow
-from holdfast.server.api.endpoint import Call, NoQuery
-from holdfast.server.api.errors import bad, conflict, not_found
-from holdfast.server.api.room import Room
-from holdfast.server.api.v1.uploads import received
-from holdfast.server.api.v1.voice import current_source, hand_in
+from holdfast.server.api.endpoint import ApiCall, NoQuery
+from holdfast.server.api.errors import bad_request, conflict, not_found
+from holdfast.server.api.room import ApiContext
+from holdfast.server.api.v1.uploads import save_attachments
+from holdfast.server.api.v1.voice import accept_message, current_session_source
 from holdfast.server.api.views.message_views import (
     AcceptedView,
     MessageView,
     NewMessage,
     NewSteer,
-    Stopped,
+    StopResult,
 )
 
 
@@ -31,58 +31,58 @@ class WaitQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     wait: Annotated[float, msgspec.Meta(ge=0, le=600)] = 0
 
 
-async def say(room: Room, call: Call[NoQuery, NewMessage]) -> web.Response:
-    return await _say(room, await room.session(call.part("id")), call.body)
+async def send_message(context: ApiContext, call: ApiCall[NoQuery, NewMessage]) -> web.Response:
+    return await _accept(context, await context.find_session(call.path_param("id")), call.body)
 
 
-async def steer(room: Room, call: Call[NoQuery, NewSteer]) -> web.Response:
+async def steer_turn(context: ApiContext, call: ApiCall[NoQuery, NewSteer]) -> web.Response:
     """Told to the turn that runs before its next step. Where it ends just then, it runs next."""
-    row, said = await room.session(call.part("id")), call.body
-    lane = room.gateway.lanes.get(row.id)
-    if lane is None or lane.turn is None:
+    row, said = await context.find_session(call.path_param("id")), call.body
+    lane = context.gateway.lanes.get(row.id)
+    if lane is None or lane.running_turn is None:
         raise conflict(f"nothing runs in session {row.id}: say it as a message.", code="idle")
     message = NewMessage(text=said.text, message_id=said.message_id, mode=BusyMode.STEER)
-    return await _say(room, row, message)
+    return await _accept(context, row, message)
 
 
-async def _say(room: Room, row: SessionRow, said: NewMessage) -> web.Response:
-    source = await current_source(room.gateway, row)
-    if not said.text.strip() and not said.attachments:
-        raise bad("text: there is nothing to say.", param="text")
-    given = await received(room, row.id, said, source)
+async def _accept(context: ApiContext, row: SessionRow, message: NewMessage) -> web.Response:
+    source = await current_session_source(context.gateway, row)
+    if not message.text.strip() and not message.attachments:
+        raise bad_request("text: there is nothing to say.", param="text")
+    given = await save_attachments(context, row.id, message, source)
     inbound = Inbound(
         source=source,
         # A session's own: the same id in another session is another message.
-        event_id=f"v1/{row.id}/{said.message_id}",
-        message_id=said.message_id,
+        event_id=f"v1/{row.id}/{message.message_id}",
+        message_id=message.message_id,
         text=given.text,
         images=given.images,
         documents=given.documents,
-        busy_mode=said.mode,
+        busy_mode=message.mode,
     )
-    accepted = await hand_in(room.gateway, inbound)
+    accepted = await accept_message(context.gateway, inbound)
     kept = accepted.row.inbound
     if accepted.duplicate and (kept.text, kept.images) != (given.text, given.images):
         raise conflict(
-            f"message_id {said.message_id!r} was used for another message; give each its own.",
+            f"message_id {message.message_id!r} was used for another message; give each its own.",
             code="message_id_reused",
         )
     view = AcceptedView(
         id=accepted.row.id,
-        message_id=said.message_id,
+        message_id=message.message_id,
         session_id=row.id,
         duplicate=accepted.duplicate,
         state=accepted.row.state,
     )
-    return room.say(view, status=200 if accepted.duplicate else 202)
+    return context.respond(view, status=200 if accepted.duplicate else 202)
 
 
-async def read_message(room: Room, call: Call[WaitQuery, None]) -> web.Response:
-    inbox_id = _inbox_id(call.part("id"))
-    row = await _row(room, inbox_id)
-    ended = await _end(room, inbox_id, call.query.wait)
+async def read_message(context: ApiContext, call: ApiCall[WaitQuery, None]) -> web.Response:
+    inbox_id = _parse_inbox_id(call.path_param("id"))
+    row = await _inbox_row(context, inbox_id)
+    ended = await _wait_for_end(context, inbox_id, call.query.wait)
     if ended is not None:
-        row = await _row(room, inbox_id)
+        row = await _inbox_row(context, inbox_id)
     view = MessageView(
         id=inbox_id,
         session_id=row.session_id or (ended.session_id if ended else None),
@@ -91,34 +91,34 @@ async def read_message(room: Room, call: Call[WaitQuery, None]) -> web.Response:
         reason=row.reason,
         usage=ended.usage if ended else MessageEnded(inbox_id, row.state, "").usage,
     )
-    return room.say(view)
+    return context.respond(view)
 
 
-async def stop(room: Room, call: Call[NoQuery, None]) -> web.Response:
-    row, gateway = await room.session(call.part("id")), room.gateway
-    return room.say(Stopped(stopped=await gateway.insisting.stop(row.id, by=OPERATOR)))
+async def stop_turn(context: ApiContext, call: ApiCall[NoQuery, None]) -> web.Response:
+    row, gateway = await context.find_session(call.path_param("id")), context.gateway
+    return context.respond(StopResult(stopped=await gateway.force_stop.stop(row.id, by=OPERATOR)))
 
 
-def _inbox_id(text: str) -> InboxId:
+def _parse_inbox_id(text: str) -> InboxId:
     if not (text.isascii() and text.isdigit() and len(text) < 19):
         raise not_found(f"there is no message {text!r}.")
     return InboxId(int(text))
 
 
-async def _row(room: Room, inbox_id: InboxId) -> InboxRow:
-    row = await room.store.inbox_row(inbox_id)
+async def _inbox_row(context: ApiContext, inbox_id: InboxId) -> InboxRow:
+    row = await context.store.inbox_row(inbox_id)
     if row is None:
         raise not_found(f"there is no message {inbox_id}.")
     return row
 
 
-async def _end(room: Room, inbox_id: InboxId, wait: float) -> MessageEnded | None:
+async def _wait_for_end(context: ApiContext, inbox_id: InboxId, wait: float) -> MessageEnded | None:
     """How the message ended, waited for; None: it has not, or the gateway stops."""
-    row = await _row(room, inbox_id)
+    row = await _inbox_row(context, inbox_id)
     if row.ended_at is None and not wait:
         return None
     try:
-        async with asyncio.timeout(wait or None), room.gateway.intake.watch(inbox_id) as events:
+        async with asyncio.timeout(wait or None), context.gateway.intake.watch(inbox_id) as events:
             async for event in events:
                 if isinstance(event, MessageEnded):
                     return event

@@ -8,17 +8,17 @@ from aiohttp import web
 from holdfast.core.ids import DeliveryId
 from holdfast.core.messages.inbox import InboxState
 from holdfast.core.messages.outbox import DeliveryRow, DeliveryState
-from holdfast.gateway.outbound.resend import NotResent, resend, why_not
-from holdfast.server.api.endpoint import Call, NoQuery
+from holdfast.gateway.outbound.resend import NotResent, resend, resend_refusal
+from holdfast.server.api.endpoint import ApiCall, NoQuery
 from holdfast.server.api.errors import conflict, not_found
-from holdfast.server.api.room import Room
+from holdfast.server.api.room import ApiContext
 from holdfast.server.api.views.outbox_views import (
-    InboxLine,
+    DeliveryDetail,
+    DeliveryList,
+    DeliveryOutlook,
+    InboxEntry,
     InboxList,
-    Outlook,
-    OwedList,
-    OwedView,
-    owed_view,
+    delivery_detail_view,
 )
 
 Limit = Annotated[int, msgspec.Meta(ge=1, le=200)]
@@ -47,50 +47,52 @@ class InboxQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     limit: Limit = 50
 
 
-async def list_outbox(room: Room, call: Call[OutboxQuery, None]) -> web.Response:
+async def list_outbox(context: ApiContext, call: ApiCall[OutboxQuery, None]) -> web.Response:
     asked = call.query
     unsent = asked.state == "unsent"
-    rows = await room.store.outbox(
+    rows = await context.store.outbox(
         state=DeliveryState(asked.state) if asked.state and not unsent else None,
         unsent=unsent,
         platform=asked.platform,
         before=asked.before,
         limit=asked.limit + 1,
     )
-    counts = await room.store.outbox_ledger()
-    views = [shown_delivery(room, row) for row in rows[: asked.limit]]
-    return room.say(OwedList(deliveries=views, more=len(rows) > asked.limit, counts=dict(counts)))
+    counts = await context.store.outbox_counts()
+    views = [delivery_detail(context, row) for row in rows[: asked.limit]]
+    return context.respond(
+        DeliveryList(deliveries=views, more=len(rows) > asked.limit, counts=dict(counts))
+    )
 
 
-async def retry_delivery(room: Room, call: Call[NoQuery, None]) -> web.Response:
-    delivery_id = DeliveryId(call.part("id"))
-    row = await room.store.delivery(delivery_id)
+async def retry_delivery(context: ApiContext, call: ApiCall[NoQuery, None]) -> web.Response:
+    delivery_id = DeliveryId(call.path_param("id"))
+    row = await context.store.delivery(delivery_id)
     if row is None:
         raise not_found(f"there is no delivery {delivery_id!r}, or it was forgotten since.")
     try:
-        owed = await resend(room.gateway.house, room.gateway.delivery, row)
+        owed = await resend(context.gateway.services, context.gateway.outbox, row)
     except NotResent as why:
         raise conflict(
             f"delivery {delivery_id} is not sent again: {why}", code="not_sent"
         ) from None
-    return room.say(shown_delivery(room, owed), status=202)
+    return context.respond(delivery_detail(context, owed), status=202)
 
 
-def shown_delivery(room: Room, row: DeliveryRow) -> OwedView:
+def delivery_detail(context: ApiContext, row: DeliveryRow) -> DeliveryDetail:
     """With what is to come of it, by whom it is owed."""
-    house, delivery = room.gateway.house, room.gateway.delivery
-    platform = house.doors.find(row.address)
-    outlook = Outlook(
-        prospect=delivery.prospect(row),
-        not_again=why_not(house, delivery, row) or "",
-        settles=platform is not None and platform.capabilities.settles_doubt,
+    house, delivery = context.gateway.services, context.gateway.outbox
+    platform = house.platforms.find(row.address)
+    outlook = DeliveryOutlook(
+        status=delivery.status_of(row),
+        resend_refusal=resend_refusal(house, delivery, row) or "",
+        resolves_unknown=platform is not None and platform.capabilities.can_resolve_unknown,
     )
-    return owed_view(row, outlook)
+    return delivery_detail_view(row, outlook)
 
 
-async def list_inbox(room: Room, call: Call[InboxQuery, None]) -> web.Response:
+async def list_inbox(context: ApiContext, call: ApiCall[InboxQuery, None]) -> web.Response:
     asked = call.query
     state = InboxState(asked.state) if asked.state else None
-    rows = await room.store.inbox(state=state, offset=asked.offset, limit=asked.limit + 1)
-    lines = [InboxLine(**msgspec.structs.asdict(row)) for row in rows[: asked.limit]]
-    return room.say(InboxList(messages=lines, more=len(rows) > asked.limit))
+    rows = await context.store.inbox(state=state, offset=asked.offset, limit=asked.limit + 1)
+    lines = [InboxEntry(**msgspec.structs.asdict(row)) for row in rows[: asked.limit]]
+    return context.respond(InboxList(messages=lines, more=len(rows) > asked.limit))

@@ -14,7 +14,7 @@ class ProcessView(msgspec.Struct, frozen=True, kw_only=True):
     output: str = ""  # its end, when one process is asked for
 
 
-class ProcessLine(ProcessView, frozen=True, kw_only=True):
+class ProcessListItem(ProcessView, frozen=True, kw_only=True):
     """A process in a list of everybody's, with the session that it belongs to. `cpu`: seconds of a
     processor, and `memory`: bytes that it takes now, with all that it started; null: it has ended,
     or its runner does not say."""
@@ -24,7 +24,7 @@ class ProcessLine(ProcessView, frozen=True, kw_only=True):
     memory: int | None
 
 
-class CallLine(msgspec.Struct, frozen=True, kw_only=True):
+class RunningCallView(msgspec.Struct, frozen=True, kw_only=True):
     """A tool call that runs, with the conversation that it belongs to and the end of what it has
     written. `about`: what it does, in a line."""
 
@@ -32,6 +32,6 @@ class CallLine(msgspec.Struct, frozen=True, kw_only=True):
     turn_id: str
     call_id: str
     name: str
-    about: str
+    summary: str
     started_at: float
     output: str

@@ -10,62 +10,64 @@ from aiohttp import web
 from holdfast.core.errors import RunnerError
 from holdfast.core.ids import SessionId
 from holdfast.core.people.approval import OPERATOR
-from holdfast.core.people.audit import ASKED, Act, AuditKind
-from holdfast.core.ports.sandbox import BenchRefused, ProcessInfo
+from holdfast.core.people.audit import ASKED, AuditEntry, AuditKind
+from holdfast.core.ports.sandbox import ProcessInfo, SandboxRefused
 from holdfast.core.sessions.session import ProcessRow
-from holdfast.server.api.endpoint import Call, NoQuery
+from holdfast.server.api.endpoint import ApiCall, NoQuery
 from holdfast.server.api.errors import not_found
-from holdfast.server.api.room import Room
-from holdfast.server.api.v1.process_views import ProcessLine, ProcessView
+from holdfast.server.api.room import ApiContext
+from holdfast.server.api.v1.process_views import ProcessListItem, ProcessView
 
 log = logging.getLogger(__name__)
 
-_TOGETHER = 8  # workbenches that are asked at once
-_PATIENCE = 5.0  # seconds that each of them has
-_ABOUT = {"action": "processes"}
+_MAX_CONCURRENT = 8  # workbenches that are asked at once
+_TIMEOUT = 5.0  # seconds that each of them has
+_LOG_EXTRA = {"action": "processes"}
 
 
-async def list_processes(room: Room, call: Call[NoQuery, None]) -> web.Response:
-    row = await room.session(call.part("id"))
-    return room.say([_view(process) for process in await room.runners.processes(row.id)])
+async def list_processes(context: ApiContext, call: ApiCall[NoQuery, None]) -> web.Response:
+    row = await context.find_session(call.path_param("id"))
+    return context.respond(
+        [_process_view(process) for process in await context.runners.processes(row.id)]
+    )
 
 
-async def list_all(room: Room, call: Call[NoQuery, None]) -> web.Response:
+async def list_all_processes(context: ApiContext, call: ApiCall[NoQuery, None]) -> web.Response:
     """Of the sessions that have a workbench now; one that says nothing in time is left out."""
-    asked = asyncio.Semaphore(_TOGETHER)
+    asked = asyncio.Semaphore(_MAX_CONCURRENT)
 
     async def those_of(session_id: SessionId) -> list[ProcessRow]:
         try:
-            async with asked, asyncio.timeout(_PATIENCE):
-                return await room.runners.processes(session_id)
+            async with asked, asyncio.timeout(_TIMEOUT):
+                return await context.runners.processes(session_id)
         except (RunnerError, TimeoutError, OSError) as error:
-            log.warning("What runs in %s is not known: %s", session_id, error, extra=_ABOUT)
+            log.warning("What runs in %s is not known: %s", session_id, error, extra=_LOG_EXTRA)
             return []
 
-    known = await room.store.runners()
+    known = await context.store.runners()
     found = await asyncio.gather(*(those_of(runner.session_id) for runner in known))
     rows = sorted(chain.from_iterable(found), key=lambda row: row.started_at, reverse=True)
-    return room.say([_line(row) for row in rows])
+    return context.respond([_list_item(row) for row in rows])
 
 
-async def read_process(room: Room, call: Call[NoQuery, None]) -> web.Response:
-    session_id, process = await _found(room, call)
+async def read_process(context: ApiContext, call: ApiCall[NoQuery, None]) -> web.Response:
+    session_id, process = await _find_process(context, call)
     try:
-        log = await room.runners.bench(session_id).read_process_log(process.id)
-    except BenchRefused as error:
+        log = await context.runners.sandbox(session_id).read_process_log(process.id)
+    except SandboxRefused as error:
         raise not_found(str(error)) from None
-    return room.say(_view(log.process, log.output))
+    return context.respond(_process_view(log.process, log.output))
 
 
-async def end_process(room: Room, call: Call[NoQuery, None]) -> web.Response:
-    session_id, process = await _found(room, call)
+async def end_process(context: ApiContext, call: ApiCall[NoQuery, None]) -> web.Response:
+    session_id, process = await _find_process(context, call)
     if process.ended_at is not None:
-        return room.say(_view(process))
-    await room.store.record_act(
-        Act(
+        return context.respond(_process_view(process))
+    await context.store.record_audit(
+        AuditEntry(
             kind=AuditKind.PROCESS_KILLED,
             actor=OPERATOR,
-            at=room.clock.now(),
+            at=context.clock.now(),
             session_id=session_id,
             subject=process.id,
             outcome=ASKED,
@@ -73,26 +75,30 @@ async def end_process(room: Room, call: Call[NoQuery, None]) -> web.Response:
         )
     )
     try:
-        return room.say(_view(await room.runners.bench(session_id).kill_process(process.id)))
-    except BenchRefused as error:
+        return context.respond(
+            _process_view(await context.runners.sandbox(session_id).kill_process(process.id))
+        )
+    except SandboxRefused as error:
         raise not_found(str(error)) from None
 
 
-async def _found(room: Room, call: Call[NoQuery, None]) -> tuple[SessionId, ProcessRow]:
+async def _find_process(
+    context: ApiContext, call: ApiCall[NoQuery, None]
+) -> tuple[SessionId, ProcessRow]:
     """Looked up before the workbench is asked, which would start one for a session without."""
-    row, name = await room.session(call.part("id")), call.part("process")
-    for process in await room.runners.processes(row.id):
+    row, name = await context.find_session(call.path_param("id")), call.path_param("process")
+    for process in await context.runners.processes(row.id):
         if process.id == name:
             return row.id, process
     raise not_found(f"session {row.id} has no process {name!r}.")
 
 
-def _line(row: ProcessRow) -> ProcessLine:
-    fields = msgspec.structs.asdict(_view(row))
-    return ProcessLine(session_id=row.session_id, cpu=row.cpu, memory=row.memory, **fields)
+def _list_item(row: ProcessRow) -> ProcessListItem:
+    fields = msgspec.structs.asdict(_process_view(row))
+    return ProcessListItem(session_id=row.session_id, cpu=row.cpu, memory=row.memory, **fields)
 
 
-def _view(process: ProcessInfo | ProcessRow, output: str = "") -> ProcessView:
+def _process_view(process: ProcessInfo | ProcessRow, output: str = "") -> ProcessView:
     return ProcessView(
         id=process.id,
         command=process.command,

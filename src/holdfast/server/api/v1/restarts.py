@@ -6,8 +6,8 @@ import msgspec
 from aiohttp import web
 
 from holdfast.core.turns.stop import StopRow
-from holdfast.server.api.endpoint import Call
-from holdfast.server.api.room import Room
+from holdfast.server.api.endpoint import ApiCall
+from holdfast.server.api.room import ApiContext
 
 
 class RestartsQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -24,8 +24,10 @@ class RestartList(msgspec.Struct, frozen=True, kw_only=True):
     more: bool
 
 
-async def list_restarts(room: Room, call: Call[RestartsQuery, None]) -> web.Response:
+async def list_restarts(context: ApiContext, call: ApiCall[RestartsQuery, None]) -> web.Response:
     """Before one that is forgotten there is nothing: the oldest are forgotten first."""
     asked = call.query
-    found = await room.store.last_stops(limit=asked.limit + 1, before=asked.before or None)
-    return room.say(RestartList(restarts=found[: asked.limit], more=len(found) > asked.limit))
+    found = await context.store.last_stops(limit=asked.limit + 1, before=asked.before or None)
+    return context.respond(
+        RestartList(restarts=found[: asked.limit], more=len(found) > asked.limit)
+    )

@@ -12,24 +12,24 @@ from aiohttp import web
 from holdfast.core.errors import StoreError
 from holdfast.core.ids import SessionId
 from holdfast.core.messages.events import (
-    Event,
     MessageEnded,
     ReasoningStreamed,
     StreamVoided,
     TextStreamed,
     ToolProgressed,
+    TurnEvent,
 )
-from holdfast.core.messages.message import Record
+from holdfast.core.messages.message import TranscriptRecord
 from holdfast.core.ops.account import AccountState
-from holdfast.core.turns.subagent import HOUSE
+from holdfast.core.turns.subagent import INTERNAL_PLATFORM
 from holdfast.core.turns.turn import LaneState
-from holdfast.gateway.live.feeds import Changes, Feed
-from holdfast.server.api.endpoint import Call, Media, NoQuery
-from holdfast.server.api.errors import bad
-from holdfast.server.api.pulse import Reader
-from holdfast.server.api.room import Room
-from holdfast.server.api.v1.live import live_of
-from holdfast.server.api.v1.transcripts import PAGE
+from holdfast.gateway.live.feeds import GatewayChanges, SessionFeed
+from holdfast.server.api.endpoint import ApiCall, Media, NoQuery
+from holdfast.server.api.errors import bad_request
+from holdfast.server.api.pulse import StreamSubscription
+from holdfast.server.api.room import ApiContext
+from holdfast.server.api.v1.live import live_state
+from holdfast.server.api.v1.transcripts import PAGE_SIZE
 from holdfast.server.api.views.event_views import (
     DeletedEvent,
     EndedEvent,
@@ -39,18 +39,18 @@ from holdfast.server.api.views.event_views import (
     VoidEvent,
 )
 from holdfast.server.api.views.session_views import record_view
-from holdfast.server.status.problems import refusal_of
+from holdfast.server.status.problems import describe_blocked_account
 
 log = logging.getLogger(__name__)
 
-PATIENCE = 120.0  # seconds for which a client may take nothing of what is sent
+WRITE_TIMEOUT = 120.0  # seconds for which a client may take nothing of what is sent
 _HEADERS = {
     "Content-Type": f"{Media.EVENTS}; charset=utf-8",
     "Cache-Control": "no-store",
     "X-Accel-Buffering": "no",  # nginx would hold pieces back
 }
-_COME_BACK = b"retry: 1000\n\n"
-_STILL_HERE = b": still here\n\n"
+_RETRY_HINT = b"retry: 1000\n\n"
+_KEEPALIVE = b": still here\n\n"
 
 Write = Callable[[bytes], Awaitable[None]]
 _encode = msgspec.json.Encoder().encode
@@ -62,51 +62,55 @@ class EventsQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     after: Annotated[int, msgspec.Meta(ge=0, le=2**62)] = 0
 
 
-async def session_events(room: Room, call: Call[EventsQuery, None]) -> web.StreamResponse:
-    row = await room.session(call.part("id"))
-    story = Story(room, row.id, after=_last_event(call.request, call.query.after))
-    feeds = room.gateway.house.feeds
-    with feeds.read(row.id) as feed, room.pulse.kept(feed):
+async def stream_session(
+    context: ApiContext, call: ApiCall[EventsQuery, None]
+) -> web.StreamResponse:
+    row = await context.find_session(call.path_param("id"))
+    story = SessionStream(context, row.id, after=_last_event_id(call.request, call.query.after))
+    feeds = context.gateway.services.feeds
+    with feeds.read_session(row.id) as feed, context.keepalive.track(feed):
         # Everything is news to who has just come, and is told in this order.
         feed.committed = feed.changed = True
-        feed.look_again()
+        feed.mark_stale()
         feed.wake.set()
-        return await stream(call.request, feed, lambda write: story.tell(feed, write))
+        return await stream(call.request, feed, lambda write: story.write_updates(feed, write))
 
 
-async def all_events(room: Room, call: Call[NoQuery, None]) -> web.StreamResponse:
-    with room.gateway.house.feeds.read_changes() as changes, room.pulse.kept(changes):
-        return await stream(call.request, changes, lambda write: _tell(room, changes, write))
+async def stream_changes(context: ApiContext, call: ApiCall[NoQuery, None]) -> web.StreamResponse:
+    with context.gateway.services.feeds.read_changes() as changes, context.keepalive.track(changes):
+        return await stream(
+            call.request, changes, lambda write: _write_changes(context, changes, write)
+        )
 
 
 async def stream(
     request: web.Request,
-    reader: Reader,
-    tell: Callable[[Write], Awaitable[None]],
+    subscription: StreamSubscription,
+    write_updates: Callable[[Write], Awaitable[None]],
 ) -> web.StreamResponse:
     """Tell the reader's news whenever there are any, until it leaves or is let go."""
     response = web.StreamResponse(headers=_HEADERS)
 
     async def write(data: bytes) -> None:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(WRITE_TIMEOUT):
             await response.write(data)
 
-    with _broken_off(request):
+    with _closing_on_error(request):
         await response.prepare(request)
-        await write(_COME_BACK)
-        while not reader.closed:
-            await reader.wake.wait()
-            reader.wake.clear()
-            await tell(write)
-            if reader.breathe:
-                reader.breathe = False
-                await write(_STILL_HERE)
+        await write(_RETRY_HINT)
+        while not subscription.closed:
+            await subscription.wake.wait()
+            subscription.wake.clear()
+            await write_updates(write)
+            if subscription.keepalive_due:
+                subscription.keepalive_due = False
+                await write(_KEEPALIVE)
         await response.write_eof()
     return response
 
 
 @contextmanager
-def _broken_off(request: web.Request) -> Iterator[None]:
+def _closing_on_error(request: web.Request) -> Iterator[None]:
     """A stream that cannot go on breaks off: too late for a status, and it is asked for again
     from where it was."""
     try:
@@ -122,115 +126,119 @@ def _broken_off(request: web.Request) -> Iterator[None]:
             request.transport.close()
 
 
-class Story:
+class SessionStream:
     """How far one reader of a session has been told its records."""
 
-    def __init__(self, room: Room, session_id: SessionId, *, after: int) -> None:
-        self._room = room
+    def __init__(self, context: ApiContext, session_id: SessionId, *, after: int) -> None:
+        self._context = context
         self._session_id = session_id
         self._seq = after
 
-    async def tell(self, feed: Feed, write: Write) -> None:
+    async def write_updates(self, feed: SessionFeed, write: Write) -> None:
         """Records, then what is live, then ends: an end is told after its records."""
         if feed.committed:
             await self._catch_up(feed, write)
         # No await from here to the write: what is live is read as of the records just told.
-        said = [*self._live(feed), *map(_ended, feed.ends)]
+        said = [*self._live_events(feed), *map(_ended_event, feed.ends)]
         feed.ends.clear()
         if said:
             await write(b"".join(said))
         if feed.changed:
             feed.changed = False
-            row = await self._room.shared.session(self._session_id)
+            row = await self._context.shared_reads.session(self._session_id)
             if row is not None:  # it may have been deleted in this moment
-                await write(_event(b"session", self._room.encode(self._room.view_of(row))))
+                await write(
+                    _sse_event(b"session", self._context.encode(self._context.session_view(row)))
+                )
 
-    async def _catch_up(self, feed: Feed, write: Write) -> None:
+    async def _catch_up(self, feed: SessionFeed, write: Write) -> None:
         while feed.committed:
             feed.committed = False
             while records := await self._records():
                 self._seq = records[-1].seq
-                encode = self._room.encode
-                lines = (_record(r.seq, encode(record_view(r))) for r in records)
+                encode = self._context.encode
+                lines = (_record_event(r.seq, encode(record_view(r))) for r in records)
                 await write(b"".join(lines))
-                if len(records) < PAGE:
+                if len(records) < PAGE_SIZE:
                     break
-        feed.look_again()
+        feed.mark_stale()
 
-    def _live(self, feed: Feed) -> list[bytes]:
+    def _live_events(self, feed: SessionFeed) -> list[bytes]:
         if feed.stale:
             feed.take_pieces()
             feed.stale = False
-            live = self._room.encode(live_of(self._room, self._session_id))
-            return [_event(b"live", live)]
-        return [_piece(piece) for piece in feed.take_pieces()] if feed.pieces else []
+            live = self._context.encode(live_state(self._context, self._session_id))
+            return [_sse_event(b"live", live)]
+        return [_chunk_event(piece) for piece in feed.take_pieces()] if feed.pieces else []
 
-    async def _records(self) -> list[Record]:
-        return await self._room.store.records(self._session_id, limit=PAGE, after=self._seq)
+    async def _records(self) -> list[TranscriptRecord]:
+        return await self._context.store.records(self._session_id, limit=PAGE_SIZE, after=self._seq)
 
 
-async def _tell(room: Room, changes: Changes, write: Write) -> None:
+async def _write_changes(context: ApiContext, changes: GatewayChanges, write: Write) -> None:
     gone, changes.deleted = changes.deleted, []
     changed, changes.sessions = changes.sessions, set()
-    said = [_event(b"deleted", _encode(DeletedEvent(id=session_id))) for session_id in gone]
+    said = [_sse_event(b"deleted", _encode(DeletedEvent(id=session_id))) for session_id in gone]
     if changes.gateway:
         changes.gateway = False
-        said.append(_event(b"gateway", _encode(_gateway(room))))
+        said.append(_sse_event(b"gateway", _encode(_gateway_event(context))))
     if changes.audit:
         changes.audit = False
-        said.append(_event(b"audit", b"{}"))
+        said.append(_sse_event(b"audit", b"{}"))
     for session_id in changed:
-        row = await room.shared.session(session_id)
-        if row is None or row.route.startswith(f"{HOUSE}:"):
+        row = await context.shared_reads.session(session_id)
+        if row is None or row.route.startswith(f"{INTERNAL_PLATFORM}:"):
             continue  # not in the log yet, or not any more; or a child, which nobody lists
-        said.append(_event(b"session", room.encode(room.view_of(row))))
+        said.append(_sse_event(b"session", context.encode(context.session_view(row))))
     if said:
         await write(b"".join(said))
 
 
-def _gateway(room: Room) -> GatewayEvent:
-    now = room.now()
+def _gateway_event(context: ApiContext) -> GatewayEvent:
+    now = context.snapshot()
     return GatewayEvent(
         state=now.state,
         phase=now.phase,
         turns=now.turns.get(LaneState.RUNNING, 0),
-        pending=now.pending is not None,
-        refused=tuple(
-            refusal_of(each) for each in now.platforms if each.state is AccountState.PARKED
+        pending_restart=now.pending_restart is not None,
+        blocked_accounts=tuple(
+            describe_blocked_account(each)
+            for each in now.platforms
+            if each.state is AccountState.BLOCKED
         ),
     )
 
 
-def _piece(piece: Event) -> bytes:
-    match piece:
+def _chunk_event(chunk: TurnEvent) -> bytes:
+    match chunk:
         case TextStreamed():
-            return _event(b"text", _encode(TextEvent(text=piece.text)))
+            return _sse_event(b"text", _encode(TextEvent(text=chunk.text)))
         case ReasoningStreamed():
-            return _event(b"reasoning", _encode(TextEvent(text=piece.text)))
+            return _sse_event(b"reasoning", _encode(TextEvent(text=chunk.text)))
         case ToolProgressed():
-            return _event(b"tool", _encode(ToolEvent(call_id=piece.call_id, text=piece.text)))
+            return _sse_event(b"tool", _encode(ToolEvent(call_id=chunk.call_id, text=chunk.text)))
         case StreamVoided():
-            return _event(b"void", _encode(VoidEvent(why=piece.why)))
-    raise AssertionError(f"{piece} is no piece of a step")
+            return _sse_event(b"void", _encode(VoidEvent(why=chunk.why)))
+    raise AssertionError(f"{chunk} is no piece of a step")
 
 
-def _ended(ended: MessageEnded) -> bytes:
+def _ended_event(ended: MessageEnded) -> bytes:
     view = EndedEvent(id=ended.inbox_id, state=ended.state, reason=ended.reason)
-    return _event(b"ended", _encode(view))
+    return _sse_event(b"ended", _encode(view))
 
 
-def _event(name: bytes, data: bytes) -> bytes:
+def _sse_event(name: bytes, data: bytes) -> bytes:
     return b"event: " + name + b"\ndata: " + data + b"\n\n"
 
 
-def _record(seq: int, data: bytes) -> bytes:
+def _record_event(seq: int, data: bytes) -> bytes:
     return b"id: %d\nevent: record\ndata: %b\n\n" % (seq, data)
 
 
-def _last_event(request: web.Request, after: int) -> int:
+def _last_event_id(request: web.Request, after: int) -> int:
     given = request.headers.get("Last-Event-ID")
     if not given:
         return after
     if not (given.isascii() and given.isdigit() and len(given) < 19):
-        raise bad("Last-Event-ID must be the seq of a record.", param="Last-Event-ID")
+        raise bad_request("Last-Event-ID must be the seq of a record.", param="Last-Event-ID")
     return int(given)

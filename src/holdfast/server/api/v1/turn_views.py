@@ -5,14 +5,14 @@ from enum import StrEnum
 import msgspec
 
 from holdfast.core.messages.inbox import InboxState
-from holdfast.core.messages.message import Outcome, TakenUp
+from holdfast.core.messages.message import CallRecovery, ToolOutcome
 from holdfast.core.people.approval import ApprovalState
-from holdfast.core.turns.stop import LeftAs
+from holdfast.core.turns.stop import TurnExitReason
 from holdfast.core.turns.turn import TurnState, Usage
-from holdfast.server.api.views.outbox_views import OwedView
+from holdfast.server.api.views.outbox_views import DeliveryDetail
 
 
-class TurnLine(msgspec.Struct, frozen=True, kw_only=True):
+class TurnSummaryView(msgspec.Struct, frozen=True, kw_only=True):
     """A turn as a whole. `cost`: null where a model has no price. `resumed`: how many later lives
     of the gateway it was open in. `left_as`: how a process has left it that is gone."""
 
@@ -26,32 +26,32 @@ class TurnLine(msgspec.Struct, frozen=True, kw_only=True):
     usage: Usage
     cost: float | None
     resumed: int
-    left_as: LeftAs | None
-    waits: bool  # for a person's word
+    exit_reason: TurnExitReason | None
+    waiting_for_approval: bool  # for a person's word
 
 
-class TurnEntry(TurnLine, frozen=True, kw_only=True):
+class TurnListItem(TurnSummaryView, frozen=True, kw_only=True):
     """A turn in a list of everybody's, with the conversation that it belongs to."""
 
     title: str
     platform: str
 
 
-class TurnEntries(msgspec.Struct, frozen=True, kw_only=True):
+class RecentTurns(msgspec.Struct, frozen=True, kw_only=True):
     """The newest first, or the slowest of the newest. `more`: `before` the last has the next."""
 
-    turns: list[TurnEntry]
+    turns: list[TurnListItem]
     more: bool
 
 
 class TurnList(msgspec.Struct, frozen=True, kw_only=True):
     """The newest first."""
 
-    turns: list[TurnLine]
+    turns: list[TurnSummaryView]
     more: bool
 
 
-class TakenView(msgspec.Struct, frozen=True, kw_only=True):
+class TurnInputView(msgspec.Struct, frozen=True, kw_only=True):
     """A message that the turn took: it waited from `accepted_at` to `taken_at`. `steered`: it
     came while the turn ran."""
 
@@ -63,7 +63,7 @@ class TakenView(msgspec.Struct, frozen=True, kw_only=True):
     steered: bool
 
 
-class SpanKind(StrEnum):
+class TimelineSpanKind(StrEnum):
     MODEL = "model"
     TOOL = "tool"
     APPROVAL = "approval"  # it waits for a person's word
@@ -71,18 +71,18 @@ class SpanKind(StrEnum):
     NOTE = "note"
     COMPACTION = "compaction"
     DRAIN = "drain"  # it stands at a step boundary while its process stops
-    AWAY = "away"  # no process of the gateway was there
+    DOWNTIME = "away"  # no process of the gateway was there
 
 
-class Parting(StrEnum):
+class TurnExitState(StrEnum):
     """How a process that went left the turn."""
 
-    CUT = "cut"  # in the middle of a step
+    INTERRUPTED = "cut"  # in the middle of a step
     PARKED = "parked"  # between two steps: it went on as if nothing had happened
     WAITING = "waiting"  # for a person, whom it went on waiting for
 
 
-class Span(msgspec.Struct, frozen=True, kw_only=True):
+class TimelineSpan(msgspec.Struct, frozen=True, kw_only=True):
     """A stretch of a turn. `ended_at` null: it goes on. `name`: of the model, of the tool, or why
     the process went. `about`: what a call is about, in a line. `step` and `record`: its seq among
     the steps, and in the transcript.
@@ -92,33 +92,33 @@ class Span(msgspec.Struct, frozen=True, kw_only=True):
     its turn failed by `error`.
     """
 
-    kind: SpanKind
+    kind: TimelineSpanKind
     started_at: float
     ended_at: float | None
     name: str = ""
-    about: str = ""
+    summary: str = ""
     step: int | None = None
     record: int | None = None
     usage: Usage | None = None
     cost: float | None = None
     call_id: str | None = None
-    outcome: Outcome | None = None
-    taken_up: TakenUp | None = None
+    outcome: ToolOutcome | None = None
+    recovery: CallRecovery | None = None
     approval: str | None = None
-    decided: ApprovalState | None = None
+    decision: ApprovalState | None = None
     by: str = ""  # who decided, or who asked the gateway to go
-    parting: Parting | None = None
+    exit_state: TurnExitState | None = None
 
 
-class Timeline(msgspec.Struct, frozen=True, kw_only=True):
+class TimelineView(msgspec.Struct, frozen=True, kw_only=True):
     """Where `more` is true, `after` the last step of these has the next spans; the turn, its
     messages and its deliveries come with every page. `previous` and `next`: the turns beside it in
     its session."""
 
-    turn: TurnLine
-    messages: list[TakenView]
-    spans: list[Span]
-    deliveries: list[OwedView]
+    turn: TurnSummaryView
+    inputs: list[TurnInputView]
+    spans: list[TimelineSpan]
+    deliveries: list[DeliveryDetail]
     more: bool
     previous: str | None = None
     next: str | None = None

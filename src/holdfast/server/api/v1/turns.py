@@ -6,23 +6,23 @@ import msgspec
 from aiohttp import web
 
 from holdfast.core.ids import SessionId, TurnId
-from holdfast.core.messages.source import place_of
-from holdfast.core.turns.timeline import Course, TakenMessage, TurnChoice, TurnOutline
+from holdfast.core.messages.source import parse_route
+from holdfast.core.turns.timeline import TurnDetails, TurnInput, TurnOutline, TurnQuery
 from holdfast.core.turns.turn import LaneState, TurnState
-from holdfast.server.api.endpoint import Call
+from holdfast.server.api.endpoint import ApiCall
 from holdfast.server.api.errors import not_found
-from holdfast.server.api.room import Room
-from holdfast.server.api.v1.outbox import shown_delivery
-from holdfast.server.api.v1.spending import spent
+from holdfast.server.api.room import ApiContext
+from holdfast.server.api.v1.outbox import delivery_detail
+from holdfast.server.api.v1.spending import usage_cost
 from holdfast.server.api.v1.turn_views import (
-    TakenView,
-    Timeline,
-    TurnEntries,
-    TurnEntry,
-    TurnLine,
+    RecentTurns,
+    TimelineView,
+    TurnInputView,
     TurnList,
+    TurnListItem,
+    TurnSummaryView,
 )
-from holdfast.server.api.v1.waterfall import waterfall
+from holdfast.server.api.v1.waterfall import build_spans
 
 Limit = Annotated[int, msgspec.Meta(ge=1, le=100)]
 Steps = Annotated[int, msgspec.Meta(ge=1, le=1000)]
@@ -54,96 +54,97 @@ class TimelineQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     limit: Steps = 500
 
 
-async def list_turns(room: Room, call: Call[TurnsQuery, None]) -> web.Response:
-    row, asked = await room.session(call.part("id")), call.query
+async def list_turns(context: ApiContext, call: ApiCall[TurnsQuery, None]) -> web.Response:
+    row, asked = await context.find_session(call.path_param("id")), call.query
     before = TurnId(asked.before) if asked.before else None
-    found = await room.store.turns(row.id, limit=asked.limit + 1, before=before)
-    lines = [await _line(room, outline) for outline in found[: asked.limit]]
-    return room.say(TurnList(turns=lines, more=len(found) > asked.limit))
+    found = await context.store.turns(row.id, limit=asked.limit + 1, before=before)
+    lines = [await _summary_view(context, outline) for outline in found[: asked.limit]]
+    return context.respond(TurnList(turns=lines, more=len(found) > asked.limit))
 
 
-async def list_all_turns(room: Room, call: Call[AllTurnsQuery, None]) -> web.Response:
+async def list_all_turns(context: ApiContext, call: ApiCall[AllTurnsQuery, None]) -> web.Response:
     asked = call.query
-    choice = TurnChoice(
+    choice = TurnQuery(
         limit=asked.limit + 1,
         state=TurnState(asked.state) if asked.state else None,
         before=TurnId(asked.before) if asked.before else None,
         slowest=asked.order == "slowest",
     )
-    found = await room.store.recent_turns(choice)
-    lines = [await _entry(room, outline) for outline in found[: asked.limit]]
-    return room.say(TurnEntries(turns=lines, more=len(found) > asked.limit))
+    found = await context.store.recent_turns(choice)
+    lines = [await _list_item(context, outline) for outline in found[: asked.limit]]
+    return context.respond(RecentTurns(turns=lines, more=len(found) > asked.limit))
 
 
-async def read_turn(room: Room, call: Call[TimelineQuery, None]) -> web.Response:
-    turn_id, asked = TurnId(call.part("id")), call.query
-    course = await room.store.course(turn_id, after=asked.after, limit=asked.limit)
+async def read_turn(context: ApiContext, call: ApiCall[TimelineQuery, None]) -> web.Response:
+    turn_id, asked = TurnId(call.path_param("id")), call.query
+    course = await context.store.turn_details(turn_id, after=asked.after, limit=asked.limit)
     if course is None:
         raise not_found(f"there is no turn {turn_id!r}; GET /api/v1/sessions/ID/turns lists them.")
-    prices = room.gateway.house.settings.prices
-    view = Timeline(
-        turn=await _line(room, course.outline),
-        messages=[_taken(course, message) for message in course.messages],
-        spans=waterfall(course, prices=prices, asks=_is_at_work(room, course)),
-        deliveries=[shown_delivery(room, row) for row in course.deliveries],
+    prices = context.gateway.services.settings.prices
+    view = TimelineView(
+        turn=await _summary_view(context, course.outline),
+        inputs=[_turn_input(course, message) for message in course.inputs],
+        spans=build_spans(course, prices=prices, running=_is_running(context, course)),
+        deliveries=[delivery_detail(context, row) for row in course.deliveries],
         more=course.more,
         previous=course.previous,
         next=course.next,
     )
-    return room.say(view)
+    return context.respond(view)
 
 
-def _is_at_work(room: Room, course: Course) -> bool:
-    turn = course.outline.turn
-    lane = room.gateway.lanes.get(turn.session_id)
-    if lane is None or lane.state is not LaneState.RUNNING or lane.turn is None:
+def _is_running(context: ApiContext, timeline: TurnDetails) -> bool:
+    turn = timeline.outline.turn
+    lane = context.gateway.lanes.get(turn.session_id)
+    if lane is None or lane.state is not LaneState.RUNNING or lane.running_turn is None:
         return False
-    return turn.ended_at is None and lane.turn.turn_id == turn.id
+    return turn.ended_at is None and lane.running_turn.turn_id == turn.id
 
 
-async def _entry(room: Room, outline: TurnOutline) -> TurnEntry:
-    line = await _line(room, outline)
-    row = await room.shared.session(outline.turn.session_id)
-    platform = "" if row is None else place_of(row.route)[0]
+async def _list_item(context: ApiContext, summary: TurnOutline) -> TurnListItem:
+    line = await _summary_view(context, summary)
+    row = await context.shared_reads.session(summary.turn.session_id)
+    platform = "" if row is None else parse_route(row.route)[0]
     title = "" if row is None else row.title
-    return TurnEntry(title=title, platform=platform, **msgspec.structs.asdict(line))
+    return TurnListItem(title=title, platform=platform, **msgspec.structs.asdict(line))
 
 
-async def _line(room: Room, outline: TurnOutline) -> TurnLine:
-    turn = outline.turn
-    return TurnLine(
+async def _summary_view(context: ApiContext, summary: TurnOutline) -> TurnSummaryView:
+    turn = summary.turn
+    return TurnSummaryView(
         id=turn.id,
         session_id=turn.session_id,
         state=turn.state,
         reason=turn.reason,
         started_at=turn.started_at,
         ended_at=turn.ended_at,
-        steps=outline.steps,
-        usage=outline.usage,
-        cost=await _cost(room, turn.id),
-        resumed=outline.resumed,
-        left_as=outline.left_as,
-        waits=turn.ended_at is None and _stands(room, turn.session_id) is LaneState.WAITING,
+        steps=summary.steps,
+        usage=summary.usage,
+        cost=await _cost(context, turn.id),
+        resumed=summary.resumed,
+        exit_reason=summary.exit_reason,
+        waiting_for_approval=turn.ended_at is None
+        and _lane_state(context, turn.session_id) is LaneState.WAITING,
     )
 
 
-def _stands(room: Room, session_id: SessionId) -> LaneState | None:
-    lane = room.gateway.lanes.get(session_id)
+def _lane_state(context: ApiContext, session_id: SessionId) -> LaneState | None:
+    lane = context.gateway.lanes.get(session_id)
     return None if lane is None else lane.state
 
 
-async def _cost(room: Room, turn_id: TurnId) -> float | None:
+async def _cost(context: ApiContext, turn_id: TurnId) -> float | None:
     """Where nobody has set a price, no step is read for it."""
-    prices = room.gateway.house.settings.prices
-    return spent(await room.store.turn_used(turn_id), prices) if prices else None
+    prices = context.gateway.services.settings.prices
+    return usage_cost(await context.store.turn_usage_by_model(turn_id), prices) if prices else None
 
 
-def _taken(course: Course, message: TakenMessage) -> TakenView:
+def _turn_input(timeline: TurnDetails, message: TurnInput) -> TurnInputView:
     """What ended before its turn did was a word to a turn that ran: it was taken by that write."""
-    turn = course.outline.turn
+    turn = timeline.outline.turn
     steered = message.ended_at is not None and message.ended_at != turn.ended_at
     taken_at = message.ended_at if steered and message.ended_at else turn.started_at
-    return TakenView(
+    return TurnInputView(
         id=message.id,
         principal=message.principal,
         state=message.state,

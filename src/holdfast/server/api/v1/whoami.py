@@ -3,17 +3,17 @@
 import msgspec
 from aiohttp import web
 
-from holdfast.server.api.endpoint import Call, NoQuery
-from holdfast.server.api.room import Room
-from holdfast.server.auth.visitor import VisitorRole
+from holdfast.server.api.endpoint import ApiCall, NoQuery
+from holdfast.server.api.room import ApiContext
+from holdfast.server.auth.visitor import HttpRole
 
 
-class Whoami(msgspec.Struct, frozen=True, kw_only=True):
+class WhoamiView(msgspec.Struct, frozen=True, kw_only=True):
     """`name`: of a viewer's token; the owner's has none."""
 
-    role: VisitorRole
+    role: HttpRole
     name: str
 
 
-async def whoami(room: Room, call: Call[NoQuery, None]) -> web.Response:
-    return room.say(Whoami(role=call.visitor.role, name=call.visitor.name))
+async def whoami(context: ApiContext, call: ApiCall[NoQuery, None]) -> web.Response:
+    return context.respond(WhoamiView(role=call.principal.role, name=call.principal.name))

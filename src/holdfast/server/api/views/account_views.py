@@ -3,7 +3,7 @@
 import msgspec
 
 from holdfast.core.ops.account import AccountState
-from holdfast.core.ops.facts import PlatformFacts
+from holdfast.core.ops.facts import AccountStatus
 
 
 class AccountView(msgspec.Struct, frozen=True, kw_only=True):
@@ -15,39 +15,39 @@ class AccountView(msgspec.Struct, frozen=True, kw_only=True):
     connected: bool
     state: AccountState
     since: float
-    here: bool  # served by the gateway itself
+    in_process: bool  # served by the gateway itself
     backlog: str  # what the platform keeps while nobody is there
-    proven_at: float | None  # the last round trip
+    last_alive_at: float | None  # the last round trip
     alive_within: float  # seconds in which one is due, where its door says so; else 0
     error: str  # why it is not connected
     remedy: str  # what a person can do about that
-    next_try: float | None  # when it is tried again by itself
+    next_attempt_at: float | None  # when it is tried again by itself
     failures: int  # in a row
-    lacks: tuple[str, ...] = ()  # what its vendor has not granted, with what to do
+    missing_grants: tuple[str, ...] = ()  # what its vendor has not granted, with what to do
 
 
 class AccountList(msgspec.Struct, frozen=True, kw_only=True):
     accounts: list[AccountView]
 
 
-def account_view(facts: PlatformFacts, *, now: float) -> AccountView:
+def account_view(status: AccountStatus, *, now: float) -> AccountView:
     return AccountView(
-        name=facts.name,
-        account=facts.account,
-        connected=facts.connected(now),
-        state=facts.state,
-        since=facts.since,
-        here=facts.here,
-        backlog=facts.backlog,
-        proven_at=facts.proven_at,
-        alive_within=facts.alive_within,
-        error=facts.error,
-        remedy=facts.remedy,
-        next_try=facts.next_try,
-        failures=facts.failures,
-        lacks=facts.lacks,
+        name=status.name,
+        account=status.account,
+        connected=status.connected(now),
+        state=status.state,
+        since=status.since,
+        in_process=status.built_in,
+        backlog=status.backlog,
+        last_alive_at=status.last_ok_at,
+        alive_within=status.heartbeat_interval,
+        error=status.error,
+        remedy=status.remedy,
+        next_attempt_at=status.next_attempt_at,
+        failures=status.failures,
+        missing_grants=status.missing_grants,
     )
 
 
-def account_list(facts: tuple[PlatformFacts, ...], *, now: float) -> AccountList:
-    return AccountList(accounts=[account_view(each, now=now) for each in facts])
+def account_list(statuses: tuple[AccountStatus, ...], *, now: float) -> AccountList:
+    return AccountList(accounts=[account_view(each, now=now) for each in statuses])

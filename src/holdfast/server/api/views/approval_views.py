@@ -5,7 +5,7 @@ from typing import Annotated
 
 import msgspec
 
-from holdfast.core.people.approval import ApprovalState, Scope
+from holdfast.core.people.approval import ApprovalScope, ApprovalState
 
 
 class ApprovalView(msgspec.Struct, frozen=True, kw_only=True):
@@ -18,39 +18,39 @@ class ApprovalView(msgspec.Struct, frozen=True, kw_only=True):
     tool: str
     command: str
     rule: str  # "": only `once` is possible
-    why: str
+    reason: str
     requester: str
     approvers: list[str]  # besides the operators
     asked_at: float
     deadline: float
     state: ApprovalState
-    scope: Scope
+    scope: ApprovalScope
     by: str
-    words: str
+    comment: str
     ended_at: float | None
 
 
-class Verdict(StrEnum):
+class ApprovalVerdict(StrEnum):
     APPROVE = "approve"
     DENY = "deny"
 
 
-class ApprovalAnswer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ApprovalDecisionParams(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`words`: what the model is told with a no."""
 
-    answer: Verdict
-    scope: Scope = Scope.ONCE
-    words: Annotated[str, msgspec.Meta(max_length=2000)] = ""
+    answer: ApprovalVerdict
+    scope: ApprovalScope = ApprovalScope.ONCE
+    comment: Annotated[str, msgspec.Meta(max_length=2000)] = ""
 
 
-class RuleView(msgspec.Struct, frozen=True, kw_only=True):
+class ApprovalRuleView(msgspec.Struct, frozen=True, kw_only=True):
     """A yes that stands: what this rule asks about runs for this person without asking."""
 
     id: str
-    scope: Scope
+    scope: ApprovalScope
     session_id: str
     principal: str
     rule: str
-    why: str
+    reason: str
     by: str
     created_at: float

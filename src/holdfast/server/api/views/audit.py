@@ -2,7 +2,7 @@
 
 import msgspec
 
-from holdfast.core.people.audit import AuditRow, Fact
+from holdfast.core.people.audit import AuditRow, AuditValue
 
 
 class AuditView(msgspec.Struct, frozen=True, kw_only=True):
@@ -18,8 +18,8 @@ class AuditView(msgspec.Struct, frozen=True, kw_only=True):
     turn_id: str | None
     subject: str
     outcome: str
-    detail: dict[str, Fact]
-    forgotten: bool
+    detail: dict[str, AuditValue]
+    texts_deleted: bool
     hash: str
 
 
@@ -31,7 +31,7 @@ class AuditPage(msgspec.Struct, frozen=True, kw_only=True):
     more: bool
 
 
-class AuditVerified(msgspec.Struct, frozen=True, kw_only=True):
+class AuditVerificationView(msgspec.Struct, frozen=True, kw_only=True):
     """`head`: the hash of the last row; whoever keeps it elsewhere can tell later that nothing
     was cut off. `broken`: what is wrong, and where; empty: nothing."""
 
@@ -39,7 +39,7 @@ class AuditVerified(msgspec.Struct, frozen=True, kw_only=True):
     first: int
     last: int
     head: str
-    forgotten: int
+    texts_deleted: int
     broken: list[str]
 
 
@@ -54,6 +54,6 @@ def audit_view(row: AuditRow) -> AuditView:
         subject=row.subject,
         outcome=row.outcome,
         detail={**row.facts, **(row.words or {})},
-        forgotten=row.forgotten,
+        texts_deleted=row.forgotten,
         hash=row.hash,
     )

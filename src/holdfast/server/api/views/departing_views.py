@@ -12,16 +12,16 @@ class RestartMode(StrEnum):
     WHEN_IDLE = "when_idle"  # once no turn runs
 
 
-class RestartAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class RestartParams(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     mode: RestartMode | None = None
 
 
-class StopAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class StopParams(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     now: bool = False
 
 
-class Departing(msgspec.Struct, frozen=True, kw_only=True):
+class StopAccepted(msgspec.Struct, frozen=True, kw_only=True):
     """The gateway goes. `waits`: once no turn runs; it goes on until then."""
 
     kind: StopKind
-    waits: bool
+    when_idle: bool

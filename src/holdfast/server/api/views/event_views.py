@@ -40,8 +40,8 @@ class GatewayEvent(msgspec.Struct, frozen=True, kw_only=True):
     state: str
     phase: str
     turns: int
-    pending: bool
-    refused: tuple[str, ...] = ()
+    pending_restart: bool
+    blocked_accounts: tuple[str, ...] = ()
 
 
 class DeletedEvent(msgspec.Struct, frozen=True, kw_only=True):

@@ -6,37 +6,37 @@ from typing import Annotated
 import msgspec
 
 from holdfast.core.jobs.job import (
-    LONGEST_TEXT,
-    Cause,
+    MAX_JOB_TEXT,
     Job,
     JobRun,
-    Missed,
-    Overlap,
-    RewrittenJob,
-    RunsIn,
+    JobUpdate,
+    MissedRunPolicy,
+    OverlapPolicy,
+    RunCause,
+    RunSession,
     RunState,
 )
-from holdfast.core.jobs.schedule import BadSchedule, first_due
+from holdfast.core.jobs.schedule import InvalidSchedule, first_due_times
 from holdfast.gateway.jobs.time_zones import zone_of
 
-_AHEAD = 3  # due times that are told
+_UPCOMING_SHOWN = 3  # due times that are told
 
-Words = Annotated[str, msgspec.Meta(min_length=1, max_length=500)]
-Short = Annotated[str, msgspec.Meta(max_length=400)]
+RequiredText = Annotated[str, msgspec.Meta(min_length=1, max_length=500)]
+ShortText = Annotated[str, msgspec.Meta(max_length=400)]
 
 
-class NewJob(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class JobParams(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`when` as people write it, or a cron expression. `to`: home, nowhere, or platform:chat;
     empty: home, where there is one. `limit`: seconds that a run may take; 0: no limit."""
 
-    when: Words
-    text: Annotated[str, msgspec.Meta(min_length=1, max_length=LONGEST_TEXT)]
-    name: Short = ""
-    zone: Short = ""
-    to: Short = ""
+    when: RequiredText
+    text: Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_JOB_TEXT)]
+    name: ShortText = ""
+    zone: ShortText = ""
+    to: ShortText = ""
     silent: bool = False
-    missed: Missed = Missed.ONCE
-    overlap: Overlap = Overlap.SKIP
+    missed: MissedRunPolicy = MissedRunPolicy.ONCE
+    overlap: OverlapPolicy = OverlapPolicy.SKIP
     limit: Annotated[float, msgspec.Meta(ge=0, le=10_000_000)] | None = None
 
 
@@ -51,10 +51,10 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
     cron: str  # what the words were taken for; "": an interval or a date
     zone: str  # "": the machine's own
     to: str
-    session: RunsIn
+    session: RunSession
     silent: bool
-    missed: Missed
-    overlap: Overlap
+    missed: MissedRunPolicy
+    overlap: OverlapPolicy
     limit: float
     owner: str
     paused: bool
@@ -69,43 +69,43 @@ class JobList(msgspec.Struct, frozen=True, kw_only=True):
     more: bool
 
 
-class JobPaused(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One part of a `JobChanged`, as the command line says it."""
+class JobPausePatch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One part of a `JobPatch`, as the command line says it."""
 
     paused: bool
 
 
-class JobChanged(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class JobPatch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What is to be another of a job; what is left out stays. `zone`: the one that `when` is read
     in, where that names none; it is told with `when` alone. `name` "": the beginning of the text.
     What runs goes on as it began."""
 
     paused: bool | None = None
-    when: Words | None = None
-    zone: Short = ""
-    text: Annotated[str, msgspec.Meta(min_length=1, max_length=LONGEST_TEXT)] | None = None
-    name: Short | None = None
-    to: Words | None = None
+    when: RequiredText | None = None
+    zone: ShortText = ""
+    text: Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_JOB_TEXT)] | None = None
+    name: ShortText | None = None
+    to: RequiredText | None = None
     silent: bool | None = None
-    missed: Missed | None = None
-    overlap: Overlap | None = None
+    missed: MissedRunPolicy | None = None
+    overlap: OverlapPolicy | None = None
     limit: Annotated[float, msgspec.Meta(ge=0, le=10_000_000)] | None = None
 
     @property
-    def rewritten(self) -> RewrittenJob | None:
+    def as_update(self) -> JobUpdate | None:
         """None: nothing but whether it is paused."""
         given = msgspec.structs.asdict(self)
         del given["paused"]
-        wanted = RewrittenJob(**given)
-        return None if wanted == RewrittenJob() else wanted
+        wanted = JobUpdate(**given)
+        return None if wanted == JobUpdate() else wanted
 
 
-class RunView(msgspec.Struct, frozen=True, kw_only=True):
+class JobRunView(msgspec.Struct, frozen=True, kw_only=True):
     """`text`: what was answered. `reason`: why it was skipped, stopped or has failed."""
 
     id: str
     job: int
-    cause: Cause
+    cause: RunCause
     state: RunState
     due_at: int
     ended_at: float | None
@@ -121,7 +121,7 @@ def job_view(job: Job, *, running: bool) -> JobView:
         id=job.id,
         name=spec.name,
         text=spec.text,
-        when=spec.schedule.words,
+        when=spec.schedule.text,
         cron=spec.schedule.cron,
         zone=spec.schedule.zone,
         to=spec.to,
@@ -146,14 +146,17 @@ def _upcoming(job: Job) -> list[str]:
         return []
     try:
         zone = zone_of(schedule.zone)
-    except BadSchedule:
+    except InvalidSchedule:
         return []
-    times = [job.next_due, *first_due(schedule, job.next_due, zone, number=_AHEAD - 1)]
+    times = [
+        job.next_due,
+        *first_due_times(schedule, job.next_due, zone, limit=_UPCOMING_SHOWN - 1),
+    ]
     return [datetime.fromtimestamp(at, zone).isoformat(timespec="minutes") for at in times]
 
 
-def run_view(run: JobRun) -> RunView:
-    return RunView(
+def run_view(run: JobRun) -> JobRunView:
+    return JobRunView(
         id=run.id,
         job=run.job_id,
         cause=run.cause,

@@ -8,8 +8,8 @@ from holdfast.config.schema import Node
 
 
 class KeyKind(StrEnum):
-    SWITCH = "switch"
-    WHOLE = "whole"
+    BOOLEAN = "switch"
+    INTEGER = "whole"
     NUMBER = "number"
     CHOICE = "choice"
     TEXT = "text"
@@ -21,9 +21,9 @@ class KeyKind(StrEnum):
 def kind_of(node: Node, *, secret: bool) -> KeyKind:
     match node:
         case inspect.BoolType():
-            return KeyKind.SWITCH
+            return KeyKind.BOOLEAN
         case inspect.IntType():
-            return KeyKind.WHOLE
+            return KeyKind.INTEGER
         case inspect.FloatType():
             return KeyKind.NUMBER
         case inspect.EnumType():

@@ -4,14 +4,14 @@ from typing import Annotated
 
 import msgspec
 
-from holdfast.core.people.memory import About
+from holdfast.core.people.memory import NoteTopic
 
 NoteOwner = Annotated[str, msgspec.Meta(pattern="^(person|place):.", max_length=400)]
 
 
 class NoteView(msgspec.Struct, frozen=True, kw_only=True):
     id: int
-    about: About
+    topic: NoteTopic
     text: str
     changed_at: float
 
@@ -23,7 +23,7 @@ class NotebookView(msgspec.Struct, frozen=True, kw_only=True):
     owner: str
     off: bool
     used: int
-    room: int
+    max_chars: int
     notes: list[NoteView]
 
 
@@ -37,7 +37,7 @@ class NewNote(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     owner: NoteOwner
     text: Annotated[str, msgspec.Meta(min_length=1, max_length=10_000)]
-    about: About | None = None  # None: as it was; of a new one, the person
+    topic: NoteTopic | None = None  # None: as it was; of a new one, the person
     id: Annotated[int, msgspec.Meta(ge=1, le=1_000_000_000)] | None = None
 
 

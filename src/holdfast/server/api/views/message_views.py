@@ -7,7 +7,7 @@ from holdfast.core.turns.turn import Usage
 from holdfast.server.api.views.names import Name
 
 
-class Attachment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class AttachmentUpload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Images reach the model; every file is put into the session's workspace, under uploads/."""
 
     name: Name
@@ -21,7 +21,7 @@ class NewMessage(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     text: str
     message_id: Name
     mode: BusyMode | None = None  # what to do to a running turn; None: as configured
-    attachments: list[Attachment] = []
+    attachments: list[AttachmentUpload] = []
 
 
 class NewSteer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -50,5 +50,5 @@ class MessageView(msgspec.Struct, frozen=True, kw_only=True):
     usage: Usage
 
 
-class Stopped(msgspec.Struct, frozen=True, kw_only=True):
+class StopResult(msgspec.Struct, frozen=True, kw_only=True):
     stopped: bool

@@ -4,18 +4,18 @@ import msgspec
 
 from holdfast.core.messages.inbox import InboxState
 from holdfast.core.messages.outbox import (
+    DeliveryBlocker,
     DeliveryKind,
     DeliveryRow,
     DeliveryState,
-    Prospect,
-    WaitsFor,
+    DeliveryStatus,
 )
 from holdfast.server.api.views.sending_views import DeliveryView, delivery_view
 
-_SHOWN = 300  # characters of what it says
+_MAX_TEXT = 300  # characters of what it says
 
 
-class OwedView(DeliveryView, frozen=True, kw_only=True):
+class DeliveryDetail(DeliveryView, frozen=True, kw_only=True):
     """A delivery with what it says, or the beginning of that. `doubtful`: it may have arrived
     without a receipt. `updated_at`: when what is known of it last changed. `waits_for`: of one
     that is owed, and `next_try` then, where that is known. `not_again`: why it cannot be sent
@@ -26,34 +26,34 @@ class OwedView(DeliveryView, frozen=True, kw_only=True):
     text: str
     session_id: str | None
     turn_id: str | None
-    doubtful: bool
+    outcome_unknown: bool
     updated_at: float
     expires_at: float | None
-    waits_for: WaitsFor | None
-    next_try: float | None
-    not_again: str
-    may_repeat: bool
+    blocked_by: DeliveryBlocker | None
+    next_attempt_at: float | None
+    resend_refusal: str
+    may_be_duplicate: bool
     remedy: str
 
 
-class OwedList(msgspec.Struct, frozen=True, kw_only=True):
+class DeliveryList(msgspec.Struct, frozen=True, kw_only=True):
     """The newest first. `counts`: how many there are of each state, whatever was asked for."""
 
-    deliveries: list[OwedView]
+    deliveries: list[DeliveryDetail]
     more: bool
     counts: dict[DeliveryState, int]
 
 
-class Outlook(msgspec.Struct, frozen=True, kw_only=True):
+class DeliveryOutlook(msgspec.Struct, frozen=True, kw_only=True):
     """What is to come of a delivery, by those who know. `settles`: its platform finds out by
     itself whether it has a delivery that nobody has a receipt of."""
 
-    prospect: Prospect | None
-    not_again: str
-    settles: bool
+    status: DeliveryStatus | None
+    resend_refusal: str
+    resolves_unknown: bool
 
 
-class InboxLine(msgspec.Struct, frozen=True, kw_only=True):
+class InboxEntry(msgspec.Struct, frozen=True, kw_only=True):
     """A message that was accepted, with the beginning of its words."""
 
     id: int
@@ -72,46 +72,48 @@ class InboxLine(msgspec.Struct, frozen=True, kw_only=True):
 class InboxList(msgspec.Struct, frozen=True, kw_only=True):
     """The newest first."""
 
-    messages: list[InboxLine]
+    messages: list[InboxEntry]
     more: bool
 
 
-def owed_view(row: DeliveryRow, outlook: Outlook) -> OwedView:
+def delivery_detail_view(row: DeliveryRow, outlook: DeliveryOutlook) -> DeliveryDetail:
     code = row.kind is DeliveryKind.CODE  # for its person's eyes alone
-    prospect = outlook.prospect
-    return OwedView(
+    prospect = outlook.status
+    return DeliveryDetail(
         **msgspec.structs.asdict(delivery_view(row)),
         seq=row.seq,
         kind=row.kind,
-        text="" if code else row.text[:_SHOWN],
+        text="" if code else row.text[:_MAX_TEXT],
         session_id=row.session_id,
         turn_id=row.turn_id,
-        doubtful=row.doubtful,
+        outcome_unknown=row.outcome_unknown,
         updated_at=row.updated_at,
         expires_at=row.expires_at,
-        waits_for=prospect.waits_for if prospect else None,
-        next_try=prospect.until if prospect else None,
-        not_again=outlook.not_again,
-        may_repeat=_doubtful(row) and not outlook.settles and not outlook.not_again,
+        blocked_by=prospect.blocked_by if prospect else None,
+        next_attempt_at=prospect.until if prospect else None,
+        resend_refusal=outlook.resend_refusal,
+        may_be_duplicate=_outcome_unknown(row)
+        and not outlook.resolves_unknown
+        and not outlook.resend_refusal,
         remedy=_remedy(row, outlook),
     )
 
 
-def _doubtful(row: DeliveryRow) -> bool:
-    return row.doubtful or row.state is DeliveryState.UNKNOWN
+def _outcome_unknown(row: DeliveryRow) -> bool:
+    return row.outcome_unknown or row.state is DeliveryState.UNKNOWN
 
 
-def _remedy(row: DeliveryRow, outlook: Outlook) -> str:
+def _remedy(row: DeliveryRow, outlook: DeliveryOutlook) -> str:
     """What to do about it; "": nothing has to be done."""
-    if outlook.prospect is not None:
-        away = outlook.prospect.waits_for is WaitsFor.ACCOUNT
+    if outlook.status is not None:
+        away = outlook.status.blocked_by is DeliveryBlocker.ACCOUNT
         return "Its account is not connected: `holdfast platforms list` says why." if away else ""
     if row.state not in (DeliveryState.FAILED, DeliveryState.UNKNOWN):
         return ""
-    if outlook.not_again:
-        return f"It cannot be sent again: {outlook.not_again}"
-    if not _doubtful(row):
+    if outlook.resend_refusal:
+        return f"It cannot be sent again: {outlook.resend_refusal}"
+    if not _outcome_unknown(row):
         return "Mend what the platform says, then send it again."
-    if outlook.settles:
+    if outlook.resolves_unknown:
         return "Send it again: the platform finds out whether it has it, and takes it once."
     return "Look whether it is in the chat. Sent again, it says that it may be a repetition."

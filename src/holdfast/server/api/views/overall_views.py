@@ -2,8 +2,8 @@
 
 import msgspec
 
-from holdfast.core.ops.facts import LoopFacts, MachineFacts, Problem, Snapshot
-from holdfast.server.api.views.search_views import SearchView
+from holdfast.core.ops.facts import EventLoopStatus, GatewaySnapshot, MachineStatus, Problem
+from holdfast.server.api.views.search_views import SearchIndexView
 
 
 class CommandView(msgspec.Struct, frozen=True, kw_only=True):
@@ -11,18 +11,18 @@ class CommandView(msgspec.Struct, frozen=True, kw_only=True):
     help: str
     arguments: str = ""  # as shown: "[NAME]" may be left out
     aliases: tuple[str, ...] = ()
-    mid_turn: bool = True  # False: not while a turn runs
+    allowed_mid_turn: bool = True  # False: not while a turn runs
 
 
 class StoreView(msgspec.Struct, frozen=True, kw_only=True):
     """What is wrong with the database and with the search index; nothing: they are sound."""
 
     problems: list[str]
-    search: SearchView
+    search: SearchIndexView
     search_problem: str = ""
 
 
-class Status(Snapshot, frozen=True, kw_only=True):
+class StatusView(GatewaySnapshot, frozen=True, kw_only=True):
     """How the gateway is: the same facts that `holdfast status` shows."""
 
     pid: int
@@ -30,6 +30,6 @@ class Status(Snapshot, frozen=True, kw_only=True):
     home: str
     started_at: float
     uptime: float
-    loop: LoopFacts | None
-    machine: MachineFacts
+    loop: EventLoopStatus | None
+    machine: MachineStatus
     problems: tuple[Problem, ...]

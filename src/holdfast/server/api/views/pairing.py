@@ -4,12 +4,12 @@ from typing import Annotated
 
 import msgspec
 
-from holdfast.gateway.inbound.pairing import Pairing
+from holdfast.gateway.inbound.pairing import PairingService
 
-Name = Annotated[str, msgspec.Meta(min_length=1, max_length=1000)]
+PrincipalName = Annotated[str, msgspec.Meta(min_length=1, max_length=1000)]
 
 
-class RequestView(msgspec.Struct, frozen=True, kw_only=True):
+class PairingRequestView(msgspec.Struct, frozen=True, kw_only=True):
     """Somebody who has a code. `user_name` is what they call themselves: anybody can."""
 
     principal: str
@@ -21,7 +21,7 @@ class RequestView(msgspec.Struct, frozen=True, kw_only=True):
     expires_at: float
 
 
-class PersonView(msgspec.Struct, frozen=True, kw_only=True):
+class PairedUserView(msgspec.Struct, frozen=True, kw_only=True):
     """Somebody who was let in by a code; those of the configuration are not here."""
 
     principal: str
@@ -30,14 +30,14 @@ class PersonView(msgspec.Struct, frozen=True, kw_only=True):
     user_id: str
     user_name: str | None
     since: float
-    let_in_by: str
+    approved_by: str
 
 
 class PairingView(msgspec.Struct, frozen=True, kw_only=True):
     """`locked_until`: so many wrong codes were tried that none is taken before; null: they are."""
 
-    requests: list[RequestView]
-    people: list[PersonView]
+    requests: list[PairingRequestView]
+    users: list[PairedUserView]
     locked_until: float | None
 
 
@@ -47,16 +47,16 @@ class PairingCode(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     code: Annotated[str, msgspec.Meta(min_length=1, max_length=100)]
 
 
-class PairingWho(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class PairingTarget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`platform:account:user`, or the person's id where that is enough."""
 
-    who: Name
+    who: PrincipalName
 
 
-def pairing_view(pairing: Pairing) -> PairingView:
+def pairing_view(pairing: PairingService) -> PairingView:
     return PairingView(
         requests=[
-            RequestView(
+            PairingRequestView(
                 principal=each.principal,
                 platform=each.address.platform,
                 account=each.address.account,
@@ -67,17 +67,17 @@ def pairing_view(pairing: Pairing) -> PairingView:
             )
             for each in pairing.pending()
         ],
-        people=[
-            PersonView(
+        users=[
+            PairedUserView(
                 principal=each.principal,
                 platform=each.address.platform,
                 account=each.address.account,
                 user_id=each.user_id,
                 user_name=each.user_name,
                 since=each.since,
-                let_in_by=each.let_in_by,
+                approved_by=each.let_in_by,
             )
-            for each in pairing.paired.people()
+            for each in pairing.paired_users.users()
         ],
         locked_until=pairing.locked_until(),
     )

@@ -5,7 +5,7 @@ import msgspec
 from holdfast.server.api.views.session_views import SessionView
 
 
-class Found(msgspec.Struct, frozen=True, kw_only=True):
+class SearchHitView(msgspec.Struct, frozen=True, kw_only=True):
     """A place where the words that were searched for stand.
 
     `marked` is the snippet in pieces: every second one is what was found.
@@ -16,12 +16,12 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     role: str  # user, assistant or tool
     at: float
     snippet: str
-    marked: list[str]
+    parts: list[str]
 
 
-class SearchView(msgspec.Struct, frozen=True, kw_only=True):
+class SearchIndexView(msgspec.Struct, frozen=True, kw_only=True):
     """The search index: how many messages it has, and how many sessions it is behind with."""
 
     messages: int
-    behind: int
+    pending_sessions: int
     bytes: int

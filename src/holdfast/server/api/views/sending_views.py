@@ -5,12 +5,12 @@ from typing import Annotated
 import msgspec
 
 from holdfast.core.messages.outbox import DeliveryRow, DeliveryState
-from holdfast.gateway.notify.chat_addresses import shown_chat
+from holdfast.gateway.notify.chat_addresses import format_chat
 
 LONGEST_TEXT = 100_000  # characters; it is cut into as many messages as its platform needs
 
 
-class NewSending(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class SendParams(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`to`: platform:chat, or platform:chat/thread. `account`: where the platform has several.
     `file`: what `POST /outgoing` called it; the text stands under it. The same `key` is sent
     once, however often it is asked for."""
@@ -23,7 +23,7 @@ class NewSending(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     key: Annotated[str, msgspec.Meta(max_length=100, pattern="^[A-Za-z0-9_-]*$")] = ""
 
 
-class OutgoingFile(msgspec.Struct, frozen=True, kw_only=True):
+class OutgoingFileView(msgspec.Struct, frozen=True, kw_only=True):
     file: str
     name: str
     size: int
@@ -46,7 +46,7 @@ class DeliveryView(msgspec.Struct, frozen=True, kw_only=True):
 def delivery_view(row: DeliveryRow) -> DeliveryView:
     return DeliveryView(
         id=row.id,
-        to=shown_chat(row.address),
+        to=format_chat(row.address),
         account=row.address.account,
         state=row.state,
         attempts=row.attempts,

@@ -4,21 +4,21 @@ from typing import Annotated
 
 import msgspec
 
-from holdfast.core.messages.message import Message, Record, ToolMessage
-from holdfast.core.messages.source import place_of
+from holdfast.core.messages.message import Message, ToolMessage, TranscriptRecord
+from holdfast.core.messages.source import parse_route
 from holdfast.core.sessions.session import SessionRow
 from holdfast.core.turns.turn import LaneState, TurnRow, TurnState, Usage
 from holdfast.server.api.views.approval_views import ApprovalView
 from holdfast.server.api.views.names import Name
 
 
-class Gist(msgspec.Struct, frozen=True, kw_only=True):
+class SessionSummaryView(msgspec.Struct, frozen=True, kw_only=True):
     """What a list says of a conversation besides. `usage`: of its turns that have ended; `cost`:
     null where no price is set, or a model has none."""
 
     owner: str | None  # whose it is; null: several people's, or nobody's yet
-    said: str  # the last words, or their beginning
-    by: str  # whose they are: user, assistant, or nobody's
+    last_text: str  # the last words, or their beginning
+    last_role: str  # whose they are: user, assistant, or nobody's
     usage: Usage
     cost: float | None
     queued: int  # messages that no turn has taken yet
@@ -42,7 +42,7 @@ class SessionView(msgspec.Struct, frozen=True, kw_only=True):
     resume_pending: bool = False  # its turn was cut, and none has completed since
     auto_reset_reason: str | None = None  # why it took the place of `previous` by itself
     previous: str | None = None
-    gist: Gist | None = None  # in a list, where it was asked for
+    summary: SessionSummaryView | None = None  # in a list, where it was asked for
 
 
 class SessionList(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,7 +73,7 @@ class RecordView(msgspec.Struct, frozen=True, kw_only=True):
     at: float
     message: Message
     undone: bool = False
-    whole: int | None = None
+    full_length: int | None = None
 
 
 class TurnView(msgspec.Struct, frozen=True, kw_only=True):
@@ -102,7 +102,7 @@ class QueuedMessage(msgspec.Struct, frozen=True, kw_only=True):
     text: str
 
 
-class Live(msgspec.Struct, frozen=True, kw_only=True):
+class LiveState(msgspec.Struct, frozen=True, kw_only=True):
     """What is not committed yet: the present step of the running turn, and what waits."""
 
     turn_id: str
@@ -112,7 +112,7 @@ class Live(msgspec.Struct, frozen=True, kw_only=True):
     calls: list[LiveCall] = []
     queued: list[QueuedMessage] = []
     approvals: list[ApprovalView] = []  # what waits for a person's word
-    resting: bool = False  # no turn runs or waits here: a background child asks
+    idle: bool = False  # no turn runs or waits here: a background child asks
 
 
 class SessionDetail(msgspec.Struct, frozen=True, kw_only=True):
@@ -122,16 +122,16 @@ class SessionDetail(msgspec.Struct, frozen=True, kw_only=True):
     turns: list[TurnView]
     records: list[RecordView]
     more: bool  # older records exist: ask /transcript?before=
-    live: Live | None
+    live: LiveState | None
 
 
-class Transcript(msgspec.Struct, frozen=True, kw_only=True):
+class TranscriptPage(msgspec.Struct, frozen=True, kw_only=True):
     records: list[RecordView]
     more: bool
 
 
 def session_view(row: SessionRow, *, state: LaneState = LaneState.IDLE) -> SessionView:
-    platform, _, _, chat = place_of(row.route)
+    platform, _, _, chat = parse_route(row.route)
     return SessionView(
         id=row.id,
         title=row.title,
@@ -162,16 +162,20 @@ def turn_view(row: TurnRow) -> TurnView:
     )
 
 
-def record_view(record: Record, cut: int | None = None) -> RecordView:
+def record_view(record: TranscriptRecord, max_tool_output: int | None = None) -> RecordView:
     message, whole = record.message, None
-    if cut is not None and isinstance(message, ToolMessage) and len(message.text) > cut:
+    if (
+        max_tool_output is not None
+        and isinstance(message, ToolMessage)
+        and len(message.text) > max_tool_output
+    ):
         whole = len(message.text)
-        message = msgspec.structs.replace(message, text=message.text[:cut])
+        message = msgspec.structs.replace(message, text=message.text[:max_tool_output])
     return RecordView(
         seq=record.seq,
         turn_id=record.turn_id,
         at=record.created_at,
         message=message,
         undone=record.undone,
-        whole=whole,
+        full_length=whole,
     )

@@ -7,16 +7,16 @@ from typing import Any
 import msgspec
 from msgspec import inspect
 
-from holdfast.config.errors import is_secret
+from holdfast.config.errors import is_secret_path
 from holdfast.config.keys import Key, find_key
-from holdfast.config.schema import Node, describe, plain
-from holdfast.config.views import Shown
+from holdfast.config.schema import Node, describe, unwrap_optional
+from holdfast.config.views import EffectiveKey
 from holdfast.server.api.views.key_kinds import KeyKind, choices_of, kind_of
 
-_PLACE = re.compile(r"\[(\d+)\]\.?")
+_TABLE_INDEX = re.compile(r"\[(\d+)\]\.?")
 
 
-class FieldView(msgspec.Struct, frozen=True, kw_only=True):
+class TableFieldView(msgspec.Struct, frozen=True, kw_only=True):
     """A key that each table of a list has. `default`: what holds where a table does not say it."""
 
     name: str
@@ -31,56 +31,56 @@ class TableListView(msgspec.Struct, frozen=True, kw_only=True):
     """`rows` have what differs from the defaults. It is set as a whole."""
 
     key: str
-    fields: list[FieldView]
+    fields: list[TableFieldView]
     rows: list[dict[str, Any]]
 
 
-def whole_key(name: str) -> Key:
+def base_key(name: str) -> Key:
     """The key itself, or the list that a key of one of its tables is in."""
-    return find_key(_PLACE.split(name)[0])
+    return find_key(_TABLE_INDEX.split(name)[0])
 
 
-def in_list(name: str) -> bool:
-    return _PLACE.search(name) is not None
+def is_in_table_list(name: str) -> bool:
+    return _TABLE_INDEX.search(name) is not None
 
 
-def table_lists(shown: Iterable[Shown]) -> list[TableListView]:
+def table_list_views(shown: Iterable[EffectiveKey]) -> list[TableListView]:
     """Of all that are shown, those whose tables hold nothing but plain values."""
     lists: dict[str, TableListView] = {}
     for each in shown:
-        key = whole_key(each.key)
-        fields = lists[key.name].fields if key.name in lists else _fields(key)
+        key = base_key(each.key)
+        fields = lists[key.name].fields if key.name in lists else _table_fields(key)
         if not fields:
             continue
         view = lists.setdefault(key.name, TableListView(key=key.name, fields=fields, rows=[]))
-        _, *inside = _PLACE.split(each.key, maxsplit=1)
+        _, *inside = _TABLE_INDEX.split(each.key, maxsplit=1)
         if inside:
-            _put(view, int(inside[0]), inside[1], each.value)
+            _set_value(view, int(inside[0]), inside[1], each.value)
     return list(lists.values())
 
 
-def _put(view: TableListView, place: int, name: str, value: Any) -> None:
-    while len(view.rows) <= place:
+def _set_value(view: TableListView, index: int, name: str, value: Any) -> None:
+    while len(view.rows) <= index:
         view.rows.append({})
     if any(field.name == name and value != field.default for field in view.fields):
-        view.rows[place][name] = value
+        view.rows[index][name] = value
 
 
-def _fields(key: Key) -> list[FieldView]:
+def _table_fields(key: Key) -> list[TableFieldView]:
     """None where it is no list of tables, or of such that hold more than plain values."""
     match key.node:
         case inspect.VarTupleType(item_type=inspect.StructType() as table):
-            fields = list(_each(table))
+            fields = list(_field_views(table))
             return [] if any(field.kind is KeyKind.TABLES for field in fields) else fields
     return []
 
 
-def _each(table: inspect.StructType) -> Iterator[FieldView]:
+def _field_views(table: inspect.StructType) -> Iterator[TableFieldView]:
     for field in table.fields:
-        node, _ = plain(field.type)
-        yield FieldView(
+        node, _ = unwrap_optional(field.type)
+        yield TableFieldView(
             name=field.name,
-            kind=_kind(field.name, node),
+            kind=_field_kind(field.name, node),
             allowed=describe(node),
             choices=choices_of(node),
             required=field.required,
@@ -88,10 +88,10 @@ def _each(table: inspect.StructType) -> Iterator[FieldView]:
         )
 
 
-def _kind(name: str, node: Node) -> KeyKind:
+def _field_kind(name: str, node: Node) -> KeyKind:
     if isinstance(node, inspect.StructType | inspect.DictType):
         return KeyKind.TABLES
-    return kind_of(node, secret=is_secret((name,)))
+    return kind_of(node, secret=is_secret_path((name,)))
 
 
 def _default(field: inspect.Field) -> Any:

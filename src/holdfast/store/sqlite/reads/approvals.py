@@ -5,12 +5,12 @@ from typing import Any
 import apsw
 
 from holdfast.core.ids import ApprovalId, PrincipalId, SessionId, TurnId
-from holdfast.core.people.approval import Approval, StandingRule
+from holdfast.core.people.approval import Approval, ApprovalRule
 from holdfast.store.sqlite import approval_rows
 
 
 def approval(cursor: apsw.Cursor, approval_id: ApprovalId) -> Approval | None:
-    found = _approvals(cursor, "WHERE id = ?", approval_id)
+    found = _select(cursor, "WHERE id = ?", approval_id)
     return found[0] if found else None
 
 
@@ -19,7 +19,7 @@ def approvals(
 ) -> list[Approval]:
     # By its own index: few wait, and many have ever been asked.
     which = "INDEXED BY approvals_pending WHERE state = 'pending'" if pending else "WHERE true"
-    return _approvals(
+    return _select(
         cursor,
         f"{which} AND (?1 IS NULL OR session_id = ?1) ORDER BY asked_at DESC, number DESC LIMIT ?2",
         session_id,
@@ -27,21 +27,23 @@ def approvals(
     )
 
 
-def of_turn(cursor: apsw.Cursor, turn_id: TurnId) -> list[Approval]:
-    return _approvals(cursor, "WHERE turn_id = ? ORDER BY number", turn_id)
+def approvals_of_turn(cursor: apsw.Cursor, turn_id: TurnId) -> list[Approval]:
+    return _select(cursor, "WHERE turn_id = ? ORDER BY number", turn_id)
 
 
-def _approvals(cursor: apsw.Cursor, which: str, *bindings: Any) -> list[Approval]:
-    found = cursor.execute(f"SELECT {approval_rows.APPROVAL} FROM approvals {which}", bindings)
-    return [approval_rows.approval(row) for row in found]
-
-
-def standing_rules(
-    cursor: apsw.Cursor, *, principal: PrincipalId | None, rule: str | None
-) -> list[StandingRule]:
+def _select(cursor: apsw.Cursor, which: str, *bindings: Any) -> list[Approval]:
     found = cursor.execute(
-        f"SELECT {approval_rows.RULE} FROM approval_rules WHERE (?1 IS NULL OR principal = ?1)"
+        f"SELECT {approval_rows.APPROVAL_COLUMNS} FROM approvals {which}", bindings
+    )
+    return [approval_rows.decode_approval(row) for row in found]
+
+
+def approval_rules(
+    cursor: apsw.Cursor, *, principal: PrincipalId | None, rule: str | None
+) -> list[ApprovalRule]:
+    found = cursor.execute(
+        f"SELECT {approval_rows.RULE_COLUMNS} FROM approval_rules WHERE (?1 IS NULL OR principal = ?1)"
         " AND (?2 IS NULL OR rule = ?2) ORDER BY created_at, id",
         (principal, rule),
     )
-    return [approval_rows.standing_rule(row) for row in found]
+    return [approval_rows.decode_approval_rule(row) for row in found]

@@ -5,50 +5,57 @@ from typing import Any
 import apsw
 import msgspec
 
-from holdfast.core.people.audit import AuditFilter, AuditKind, AuditRow, Link, chained, digest_of
-from holdfast.store.sqlite.writes.audit import pruned
+from holdfast.core.people.audit import (
+    AuditChainLink,
+    AuditFilter,
+    AuditKind,
+    AuditRow,
+    chain_hash,
+    salted_digest,
+)
+from holdfast.store.sqlite.writes.audit import pruned_link
 
-_ROW = "seq, at, kind, actor, session, turn, subject, outcome, facts, words, hash"
-_ENDS = "\x7f"  # behind every character that a kind may have
+_COLUMNS = "seq, at, kind, actor, session, turn, subject, outcome, facts, words, hash"
+_AFTER_ANY_KIND = "\x7f"  # behind every character that a kind may have
 
 
-class Checked(msgspec.Struct, frozen=True, kw_only=True):
+class ChainCheck(msgspec.Struct, frozen=True, kw_only=True):
     """A piece of the chain: how far it was followed, and what was found on the way."""
 
-    last: Link
+    last: AuditChainLink
     rows: int
     forgotten: int
     broken: tuple[str, ...]
 
 
-def listed(cursor: apsw.Cursor, *, wanted: AuditFilter, limit: int) -> list[AuditRow]:
+def list_rows(cursor: apsw.Cursor, *, wanted: AuditFilter, limit: int) -> list[AuditRow]:
     """The newest first; with `after`, those that follow it, in their order."""
     conditions, bindings = _conditions(wanted)
     order = "DESC" if wanted.after is None else "ASC"
     found = cursor.execute(
-        f"SELECT {', '.join(f'a.{name}' for name in _ROW.split(', '))}, w.body"
+        f"SELECT {', '.join(f'a.{name}' for name in _COLUMNS.split(', '))}, w.body"
         " FROM audit a LEFT JOIN audit_words w ON w.seq = a.seq"
         f" WHERE {' AND '.join(conditions)} ORDER BY a.seq {order} LIMIT ?",
         (*bindings, limit),
     )
-    return [_row(row) for row in found]
+    return [_decode_row(row) for row in found]
 
 
-def looks_far(wanted: AuditFilter) -> bool:
+def needs_full_scan(wanted: AuditFilter) -> bool:
     """Whether it may have to look at every row: no index leads to what it wants."""
     named = wanted.session or wanted.turn
-    several = bool(wanted.kind) and _only_kind(wanted.kind) is None
+    several = bool(wanted.kind) and _single_kind(wanted.kind) is None
     return bool(wanted.text or wanted.actor or wanted.since is not None or several) and not named
 
 
-def _only_kind(kind: str) -> str | None:
+def _single_kind(kind: str) -> str | None:
     """The one kind that is meant; None: there are several that begin so, or it is none of ours."""
     known = [each.value for each in AuditKind if each.value.startswith(f"{kind}.")]
     return kind if "." in kind else known[0] if len(known) == 1 else None
 
 
 def _conditions(wanted: AuditFilter) -> tuple[list[str], list[Any]]:
-    kind, text, one = wanted.kind, _lowered(wanted.text), _only_kind(wanted.kind)
+    kind, text, one = wanted.kind, _ascii_lower(wanted.text), _single_kind(wanted.kind)
     # A plus keeps an index out of it: that of a session leads to fewer rows, and of several kinds
     # all would have to be sorted before the first is known.
     by_kind = "+a.kind" if wanted.session or wanted.turn else "a.kind"
@@ -57,10 +64,14 @@ def _conditions(wanted: AuditFilter) -> tuple[list[str], list[Any]]:
         (wanted.before is not None, "a.seq < ?", (wanted.before,)),
         (wanted.since is not None, "a.at >= ?", (wanted.since,)),
         (bool(kind) and one is not None, f"{by_kind} = ?", (one,)),
-        (bool(kind) and one is None, "+a.kind BETWEEN ? AND ?", (f"{kind}.", f"{kind}.{_ENDS}")),
+        (
+            bool(kind) and one is None,
+            "+a.kind BETWEEN ? AND ?",
+            (f"{kind}.", f"{kind}.{_AFTER_ANY_KIND}"),
+        ),
         (bool(wanted.session), "a.session = ?", (wanted.session,)),
         (bool(wanted.turn), "a.turn = ?", (wanted.turn,)),
-        (bool(wanted.actor), "instr(lower(a.actor), ?)", (_lowered(wanted.actor),)),
+        (bool(wanted.actor), "instr(lower(a.actor), ?)", (_ascii_lower(wanted.actor),)),
         (
             bool(text),
             "instr(lower(a.kind || ' ' || a.actor || ' ' || a.subject || ' ' || a.outcome || ' '"
@@ -72,12 +83,12 @@ def _conditions(wanted: AuditFilter) -> tuple[list[str], list[Any]]:
     return [each for each, _ in chosen], [value for _, values in chosen for value in values]
 
 
-def _lowered(text: str) -> str:
+def _ascii_lower(text: str) -> str:
     """As SQLite's `lower` does it, which knows no letters but those of ASCII."""
     return "".join(letter.lower() if letter.isascii() else letter for letter in text)
 
 
-def _row(row: tuple[Any, ...]) -> AuditRow:
+def _decode_row(row: tuple[Any, ...]) -> AuditRow:
     body = row[11]
     return AuditRow(
         seq=row[0],
@@ -95,27 +106,27 @@ def _row(row: tuple[Any, ...]) -> AuditRow:
     )
 
 
-def checked(cursor: apsw.Cursor, *, behind: Link, limit: int) -> Checked:
+def verify_chain(cursor: apsw.Cursor, *, behind: AuditChainLink, limit: int) -> ChainCheck:
     """Follow the chain behind a row, over so many rows at the most. What was forgotten for its age
     since that row was read is no gap."""
-    behind = max(behind, pruned(cursor), key=lambda link: link.seq)
+    behind = max(behind, pruned_link(cursor), key=lambda link: link.seq)
     found = cursor.execute(
-        f"SELECT {', '.join(f'a.{name}' for name in _ROW.split(', '))}, w.salt, w.body"
+        f"SELECT {', '.join(f'a.{name}' for name in _COLUMNS.split(', '))}, w.salt, w.body"
         " FROM audit a LEFT JOIN audit_words w ON w.seq = a.seq"
         " WHERE a.seq > ? ORDER BY a.seq LIMIT ?",
         (behind.seq, limit),
     )
     last, count, forgotten, broken = behind, 0, 0, []
     for row in found:
-        broken += _faults(row, last)
+        broken += _chain_problems(row, last)
         forgotten += row[9] is not None and row[12] is None
-        last, count = Link(seq=row[0], hash=row[10]), count + 1
-    return Checked(last=last, rows=count, forgotten=forgotten, broken=tuple(broken))
+        last, count = AuditChainLink(seq=row[0], hash=row[10]), count + 1
+    return ChainCheck(last=last, rows=count, forgotten=forgotten, broken=tuple(broken))
 
 
-def untold(cursor: apsw.Cursor) -> list[str]:
+def unrecorded_pruning(cursor: apsw.Cursor) -> list[str]:
     """Rows that are gone, and of which no row tells: whoever took them did not go by their age."""
-    gone = pruned(cursor).seq
+    gone = pruned_link(cursor).seq
     told = cursor.execute(
         "SELECT CASE WHEN json_valid(facts) THEN json_extract(facts, '$.to') END FROM audit"
         " WHERE kind = ? ORDER BY seq DESC LIMIT 1",
@@ -124,12 +135,12 @@ def untold(cursor: apsw.Cursor) -> list[str]:
     return [] if gone == (told or 0) else [f"rows up to {gone} are gone, and no row tells of it"]
 
 
-def _faults(row: tuple[Any, ...], before: Link) -> list[str]:
+def _chain_problems(row: tuple[Any, ...], before: AuditChainLink) -> list[str]:
     faults = []
     if row[0] != before.seq + 1:
         faults.append(f"rows {before.seq + 1} to {row[0] - 1} are missing")
-    elif chained(before.hash, *row[:10]) != row[10]:
+    elif chain_hash(before.hash, *row[:10]) != row[10]:
         faults.append(f"row {row[0]} is not as it was written, or the one before it is not")
-    if row[12] is not None and (row[9] is None or digest_of(row[11], row[12]) != row[9]):
+    if row[12] is not None and (row[9] is None or salted_digest(row[11], row[12]) != row[9]):
         faults.append(f"the words of row {row[0]} are not as they were written")
     return faults

@@ -4,56 +4,59 @@ import apsw
 
 from holdfast.core.ids import SessionId
 from holdfast.core.messages.inbox import InboxRow
-from holdfast.core.turns.subagent import HOUSE, Child
+from holdfast.core.turns.subagent import INTERNAL_PLATFORM, Subagent
 from holdfast.core.turns.turn import Usage
 from holdfast.store.sqlite import rows
 
-_DESCENDANTS = (
+_SUBAGENTS_BELOW = (
     "WITH RECURSIVE below (id) AS (SELECT session_id FROM children WHERE parent_id = ?"
     " UNION SELECT c.session_id FROM children c JOIN below ON c.parent_id = below.id)"
 )
-_TOTAL = ", ".join(f"coalesce(sum({column}), 0)" for column in rows.USAGE.split(", "))
+_SUBAGENT_USAGE_TOTALS = ", ".join(
+    f"coalesce(sum({column}), 0)" for column in rows.USAGE_COLUMNS.split(", ")
+)
 
 
-def child(cursor: apsw.Cursor, session_id: SessionId) -> Child | None:
+def subagent(cursor: apsw.Cursor, session_id: SessionId) -> Subagent | None:
     found = cursor.execute(
         "SELECT body FROM children WHERE session_id = ?", (session_id,)
     ).fetchone()
-    return None if found is None else rows.child(str(found[0]))
+    return None if found is None else rows.decode_subagent(str(found[0]))
 
 
-def descendants(cursor: apsw.Cursor, session_id: SessionId) -> list[Child]:
+def subagents_below(cursor: apsw.Cursor, session_id: SessionId) -> list[Subagent]:
     found = cursor.execute(
-        f"{_DESCENDANTS} SELECT body FROM children JOIN below ON session_id = below.id"
+        f"{_SUBAGENTS_BELOW} SELECT body FROM children JOIN below ON session_id = below.id"
         " ORDER BY created_at, session_id",
         (session_id,),
     )
-    return [rows.child(str(row[0])) for row in found]
+    return [rows.decode_subagent(str(row[0])) for row in found]
 
 
-def descendants_usage(cursor: apsw.Cursor, session_id: SessionId) -> Usage:
+def subagents_usage(cursor: apsw.Cursor, session_id: SessionId) -> Usage:
     """Of their turns that have ended, and of what was done beside those."""
     whole = Usage()
     for table in ("turns", "auxiliary"):
         (total,) = cursor.execute(
-            f"{_DESCENDANTS} SELECT {_TOTAL} FROM {table} WHERE session_id IN below", (session_id,)
+            f"{_SUBAGENTS_BELOW} SELECT {_SUBAGENT_USAGE_TOTALS} FROM {table} WHERE session_id IN below",
+            (session_id,),
         ).fetchall()
-        whole = whole + rows.usage(total)
+        whole = whole + rows.decode_usage(total)
     return whole
 
 
-def at_work(cursor: apsw.Cursor) -> list[tuple[InboxRow, bool]]:
+def running_subagents(cursor: apsw.Cursor) -> list[tuple[InboxRow, bool]]:
     """Children whose work has not ended, and whether anybody still wants it."""
     found = cursor.execute(
-        f"SELECT {rows.INBOX} FROM inbox INDEXED BY inbox_open"
+        f"SELECT {rows.INBOX_COLUMNS} FROM inbox INDEXED BY inbox_open"
         " WHERE ended_at IS NULL AND platform = ? ORDER BY id",
-        (HOUSE,),
+        (INTERNAL_PLATFORM,),
     ).fetchall()
-    listed = [rows.inbox_row(row) for row in found]
-    return [(row, _wanted(cursor, row.inbound.child)) for row in listed]
+    listed = [rows.decode_inbox_row(row) for row in found]
+    return [(row, _is_awaited(cursor, row.inbound.subagent)) for row in listed]
 
 
-def _wanted(cursor: apsw.Cursor, child: Child | None) -> bool:
+def _is_awaited(cursor: apsw.Cursor, child: Subagent | None) -> bool:
     """By the turn that waits for it, else by the conversation that its reply goes to."""
     if child is None:
         return False

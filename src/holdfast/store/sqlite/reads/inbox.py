@@ -6,50 +6,55 @@ import apsw
 import msgspec
 
 from holdfast.core.ids import InboxId, SessionId
-from holdfast.core.messages.inbox import OPEN as OPEN_STATES
-from holdfast.core.messages.inbox import InboxGist, InboxRow, InboxState
+from holdfast.core.messages.inbox import OPEN_STATES, InboxRow, InboxState, InboxSummary
 from holdfast.store.sqlite import rows
 
 # Named, because the planner would rather walk all that was ever accepted than sort a few.
-OPEN = "inbox INDEXED BY inbox_open WHERE ended_at IS NULL"
+OPEN_ROWS = "inbox INDEXED BY inbox_open WHERE ended_at IS NULL"
 
-_SHOWN = 300  # characters of what was said
-_FIELDS = InboxGist.__struct_fields__
-_GIST = ", ".join(
-    f"substr(json_extract(body, '$.text'), 1, {_SHOWN})" if field == "text" else field
-    for field in _FIELDS
+_PREVIEW = 300  # characters of what was said
+_SUMMARY_FIELDS = InboxSummary.__struct_fields__
+_SUMMARY_COLUMNS = ", ".join(
+    f"substr(json_extract(body, '$.text'), 1, {_PREVIEW})" if field == "text" else field
+    for field in _SUMMARY_FIELDS
 )
 
 
-def queued(cursor: apsw.Cursor) -> list[InboxRow]:
-    found = cursor.execute(f"SELECT {rows.INBOX} FROM {OPEN} AND state = 'queued' ORDER BY id")
-    return [rows.inbox_row(row) for row in found]
+def queued_messages(cursor: apsw.Cursor) -> list[InboxRow]:
+    found = cursor.execute(
+        f"SELECT {rows.INBOX_COLUMNS} FROM {OPEN_ROWS} AND state = 'queued' ORDER BY id"
+    )
+    return [rows.decode_inbox_row(row) for row in found]
 
 
-def listed(
+def list_messages(
     cursor: apsw.Cursor, *, state: InboxState | None, offset: int, limit: int
-) -> list[InboxGist]:
+) -> list[InboxSummary]:
     """By the two partial indexes: of the open ones there are few, of the ended ones only those of
     one state are asked for."""
     if state is None or state in OPEN_STATES:
-        which = f"{OPEN} AND (?1 IS NULL OR state = ?1) ORDER BY id DESC"
+        which = f"{OPEN_ROWS} AND (?1 IS NULL OR state = ?1) ORDER BY id DESC"
     else:
         which = (
             "inbox INDEXED BY inbox_ended WHERE state = ?1 AND ended_at IS NOT NULL"
             " ORDER BY ended_at DESC, id DESC"
         )
     found = cursor.execute(
-        f"SELECT {_GIST} FROM {which} LIMIT ?2 OFFSET ?3", (state, limit, offset)
+        f"SELECT {_SUMMARY_COLUMNS} FROM {which} LIMIT ?2 OFFSET ?3", (state, limit, offset)
     )
-    return [msgspec.convert(dict(zip(_FIELDS, row, strict=True)), InboxGist) for row in found]
+    return [
+        msgspec.convert(dict(zip(_SUMMARY_FIELDS, row, strict=True)), InboxSummary) for row in found
+    ]
 
 
-def row(cursor: apsw.Cursor, inbox_id: InboxId) -> InboxRow | None:
-    row = cursor.execute(f"SELECT {rows.INBOX} FROM inbox WHERE id = ?", (inbox_id,)).fetchone()
-    return None if row is None else rows.inbox_row(row)
+def inbox_row(cursor: apsw.Cursor, inbox_id: InboxId) -> InboxRow | None:
+    row = cursor.execute(
+        f"SELECT {rows.INBOX_COLUMNS} FROM inbox WHERE id = ?", (inbox_id,)
+    ).fetchone()
+    return None if row is None else rows.decode_inbox_row(row)
 
 
-def ledger(cursor: apsw.Cursor) -> Mapping[InboxState, int]:
+def inbox_counts(cursor: apsw.Cursor) -> Mapping[InboxState, int]:
     """Every state has a figure; the two halves are counted on the two partial indexes."""
     counts = dict.fromkeys(InboxState, 0)
     for half in ("IS NULL", "IS NOT NULL"):
@@ -63,16 +68,18 @@ def ledger(cursor: apsw.Cursor) -> Mapping[InboxState, int]:
 
 
 def open_messages(cursor: apsw.Cursor, *, before: float) -> Mapping[InboxId, float]:
-    found = cursor.execute(f"SELECT id, accepted_at FROM {OPEN} AND accepted_at < ?", (before,))
+    found = cursor.execute(
+        f"SELECT id, accepted_at FROM {OPEN_ROWS} AND accepted_at < ?", (before,)
+    )
     return {InboxId(id): accepted_at for id, accepted_at in found}
 
 
-def of_session(cursor: apsw.Cursor, session_id: SessionId) -> list[InboxId]:
+def session_inbox_ids(cursor: apsw.Cursor, session_id: SessionId) -> list[InboxId]:
     found = cursor.execute("SELECT id FROM inbox WHERE session_id = ?", (session_id,))
     return [InboxId(row[0]) for row in found]
 
 
-def cursor_at(cursor: apsw.Cursor, platform: str, account: str, name: str) -> str | None:
+def stream_cursor(cursor: apsw.Cursor, platform: str, account: str, name: str) -> str | None:
     row = cursor.execute(
         "SELECT value FROM cursors WHERE platform = ? AND account = ? AND name = ?",
         (platform, account, name),

@@ -6,18 +6,18 @@ import apsw
 import msgspec
 
 from holdfast.core.ids import InboxId, PrincipalId, SessionId
-from holdfast.core.jobs.job import Cause, Job, JobId, JobRun, JobSpec, RunState, WaitingRun
+from holdfast.core.jobs.job import Job, JobId, JobRun, JobSpec, RunCause, RunState, WaitingRun
 from holdfast.core.messages.inbox import InboxRow, InboxState
 from holdfast.core.messages.message import AssistantMessage
 from holdfast.store.sqlite import rows
 
 Row = tuple[Any, ...]
 
-JOB = "j.id, j.principal, j.paused, j.next_due, j.made_at, j.body"
-WAITING = "inbox_id IS NULL AND skipped IS NULL"
-_AT_WORK = "i.ended_at IS NULL"
+JOB_COLUMNS = "j.id, j.principal, j.paused, j.next_due, j.made_at, j.body"
+WAITING_RUNS = "inbox_id IS NULL AND skipped IS NULL"
+_RUNNING_RUNS = "i.ended_at IS NULL"
 
-_spec = msgspec.json.Decoder(JobSpec)
+_spec_decoder = msgspec.json.Decoder(JobSpec)
 _STATES = {
     InboxState.QUEUED: RunState.WAITING,
     InboxState.RUNNING: RunState.RUNNING,
@@ -26,30 +26,30 @@ _STATES = {
 }
 
 # The last is the body of what the run's turn said last.
-_RUN = """r.id, r.job_id, r.cause, r.due_at, r.made_at, r.skipped, r.inbox_id,
+_RUN_COLUMNS = """r.id, r.job_id, r.cause, r.due_at, r.made_at, r.skipped, r.inbox_id,
     i.state, i.reason, i.ended_at, i.session_id, i.turn_id, (
         SELECT m.body FROM steps p
         JOIN messages m ON m.session_id = p.session_id AND m.seq = p.message_seq
         WHERE p.turn_id = i.turn_id AND p.kind = 'model'
         ORDER BY p.seq DESC LIMIT 1
     )"""
-_RUNS = f"SELECT {_RUN} FROM job_runs r LEFT JOIN inbox i ON i.id = r.inbox_id"
+_RUNS_QUERY = f"SELECT {_RUN_COLUMNS} FROM job_runs r LEFT JOIN inbox i ON i.id = r.inbox_id"
 
 
-def job_row(row: Row) -> Job:
+def decode_job(row: Row) -> Job:
     return Job(
         id=JobId(row[0]),
         principal=PrincipalId(row[1]),
         paused=bool(row[2]),
         next_due=row[3],
         made_at=row[4],
-        spec=_spec.decode(row[5]),
+        spec=_spec_decoder.decode(row[5]),
     )
 
 
 def job(cursor: apsw.Cursor, job_id: JobId) -> Job | None:
-    found = cursor.execute(f"SELECT {JOB} FROM jobs j WHERE id = ?", (job_id,)).fetchone()
-    return None if found is None else job_row(found)
+    found = cursor.execute(f"SELECT {JOB_COLUMNS} FROM jobs j WHERE id = ?", (job_id,)).fetchone()
+    return None if found is None else decode_job(found)
 
 
 def jobs(
@@ -57,24 +57,24 @@ def jobs(
 ) -> list[Job]:
     """Oldest first."""
     found = cursor.execute(
-        f"SELECT {JOB} FROM jobs j WHERE (?1 IS NULL OR principal = ?1) ORDER BY id"
+        f"SELECT {JOB_COLUMNS} FROM jobs j WHERE (?1 IS NULL OR principal = ?1) ORDER BY id"
         " LIMIT ?2 OFFSET ?3",
         (principal, limit, offset),
     )
-    return [job_row(row) for row in found]
+    return [decode_job(row) for row in found]
 
 
-def due(cursor: apsw.Cursor, *, by: float, limit: int) -> list[Job]:
+def due_jobs(cursor: apsw.Cursor, *, by: float, limit: int) -> list[Job]:
     found = cursor.execute(
-        f"SELECT {JOB} FROM jobs j INDEXED BY jobs_due"
+        f"SELECT {JOB_COLUMNS} FROM jobs j INDEXED BY jobs_due"
         " WHERE next_due IS NOT NULL AND paused = 0 AND next_due <= ?"
         " ORDER BY next_due, id LIMIT ?",
         (by, limit),
     )
-    return [job_row(row) for row in found]
+    return [decode_job(row) for row in found]
 
 
-def next_due(cursor: apsw.Cursor) -> int | None:
+def next_due_job(cursor: apsw.Cursor) -> int | None:
     found = cursor.execute(
         "SELECT next_due FROM jobs INDEXED BY jobs_due"
         " WHERE next_due IS NOT NULL AND paused = 0 ORDER BY next_due LIMIT 1"
@@ -82,63 +82,63 @@ def next_due(cursor: apsw.Cursor) -> int | None:
     return None if found is None else int(str(found[0]))
 
 
-def waiting(cursor: apsw.Cursor, *, busy: tuple[JobId, ...], limit: int) -> list[WaitingRun]:
+def waiting_runs(cursor: apsw.Cursor, *, busy: tuple[JobId, ...], limit: int) -> list[WaitingRun]:
     """The oldest run that waits of each job that is not busy, the oldest of those first. One that
     is paused has its runs wait on, but for those that somebody asks for."""
     found = cursor.execute(
-        f"SELECT r.id, r.cause, min(r.due_at), {JOB}"
+        f"SELECT r.id, r.cause, min(r.due_at), {JOB_COLUMNS}"
         " FROM job_runs r INDEXED BY job_runs_waiting JOIN jobs j ON j.id = r.job_id"
-        f" WHERE {WAITING} AND r.job_id NOT IN (SELECT value FROM json_each(?))"
+        f" WHERE {WAITING_RUNS} AND r.job_id NOT IN (SELECT value FROM json_each(?))"
         " AND (j.paused = 0 OR r.cause = 'asked')"
         " GROUP BY r.job_id ORDER BY min(r.due_at), r.job_id LIMIT ?",
         (msgspec.json.encode(busy).decode(), limit),
     )
     return [
-        WaitingRun(id=row[0], cause=Cause(row[1]), due_at=row[2], job=job_row(row[3:]))
+        WaitingRun(id=row[0], cause=RunCause(row[1]), due_at=row[2], job=decode_job(row[3:]))
         for row in found
     ]
 
 
-def waiting_of(cursor: apsw.Cursor, job_id: JobId) -> int:
+def count_waiting_runs(cursor: apsw.Cursor, job_id: JobId) -> int:
     found = cursor.execute(
-        f"SELECT count(*) FROM job_runs WHERE job_id = ? AND {WAITING}", (job_id,)
+        f"SELECT count(*) FROM job_runs WHERE job_id = ? AND {WAITING_RUNS}", (job_id,)
     ).fetchone()
     return 0 if found is None else int(str(found[0]))
 
 
-def at_work(cursor: apsw.Cursor) -> list[InboxRow]:
+def running_runs(cursor: apsw.Cursor) -> list[InboxRow]:
     """The inbox rows of runs that have begun and not ended."""
     found = cursor.execute(
-        f"SELECT {', '.join(f'i.{each.strip()}' for each in rows.INBOX.split(','))}"
+        f"SELECT {', '.join(f'i.{each.strip()}' for each in rows.INBOX_COLUMNS.split(','))}"
         " FROM inbox i INDEXED BY inbox_open JOIN job_runs r ON r.inbox_id = i.id"
-        f" WHERE {_AT_WORK} ORDER BY i.id"
+        f" WHERE {_RUNNING_RUNS} ORDER BY i.id"
     )
-    return [rows.inbox_row(row) for row in found]
+    return [rows.decode_inbox_row(row) for row in found]
 
 
 def runs(cursor: apsw.Cursor, job_id: JobId, *, limit: int) -> list[JobRun]:
     """The newest first."""
     found = cursor.execute(
-        f"{_RUNS} WHERE r.job_id = ? ORDER BY r.due_at DESC, r.made_at DESC, r.id DESC LIMIT ?",
+        f"{_RUNS_QUERY} WHERE r.job_id = ? ORDER BY r.due_at DESC, r.made_at DESC, r.id DESC LIMIT ?",
         (job_id, limit),
     )
-    return [_job_run(row) for row in found]
+    return [_decode_run(row) for row in found]
 
 
-def run(cursor: apsw.Cursor, run_id: str) -> JobRun | None:
-    found = cursor.execute(f"{_RUNS} WHERE r.id = ?", (run_id,)).fetchone()
-    return None if found is None else _job_run(found)
+def job_run(cursor: apsw.Cursor, run_id: str) -> JobRun | None:
+    found = cursor.execute(f"{_RUNS_QUERY} WHERE r.id = ?", (run_id,)).fetchone()
+    return None if found is None else _decode_run(found)
 
 
-def _job_run(row: Row) -> JobRun:
-    said = None if row[12] is None else rows.message(row[12])
+def _decode_run(row: Row) -> JobRun:
+    said = None if row[12] is None else rows.decode_message(row[12])
     return JobRun(
         id=row[0],
         job_id=JobId(row[1]),
-        cause=Cause(row[2]),
+        cause=RunCause(row[2]),
         due_at=row[3],
         made_at=row[4],
-        state=_state(skipped=row[5], inbox_id=row[6], inbox_state=row[7]),
+        state=_run_state(skipped=row[5], inbox_id=row[6], inbox_state=row[7]),
         reason=row[5] or row[8] or "",
         text=said.text if isinstance(said, AssistantMessage) else "",
         ended_at=row[9],
@@ -148,11 +148,11 @@ def _job_run(row: Row) -> JobRun:
     )
 
 
-def _state(*, skipped: str | None, inbox_id: int | None, inbox_state: str | None) -> RunState:
+def _run_state(*, skipped: str | None, inbox_id: int | None, inbox_state: str | None) -> RunState:
     if skipped is not None:
         return RunState.SKIPPED
     if inbox_id is None:
         return RunState.WAITING
     if inbox_state is None:
-        return RunState.FORGOTTEN
+        return RunState.SESSION_DELETED
     return _STATES.get(InboxState(inbox_state), RunState.STOPPED)

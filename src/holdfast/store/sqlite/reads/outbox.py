@@ -8,44 +8,44 @@ import msgspec
 
 from holdfast.core.ids import DeliveryId, InboxId, TurnId
 from holdfast.core.messages.inbox import InboxState
-from holdfast.core.messages.outbox import Begun, DeliveryRow, DeliveryState
+from holdfast.core.messages.outbox import DeliveryRow, DeliveryState, StartedDelivery
 from holdfast.store.sqlite import outbox_rows
 from holdfast.store.sqlite.reads import inbox
 from holdfast.store.sqlite.writes import streams
 
-_BEYOND = 2**62  # past every seq
+_MAX_SEQ = 2**62  # past every seq
 
 
-def answers(cursor: apsw.Cursor, inbox_id: InboxId) -> list[DeliveryRow]:
+def deliveries_for_message(cursor: apsw.Cursor, inbox_id: InboxId) -> list[DeliveryRow]:
     """A row that was merged shares the answers of the row, or else the turn, it went into."""
     seen: set[InboxId] = set()
-    row = inbox.row(cursor, inbox_id)
+    row = inbox.inbox_row(cursor, inbox_id)
     while row is not None and row.merged_into is not None and row.id not in seen:
         seen.add(row.id)
-        row = inbox.row(cursor, row.merged_into)
+        row = inbox.inbox_row(cursor, row.merged_into)
     if row is None:
         return []
     if row.state is InboxState.MERGED:
-        return _deliveries(cursor, "turn_id = ? AND kind = 'reply'", row.turn_id)
-    return _deliveries(cursor, "inbox_id = ?", row.id)
+        return _select(cursor, "turn_id = ? AND kind = 'reply'", row.turn_id)
+    return _select(cursor, "inbox_id = ?", row.id)
 
 
-def _deliveries(cursor: apsw.Cursor, which: str, *bindings: Any) -> list[DeliveryRow]:
+def _select(cursor: apsw.Cursor, which: str, *bindings: Any) -> list[DeliveryRow]:
     found = cursor.execute(
-        f"SELECT {outbox_rows.DELIVERY} FROM outbox WHERE {which} ORDER BY seq", bindings
+        f"SELECT {outbox_rows.DELIVERY_COLUMNS} FROM outbox WHERE {which} ORDER BY seq", bindings
     )
-    return [outbox_rows.delivery_row(row) for row in found]
+    return [outbox_rows.decode_delivery(row) for row in found]
 
 
 def delivery(cursor: apsw.Cursor, delivery_id: DeliveryId) -> DeliveryRow | None:
-    return next(iter(_deliveries(cursor, "id = ?", delivery_id)), None)
+    return next(iter(_select(cursor, "id = ?", delivery_id)), None)
 
 
-def of_turn(cursor: apsw.Cursor, turn_id: TurnId, *, limit: int) -> list[DeliveryRow]:
-    return _deliveries(cursor, "turn_id = ?", turn_id)[:limit]
+def deliveries_of_turn(cursor: apsw.Cursor, turn_id: TurnId, *, limit: int) -> list[DeliveryRow]:
+    return _select(cursor, "turn_id = ?", turn_id)[:limit]
 
 
-def listed(
+def list_deliveries(
     cursor: apsw.Cursor,
     *,
     states: Sequence[DeliveryState],
@@ -54,27 +54,27 @@ def listed(
     limit: int,
 ) -> list[DeliveryRow]:
     """No states: all of them. Those of one state are found by its index, whatever was sent."""
-    which, named = ["seq < ?"], [before or _BEYOND, *(state.value for state in states)]
+    which, named = ["seq < ?"], [before or _MAX_SEQ, *(state.value for state in states)]
     if states:
         which.append(f"state IN ({', '.join('?' * len(states))})")
     if platform:
         which.append("json_extract(address, '$.platform') = ?")
         named.append(platform)
     found = cursor.execute(
-        f"SELECT {outbox_rows.DELIVERY} FROM outbox WHERE {' AND '.join(which)}"
+        f"SELECT {outbox_rows.DELIVERY_COLUMNS} FROM outbox WHERE {' AND '.join(which)}"
         " ORDER BY seq DESC LIMIT ?",
         (*named, limit),
     )
-    return [outbox_rows.delivery_row(row) for row in found]
+    return [outbox_rows.decode_delivery(row) for row in found]
 
 
-def undelivered(cursor: apsw.Cursor) -> list[DeliveryRow]:
+def undelivered_rows(cursor: apsw.Cursor) -> list[DeliveryRow]:
     """What has its text and is not settled, each with its parts. A stream is its turn's."""
-    found = _deliveries(cursor, "state IN ('pending', 'sending', 'unknown')")
-    return [msgspec.structs.replace(row, parts=streams.read(cursor, row.id)) for row in found]
+    found = _select(cursor, "state IN ('pending', 'sending', 'unknown')")
+    return [msgspec.structs.replace(row, parts=streams.read_parts(cursor, row.id)) for row in found]
 
 
-def begun(cursor: apsw.Cursor, turn_id: TurnId) -> Begun | None:
+def started_delivery(cursor: apsw.Cursor, turn_id: TurnId) -> StartedDelivery | None:
     """The reply that a turn has begun to show, as far as it is known what was shown."""
     found = cursor.execute(
         "SELECT id FROM outbox WHERE turn_id = ? AND state = 'streaming'", (turn_id,)
@@ -82,10 +82,10 @@ def begun(cursor: apsw.Cursor, turn_id: TurnId) -> Begun | None:
     if found is None:
         return None
     delivery_id = DeliveryId(str(found[0]))
-    return Begun(id=delivery_id, parts=streams.read(cursor, delivery_id))
+    return StartedDelivery(id=delivery_id, parts=streams.read_parts(cursor, delivery_id))
 
 
-def ledger(cursor: apsw.Cursor) -> Mapping[DeliveryState, int]:
+def outbox_counts(cursor: apsw.Cursor) -> Mapping[DeliveryState, int]:
     counts = dict.fromkeys(DeliveryState, 0)
     for state, count in cursor.execute("SELECT state, count(*) FROM outbox GROUP BY state"):
         counts[DeliveryState(state)] = count

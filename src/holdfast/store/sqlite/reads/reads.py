@@ -12,7 +12,7 @@ from holdfast.core.ids import (
     TurnId,
 )
 from holdfast.core.messages.inbox import InboxRow
-from holdfast.core.messages.message import Record
+from holdfast.core.messages.message import TranscriptRecord
 from holdfast.core.sessions.session import (
     ALL_SESSIONS,
     ProcessRow,
@@ -20,23 +20,23 @@ from holdfast.core.sessions.session import (
     SessionFilter,
     SessionRow,
 )
-from holdfast.core.turns.auxiliary import Errand
-from holdfast.core.turns.stop import LeftAs
-from holdfast.core.turns.subagent import HOUSE
+from holdfast.core.turns.auxiliary import AuxiliaryTask
+from holdfast.core.turns.stop import TurnExitReason
+from holdfast.core.turns.subagent import INTERNAL_PLATFORM
 from holdfast.core.turns.turn import OpenTurn, StepRow, TurnRow, Usage
 from holdfast.store.sqlite import rows
 from holdfast.store.sqlite.reads import approvals, outbox
 from holdfast.store.sqlite.reads import inbox as inbox_reads
 from holdfast.store.sqlite.writes import inbox, transcript
 
-_BEYOND = 2**62  # past every seq
+_MAX_SEQ = 2**62  # past every seq
 
 
 def session(cursor: apsw.Cursor, session_id: SessionId) -> SessionRow | None:
     row = cursor.execute(
-        f"SELECT {rows.SESSION} FROM sessions s WHERE id = ?", (session_id,)
+        f"SELECT {rows.SESSION_COLUMNS} FROM sessions s WHERE id = ?", (session_id,)
     ).fetchone()
-    return None if row is None else rows.session_row(row)
+    return None if row is None else rows.decode_session(row)
 
 
 def sessions(
@@ -51,10 +51,10 @@ def sessions(
 ) -> list[SessionRow]:
     # Sorted and cut before the prompts are fetched, which the sorter would otherwise carry.
     listed = cursor.execute(
-        f"SELECT {rows.SESSION} FROM (SELECT * FROM sessions"
+        f"SELECT {rows.SESSION_COLUMNS} FROM (SELECT * FROM sessions"
         " WHERE (?3 = '' OR title LIKE ?3 ESCAPE '!')"
         " AND (?4 = '' OR substr(route, 1, length(?4)) = ?4)"
-        f" AND (?5 OR route NOT GLOB '{HOUSE}:*') AND (?6 = '' OR principal LIKE ?6 ESCAPE '!')"
+        f" AND (?5 OR route NOT GLOB '{INTERNAL_PLATFORM}:*') AND (?6 = '' OR principal LIKE ?6 ESCAPE '!')"
         " AND (?7 IS NULL OR id IN (SELECT value FROM json_each(?7)))"
         " AND (?8 IS NULL OR id NOT IN (SELECT value FROM json_each(?8)))"
         " AND (?9 IS NULL OR suspended = ?9) AND (?10 IS NULL OR (ended_at IS NOT NULL) = ?10)"
@@ -63,21 +63,21 @@ def sessions(
         (
             limit,
             offset,
-            _like(q) if q else "",
+            _like_pattern(q) if q else "",
             f"{quote(platform, safe='')}:" if platform else "",
             children,
-            _like(among.user) if among.user else "",
-            None if among.only is None else msgspec.json.encode(among.only).decode(),
-            msgspec.json.encode(among.without).decode() if among.without else None,
+            _like_pattern(among.user) if among.user else "",
+            None if among.include is None else msgspec.json.encode(among.include).decode(),
+            msgspec.json.encode(among.exclude).decode() if among.exclude else None,
             among.suspended,
             among.ended,
-            *(among.beyond or (None, None)),
+            *(among.after or (None, None)),
         ),
     )
-    return [rows.session_row(row) for row in listed]
+    return [rows.decode_session(row) for row in listed]
 
 
-def _like(text: str) -> str:
+def _like_pattern(text: str) -> str:
     """A pattern that is found wherever the text is, whatever characters it is made of."""
     for special in "!%_":
         text = text.replace(special, f"!{special}")
@@ -88,14 +88,15 @@ def route(cursor: apsw.Cursor, key: SessionKey) -> SessionId | None:
     return inbox.route_session(cursor, key)
 
 
-def messages(cursor: apsw.Cursor, session_id: SessionId) -> list[Record]:
+def transcript_records(cursor: apsw.Cursor, session_id: SessionId) -> list[TranscriptRecord]:
     found = cursor.execute(
-        f"SELECT {rows.RECORD} FROM standing WHERE session_id = ? ORDER BY seq", (session_id,)
+        f"SELECT {rows.RECORD_COLUMNS} FROM standing WHERE session_id = ? ORDER BY seq",
+        (session_id,),
     )
-    return [rows.record(row) for row in found]
+    return [rows.decode_record(row) for row in found]
 
 
-def context(cursor: apsw.Cursor, session_id: SessionId) -> tuple[int, list[Record]]:
+def context(cursor: apsw.Cursor, session_id: SessionId) -> tuple[int, list[TranscriptRecord]]:
     # Only where the record is still there: an /undo may have taken it with its turn.
     found = cursor.execute(
         "SELECT c.covers FROM compactions c JOIN messages m USING (session_id, seq)"
@@ -104,20 +105,20 @@ def context(cursor: apsw.Cursor, session_id: SessionId) -> tuple[int, list[Recor
         (session_id,),
     ).fetchone()
     if found is None:
-        return 0, messages(cursor, session_id)
+        return 0, transcript_records(cursor, session_id)
     covers: int = found[0]
     listed = cursor.execute(
-        f"SELECT {rows.RECORD} FROM standing WHERE session_id = ? ORDER BY seq LIMIT -1 OFFSET ?",
+        f"SELECT {rows.RECORD_COLUMNS} FROM standing WHERE session_id = ? ORDER BY seq LIMIT -1 OFFSET ?",
         (session_id, covers),
     )
-    return covers, [rows.record(row) for row in listed]
+    return covers, [rows.decode_record(row) for row in listed]
 
 
-def auxiliary_usage(cursor: apsw.Cursor, session_id: SessionId) -> Mapping[Errand, Usage]:
+def auxiliary_usage(cursor: apsw.Cursor, session_id: SessionId) -> Mapping[AuxiliaryTask, Usage]:
     found = cursor.execute(
-        f"SELECT errand, {rows.USAGE} FROM auxiliary WHERE session_id = ?", (session_id,)
+        f"SELECT errand, {rows.USAGE_COLUMNS} FROM auxiliary WHERE session_id = ?", (session_id,)
     )
-    return {Errand(str(row[0])): rows.usage(row[1:]) for row in found}
+    return {AuxiliaryTask(str(row[0])): rows.decode_usage(row[1:]) for row in found}
 
 
 def records(
@@ -127,40 +128,42 @@ def records(
     limit: int,
     after: int | None,
     before: int | None,
-) -> list[Record]:
-    bounds = (session_id, after or 0, before if before is not None else _BEYOND, limit)
+) -> list[TranscriptRecord]:
+    bounds = (session_id, after or 0, before if before is not None else _MAX_SEQ, limit)
     found = cursor.execute(
-        f"SELECT {rows.RECORD}, {rows.UNDONE} FROM messages m"
+        f"SELECT {rows.RECORD_COLUMNS}, {rows.UNDONE_COLUMN} FROM messages m"
         " WHERE session_id = ? AND seq > ? AND seq < ?"
         f" ORDER BY seq {'DESC' if after is None else 'ASC'} LIMIT ?",
         bounds,
     )
-    listed = [rows.record(row) for row in found]
+    listed = [rows.decode_record(row) for row in found]
     return listed[::-1] if after is None else listed
 
 
 def turn(cursor: apsw.Cursor, turn_id: TurnId) -> TurnRow | None:
-    row = cursor.execute(f"SELECT {rows.TURN} FROM turns WHERE id = ?", (turn_id,)).fetchone()
-    return None if row is None else rows.turn_row(row)
+    row = cursor.execute(
+        f"SELECT {rows.TURN_COLUMNS} FROM turns WHERE id = ?", (turn_id,)
+    ).fetchone()
+    return None if row is None else rows.decode_turn(row)
 
 
 def steps(cursor: apsw.Cursor, turn_id: TurnId) -> list[StepRow]:
     found = cursor.execute(
-        f"SELECT {rows.STEP} FROM steps WHERE turn_id = ? ORDER BY seq", (turn_id,)
+        f"SELECT {rows.STEP_COLUMNS} FROM steps WHERE turn_id = ? ORDER BY seq", (turn_id,)
     )
-    return [rows.step_row(row) for row in found]
+    return [rows.decode_step(row) for row in found]
 
 
 def open_turns(cursor: apsw.Cursor) -> list[OpenTurn]:
     running: dict[str, list[InboxRow]] = {}
     for row in cursor.execute(
-        f"SELECT {rows.INBOX} FROM {inbox_reads.OPEN} AND state = 'running' ORDER BY id"
+        f"SELECT {rows.INBOX_COLUMNS} FROM {inbox_reads.OPEN_ROWS} AND state = 'running' ORDER BY id"
     ).fetchall():
-        running.setdefault(str(row[7]), []).append(rows.inbox_row(row))
+        running.setdefault(str(row[7]), []).append(rows.decode_inbox_row(row))
     found = cursor.execute(
-        f"SELECT {rows.TURN} FROM turns WHERE state = 'open' ORDER BY started_at, id"
+        f"SELECT {rows.TURN_COLUMNS} FROM turns WHERE state = 'open' ORDER BY started_at, id"
     ).fetchall()
-    turns = [rows.turn_row(row) for row in found]
+    turns = [rows.decode_turn(row) for row in found]
     return [_open_turn(cursor, turn, tuple(running.get(turn.id, ()))) for turn in turns]
 
 
@@ -173,25 +176,25 @@ def _open_turn(cursor: apsw.Cursor, turn: TurnRow, running: tuple[InboxRow, ...]
         started_calls=frozenset(
             step.call_id for step in taken if step.call_id and step.finished_at is None
         ),
-        usage=transcript.taken(cursor, turn.id).usage,
+        usage=transcript.turn_progress(cursor, turn.id).usage,
         model_steps=sum(step.kind == "model" for step in taken),
-        approvals=tuple(approvals.of_turn(cursor, turn.id)),
-        left_as=None if left is None else LeftAs(str(left)),
-        stream=outbox.begun(cursor, turn.id),
+        approvals=tuple(approvals.approvals_of_turn(cursor, turn.id)),
+        exit_reason=None if left is None else TurnExitReason(str(left)),
+        stream=outbox.started_delivery(cursor, turn.id),
     )
 
 
 def runners(cursor: apsw.Cursor) -> list[RunnerRow]:
-    found = cursor.execute(f"SELECT {rows.RUNNER} FROM runners ORDER BY session_id")
-    return [rows.runner_row(row) for row in found]
+    found = cursor.execute(f"SELECT {rows.RUNNER_COLUMNS} FROM runners ORDER BY session_id")
+    return [rows.decode_runner(row) for row in found]
 
 
 def processes(cursor: apsw.Cursor, session_id: SessionId) -> list[ProcessRow]:
     found = cursor.execute(
-        f"SELECT {rows.PROCESS} FROM processes WHERE session_id = ? ORDER BY started_at, id",
+        f"SELECT {rows.PROCESS_COLUMNS} FROM processes WHERE session_id = ? ORDER BY started_at, id",
         (session_id,),
     )
-    return [rows.process_row(row) for row in found]
+    return [rows.decode_process(row) for row in found]
 
 
 def meta(cursor: apsw.Cursor, key: str) -> str | None:

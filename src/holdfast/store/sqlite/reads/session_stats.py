@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import apsw
 
 from holdfast.core.ids import SessionId, TurnId
-from holdfast.core.turns.figures import Figures, Reply, SessionGist
+from holdfast.core.turns.figures import ReplyStats, SessionPreview, TranscriptStats
 from holdfast.core.turns.timeline import TurnOutline
 from holdfast.core.turns.turn import TurnRow, Usage
 from holdfast.store.sqlite import rows
@@ -14,41 +14,47 @@ from holdfast.store.sqlite.reads import turns as timeline_reads
 from holdfast.store.sqlite.rows import Row
 from holdfast.store.sqlite.writes import stopping
 
-_LATE = 16  # records at the end of a transcript among which its last words are looked for
-_SHOWN = 240  # characters of them
-_NEAR = 64  # steps before a reply among which the last that was done before it is looked for
-_MOST_SENT = 20  # deliveries of a turn that are told
-_ENDLESS = 9e15  # past every time
+_LAST_RECORDS = 16  # records at the end of a transcript among which its last words are looked for
+_PREVIEW = 240  # characters of them
+_PRECEDING_STEPS = (
+    64  # steps before a reply among which the last that was done before it is looked for
+)
+_MAX_DELIVERIES = 20  # deliveries of a turn that are told
+_FAR_FUTURE = 9e15  # past every time
 # By how a body begins: what tools have printed is long, and is not parsed to be passed over.
-_SAID = """SELECT substr(body, 10, 1), substr(json_extract(body, '$.text'), 1, ?2) FROM
+_LAST_TEXT_QUERY = """SELECT substr(body, 10, 1), substr(json_extract(body, '$.text'), 1, ?2) FROM
     (SELECT seq, body FROM standing WHERE session_id = ?1 ORDER BY seq DESC LIMIT ?3)
     WHERE (body GLOB '{"type":"user"*' OR body GLOB '{"type":"assistant"*')
     AND json_extract(body, '$.text') <> '' ORDER BY seq DESC LIMIT 1"""
-_SPEAKERS = {"u": "user", "a": "assistant"}
-_STEP = ", ".join(f"p.{column}" for column in rows.USAGE.split(", "))
-_USED = ", ".join(f"coalesce(sum(p.{column}), 0)" for column in rows.USAGE.split(", "))
+_ROLES = {"u": "user", "a": "assistant"}
+_STEP_USAGE = ", ".join(f"p.{column}" for column in rows.USAGE_COLUMNS.split(", "))
+_USAGE_TOTALS = ", ".join(
+    f"coalesce(sum(p.{column}), 0)" for column in rows.USAGE_COLUMNS.split(", ")
+)
 
 
-def gists(cursor: apsw.Cursor, *, session_ids: Sequence[SessionId]) -> list[SessionGist]:
-    return [_gist(cursor, session_id) for session_id in session_ids]
+def session_summaries(
+    cursor: apsw.Cursor, *, session_ids: Sequence[SessionId]
+) -> list[SessionPreview]:
+    return [_session_summary(cursor, session_id) for session_id in session_ids]
 
 
-def session_used(cursor: apsw.Cursor, *, session_id: SessionId) -> Mapping[str, Usage]:
+def session_usage_by_model(cursor: apsw.Cursor, *, session_id: SessionId) -> Mapping[str, Usage]:
     """By model; "": nobody knows of which. Of an open turn, its steps so far."""
     found = cursor.execute(
-        f"SELECT json_extract(m.body, '$.model'), {_USED} FROM turns t JOIN steps p"
+        f"SELECT json_extract(m.body, '$.model'), {_USAGE_TOTALS} FROM turns t JOIN steps p"
         " ON p.turn_id = t.id LEFT JOIN messages m ON m.session_id = p.session_id"
         " AND m.seq = p.message_seq AND p.kind = 'model' WHERE t.session_id = ? GROUP BY 1",
         (session_id,),
     ).fetchall()
-    used = {str(row[0] or ""): rows.usage(row[1:]) for row in found if any(row[1:])}
-    beside = session_reads.beside_turns(cursor, session_id)
+    used = {str(row[0] or ""): rows.decode_usage(row[1:]) for row in found if any(row[1:])}
+    beside = session_reads.auxiliary_total(cursor, session_id)
     return used if beside == Usage() else {**used, "": used.get("", Usage()) + beside}
 
 
-def figures(
+def transcript_stats(
     cursor: apsw.Cursor, *, session_id: SessionId, first: int, last: int, priced: bool
-) -> Figures:
+) -> TranscriptStats:
     """`priced`: somebody wants to know what its turns used by model, for which all of their steps
     are read, also those outside of the stretch."""
     found = cursor.execute(
@@ -56,78 +62,84 @@ def figures(
         " WHERE session_id = ? AND seq BETWEEN ? AND ? AND turn_id IS NOT NULL",
         (session_id, first, last),
     ).fetchall()
-    turns = timeline_reads.among(cursor, [TurnId(str(row[0])) for row in found])
-    return Figures(
+    turns = timeline_reads.turns_by_id(cursor, [TurnId(str(row[0])) for row in found])
+    return TranscriptStats(
         turns=tuple(turns),
         replies=tuple(
             reply for turn in turns for reply in _replies(cursor, turn, first=first, last=last)
         ),
         deliveries=tuple(
-            row for turn in turns for row in outbox.of_turn(cursor, turn.turn.id, limit=_MOST_SENT)
+            row
+            for turn in turns
+            for row in outbox.deliveries_of_turn(cursor, turn.turn.id, limit=_MAX_DELIVERIES)
         ),
-        used={each.turn.id: _turn_used(cursor, each.turn.id) for each in turns} if priced else {},
+        usage_by_model={each.turn.id: _turn_usage_by_model(cursor, each.turn.id) for each in turns}
+        if priced
+        else {},
     )
 
 
-def _gist(cursor: apsw.Cursor, session_id: SessionId) -> SessionGist:
-    row = cursor.execute(_SAID, (session_id, _SHOWN, _LATE)).fetchone()
-    by, said = ("", "") if row is None else (_SPEAKERS[str(row[0])], str(row[1]))
-    usage = session_reads.session_usage(cursor, session_id) + _open_used(cursor, session_id)
-    return SessionGist(session_id=session_id, said=said, by=by, usage=usage)
+def _session_summary(cursor: apsw.Cursor, session_id: SessionId) -> SessionPreview:
+    row = cursor.execute(_LAST_TEXT_QUERY, (session_id, _PREVIEW, _LAST_RECORDS)).fetchone()
+    by, said = ("", "") if row is None else (_ROLES[str(row[0])], str(row[1]))
+    usage = session_reads.session_usage(cursor, session_id) + _open_turn_usage(cursor, session_id)
+    return SessionPreview(session_id=session_id, last_text=said, last_role=by, usage=usage)
 
 
-def _open_used(cursor: apsw.Cursor, session_id: SessionId) -> Usage:
+def _open_turn_usage(cursor: apsw.Cursor, session_id: SessionId) -> Usage:
     """A turn that has not ended has its sum nowhere but in its steps."""
     (used,) = cursor.execute(
-        f"SELECT {_USED} FROM turns t JOIN steps p ON p.turn_id = t.id"
+        f"SELECT {_USAGE_TOTALS} FROM turns t JOIN steps p ON p.turn_id = t.id"
         " WHERE t.session_id = ? AND t.state = 'open'",
         (session_id,),
     ).fetchall()
-    return rows.usage(used)
+    return rows.decode_usage(used)
 
 
-def _turn_used(cursor: apsw.Cursor, turn_id: TurnId) -> Mapping[str, Usage]:
+def _turn_usage_by_model(cursor: apsw.Cursor, turn_id: TurnId) -> Mapping[str, Usage]:
     found = cursor.execute(
-        f"SELECT json_extract(m.body, '$.model'), {_USED} FROM steps p LEFT JOIN messages m"
+        f"SELECT json_extract(m.body, '$.model'), {_USAGE_TOTALS} FROM steps p LEFT JOIN messages m"
         " ON m.session_id = p.session_id AND m.seq = p.message_seq AND p.kind = 'model'"
         " WHERE p.turn_id = ? GROUP BY 1",
         (turn_id,),
     ).fetchall()
-    return {str(row[0] or ""): rows.usage(row[1:]) for row in found if any(row[1:])}
+    return {str(row[0] or ""): rows.decode_usage(row[1:]) for row in found if any(row[1:])}
 
 
-def _replies(cursor: apsw.Cursor, outline: TurnOutline, *, first: int, last: int) -> list[Reply]:
+def _replies(
+    cursor: apsw.Cursor, outline: TurnOutline, *, first: int, last: int
+) -> list[ReplyStats]:
     turn = outline.turn
     found = cursor.execute(
         "SELECT p.message_seq, json_extract(m.body, '$.model'), p.finished_at,"
         " (SELECT max(coalesce(b.finished_at, b.started_at)) FROM steps b WHERE"
-        f" b.turn_id = p.turn_id AND b.seq BETWEEN p.seq - {_NEAR} AND p.seq - 1), {_STEP}"
+        f" b.turn_id = p.turn_id AND b.seq BETWEEN p.seq - {_PRECEDING_STEPS} AND p.seq - 1), {_STEP_USAGE}"
         " FROM steps p JOIN messages m ON m.session_id = p.session_id AND m.seq = p.message_seq"
         " WHERE p.turn_id = ? AND p.kind = 'model' AND p.message_seq BETWEEN ? AND ?"
         " AND p.finished_at IS NOT NULL ORDER BY p.seq",
         (turn.id, first, last),
     ).fetchall()
-    back = _came_back(cursor, outline)
+    back = _restart_times(cursor, outline)
     return [_reply(row, turn, back) for row in found]
 
 
-def _reply(row: Row, turn: TurnRow, back: Sequence[float]) -> Reply:
+def _reply(row: Row, turn: TurnRow, back: Sequence[float]) -> ReplyStats:
     ended_at: float = row[2]
     began = max([row[3] or turn.started_at, *(at for at in back if at <= ended_at)])
-    return Reply(
+    return ReplyStats(
         record=row[0],
         turn_id=turn.id,
         model=row[1] or "",
         began_at=min(ended_at, began),
         ended_at=ended_at,
-        usage=rows.usage(row[4:]),
+        usage=rows.decode_usage(row[4:]),
     )
 
 
-def _came_back(cursor: apsw.Cursor, outline: TurnOutline) -> list[float]:
+def _restart_times(cursor: apsw.Cursor, outline: TurnOutline) -> list[float]:
     """When a process was there again, of a turn that was open while none was."""
     if not outline.resumed:
         return []
     turn = outline.turn
-    stops = stopping.between(cursor, turn.started_at, turn.ended_at or _ENDLESS)
+    stops = stopping.stops_between(cursor, turn.started_at, turn.ended_at or _FAR_FUTURE)
     return [stop.ready_at for stop in stops if stop.ready_at is not None]

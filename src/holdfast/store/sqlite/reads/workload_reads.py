@@ -5,7 +5,7 @@ import apsw
 from holdfast.core.ops.workload import Workload
 
 # The rows of runners are those that live: to look at all that ever ran would take long.
-_WORKLOAD = """SELECT
+_WORKLOAD_QUERY = """SELECT
     (SELECT count(*) FROM approvals INDEXED BY approvals_pending WHERE state = 'pending'),
     (SELECT count(*) FROM runners r JOIN processes p ON p.session_id = r.session_id
         WHERE p.ended_at IS NULL),
@@ -16,7 +16,7 @@ _WORKLOAD = """SELECT
 
 
 def workload(cursor: apsw.Cursor) -> Workload:
-    for approvals, processes, jobs, paused, waiting in cursor.execute(_WORKLOAD):
+    for approvals, processes, jobs, paused, waiting in cursor.execute(_WORKLOAD_QUERY):
         return Workload(
             approvals=approvals,
             processes=processes,

@@ -3,15 +3,15 @@
 import apsw
 
 from holdfast.core.ids import RuleId, TurnId
-from holdfast.core.people.approval import Approval, ApprovalEnd, StandingRule
-from holdfast.core.people.audit import ASKED, GATEWAY, Act, AuditKind
+from holdfast.core.people.approval import Approval, ApprovalEnd, ApprovalRule
+from holdfast.core.people.audit import ASKED, GATEWAY_ACTOR, AuditEntry, AuditKind
 from holdfast.store.sqlite.writes import audit
 
 
-def asked(cursor: apsw.Cursor, approval: Approval) -> None:
+def record_approval_requested(cursor: apsw.Cursor, approval: Approval) -> None:
     audit.record(
         cursor,
-        Act(
+        AuditEntry(
             kind=AuditKind.APPROVAL_ASKED,
             actor=approval.requester,
             at=approval.asked_at,
@@ -30,28 +30,28 @@ def asked(cursor: apsw.Cursor, approval: Approval) -> None:
     )
 
 
-def ended(cursor: apsw.Cursor, end: ApprovalEnd, *, by: str, at: float) -> None:
+def record_approval_ended(cursor: apsw.Cursor, end: ApprovalEnd, *, by: str, at: float) -> None:
     row = cursor.execute(
         "SELECT session_id, turn_id, tool, call_id FROM approvals WHERE id = ?", (end.id,)
     ).fetchall()[0]
     facts = {"approval": end.id, "call": str(row[3]), "scope": end.scope.value}
     audit.record(
         cursor,
-        Act(
+        AuditEntry(
             kind=AuditKind.APPROVAL_ENDED,
-            actor=by or end.by or GATEWAY,
+            actor=by or end.by or GATEWAY_ACTOR,
             at=at,
             session_id=str(row[0]),
             turn_id=str(row[1]),
             subject=str(row[2]),
             outcome=end.state.value,
             facts=facts,
-            words={"words": end.words} if end.words else {},
+            words={"words": end.comment} if end.comment else {},
         ),
     )
 
 
-def withdrawn(cursor: apsw.Cursor, turn_id: TurnId, *, at: float) -> None:
+def record_approvals_withdrawn(cursor: apsw.Cursor, turn_id: TurnId, *, at: float) -> None:
     """Its turn ended before anybody answered."""
     found = cursor.execute(
         "SELECT id, session_id, tool, call_id FROM approvals"
@@ -61,9 +61,9 @@ def withdrawn(cursor: apsw.Cursor, turn_id: TurnId, *, at: float) -> None:
     for approval_id, session_id, tool, call_id in found:
         audit.record(
             cursor,
-            Act(
+            AuditEntry(
                 kind=AuditKind.APPROVAL_ENDED,
-                actor=GATEWAY,
+                actor=GATEWAY_ACTOR,
                 at=at,
                 session_id=str(session_id),
                 turn_id=turn_id,
@@ -74,10 +74,10 @@ def withdrawn(cursor: apsw.Cursor, turn_id: TurnId, *, at: float) -> None:
         )
 
 
-def stands(cursor: apsw.Cursor, rule: StandingRule, *, by: str) -> None:
+def record_permission_given(cursor: apsw.Cursor, rule: ApprovalRule, *, by: str) -> None:
     audit.record(
         cursor,
-        Act(
+        AuditEntry(
             kind=AuditKind.PERMISSION_GIVEN,
             actor=by or rule.by,
             at=rule.created_at,
@@ -88,7 +88,7 @@ def stands(cursor: apsw.Cursor, rule: StandingRule, *, by: str) -> None:
     )
 
 
-def revoked(cursor: apsw.Cursor, rule_id: RuleId, *, by: str, at: float) -> None:
+def record_permission_revoked(cursor: apsw.Cursor, rule_id: RuleId, *, by: str, at: float) -> None:
     """Called while the rule is still there."""
     found = cursor.execute(
         "SELECT session_id, rule, scope, principal FROM approval_rules WHERE id = ?", (rule_id,)
@@ -97,9 +97,9 @@ def revoked(cursor: apsw.Cursor, rule_id: RuleId, *, by: str, at: float) -> None
         return  # whoever revokes it is told so
     audit.record(
         cursor,
-        Act(
+        AuditEntry(
             kind=AuditKind.PERMISSION_REVOKED,
-            actor=by or GATEWAY,
+            actor=by or GATEWAY_ACTOR,
             at=at,
             session_id=found[0] or None,
             subject=found[1],

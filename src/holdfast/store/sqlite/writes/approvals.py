@@ -7,16 +7,16 @@ from holdfast.core.errors import StoreError
 from holdfast.core.ids import RuleId, SessionId, TurnId
 from holdfast.core.people.approval import (
     Approval,
+    ApprovalDecision,
     ApprovalEnd,
+    ApprovalRequest,
+    ApprovalRule,
     ApprovalState,
-    Ask,
-    Decision,
-    StandingRule,
 )
 from holdfast.store.sqlite.writes import approval_audit, outbox
 
 
-def ask(cursor: apsw.Cursor, *, ask: Ask) -> None:
+def request_approvals(cursor: apsw.Cursor, *, ask: ApprovalRequest) -> None:
     """Only an open turn can wait: one that was ended meanwhile asks nobody."""
     found = cursor.execute(
         "SELECT 1 FROM turns WHERE id = ? AND session_id = ? AND state = 'open'",
@@ -25,12 +25,12 @@ def ask(cursor: apsw.Cursor, *, ask: Ask) -> None:
     if found is None:
         raise StoreError(f"turn {ask.turn_id} is not open: there is nothing to ask for")
     for approval in ask.approvals:
-        _insert(cursor, approval)
-        approval_audit.asked(cursor, approval)
-    outbox.add(cursor, ask.deliveries, at=ask.at)
+        _insert_approval(cursor, approval)
+        approval_audit.record_approval_requested(cursor, approval)
+    outbox.add_deliveries(cursor, ask.deliveries, at=ask.at)
 
 
-def _insert(cursor: apsw.Cursor, new: Approval) -> None:
+def _insert_approval(cursor: apsw.Cursor, new: Approval) -> None:
     cursor.execute(
         "INSERT INTO approvals (id, session_id, asked_in, turn_id, call_id, number, tool, command,"
         " rule, why, requester, approvers, delivery_id, asked_at, deadline, state)"
@@ -55,33 +55,35 @@ def _insert(cursor: apsw.Cursor, new: Approval) -> None:
     )
 
 
-def decide(cursor: apsw.Cursor, *, decision: Decision, by: str = "") -> None:
+def decide_approvals(cursor: apsw.Cursor, *, decision: ApprovalDecision, by: str = "") -> None:
     """All of it or nothing: a row that has ended already refuses the whole. `by`: who said so,
     where whoever brings the decision knows better than it."""
     for end in decision.ends:
-        _end(cursor, end, at=decision.at)
-        approval_audit.ended(cursor, end, by=by, at=decision.at)
+        _end_approval(cursor, end, at=decision.at)
+        approval_audit.record_approval_ended(cursor, end, by=by, at=decision.at)
     for rule in decision.rules:
-        _stand(cursor, rule)
-        approval_audit.stands(cursor, rule, by=by)
+        _add_rule(cursor, rule)
+        approval_audit.record_permission_given(cursor, rule, by=by)
     for rule_id in decision.revoked:
-        approval_audit.revoked(cursor, rule_id, by=by or decision.by, at=decision.at)
-        _revoke(cursor, rule_id)
+        approval_audit.record_permission_revoked(
+            cursor, rule_id, by=by or decision.by, at=decision.at
+        )
+        _revoke_rule(cursor, rule_id)
 
 
-def _end(cursor: apsw.Cursor, end: ApprovalEnd, *, at: float) -> None:
+def _end_approval(cursor: apsw.Cursor, end: ApprovalEnd, *, at: float) -> None:
     if end.state is ApprovalState.PENDING:
         raise StoreError(f"approval {end.id} cannot end as pending")
     cursor.execute(
         "UPDATE approvals SET state = ?, scope = ?, said_by = ?, words = ?, ended_at = ?"
         " WHERE id = ? AND state = 'pending'",
-        (end.state.value, end.scope.value, end.by, end.words, at, end.id),
+        (end.state.value, end.scope.value, end.by, end.comment, at, end.id),
     )
     if not cursor.connection.changes():
         raise StoreError(f"approval {end.id} has ended already, or there is none of that id")
 
 
-def _stand(cursor: apsw.Cursor, rule: StandingRule) -> None:
+def _add_rule(cursor: apsw.Cursor, rule: ApprovalRule) -> None:
     cursor.execute(
         "INSERT INTO approval_rules (id, scope, session_id, principal, rule, why, said_by,"
         " created_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
@@ -98,13 +100,13 @@ def _stand(cursor: apsw.Cursor, rule: StandingRule) -> None:
     )
 
 
-def _revoke(cursor: apsw.Cursor, rule_id: RuleId) -> None:
+def _revoke_rule(cursor: apsw.Cursor, rule_id: RuleId) -> None:
     cursor.execute("DELETE FROM approval_rules WHERE id = ?", (rule_id,))
     if not cursor.connection.changes():
         raise StoreError(f"there is no standing rule {rule_id} to revoke")
 
 
-def withdraw(cursor: apsw.Cursor, turn_id: TurnId, *, at: float) -> None:
+def withdraw_approvals(cursor: apsw.Cursor, turn_id: TurnId, *, at: float) -> None:
     """The turn ends: nobody can be waited for any more in its name."""
     cursor.execute(
         "UPDATE approvals SET state = 'withdrawn', ended_at = ?"
@@ -112,10 +114,10 @@ def withdraw(cursor: apsw.Cursor, turn_id: TurnId, *, at: float) -> None:
         (at, turn_id),
     )
     if cursor.connection.changes():
-        approval_audit.withdrawn(cursor, turn_id, at=at)
+        approval_audit.record_approvals_withdrawn(cursor, turn_id, at=at)
 
 
-def forget(cursor: apsw.Cursor, session_id: SessionId) -> None:
+def delete_approvals(cursor: apsw.Cursor, session_id: SessionId) -> None:
     """A session is deleted. What was allowed for good stays: it was said about a person."""
     cursor.execute("DELETE FROM approvals WHERE session_id = ?", (session_id,))
     for change in (

@@ -9,7 +9,7 @@ from holdfast.store.sqlite import rows
 
 def save_runner(cursor: apsw.Cursor, runner: RunnerRow) -> None:
     cursor.execute(
-        f"INSERT OR REPLACE INTO runners ({rows.RUNNER}) VALUES (?, ?, ?, ?, ?, ?)",
+        f"INSERT OR REPLACE INTO runners ({rows.RUNNER_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?)",
         (
             runner.session_id,
             runner.pid,
@@ -27,7 +27,7 @@ def end_runner(cursor: apsw.Cursor, session_id: SessionId) -> None:
 
 def save_process(cursor: apsw.Cursor, process: ProcessRow) -> None:
     cursor.execute(
-        f"INSERT OR REPLACE INTO processes ({rows.PROCESS}) VALUES (?, ?, ?, ?, ?, ?, ?)",
+        f"INSERT OR REPLACE INTO processes ({rows.PROCESS_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)",
         (
             process.session_id,
             process.id,

@@ -6,12 +6,12 @@ from holdfast.core.ids import SessionId
 from holdfast.core.messages.inbox import BusyMode
 
 
-def mode_of(cursor: apsw.Cursor, session_id: SessionId) -> BusyMode | None:
+def busy_mode(cursor: apsw.Cursor, session_id: SessionId) -> BusyMode | None:
     found = cursor.execute("SELECT mode FROM busy WHERE session_id = ?", (session_id,)).fetchone()
     return None if found is None else BusyMode(found[0])
 
 
-def choose(cursor: apsw.Cursor, session_id: SessionId, mode: str) -> None:
+def set_busy_mode(cursor: apsw.Cursor, session_id: SessionId, mode: str) -> None:
     """A mode, or "" for none of its own."""
     if not mode:
         cursor.execute("DELETE FROM busy WHERE session_id = ?", (session_id,))

@@ -5,31 +5,37 @@ import re
 import apsw
 
 from holdfast.core.ids import CallId, TurnId
-from holdfast.core.messages.message import Outcome, ToolMessage
+from holdfast.core.messages.message import ToolMessage, ToolOutcome
 from holdfast.core.people.approval import ApprovalState
-from holdfast.core.people.audit import UNKNOWN, Act, AuditKind, Fact, actor_named
+from holdfast.core.people.audit import (
+    UNKNOWN_ACTOR,
+    AuditEntry,
+    AuditKind,
+    AuditValue,
+    actor_of_principal,
+)
 from holdfast.store.sqlite.writes import audit, transcript
-from holdfast.store.sqlite.writes.transcript import Place
+from holdfast.store.sqlite.writes.transcript import TurnPosition
 
 # Started by nobody: there was nothing to allow.
-_NEVER_BEGAN = (Outcome.REFUSED, Outcome.NOT_STARTED)
-_NAME = re.compile(r"[\w.-]{1,64}", re.ASCII)
-_LONGEST_ID = 200  # characters; whoever serves the model makes it up
+_NOT_STARTED = (ToolOutcome.REFUSED, ToolOutcome.NOT_STARTED)
+_TOOL_NAME = re.compile(r"[\w.-]{1,64}", re.ASCII)
+_MAX_CALL_ID = 200  # characters; whoever serves the model makes it up
 
 
-def ended(cursor: apsw.Cursor, message: ToolMessage, place: Place) -> None:
+def record_tool_call(cursor: apsw.Cursor, message: ToolMessage, place: TurnPosition) -> None:
     """One row a call, in the commit of its result."""
-    facts: dict[str, Fact] = {
-        "call": message.call_id[:_LONGEST_ID],
-        **_allowed(cursor, message, place),
+    facts: dict[str, AuditValue] = {
+        "call": message.call_id[:_MAX_CALL_ID],
+        **_permission_facts(cursor, message, place),
     }
-    if message.taken_up is not None:
-        facts["taken_up"] = message.taken_up.value
+    if message.recovery is not None:
+        facts["taken_up"] = message.recovery.value
     if message.exit_code is not None:
         facts["exit_code"] = message.exit_code
     calls = transcript.last_calls(cursor, place.turn_id)
     arguments = next((call.arguments for call in calls if call.id == message.call_id), "")
-    _record(
+    _record_call(
         cursor,
         place,
         tool=message.name,
@@ -39,7 +45,7 @@ def ended(cursor: apsw.Cursor, message: ToolMessage, place: Place) -> None:
     )
 
 
-def closed(cursor: apsw.Cursor, place: Place) -> None:
+def record_unfinished_calls(cursor: apsw.Cursor, place: TurnPosition) -> None:
     """The turn ends, and calls of it that were started have no result: nobody knows of them."""
     found = cursor.execute(
         "SELECT call_id FROM steps WHERE turn_id = ? AND call_id IS NOT NULL"
@@ -47,34 +53,34 @@ def closed(cursor: apsw.Cursor, place: Place) -> None:
         (place.turn_id,),
     ).fetchall()
     for (call_id,) in found:
-        _record(
+        _record_call(
             cursor,
             place,
             tool="",
-            outcome=Outcome.UNKNOWN.value,
-            facts={"call": str(call_id)[:_LONGEST_ID]},
+            outcome=ToolOutcome.UNKNOWN.value,
+            facts={"call": str(call_id)[:_MAX_CALL_ID]},
             arguments="",
         )
 
 
-def _record(
+def _record_call(
     cursor: apsw.Cursor,
-    place: Place,
+    place: TurnPosition,
     *,
     tool: str,
     outcome: str,
-    facts: dict[str, Fact],
+    facts: dict[str, AuditValue],
     arguments: str,
 ) -> None:
     # What no tool can be called is a word of the model, and is kept as one.
-    named = _NAME.fullmatch(tool) is not None
+    named = _TOOL_NAME.fullmatch(tool) is not None
     words = {"tool": "" if named else tool, "arguments": arguments}
     asked = cursor.execute("SELECT asked_by FROM turns WHERE id = ?", (place.turn_id,)).get
     audit.record(
         cursor,
-        Act(
+        AuditEntry(
             kind=AuditKind.TOOL_CALL,
-            actor=str(asked or UNKNOWN),
+            actor=str(asked or UNKNOWN_ACTOR),
             at=place.at,
             session_id=place.session_id,
             turn_id=place.turn_id,
@@ -86,7 +92,9 @@ def _record(
     )
 
 
-def _allowed(cursor: apsw.Cursor, message: ToolMessage, place: Place) -> dict[str, Fact]:
+def _permission_facts(
+    cursor: apsw.Cursor, message: ToolMessage, place: TurnPosition
+) -> dict[str, AuditValue]:
     """By a person's word, by one that stands, by a rule; or not at all."""
     asked = cursor.execute(
         "SELECT id, state, said_by, scope, ended_at FROM approvals"
@@ -95,13 +103,15 @@ def _allowed(cursor: apsw.Cursor, message: ToolMessage, place: Place) -> dict[st
     ).fetchone()
     if asked is not None and asked[1] == ApprovalState.APPROVED.value:
         said = {"approval": asked[0], "scope": asked[3], "approved_at": asked[4]}
-        return {"allowed": "approved", "by": actor_named(str(asked[2])), **said}
-    if message.outcome in _NEVER_BEGAN:
+        return {"allowed": "approved", "by": actor_of_principal(str(asked[2])), **said}
+    if message.outcome in _NOT_STARTED:
         return {"allowed": "no"} if asked is None else {"allowed": "no", "approval": asked[0]}
-    return {"allowed": _how(cursor, place.turn_id, message.call_id) or "without asking"}
+    return {
+        "allowed": _recorded_permission(cursor, place.turn_id, message.call_id) or "without asking"
+    }
 
 
-def _how(cursor: apsw.Cursor, turn_id: TurnId, call_id: CallId) -> str:
+def _recorded_permission(cursor: apsw.Cursor, turn_id: TurnId, call_id: CallId) -> str:
     """As it was written down when the call began; "": it is of a kind that nobody judges."""
     found = cursor.execute(
         "SELECT allowed FROM steps WHERE turn_id = ? AND call_id = ? ORDER BY seq DESC LIMIT 1",

@@ -5,14 +5,14 @@ import msgspec
 
 from holdfast.core.ids import PrincipalId, SessionKey
 from holdfast.core.messages.inbox import Accepted, Inbound
-from holdfast.core.turns.subagent import Child
+from holdfast.core.turns.subagent import Subagent
 from holdfast.store.sqlite import rows
 from holdfast.store.sqlite.writes import inbox, sessions
 
 
-def accept(
+def accept_subagent_task(
     cursor: apsw.Cursor,
-    child: Child,
+    child: Subagent,
     *,
     inbound: Inbound,
     route: SessionKey,
@@ -20,7 +20,9 @@ def accept(
     at: float,
 ) -> Accepted:
     """Work and child in one commit: neither is ever there without the other."""
-    accepted = inbox.accept(cursor, inbound=inbound, route=route, principal=principal, at=at)
+    accepted = inbox.accept_message(
+        cursor, inbound=inbound, route=route, principal=principal, at=at
+    )
     if accepted.duplicate:
         return accepted
     sessions.open_session(cursor, child.session_id, route=route, at=at, title=child.title)
@@ -32,6 +34,6 @@ def accept(
     cursor.execute(
         "INSERT INTO children (session_id, parent_id, inbox_id, created_at, body)"
         " VALUES (?, ?, ?, ?, ?)",
-        (child.session_id, child.parent, accepted.row.id, at, rows.encode(child)),
+        (child.session_id, child.parent, accepted.row.id, at, rows.encode_json(child)),
     )
     return msgspec.structs.replace(accepted, route_session=child.session_id)

@@ -6,8 +6,8 @@ import msgspec
 from holdfast.core.errors import StoreError
 from holdfast.core.ids import InboxId, SessionId, SessionKey
 from holdfast.core.messages.inbox import InboxRow
-from holdfast.core.sessions.session import CommandEffect, Settled
-from holdfast.core.turns.auxiliary import Errand
+from holdfast.core.sessions.session import CommandEffect, CommandOutcome
+from holdfast.core.turns.auxiliary import AuxiliaryTask
 from holdfast.store.sqlite.writes import (
     approvals,
     audit,
@@ -28,81 +28,86 @@ from holdfast.store.sqlite.writes import (
 )
 
 
-def settle(cursor: apsw.Cursor, effect: CommandEffect) -> Settled:
+def apply_command(cursor: apsw.Cursor, effect: CommandEffect) -> CommandOutcome:
     for end in effect.inbox_ends:
-        inbox.end(cursor, end, at=effect.at, session_id=effect.session_id)
+        inbox.end_row(cursor, end, at=effect.at, session_id=effect.session_id)
     superseded = _supersede(cursor, effect)
-    settled = msgspec.structs.replace(worded.settle(cursor, effect), superseded=superseded)
-    outbox.add(cursor, settled.deliveries, at=effect.at)
+    settled = msgspec.structs.replace(
+        worded.apply_computed_effects(cursor, effect), superseded=superseded
+    )
+    outbox.add_deliveries(cursor, settled.deliveries, at=effect.at)
     if effect.decision is not None:
         own = effect.inbox_ends[-1:]
-        by = audit.asker(cursor, own[0].inbox_id)[0] if own else ""
-        approvals.decide(cursor, decision=effect.decision, by=by)
+        by = audit.message_author(cursor, own[0].inbox_id)[0] if own else ""
+        approvals.decide_approvals(cursor, decision=effect.decision, by=by)
     if effect.new_session is not None:
         _replace_session(cursor, effect, effect.new_session)
     if effect.model_override is not None:
         _override_model(cursor, effect, effect.model_override)
     if effect.busy_mode is not None:
-        busy.choose(cursor, _chosen_in(cursor, effect), effect.busy_mode)
-    _change_the_house(cursor, effect)
+        busy.set_busy_mode(cursor, _target_session(cursor, effect), effect.busy_mode)
+    _change_gateway(cursor, effect)
     if effect.compaction is not None and effect.session_id is not None:
         session_id = effect.session_id
-        history.must_stand(cursor, session_id, messages=effect.compaction.covers)
-        compactions.between_turns(
+        history.require_messages(cursor, session_id, messages=effect.compaction.covers)
+        compactions.add_compaction_between_turns(
             cursor, session_id=session_id, message=effect.compaction, at=effect.at
         )
-        compactions.count(
-            cursor, session_id=session_id, errand=Errand.SUMMARY, usage=effect.compaction_usage
+        compactions.add_auxiliary_usage(
+            cursor,
+            session_id=session_id,
+            errand=AuxiliaryTask.SUMMARY,
+            usage=effect.compaction_usage,
         )
     again = _change_history(cursor, effect)
-    command_audit.given(cursor, effect)
-    return settled if again is None else msgspec.structs.replace(settled, again=again)
+    command_audit.record_command(cursor, effect)
+    return settled if again is None else msgspec.structs.replace(settled, resubmitted=again)
 
 
-def _change_the_house(cursor: apsw.Cursor, effect: CommandEffect) -> None:
+def _change_gateway(cursor: apsw.Cursor, effect: CommandEffect) -> None:
     """What belongs to no session: jobs, home channels, quiet ones, and who is let in."""
     if effect.job is not None:
-        jobs.change(cursor, change=effect.job)
+        jobs.change_job(cursor, change=effect.job)
     if effect.runs is not None:
-        jobs.plan(cursor, plan=effect.runs)
+        jobs.plan_runs(cursor, plan=effect.runs)
     if effect.pairing is not None:
-        pairing.change(cursor, change=effect.pairing)
+        pairing.change_pairing(cursor, change=effect.pairing)
     if effect.home is not None:
-        stopping.set_home(cursor, effect.home)
-    if (gone := effect.no_home) is not None:
-        stopping.clear_home(cursor, platform=gone.platform, account=gone.account)
+        stopping.set_home_channel(cursor, effect.home)
+    if (gone := effect.unset_home) is not None:
+        stopping.clear_home_channel(cursor, platform=gone.platform, account=gone.account)
     if effect.quiet is not None:
-        quiet.choose(cursor, effect.quiet)
+        quiet.set_quiet_chat(cursor, effect.quiet)
 
 
 def _change_history(cursor: apsw.Cursor, effect: CommandEffect) -> InboxRow | None:
     """What it takes back, copies, returns to or says again; the last is handed to a lane."""
     if effect.title is not None and effect.session_id is not None:
-        whole_sessions.rename(cursor, session_id=effect.session_id, title=effect.title)
+        whole_sessions.rename_session(cursor, session_id=effect.session_id, title=effect.title)
     if effect.undo is not None:
-        history.undo(cursor, effect.undo, at=effect.at)
+        history.undo_messages(cursor, effect.undo, at=effect.at)
     if effect.fork is not None:
-        history.fork(cursor, effect.fork, route=_needed_route(effect), at=effect.at)
+        history.fork_session(cursor, effect.fork, route=_required_route(effect), at=effect.at)
     if effect.resume is not None:
-        history.resume(cursor, effect.resume, route=_needed_route(effect), at=effect.at)
-    if effect.again is None:
+        history.resume_session(cursor, effect.resume, route=_required_route(effect), at=effect.at)
+    if effect.resubmit is None:
         return None
     ended = tuple(end.inbox_id for end in effect.inbox_ends)
-    route = _needed_route(effect)
-    return history.say_again(cursor, effect.again, route=route, merged=ended, at=effect.at)
+    route = _required_route(effect)
+    return history.retry_message(cursor, effect.resubmit, route=route, merged=ended, at=effect.at)
 
 
 def _supersede(cursor: apsw.Cursor, effect: CommandEffect) -> tuple[InboxId, ...]:
     if effect.supersede_before is None:
         return ()
-    route = _needed_route(effect)
-    return inbox.supersede(
-        cursor, route, before=effect.supersede_before, spared=effect.spared, at=effect.at
+    route = _required_route(effect)
+    return inbox.supersede_queued(
+        cursor, route, before=effect.supersede_before, spared=effect.keep, at=effect.at
     )
 
 
 def _replace_session(cursor: apsw.Cursor, effect: CommandEffect, fresh: SessionId) -> None:
-    route = _needed_route(effect)
+    route = _required_route(effect)
     cursor.execute(
         "UPDATE sessions SET ended_at = ? WHERE ended_at IS NULL AND id <> ?"
         " AND id IN (?, (SELECT session_id FROM routes WHERE key = ?))",
@@ -112,20 +117,20 @@ def _replace_session(cursor: apsw.Cursor, effect: CommandEffect, fresh: SessionI
     sessions.point_route(cursor, route, fresh)
 
 
-def _chosen_in(cursor: apsw.Cursor, effect: CommandEffect) -> SessionId:
+def _target_session(cursor: apsw.Cursor, effect: CommandEffect) -> SessionId:
     """The session that something is chosen for; one that was not begun yet is opened by it."""
     session_id = effect.new_session or effect.session_id
     if session_id is None:
         raise StoreError("a choice needs the session it is made for; none was named")
     if effect.route is None:
         return session_id
-    if effect.opening is not None:
-        return standing.open_fresh(
+    if effect.reset is not None:
+        return standing.open_new_session(
             cursor,
             session_id=session_id,
             route=effect.route,
             principal=None,
-            opening=effect.opening,
+            opening=effect.reset,
             at=effect.at,
         )
     sessions.open_session(cursor, session_id, route=effect.route, at=effect.at)
@@ -134,7 +139,7 @@ def _chosen_in(cursor: apsw.Cursor, effect: CommandEffect) -> SessionId:
 
 
 def _override_model(cursor: apsw.Cursor, effect: CommandEffect, model: str) -> None:
-    session_id = _chosen_in(cursor, effect)
+    session_id = _target_session(cursor, effect)
     cursor.execute(
         "UPDATE sessions SET model_override = ? WHERE id = ?", (model or None, session_id)
     )
@@ -142,7 +147,7 @@ def _override_model(cursor: apsw.Cursor, effect: CommandEffect, model: str) -> N
         raise StoreError(f"there is no session {session_id} to override the model of")
 
 
-def _needed_route(effect: CommandEffect) -> SessionKey:
+def _required_route(effect: CommandEffect) -> SessionKey:
     if effect.route is None:
         raise StoreError("a command that replaces a session or ends its queue needs a route")
     return effect.route

@@ -5,10 +5,12 @@ import apsw
 from holdfast.core.ids import SessionId
 from holdfast.store.sqlite.writes import streams
 
-_AT_ONCE = 500  # rows of one command: nobody else's write waits long for it
+_PRUNE_BATCH = 500  # rows of one command: nobody else's write waits long for it
 
 
-def expire(cursor: apsw.Cursor, *, session_id: SessionId, active_at: float, at: float) -> bool:
+def expire_session(
+    cursor: apsw.Cursor, *, session_id: SessionId, active_at: float, at: float
+) -> bool:
     """End a session that has been silent since `active_at`; False: it goes on after all.
 
     Decided here, in the order of all writes: a message that was accepted before keeps its
@@ -31,7 +33,7 @@ def prune_inbox(cursor: apsw.Cursor, *, before: float) -> int:
     gone = cursor.execute(
         "DELETE FROM inbox WHERE id IN (SELECT id FROM inbox ORDER BY id LIMIT ?2)"
         " AND accepted_at < ?1 AND ended_at < ?1 RETURNING state",
-        (before, _AT_ONCE),
+        (before, _PRUNE_BATCH),
     ).fetchall()
     cursor.executemany(
         "INSERT INTO pruned (state, count) VALUES (?, 1)"
@@ -48,7 +50,7 @@ def prune_outbox(cursor: apsw.Cursor, *, before: float) -> int:
         "DELETE FROM outbox WHERE seq IN (SELECT seq FROM outbox ORDER BY seq LIMIT ?2)"
         " AND created_at < ?1 AND updated_at < ?1 AND state IN ('sent', 'failed', 'unknown')"
         " RETURNING id",
-        (before, _AT_ONCE),
+        (before, _PRUNE_BATCH),
     ).fetchall()
-    streams.drop(cursor, gone)
+    streams.delete_parts(cursor, gone)
     return len(gone)

@@ -5,12 +5,12 @@ import apsw
 from holdfast.core.errors import StoreError
 from holdfast.core.ids import InboxId, SessionId, SessionKey
 from holdfast.core.messages.inbox import InboxRow
-from holdfast.core.sessions.session import Again, Fork, Undo
+from holdfast.core.sessions.session import ForkEffect, Resubmission, UndoEffect
 from holdfast.store.sqlite.writes import inbox, sessions, transcript
 
 
-def undo(cursor: apsw.Cursor, undo: Undo, *, at: float) -> None:
-    _must_rest(cursor, undo.session_id)
+def undo_messages(cursor: apsw.Cursor, undo: UndoEffect, *, at: float) -> None:
+    _require_no_open_turn(cursor, undo.session_id)
     last = transcript.next_seq(cursor, undo.session_id) - 1
     if not 1 <= undo.from_seq <= last:
         raise StoreError(f"session {undo.session_id} has no message {undo.from_seq} to take back")
@@ -25,10 +25,10 @@ def undo(cursor: apsw.Cursor, undo: Undo, *, at: float) -> None:
     )
 
 
-def fork(cursor: apsw.Cursor, fork: Fork, *, route: SessionKey, at: float) -> None:
+def fork_session(cursor: apsw.Cursor, fork: ForkEffect, *, route: SessionKey, at: float) -> None:
     """Messages keep their places, by which a summary names what it covers, and name no turn: the
     turns, with what they cost and owe, are the other session's."""
-    _must_rest(cursor, fork.of)
+    _require_no_open_turn(cursor, fork.of)
     sessions.open_session(
         cursor, fork.session_id, route=route, at=at, title=fork.title, principal=fork.principal
     )
@@ -52,7 +52,9 @@ def fork(cursor: apsw.Cursor, fork: Fork, *, route: SessionKey, at: float) -> No
     sessions.point_route(cursor, route, fork.session_id)
 
 
-def resume(cursor: apsw.Cursor, session_id: SessionId, *, route: SessionKey, at: float) -> None:
+def resume_session(
+    cursor: apsw.Cursor, session_id: SessionId, *, route: SessionKey, at: float
+) -> None:
     """The route goes on there; whatever kept the session from going on is lifted."""
     cursor.execute(
         "UPDATE sessions SET suspended = 0, ended_at = NULL, cuts = 0, active_at = ?2,"
@@ -71,11 +73,16 @@ def resume(cursor: apsw.Cursor, session_id: SessionId, *, route: SessionKey, at:
     sessions.point_route(cursor, route, session_id)
 
 
-def say_again(
-    cursor: apsw.Cursor, again: Again, *, route: SessionKey, merged: tuple[InboxId, ...], at: float
+def retry_message(
+    cursor: apsw.Cursor,
+    again: Resubmission,
+    *,
+    route: SessionKey,
+    merged: tuple[InboxId, ...],
+    at: float,
 ) -> InboxRow:
     """The message as a row of its own, which the rows that brought it about are merged into."""
-    accepted = inbox.accept(
+    accepted = inbox.accept_message(
         cursor, inbound=again.inbound, route=route, principal=again.principal, at=at
     )
     for inbox_id in merged:
@@ -86,7 +93,7 @@ def say_again(
     return accepted.row
 
 
-def must_stand(cursor: apsw.Cursor, session_id: SessionId, *, messages: int) -> None:
+def require_messages(cursor: apsw.Cursor, session_id: SessionId, *, messages: int) -> None:
     """A summary is of messages that stand: one that was being made while they were taken back
     would hide what is said next."""
     fewer = cursor.execute(
@@ -98,7 +105,7 @@ def must_stand(cursor: apsw.Cursor, session_id: SessionId, *, messages: int) -> 
         raise StoreError(f"session {session_id} has no {messages} messages any more to summarise")
 
 
-def _must_rest(cursor: apsw.Cursor, session_id: SessionId) -> None:
+def _require_no_open_turn(cursor: apsw.Cursor, session_id: SessionId) -> None:
     found = cursor.execute(
         "SELECT 1 FROM turns WHERE session_id = ? AND state = 'open'", (session_id,)
     ).fetchone()

@@ -8,7 +8,7 @@ import msgspec
 from holdfast.core.errors import StoreError
 from holdfast.core.ids import InboxId, PrincipalId, SessionId, SessionKey, TurnId
 from holdfast.core.messages.inbox import (
-    ENDS,
+    END_STATES,
     Accepted,
     BusyMode,
     Inbound,
@@ -21,7 +21,7 @@ from holdfast.store.sqlite import rows
 from holdfast.store.sqlite.writes import people_audit, standing
 
 
-def accept(
+def accept_message(
     cursor: apsw.Cursor,
     *,
     inbound: Inbound,
@@ -36,10 +36,10 @@ def accept(
         "INSERT INTO inbox"
         " (platform, account, event_id, route, principal, state, accepted_at, body)"
         " VALUES (?, ?, ?, ?, ?, 'queued', ?, ?) ON CONFLICT DO NOTHING",
-        (*event, route, principal, at, rows.encode(inbound)),
+        (*event, route, principal, at, rows.encode_json(inbound)),
     )
     if not cursor.connection.changes():
-        return _accepted_before(cursor, event, route)
+        return _duplicate(cursor, event, route)
     inbox_id = InboxId(cursor.connection.last_insert_rowid())
     if inbound.cursor is not None:
         cursor.execute(
@@ -48,31 +48,29 @@ def accept(
             (source.platform, source.account, inbound.cursor.name, inbound.cursor.value),
         )
     row = InboxRow(id=inbox_id, route=route, principal=principal, inbound=inbound, accepted_at=at)
-    pointed = standing.pointed(cursor, route)
-    known = standing.can_go_on(pointed)
+    pointed = standing.route_target(cursor, route)
+    known = standing.continuable_session(pointed)
     if source.author is Author.OPERATOR:
-        people_audit.spoken(cursor, inbound, session_id=known, at=at)
-    return Accepted(row=row, duplicate=False, route_session=known, pointed=pointed)
+        people_audit.record_operator_message(cursor, inbound, session_id=known, at=at)
+    return Accepted(row=row, duplicate=False, route_session=known, route_target=pointed)
 
 
-def _accepted_before(
-    cursor: apsw.Cursor, event: tuple[str, str, str], route: SessionKey
-) -> Accepted:
+def _duplicate(cursor: apsw.Cursor, event: tuple[str, str, str], route: SessionKey) -> Accepted:
     (found,) = cursor.execute(
-        f"SELECT {rows.INBOX} FROM inbox WHERE platform = ? AND account = ? AND event_id = ?",
+        f"SELECT {rows.INBOX_COLUMNS} FROM inbox WHERE platform = ? AND account = ? AND event_id = ?",
         event,
     ).fetchall()
     return Accepted(
-        row=rows.inbox_row(found), duplicate=True, route_session=route_session(cursor, route)
+        row=rows.decode_inbox_row(found), duplicate=True, route_session=route_session(cursor, route)
     )
 
 
 def route_session(cursor: apsw.Cursor, route: SessionKey) -> SessionId | None:
     """Where a route points; a suspended or ended session is no place to go on."""
-    return standing.can_go_on(standing.pointed(cursor, route))
+    return standing.continuable_session(standing.route_target(cursor, route))
 
 
-def decide(
+def record_busy_decision(
     cursor: apsw.Cursor, *, inbox_id: InboxId, session_id: SessionId, decision: BusyMode
 ) -> None:
     cursor.execute(
@@ -83,7 +81,9 @@ def decide(
         raise StoreError(f"inbox row {inbox_id} is not queued: there is nothing to decide")
 
 
-def run(cursor: apsw.Cursor, inbox_id: InboxId, *, session_id: SessionId, turn_id: TurnId) -> None:
+def start_row(
+    cursor: apsw.Cursor, inbox_id: InboxId, *, session_id: SessionId, turn_id: TurnId
+) -> None:
     """A row that has not ended runs in a turn from now on."""
     cursor.execute(
         "UPDATE inbox SET state = 'running', session_id = ?, turn_id = ?"
@@ -91,10 +91,10 @@ def run(cursor: apsw.Cursor, inbox_id: InboxId, *, session_id: SessionId, turn_i
         (session_id, turn_id, inbox_id),
     )
     if not cursor.connection.changes():
-        raise _no_open_row(inbox_id)
+        raise _not_open_error(inbox_id)
 
 
-def end(
+def end_row(
     cursor: apsw.Cursor,
     end: InboxEnd,
     *,
@@ -103,7 +103,7 @@ def end(
     turn_id: TurnId | None = None,
 ) -> None:
     """A row ends once; session and turn are set where the row had none."""
-    if end.state not in ENDS:
+    if end.state not in END_STATES:
         raise StoreError(f"{end.state} is no end for inbox row {end.inbox_id}")
     cursor.execute(
         "UPDATE inbox SET state = ?, reason = ?, merged_into = ?, ended_at = ?,"
@@ -112,10 +112,10 @@ def end(
         (end.state.value, end.reason, end.merged_into, at, session_id, turn_id, end.inbox_id),
     )
     if not cursor.connection.changes():
-        raise _no_open_row(end.inbox_id)
+        raise _not_open_error(end.inbox_id)
 
 
-def supersede(
+def supersede_queued(
     cursor: apsw.Cursor,
     route: SessionKey,
     *,
@@ -133,5 +133,5 @@ def supersede(
     return tuple(sorted(InboxId(row[0]) for row in ended))  # type: ignore[arg-type]  # rowids
 
 
-def _no_open_row(inbox_id: InboxId) -> StoreError:
+def _not_open_error(inbox_id: InboxId) -> StoreError:
     return StoreError(f"inbox row {inbox_id} has ended already, or there is none of that id")

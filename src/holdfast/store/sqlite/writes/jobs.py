@@ -5,18 +5,18 @@ import msgspec
 
 from holdfast.core.errors import StoreError
 from holdfast.core.ids import PrincipalId, SessionKey
-from holdfast.core.jobs.job import ChangeKind, Job, JobChange, JobId, NewJob, Run, RunPlan
+from holdfast.core.jobs.job import Job, JobChange, JobChangeKind, JobId, NewJob, RunPlan, RunRequest
 from holdfast.core.messages.inbox import Accepted, Inbound
-from holdfast.core.people.audit import Act, AuditKind
-from holdfast.store.sqlite.reads.job_reads import JOB, WAITING, job_row
+from holdfast.core.people.audit import AuditEntry, AuditKind
+from holdfast.store.sqlite.reads.job_reads import JOB_COLUMNS, WAITING_RUNS, decode_job
 from holdfast.store.sqlite.writes import audit, inbox
 
-_AT_ONCE = 500  # rows of one command: nobody else's write waits long for it
+_PRUNE_BATCH = 500  # rows of one command: nobody else's write waits long for it
 
 
-def add(cursor: apsw.Cursor, *, new: NewJob, most: int) -> Job | None:
+def add_job(cursor: apsw.Cursor, *, new: NewJob, most: int) -> Job | None:
     """None: its person has so many already. One that was asked for before is the one there is."""
-    if (known := _of_key(cursor, new.key)) is not None:
+    if (known := _job_by_key(cursor, new.key)) is not None:
         return known
     (count,) = cursor.execute(
         "SELECT count(*) FROM jobs WHERE principal = ? AND next_due IS NOT NULL", (new.principal,)
@@ -27,16 +27,16 @@ def add(cursor: apsw.Cursor, *, new: NewJob, most: int) -> Job | None:
         "INSERT INTO jobs (key, principal, next_due, made_at, body) VALUES (?, ?, ?, ?, ?)",
         (new.key, new.principal, new.next_due, new.at, msgspec.json.encode(new.spec).decode()),
     )
-    job = _of_key(cursor, new.key)
+    job = _job_by_key(cursor, new.key)
     assert job is not None, "it was made in the line above"
-    _audit(cursor, job, at=new.at)
+    _record_job_added(cursor, job, at=new.at)
     return job
 
 
-def _audit(cursor: apsw.Cursor, job: Job, *, at: float) -> None:
+def _record_job_added(cursor: apsw.Cursor, job: Job, *, at: float) -> None:
     audit.record(
         cursor,
-        Act(
+        AuditEntry(
             kind=AuditKind.JOB_ADDED,
             actor=job.principal,
             at=at,
@@ -45,24 +45,24 @@ def _audit(cursor: apsw.Cursor, job: Job, *, at: float) -> None:
     )
 
 
-def _of_key(cursor: apsw.Cursor, key: str) -> Job | None:
-    found = cursor.execute(f"SELECT {JOB} FROM jobs j WHERE key = ?", (key,)).fetchone()
-    return None if found is None else job_row(found)
+def _job_by_key(cursor: apsw.Cursor, key: str) -> Job | None:
+    found = cursor.execute(f"SELECT {JOB_COLUMNS} FROM jobs j WHERE key = ?", (key,)).fetchone()
+    return None if found is None else decode_job(found)
 
 
-def change(cursor: apsw.Cursor, *, change: JobChange) -> bool:
+def change_job(cursor: apsw.Cursor, *, change: JobChange) -> bool:
     """False: there is no such job any more."""
     match change.kind:
-        case ChangeKind.REMOVE:
-            return _remove(cursor, change.job_id)
-        case ChangeKind.PAUSE:
+        case JobChangeKind.REMOVE:
+            return _remove_job(cursor, change.job_id)
+        case JobChangeKind.PAUSE:
             cursor.execute("UPDATE jobs SET paused = 1 WHERE id = ?", (change.job_id,))
-        case ChangeKind.RESUME:
+        case JobChangeKind.RESUME:
             cursor.execute(
                 "UPDATE jobs SET paused = 0, next_due = ? WHERE id = ?",
                 (change.next_due, change.job_id),
             )
-        case ChangeKind.REWRITE:
+        case JobChangeKind.UPDATE:
             cursor.execute(
                 "UPDATE jobs SET body = ?, next_due = coalesce(?, next_due) WHERE id = ?",
                 (msgspec.json.encode(change.spec).decode(), change.next_due, change.job_id),
@@ -70,30 +70,30 @@ def change(cursor: apsw.Cursor, *, change: JobChange) -> bool:
     return bool(cursor.connection.changes())
 
 
-def _remove(cursor: apsw.Cursor, job_id: JobId) -> bool:
+def _remove_job(cursor: apsw.Cursor, job_id: JobId) -> bool:
     """With its history; what runs goes on to its end."""
     cursor.execute("DELETE FROM job_runs WHERE job_id = ?", (job_id,))
     cursor.execute("DELETE FROM jobs WHERE id = ?", (job_id,))
     return bool(cursor.connection.changes())
 
 
-def plan(cursor: apsw.Cursor, *, plan: RunPlan) -> bool:
+def plan_runs(cursor: apsw.Cursor, *, plan: RunPlan) -> bool:
     """False, and nothing is written: the job is not due then any more. A run that is there
     already, as after a commit whose awaiter died, stays as it is."""
-    if plan.was_due is not None and not _moved_on(cursor, plan):
+    if plan.was_due is not None and not _advance_next_due(cursor, plan):
         return False
-    if plan.unwanted:
-        skip(cursor, job_id=plan.job_id, why=plan.unwanted)
+    if plan.drop_waiting_reason:
+        skip_runs(cursor, job_id=plan.job_id, why=plan.drop_waiting_reason)
     for run in plan.runs:
         cursor.execute(
             "INSERT INTO job_runs (id, job_id, cause, due_at, made_at, skipped)"
             " VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
-            (run.id, run.job_id, run.cause.value, run.due_at, plan.at, run.skipped),
+            (run.id, run.job_id, run.cause.value, run.due_at, plan.at, run.skip_reason),
         )
     return True
 
 
-def _moved_on(cursor: apsw.Cursor, plan: RunPlan) -> bool:
+def _advance_next_due(cursor: apsw.Cursor, plan: RunPlan) -> bool:
     cursor.execute(
         "UPDATE jobs SET next_due = ? WHERE id = ? AND next_due = ? AND paused = 0",
         (plan.next_due, plan.job_id, plan.was_due),
@@ -101,19 +101,19 @@ def _moved_on(cursor: apsw.Cursor, plan: RunPlan) -> bool:
     return bool(cursor.connection.changes())
 
 
-def skip(cursor: apsw.Cursor, *, job_id: JobId, why: str, run_id: str | None = None) -> int:
+def skip_runs(cursor: apsw.Cursor, *, job_id: JobId, why: str, run_id: str | None = None) -> int:
     """What waits of a job, or that one run of it, is never begun; how many that are."""
     cursor.execute(
-        f"UPDATE job_runs SET skipped = ?1 WHERE job_id = ?2 AND {WAITING}"
+        f"UPDATE job_runs SET skipped = ?1 WHERE job_id = ?2 AND {WAITING_RUNS}"
         " AND (?3 IS NULL OR id = ?3)",
         (why, job_id, run_id),
     )
     return cursor.connection.changes()
 
 
-def accept(
+def accept_run(
     cursor: apsw.Cursor,
-    run: Run,
+    run: RunRequest,
     *,
     inbound: Inbound,
     route: SessionKey,
@@ -121,16 +121,19 @@ def accept(
     at: float,
 ) -> Accepted:
     """A run begins: its work is in the inbox, and it says which row that is."""
-    accepted = inbox.accept(cursor, inbound=inbound, route=route, principal=principal, at=at)
+    accepted = inbox.accept_message(
+        cursor, inbound=inbound, route=route, principal=principal, at=at
+    )
     cursor.execute(
-        f"UPDATE job_runs SET inbox_id = ? WHERE id = ? AND {WAITING}", (accepted.row.id, run.id)
+        f"UPDATE job_runs SET inbox_id = ? WHERE id = ? AND {WAITING_RUNS}",
+        (accepted.row.id, run.id),
     )
     if not cursor.connection.changes() and not accepted.duplicate:
         raise StoreError(f"run {run.id} is not waiting any more: nothing was begun")
     return accepted
 
 
-def prune(cursor: apsw.Cursor, *, before: float) -> int:
+def prune_runs(cursor: apsw.Cursor, *, before: float) -> int:
     """Forget the oldest runs that had ended by then, and jobs that are over and have none left;
     how many runs that are."""
     cursor.execute(
@@ -138,7 +141,7 @@ def prune(cursor: apsw.Cursor, *, before: float) -> int:
         " LEFT JOIN inbox i ON i.id = r.inbox_id WHERE r.made_at < ?1 AND (r.skipped IS NOT NULL"
         " OR (r.inbox_id IS NOT NULL AND (i.id IS NULL OR i.ended_at < ?1)))"
         " ORDER BY r.made_at LIMIT ?2)",
-        (before, _AT_ONCE),
+        (before, _PRUNE_BATCH),
     )
     gone = cursor.connection.changes()
     cursor.execute(

@@ -3,7 +3,7 @@
 import apsw
 
 
-def put(cursor: apsw.Cursor, *, key: str, value: str) -> None:
+def set_meta(cursor: apsw.Cursor, *, key: str, value: str) -> None:
     cursor.execute(
         "INSERT INTO meta (key, value) VALUES (?, ?)"
         " ON CONFLICT DO UPDATE SET value = excluded.value",

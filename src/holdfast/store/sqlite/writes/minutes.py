@@ -3,14 +3,14 @@
 import apsw
 import msgspec
 
-from holdfast.core.ops.minute import Minute
+from holdfast.core.ops.minute import MinuteStats
 
-_decode = msgspec.json.Decoder(Minute).decode
+_decode_minute = msgspec.json.Decoder(MinuteStats).decode
 
 
-def keep(cursor: apsw.Cursor, *, minute: Minute, since: int) -> None:
+def add_minute_stats(cursor: apsw.Cursor, *, minute: MinuteStats, since: int) -> None:
     """Added to what an earlier life kept of the same minute; what is older than `since` goes."""
-    known = read(cursor, since=minute.at, until=minute.at)
+    known = read_minute_stats(cursor, since=minute.at, until=minute.at)
     whole = known[0] + minute if known else minute
     cursor.execute(
         "INSERT INTO minutes (at, body) VALUES (?, ?)"
@@ -20,8 +20,8 @@ def keep(cursor: apsw.Cursor, *, minute: Minute, since: int) -> None:
     cursor.execute("DELETE FROM minutes WHERE at < ?", (since,))
 
 
-def read(cursor: apsw.Cursor, *, since: int, until: int = 2**62) -> list[Minute]:
+def read_minute_stats(cursor: apsw.Cursor, *, since: int, until: int = 2**62) -> list[MinuteStats]:
     found = cursor.execute(
         "SELECT body FROM minutes WHERE at BETWEEN ? AND ? ORDER BY at", (since, until)
     )
-    return [_decode(str(row[0])) for row in found]
+    return [_decode_minute(str(row[0])) for row in found]

@@ -3,12 +3,22 @@
 import apsw
 
 from holdfast.core.ids import SessionId
-from holdfast.core.people.audit import Act, AuditKind
-from holdfast.core.people.memory import About, Edit, Edited, EditOutcome, Note, Notebook, OwnerId
+from holdfast.core.people.audit import AuditEntry, AuditKind
+from holdfast.core.people.memory import (
+    Note,
+    Notebook,
+    NoteEdit,
+    NoteEditOutcome,
+    NoteEditResult,
+    NoteTopic,
+    OwnerId,
+)
 from holdfast.store.sqlite.writes import audit
 
-_ADDING = ("add", "replace")
-_LEAST = 20  # characters that a note counts for at least: it has a number and a line of its own
+_ADDING_ACTIONS = ("add", "replace")
+_MIN_NOTE_SIZE = (
+    20  # characters that a note counts for at least: it has a number and a line of its own
+)
 
 
 def notebook(cursor: apsw.Cursor, owner: OwnerId) -> Notebook:
@@ -17,7 +27,7 @@ def notebook(cursor: apsw.Cursor, owner: OwnerId) -> Notebook:
     ).fetchall()
     off = cursor.execute("SELECT off FROM notebooks WHERE owner = ?", (owner,)).fetchone()
     notes = tuple(
-        Note(id=row[0], about=About(row[1]), text=row[2], changed_at=row[3])  # type: ignore[arg-type]  # as the columns are
+        Note(id=row[0], topic=NoteTopic(row[1]), text=row[2], changed_at=row[3])  # type: ignore[arg-type]  # as the columns are
         for row in found
     )
     return Notebook(owner=owner, notes=notes, off=bool(off and off[0]))
@@ -33,23 +43,23 @@ def notebooks(cursor: apsw.Cursor, *, limit: int, offset: int) -> list[Notebook]
     return [notebook(cursor, OwnerId(str(row[0]))) for row in owners]
 
 
-def owners(cursor: apsw.Cursor) -> dict[OwnerId, bool]:
+def memory_owners(cursor: apsw.Cursor) -> dict[OwnerId, bool]:
     found = cursor.execute("SELECT owner, off FROM notebooks").fetchall()
     return {OwnerId(str(row[0])): bool(row[1]) for row in found}
 
 
-def owner(cursor: apsw.Cursor, session_id: SessionId) -> OwnerId | None:
+def memory_owner(cursor: apsw.Cursor, session_id: SessionId) -> OwnerId | None:
     found = cursor.execute(
         "SELECT owner FROM remembered WHERE session_id = ?", (session_id,)
     ).fetchone()
     return None if found is None else OwnerId(str(found[0]))
 
 
-def edit(cursor: apsw.Cursor, *, edit: Edit) -> Edited:
+def edit_notes(cursor: apsw.Cursor, *, edit: NoteEdit) -> NoteEditResult:
     """What cannot be done is said, and writes nothing."""
-    edited = _edit(cursor, edit)
-    if edit.by and edited.outcome is EditOutcome.DONE:
-        act = Act(
+    edited = _apply_edit(cursor, edit)
+    if edit.by and edited.outcome is NoteEditOutcome.DONE:
+        act = AuditEntry(
             kind=AuditKind.MEMORY_CHANGED,
             actor=edit.by,
             at=edit.at,
@@ -60,38 +70,38 @@ def edit(cursor: apsw.Cursor, *, edit: Edit) -> Edited:
     return edited
 
 
-def _edit(cursor: apsw.Cursor, edit: Edit) -> Edited:
+def _apply_edit(cursor: apsw.Cursor, edit: NoteEdit) -> NoteEditResult:
     before = notebook(cursor, edit.owner)
-    if edit.action in _ADDING and before.off:
-        return Edited(outcome=EditOutcome.OFF, notebook=before)
+    if edit.action in _ADDING_ACTIONS and before.off:
+        return NoteEditResult(outcome=NoteEditOutcome.OFF, notebook=before)
     if edit.action in ("off", "on"):
-        return _switch(cursor, edit)
+        return _switch_notebook(cursor, edit)
     if edit.action == "clear":
         cursor.execute("DELETE FROM notes WHERE owner = ?", (edit.owner,))
-        return _after(cursor, edit, EditOutcome.DONE)
+        return _edit_result(cursor, edit, NoteEditOutcome.DONE)
     if edit.action == "add":
-        return _add(cursor, edit, before)
-    return _change(cursor, edit, before)
+        return _add_note(cursor, edit, before)
+    return _change_note(cursor, edit, before)
 
 
-def _switch(cursor: apsw.Cursor, edit: Edit) -> Edited:
+def _switch_notebook(cursor: apsw.Cursor, edit: NoteEdit) -> NoteEditResult:
     cursor.execute(
         "INSERT INTO notebooks (owner, off) VALUES (?, ?)"
         " ON CONFLICT DO UPDATE SET off = excluded.off",
         (edit.owner, edit.action == "off"),
     )
-    return _after(cursor, edit, EditOutcome.DONE)
+    return _edit_result(cursor, edit, NoteEditOutcome.DONE)
 
 
-def _add(cursor: apsw.Cursor, edit: Edit, before: Notebook) -> Edited:
-    about = edit.about or About.PERSON
+def _add_note(cursor: apsw.Cursor, edit: NoteEdit, before: Notebook) -> NoteEditResult:
+    about = edit.topic or NoteTopic.PERSON
     # Said twice, it is one note: a call whose outcome was lost can then be made again.
-    same = next((n for n in before.notes if (n.about, n.text) == (about, edit.text)), None)
+    same = next((n for n in before.notes if (n.topic, n.text) == (about, edit.text)), None)
     if same is not None:
-        return Edited(outcome=EditOutcome.SAME, notebook=before, note=same)
-    crowded = len(before.notes) >= edit.room // _LEAST
-    if crowded or before.used + len(edit.text) > edit.room:
-        return Edited(outcome=EditOutcome.FULL, notebook=before)
+        return NoteEditResult(outcome=NoteEditOutcome.UNCHANGED, notebook=before, note=same)
+    crowded = len(before.notes) >= edit.max_chars // _MIN_NOTE_SIZE
+    if crowded or before.used + len(edit.text) > edit.max_chars:
+        return NoteEditResult(outcome=NoteEditOutcome.FULL, notebook=before)
     ((number,),) = cursor.execute(
         "INSERT INTO notebooks (owner, last_id) VALUES (?, 1)"
         " ON CONFLICT DO UPDATE SET last_id = last_id + 1 RETURNING last_id",
@@ -102,44 +112,44 @@ def _add(cursor: apsw.Cursor, edit: Edit, before: Notebook) -> Edited:
         (edit.owner, number, about.value, edit.text, edit.at),
     )
     assert isinstance(number, int), "the column is"
-    return _after(cursor, edit, EditOutcome.DONE, note_id=number)
+    return _edit_result(cursor, edit, NoteEditOutcome.DONE, note_id=number)
 
 
-def _change(cursor: apsw.Cursor, edit: Edit, before: Notebook) -> Edited:
+def _change_note(cursor: apsw.Cursor, edit: NoteEdit, before: Notebook) -> NoteEditResult:
     old = next((note for note in before.notes if note.id == edit.note_id), None)
     if old is None:
-        return Edited(outcome=EditOutcome.MISSING, notebook=before)
+        return NoteEditResult(outcome=NoteEditOutcome.MISSING, notebook=before)
     if edit.action == "remove":
         cursor.execute("DELETE FROM notes WHERE owner = ? AND id = ?", (edit.owner, old.id))
-        done = _after(cursor, edit, EditOutcome.DONE)
-        return Edited(outcome=done.outcome, notebook=done.notebook, note=old)
+        done = _edit_result(cursor, edit, NoteEditOutcome.DONE)
+        return NoteEditResult(outcome=done.outcome, notebook=done.notebook, note=old)
     # A note may always be made shorter, also where the limit was lowered since.
     grown = len(edit.text) - len(old.text)
-    if grown > 0 and before.used + grown > edit.room:
-        return Edited(outcome=EditOutcome.FULL, notebook=before, note=old)
+    if grown > 0 and before.used + grown > edit.max_chars:
+        return NoteEditResult(outcome=NoteEditOutcome.FULL, notebook=before, note=old)
     cursor.execute(
         "UPDATE notes SET about = ?, text = ?, changed_at = ? WHERE owner = ? AND id = ?",
-        ((edit.about or old.about).value, edit.text, edit.at, edit.owner, old.id),
+        ((edit.topic or old.topic).value, edit.text, edit.at, edit.owner, old.id),
     )
-    return _after(cursor, edit, EditOutcome.DONE, note_id=old.id)
+    return _edit_result(cursor, edit, NoteEditOutcome.DONE, note_id=old.id)
 
 
-def _after(
-    cursor: apsw.Cursor, edit: Edit, outcome: EditOutcome, *, note_id: int | None = None
-) -> Edited:
+def _edit_result(
+    cursor: apsw.Cursor, edit: NoteEdit, outcome: NoteEditOutcome, *, note_id: int | None = None
+) -> NoteEditResult:
     now = notebook(cursor, edit.owner)
     note = next((note for note in now.notes if note.id == note_id), None)
-    return Edited(outcome=outcome, notebook=now, note=note)
+    return NoteEditResult(outcome=outcome, notebook=now, note=note)
 
 
-def enrol(cursor: apsw.Cursor, *, session_id: SessionId, owner: OwnerId) -> None:
+def enable_memory(cursor: apsw.Cursor, *, session_id: SessionId, owner: OwnerId) -> None:
     cursor.execute(
         "INSERT INTO remembered (session_id, owner) VALUES (?, ?) ON CONFLICT DO NOTHING",
         (session_id, owner),
     )
 
 
-def claim_end(cursor: apsw.Cursor, *, session_id: SessionId) -> OwnerId | None:
+def claim_memory_end(cursor: apsw.Cursor, *, session_id: SessionId) -> OwnerId | None:
     """The owner, once for all that has been said by now; None: there is nothing to tell."""
     claimed = cursor.execute(
         "UPDATE remembered SET ended_seq = said.seq FROM (SELECT coalesce(max(seq), 0) AS seq"

@@ -8,14 +8,14 @@ import msgspec
 from holdfast.core.errors import StoreError
 from holdfast.core.ids import DeliveryId
 from holdfast.core.messages.outbox import DeliveryRow, DeliveryState, NewDelivery
-from holdfast.core.people.audit import Act, AuditKind
+from holdfast.core.people.audit import AuditEntry, AuditKind
 from holdfast.store.sqlite import outbox_rows, rows
 from holdfast.store.sqlite.writes import audit, streams
 
 
-def add(cursor: apsw.Cursor, deliveries: Iterable[NewDelivery], *, at: float) -> None:
+def add_deliveries(cursor: apsw.Cursor, deliveries: Iterable[NewDelivery], *, at: float) -> None:
     for new in deliveries:
-        if new.begun is not None and streams.complete(cursor, new, at=at):
+        if new.started is not None and streams.complete_stream(cursor, new, at=at):
             continue
         cursor.execute(
             "INSERT INTO outbox (id, address, kind, text, session_id, turn_id, inbox_id,"
@@ -23,7 +23,7 @@ def add(cursor: apsw.Cursor, deliveries: Iterable[NewDelivery], *, at: float) ->
             " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?11, ?12, ?10, ?10)",
             (
                 new.id,
-                rows.encode(new.address),
+                rows.encode_json(new.address),
                 new.kind.value,
                 new.text,
                 new.session_id,
@@ -32,8 +32,8 @@ def add(cursor: apsw.Cursor, deliveries: Iterable[NewDelivery], *, at: float) ->
                 new.state.value,
                 new.expires_at,
                 at,
-                rows.encode(new.choices) if new.choices else None,
-                None if new.file is None else rows.encode(new.file),
+                rows.encode_json(new.buttons) if new.buttons else None,
+                None if new.file is None else rows.encode_json(new.file),
             ),
         )
 
@@ -47,10 +47,10 @@ def begin_attempt(cursor: apsw.Cursor, *, delivery_id: DeliveryId, at: float) ->
         " WHERE id = ? AND state IN ('pending', 'sending', 'unknown')",
         (at, delivery_id),
     )
-    _must_have_been_owed(cursor, delivery_id)
+    _require_unsettled(cursor, delivery_id)
 
 
-def settle(
+def settle_delivery(
     cursor: apsw.Cursor,
     *,
     delivery_id: DeliveryId,
@@ -71,10 +71,10 @@ def settle(
         " WHERE id = ?5 AND state IN ('pending', 'sending', 'unknown')",
         (state.value, error, at, platform_message_id, delivery_id),
     )
-    _must_have_been_owed(cursor, delivery_id)
+    _require_unsettled(cursor, delivery_id)
 
 
-def owe_again(
+def requeue_delivery(
     cursor: apsw.Cursor, *, delivery_id: DeliveryId, by: str, at: float
 ) -> DeliveryRow | None:
     """What is known of it stays known: a doubt is told with the next attempt, which counts as the
@@ -93,12 +93,12 @@ def owe_again(
         (at, delivery_id),
     )
     found = cursor.execute(
-        f"SELECT {outbox_rows.DELIVERY} FROM outbox WHERE id = ?", (delivery_id,)
+        f"SELECT {outbox_rows.DELIVERY_COLUMNS} FROM outbox WHERE id = ?", (delivery_id,)
     ).fetchall()
-    row = outbox_rows.delivery_row(found[0])
+    row = outbox_rows.decode_delivery(found[0])
     audit.record(
         cursor,
-        Act(
+        AuditEntry(
             kind=AuditKind.DELIVERY_RETRIED,
             actor=by,
             at=at,
@@ -107,9 +107,9 @@ def owe_again(
             subject=delivery_id,
         ),
     )
-    return msgspec.structs.replace(row, parts=streams.read(cursor, delivery_id))
+    return msgspec.structs.replace(row, parts=streams.read_parts(cursor, delivery_id))
 
 
-def _must_have_been_owed(cursor: apsw.Cursor, delivery_id: DeliveryId) -> None:
+def _require_unsettled(cursor: apsw.Cursor, delivery_id: DeliveryId) -> None:
     if not cursor.connection.changes():
         raise StoreError(f"delivery {delivery_id} is settled already, or there is none of that id")

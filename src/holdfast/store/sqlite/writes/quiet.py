@@ -6,7 +6,7 @@ from holdfast.core.ids import PrincipalId
 from holdfast.core.messages.quiet import QuietChat
 
 
-def choose(cursor: apsw.Cursor, chat: QuietChat) -> None:
+def set_quiet_chat(cursor: apsw.Cursor, chat: QuietChat) -> None:
     place = (chat.platform, chat.account, chat.chat_id)
     if chat.quiet is None:
         cursor.execute(
@@ -20,7 +20,7 @@ def choose(cursor: apsw.Cursor, chat: QuietChat) -> None:
     )
 
 
-def all_of_them(cursor: apsw.Cursor) -> list[QuietChat]:
+def quiet_chats(cursor: apsw.Cursor) -> list[QuietChat]:
     found = cursor.execute("SELECT platform, account, chat_id, quiet, set_by, at FROM quiet_chats")
     return [
         QuietChat(

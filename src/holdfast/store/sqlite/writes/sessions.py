@@ -27,7 +27,7 @@ def open_session(
     )
 
 
-def keep_prompt(
+def save_prompt(
     cursor: apsw.Cursor, session_id: SessionId, prompt: str, *, shape: str = ""
 ) -> None:
     """The first prompt of a session is its prompt, until the configuration has another shape."""

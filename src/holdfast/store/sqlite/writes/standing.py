@@ -3,16 +3,16 @@
 import apsw
 
 from holdfast.core.ids import PrincipalId, SessionId, SessionKey, TurnId
-from holdfast.core.messages.inbox import BusyMode, Pointed
-from holdfast.core.sessions.reset import Opening
-from holdfast.core.turns.subagent import HOUSE
+from holdfast.core.messages.inbox import BusyMode, RouteTarget
+from holdfast.core.sessions.reset import SessionReset
+from holdfast.core.turns.subagent import INTERNAL_PLATFORM
 from holdfast.store.sqlite import rows
 from holdfast.store.sqlite.writes import sessions
 
-_POINTED = "(SELECT session_id FROM routes WHERE key = ?1)"
+_ROUTE_TARGET = "(SELECT session_id FROM routes WHERE key = ?1)"
 
 
-def pointed(cursor: apsw.Cursor, route: SessionKey) -> Pointed | None:
+def route_target(cursor: apsw.Cursor, route: SessionKey) -> RouteTarget | None:
     """Where a route points, whether or not it can go on there."""
     row = cursor.execute(
         "SELECT s.id, s.active_at, s.suspended, s.ended_at, s.resume_pending, s.auto_reset_told,"
@@ -23,43 +23,45 @@ def pointed(cursor: apsw.Cursor, route: SessionKey) -> Pointed | None:
     ).fetchone()
     if row is None:
         return None
-    return Pointed(
+    return RouteTarget(
         session_id=SessionId(row[0]),
         active_at=row[1],
         suspended=bool(row[2]),
         ended=row[3] is not None,
         resume_pending=bool(row[4]),
-        untold=rows.reset_reason(row[6]) if row[5] == 0 else None,
+        unannounced_reset=rows.decode_reset_reason(row[6]) if row[5] == 0 else None,
         previous=row[7],
-        note_owed=bool(row[8]),
+        interruption_note_pending=bool(row[8]),
         resume_reason=row[9],
         busy_mode=None if row[10] is None else BusyMode(row[10]),
     )
 
 
-def can_go_on(found: Pointed | None) -> SessionId | None:
-    return found.session_id if found is not None and found.goes_on else None
+def continuable_session(found: RouteTarget | None) -> SessionId | None:
+    return found.session_id if found is not None and found.can_continue else None
 
 
-def mark(cursor: apsw.Cursor, *, route: SessionKey, reason: str, at: float) -> bool:
+def mark_resume_pending(cursor: apsw.Cursor, *, route: SessionKey, reason: str, at: float) -> bool:
     cursor.execute(
         "UPDATE sessions SET resume_pending = 1, resume_reason = ?2, last_resume_marked_at = ?3,"
-        f" note_owed = 1 WHERE id = {_POINTED} AND NOT suspended AND ended_at IS NULL",
+        f" note_owed = 1 WHERE id = {_ROUTE_TARGET} AND NOT suspended AND ended_at IS NULL",
         (route, reason, at),
     )
     return bool(cursor.connection.changes())
 
 
-def clear(cursor: apsw.Cursor, *, route: SessionKey) -> bool:
+def clear_resume_pending(cursor: apsw.Cursor, *, route: SessionKey) -> bool:
     cursor.execute(
         "UPDATE sessions SET resume_pending = NULL, resume_reason = NULL, note_owed = NULL,"
-        f" last_resume_marked_at = NULL WHERE id = {_POINTED} AND resume_pending",
+        f" last_resume_marked_at = NULL WHERE id = {_ROUTE_TARGET} AND resume_pending",
         (route,),
     )
     return bool(cursor.connection.changes())
 
 
-def count_cut(cursor: apsw.Cursor, session_id: SessionId, *, reason: str, at: float) -> None:
+def count_interruption(
+    cursor: apsw.Cursor, session_id: SessionId, *, reason: str, at: float
+) -> None:
     """A turn of the session was cut, once more in a row. One that is suspended is not marked."""
     cursor.execute(
         "UPDATE sessions SET cuts = cuts + 1, resume_pending = 1, resume_reason = ?2,"
@@ -68,24 +70,24 @@ def count_cut(cursor: apsw.Cursor, session_id: SessionId, *, reason: str, at: fl
     )
 
 
-def pay_note(cursor: apsw.Cursor, session_id: SessionId) -> None:
+def clear_pending_note(cursor: apsw.Cursor, session_id: SessionId) -> None:
     """The turn that tells of the cut has been told: nobody tells it again."""
     cursor.execute("UPDATE sessions SET note_owed = NULL WHERE id = ?", (session_id,))
 
 
-def recently_active(cursor: apsw.Cursor, since: float) -> list[SessionId]:
+def recently_active_sessions(cursor: apsw.Cursor, since: float) -> list[SessionId]:
     """Those that could be gone on with and are not marked: a mark says that they shall be. One
     with an open turn is its turn's to decide, and a child is its parent's."""
     found = cursor.execute(
         "SELECT id FROM sessions WHERE active_at >= ? AND NOT suspended AND ended_at IS NULL"
-        f" AND resume_pending IS NOT 1 AND route NOT GLOB '{HOUSE}:*' AND NOT EXISTS"
+        f" AND resume_pending IS NOT 1 AND route NOT GLOB '{INTERNAL_PLATFORM}:*' AND NOT EXISTS"
         " (SELECT 1 FROM turns WHERE session_id = sessions.id AND state = 'open')",
         (since,),
     )
     return [SessionId(str(row[0])) for row in found]
 
 
-def stopped_between(
+def turns_superseded_between(
     cursor: apsw.Cursor, session_id: SessionId, *, reason: str, since: float, until: float
 ) -> list[TurnId]:
     found = cursor.execute(
@@ -96,7 +98,7 @@ def stopped_between(
     return [TurnId(str(row[0])) for row in found]
 
 
-def suspend_one(cursor: apsw.Cursor, *, session_id: SessionId) -> bool:
+def suspend_session(cursor: apsw.Cursor, *, session_id: SessionId) -> bool:
     """False: there is no such session, or it was suspended already."""
     cursor.execute(
         "UPDATE sessions SET suspended = 1, cuts = 0 WHERE id = ? AND NOT suspended", (session_id,)
@@ -104,17 +106,22 @@ def suspend_one(cursor: apsw.Cursor, *, session_id: SessionId) -> bool:
     return bool(cursor.connection.changes())
 
 
-def suspend(cursor: apsw.Cursor, *, route: SessionKey) -> SessionId | None:
+def suspend_route(cursor: apsw.Cursor, *, route: SessionKey) -> SessionId | None:
     """The session that is suspended now, and has no cuts to its name any more."""
     found = cursor.execute(
-        f"UPDATE sessions SET suspended = 1, cuts = 0 WHERE id = {_POINTED} RETURNING id",
+        f"UPDATE sessions SET suspended = 1, cuts = 0 WHERE id = {_ROUTE_TARGET} RETURNING id",
         (route,),
     ).fetchall()
     return SessionId(str(found[0][0])) if found else None
 
 
-def take_place(
-    cursor: apsw.Cursor, session_id: SessionId, *, route: SessionKey, opening: Opening, at: float
+def replace_session(
+    cursor: apsw.Cursor,
+    session_id: SessionId,
+    *,
+    route: SessionKey,
+    opening: SessionReset,
+    at: float,
 ) -> None:
     """The session stands where another stood, and its turn tells why.
 
@@ -125,20 +132,20 @@ def take_place(
         " WHERE id = ?",
         (opening.reason.value, opening.previous, session_id),
     )
-    _leave(cursor, opening.previous, route=route, to=session_id, at=at)
+    _retire_previous(cursor, opening.previous, route=route, to=session_id, at=at)
 
 
-def open_fresh(
+def open_new_session(
     cursor: apsw.Cursor,
     *,
     session_id: SessionId,
     route: SessionKey,
     principal: PrincipalId | None,
-    opening: Opening | None,
+    opening: SessionReset | None,
     at: float,
 ) -> SessionId:
     """The session that the route goes on in: this one, unless another was quicker."""
-    known = can_go_on(pointed(cursor, route))
+    known = continuable_session(route_target(cursor, route))
     if known is not None and (opening is None or known != opening.previous):
         return known
     sessions.open_session(cursor, session_id, route=route, at=at, principal=principal)
@@ -150,11 +157,11 @@ def open_fresh(
         " WHERE id = ?",
         (opening.reason.value, opening.previous, session_id),
     )
-    _leave(cursor, opening.previous, route=route, to=session_id, at=at)
+    _retire_previous(cursor, opening.previous, route=route, to=session_id, at=at)
     return session_id
 
 
-def _leave(
+def _retire_previous(
     cursor: apsw.Cursor, previous: SessionId, *, route: SessionKey, to: SessionId, at: float
 ) -> None:
     sessions.point_route(cursor, route, to)

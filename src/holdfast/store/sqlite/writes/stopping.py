@@ -8,18 +8,18 @@ from holdfast.core.messages.outbox import Address, NewDelivery
 from holdfast.core.turns.stop import HomeChannel, StopOrder, StopRow
 from holdfast.store.sqlite.writes import outbox, stop_audit
 
-_ROW = "id, asked, version, parked, interrupted, stopped_at, ready_at, told, phases, resumed"
+_COLUMNS = "id, asked, version, parked, interrupted, stopped_at, ready_at, told, phases, resumed"
 
-_order = msgspec.json.Decoder(StopOrder)
-_phases = msgspec.json.Decoder(dict[str, float])
-_address = msgspec.json.Decoder(Address)
+_order_decoder = msgspec.json.Decoder(StopOrder)
+_phases_decoder = msgspec.json.Decoder(dict[str, float])
+_address_decoder = msgspec.json.Decoder(Address)
 
 
-def record(cursor: apsw.Cursor, *, row: StopRow) -> None:
+def record_stop(cursor: apsw.Cursor, *, row: StopRow) -> None:
     """A stop as far as it has come: written again with every fact that is added to it."""
     known = cursor.execute("SELECT 1 FROM restarts WHERE id = ?", (row.id,)).fetchone()
     cursor.execute(
-        f"INSERT INTO restarts ({_ROW}, asked_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+        f"INSERT INTO restarts ({_COLUMNS}, asked_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
         " ON CONFLICT (id) DO UPDATE SET parked = excluded.parked,"
         " interrupted = excluded.interrupted, stopped_at = excluded.stopped_at,"
         " ready_at = excluded.ready_at, told = excluded.told, phases = excluded.phases,"
@@ -32,57 +32,57 @@ def record(cursor: apsw.Cursor, *, row: StopRow) -> None:
             row.interrupted,
             row.stopped_at,
             row.ready_at,
-            row.told,
+            row.notified,
             msgspec.json.encode(row.phases).decode() if row.phases else None,
             row.resumed,
             row.order.at,
         ),
     )
     if known is None:
-        stop_audit.left(cursor, row)
+        stop_audit.record_gateway_stop(cursor, row)
 
 
-def back(
+def record_ready(
     cursor: apsw.Cursor, *, deliveries: tuple[NewDelivery, ...], at: float, resumed: int
 ) -> None:
     """A successor is ready: every stop before it is over, and who is told hears it once."""
-    outbox.add(cursor, deliveries, at=at)
+    outbox.add_deliveries(cursor, deliveries, at=at)
     cursor.execute(
         "UPDATE restarts SET ready_at = ?, told = ?, resumed = ? WHERE ready_at IS NULL",
         (at, bool(deliveries), resumed),
     )
 
 
-def open_ones(cursor: apsw.Cursor) -> list[StopRow]:
+def open_stops(cursor: apsw.Cursor) -> list[StopRow]:
     """Those that no successor has followed yet, the last first."""
     found = cursor.execute(
-        f"SELECT {_ROW} FROM restarts WHERE ready_at IS NULL ORDER BY asked_at DESC, id DESC"
+        f"SELECT {_COLUMNS} FROM restarts WHERE ready_at IS NULL ORDER BY asked_at DESC, id DESC"
     )
-    return [_row(row) for row in found]
+    return [_decode_stop(row) for row in found]
 
 
-def last(cursor: apsw.Cursor, limit: int, before: str | None = None) -> list[StopRow]:
+def last_stops(cursor: apsw.Cursor, limit: int, before: str | None = None) -> list[StopRow]:
     found = cursor.execute(
-        f"SELECT {_ROW} FROM restarts WHERE ?1 IS NULL"
+        f"SELECT {_COLUMNS} FROM restarts WHERE ?1 IS NULL"
         " OR (asked_at, id) < (SELECT asked_at, id FROM restarts WHERE id = ?1)"
         " ORDER BY asked_at DESC, id DESC LIMIT ?2",
         (before, limit),
     )
-    return [_row(row) for row in found]
+    return [_decode_stop(row) for row in found]
 
 
-def between(cursor: apsw.Cursor, since: float, until: float) -> list[StopRow]:
+def stops_between(cursor: apsw.Cursor, since: float, until: float) -> list[StopRow]:
     """Those that happened in that time, the first first. One that was asked for and took until
     later happened then: what runs may have ended meanwhile."""
     found = cursor.execute(
-        f"SELECT {_ROW} FROM restarts WHERE coalesce(stopped_at, asked_at) > ?"
+        f"SELECT {_COLUMNS} FROM restarts WHERE coalesce(stopped_at, asked_at) > ?"
         " AND coalesce(stopped_at, asked_at) < ? ORDER BY asked_at, id LIMIT 200",
         (since, until),
     )
-    return [_row(row) for row in found]
+    return [_decode_stop(row) for row in found]
 
 
-def lives(cursor: apsw.Cursor, since: float, until: float) -> int:
+def count_restarts_between(cursor: apsw.Cursor, since: float, until: float) -> int:
     """How many lives began in that time, behind ends that happened in it."""
     found = cursor.execute(
         "SELECT count(*) FROM restarts WHERE coalesce(stopped_at, asked_at) > ?"
@@ -92,7 +92,7 @@ def lives(cursor: apsw.Cursor, since: float, until: float) -> int:
     return int(str(found[0][0]))
 
 
-def prune(cursor: apsw.Cursor, *, keep: int) -> None:
+def prune_stops(cursor: apsw.Cursor, *, keep: int) -> None:
     cursor.execute(
         "DELETE FROM restarts WHERE ready_at IS NOT NULL AND id NOT IN"
         " (SELECT id FROM restarts ORDER BY asked_at DESC LIMIT ?)",
@@ -100,7 +100,7 @@ def prune(cursor: apsw.Cursor, *, keep: int) -> None:
     )
 
 
-def set_home(cursor: apsw.Cursor, home: HomeChannel) -> None:
+def set_home_channel(cursor: apsw.Cursor, home: HomeChannel) -> None:
     address = home.address
     cursor.execute(
         "INSERT OR REPLACE INTO homes (platform, account, address, set_by, at)"
@@ -115,15 +115,15 @@ def set_home(cursor: apsw.Cursor, home: HomeChannel) -> None:
     )
 
 
-def clear_home(cursor: apsw.Cursor, *, platform: str, account: str) -> None:
+def clear_home_channel(cursor: apsw.Cursor, *, platform: str, account: str) -> None:
     cursor.execute("DELETE FROM homes WHERE platform = ? AND account = ?", (platform, account))
 
 
-def homes(cursor: apsw.Cursor) -> list[HomeChannel]:
+def home_channels(cursor: apsw.Cursor) -> list[HomeChannel]:
     found = cursor.execute("SELECT address, set_by, at FROM homes ORDER BY platform, account")
     return [
         HomeChannel(
-            address=_address.decode(row[0]),
+            address=_address_decoder.decode(row[0]),
             set_by=PrincipalId(row[1]) if row[1] is not None else None,
             at=row[2],
         )
@@ -131,18 +131,18 @@ def homes(cursor: apsw.Cursor) -> list[HomeChannel]:
     ]
 
 
-def _row(row: tuple[object, ...]) -> StopRow:
+def _decode_stop(row: tuple[object, ...]) -> StopRow:
     return msgspec.convert(
         {
             "id": row[0],
-            "order": _order.decode(str(row[1])),
+            "order": _order_decoder.decode(str(row[1])),
             "version": row[2],
             "parked": row[3],
             "interrupted": row[4],
             "stopped_at": row[5],
             "ready_at": row[6],
             "told": bool(row[7]),
-            "phases": {} if row[8] is None else _phases.decode(str(row[8])),
+            "phases": {} if row[8] is None else _phases_decoder.decode(str(row[8])),
             "resumed": row[9],
         },
         StopRow,

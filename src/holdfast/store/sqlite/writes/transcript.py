@@ -10,10 +10,10 @@ from holdfast.core.messages.message import AssistantMessage, Message, ToolCall
 from holdfast.core.turns.turn import StepKind, Usage
 from holdfast.store.sqlite import rows
 
-_NOTHING_USED = Usage()
+_NO_USAGE = Usage()
 
 
-class Place(NamedTuple):
+class TurnPosition(NamedTuple):
     """Where in a session, and when, something is written."""
 
     session_id: SessionId
@@ -21,13 +21,13 @@ class Place(NamedTuple):
     at: float
 
 
-def append(cursor: apsw.Cursor, message: Message, place: Place) -> int:
+def append_message(cursor: apsw.Cursor, message: Message, place: TurnPosition) -> int:
     """The seq the message took in its session; the first is 1."""
     # Asked for and then used: in one statement, with RETURNING, it costs three times as much.
     seq = next_seq(cursor, place.session_id)
     cursor.execute(
         "INSERT INTO messages (session_id, turn_id, created_at, seq, body) VALUES (?, ?, ?, ?, ?)",
-        (*place, seq, rows.encode(message)),
+        (*place, seq, rows.encode_json(message)),
     )
     return seq
 
@@ -43,22 +43,24 @@ def next_seq(cursor: apsw.Cursor, session_id: SessionId) -> int:
 def add_step(
     cursor: apsw.Cursor,
     kind: StepKind,
-    place: Place,
+    place: TurnPosition,
     *,
     message_seq: int,
     call_id: CallId | None = None,
-    usage: Usage = _NOTHING_USED,
+    usage: Usage = _NO_USAGE,
 ) -> None:
     """A step that is over as it is written."""
     seq = _next_step(cursor, place.turn_id)
     cursor.execute(
         "INSERT INTO steps (session_id, turn_id, started_at, finished_at, seq, kind, call_id,"
-        f" message_seq, {rows.USAGE}) VALUES (?1, ?2, ?3, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
+        f" message_seq, {rows.USAGE_COLUMNS}) VALUES (?1, ?2, ?3, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
         (*place, seq, kind.value, call_id, message_seq, *rows.usage_columns(usage)),
     )
 
 
-def start_step(cursor: apsw.Cursor, call_id: CallId, place: Place, *, allowed: str | None) -> None:
+def start_step(
+    cursor: apsw.Cursor, call_id: CallId, place: TurnPosition, *, allowed: str | None
+) -> None:
     """A tool step without a result; a call that is started again keeps its open step."""
     seq = _next_step(cursor, place.turn_id)
     cursor.execute(
@@ -69,7 +71,9 @@ def start_step(cursor: apsw.Cursor, call_id: CallId, place: Place, *, allowed: s
     )
 
 
-def finish_step(cursor: apsw.Cursor, call_id: CallId, place: Place, *, message_seq: int) -> None:
+def finish_step(
+    cursor: apsw.Cursor, call_id: CallId, place: TurnPosition, *, message_seq: int
+) -> None:
     """The result of a call; one that was never started gets its step here."""
     cursor.execute(
         "UPDATE steps SET message_seq = ?, finished_at = ?"
@@ -88,7 +92,7 @@ def last_calls(cursor: apsw.Cursor, turn_id: TurnId) -> Sequence[ToolCall]:
         " ORDER BY steps.seq DESC LIMIT 1",
         (turn_id,),
     ).get
-    reply = None if body is None else rows.message(body)
+    reply = None if body is None else rows.decode_message(body)
     return reply.calls if isinstance(reply, AssistantMessage) else ()
 
 
@@ -100,18 +104,18 @@ def _next_step(cursor: apsw.Cursor, turn_id: TurnId) -> int:
     return seq
 
 
-class Taken(NamedTuple):
+class TurnProgress(NamedTuple):
     """The steps of a turn so far: the last one's seq (0: none) and what they used."""
 
     last: int
     usage: Usage
 
 
-def taken(cursor: apsw.Cursor, turn_id: TurnId) -> Taken:
+def turn_progress(cursor: apsw.Cursor, turn_id: TurnId) -> TurnProgress:
     (total,) = cursor.execute(
         "SELECT coalesce(max(seq), 0), coalesce(sum(input_tokens), 0),"
         " coalesce(sum(output_tokens), 0), coalesce(sum(cached_tokens), 0),"
         " coalesce(sum(reasoning_tokens), 0) FROM steps WHERE turn_id = ?",
         (turn_id,),
     ).fetchall()
-    return Taken(total[0], rows.usage(total[1:]))  # type: ignore[arg-type]  # INTEGER columns
+    return TurnProgress(total[0], rows.decode_usage(total[1:]))  # type: ignore[arg-type]  # INTEGER columns

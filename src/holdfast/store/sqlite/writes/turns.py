@@ -15,8 +15,8 @@ from holdfast.core.messages.message import (
     ToolMessage,
     UserMessage,
 )
-from holdfast.core.sessions.title import first_words
-from holdfast.core.turns.stop import Left, LeftAs
+from holdfast.core.sessions.title import initial_title
+from holdfast.core.turns.stop import LeftTurn, TurnExitReason
 from holdfast.core.turns.turn import BeginTurn, EndTurn, StepKind, TurnState, Usage
 from holdfast.store.sqlite import rows
 from holdfast.store.sqlite.writes import (
@@ -32,12 +32,12 @@ from holdfast.store.sqlite.writes import (
     transcript,
     unsynced,
 )
-from holdfast.store.sqlite.writes.transcript import Place
+from holdfast.store.sqlite.writes.transcript import TurnPosition
 
 
-def begin(cursor: apsw.Cursor, begin: BeginTurn) -> None:
-    place = Place(begin.session_id, begin.turn_id, begin.at)
-    title = first_words(begin.messages)
+def begin_turn(cursor: apsw.Cursor, begin: BeginTurn) -> None:
+    place = TurnPosition(begin.session_id, begin.turn_id, begin.at)
+    title = initial_title(begin.messages)
     sessions.open_session(
         cursor,
         begin.session_id,
@@ -46,24 +46,24 @@ def begin(cursor: apsw.Cursor, begin: BeginTurn) -> None:
         title=title,
         principal=begin.principal,
     )
-    if begin.opening is None:
+    if begin.reset is None:
         sessions.claim_route(cursor, begin.route, begin.session_id)
     else:
-        standing.take_place(
-            cursor, begin.session_id, route=begin.route, opening=begin.opening, at=begin.at
+        standing.replace_session(
+            cursor, begin.session_id, route=begin.route, opening=begin.reset, at=begin.at
         )
-        outbox.add(cursor, begin.deliveries, at=begin.at)
-    if begin.note_paid:
-        standing.pay_note(cursor, begin.session_id)
-    sessions.keep_prompt(cursor, begin.session_id, begin.prompt, shape=begin.prompt_shape)
-    _open(cursor, place, begin.asked_by)
+        outbox.add_deliveries(cursor, begin.deliveries, at=begin.at)
+    if begin.has_interruption_note:
+        standing.clear_pending_note(cursor, begin.session_id)
+    sessions.save_prompt(cursor, begin.session_id, begin.prompt, shape=begin.prompt_fingerprint)
+    _insert_turn(cursor, place, begin.asked_by)
     for message in begin.messages:
-        transcript.append(cursor, message, place)
+        transcript.append_message(cursor, message, place)
     for inbox_id in begin.inbox_ids:
-        inbox.run(cursor, inbox_id, session_id=begin.session_id, turn_id=begin.turn_id)
+        inbox.start_row(cursor, inbox_id, session_id=begin.session_id, turn_id=begin.turn_id)
 
 
-def _open(cursor: apsw.Cursor, place: Place, asked_by: str) -> None:
+def _insert_turn(cursor: apsw.Cursor, place: TurnPosition, asked_by: str) -> None:
     try:
         cursor.execute(
             "INSERT INTO turns (session_id, id, started_at, state, asked_by)"
@@ -77,36 +77,40 @@ def _open(cursor: apsw.Cursor, place: Place, asked_by: str) -> None:
         ) from error
 
 
-def reply(cursor: apsw.Cursor, *, place: Place, message: AssistantMessage, usage: Usage) -> None:
-    _must_be_open(cursor, place)
-    _say(cursor, message, place, usage)
+def record_reply(
+    cursor: apsw.Cursor, *, place: TurnPosition, message: AssistantMessage, usage: Usage
+) -> None:
+    _require_open(cursor, place)
+    _append_reply(cursor, message, place, usage)
 
 
-def started(
+def record_calls_started(
     cursor: apsw.Cursor,
     *,
-    place: Place,
+    place: TurnPosition,
     call_ids: Sequence[CallId],
     allowed: Mapping[CallId, str],
 ) -> None:
-    _must_be_open(cursor, place)
+    _require_open(cursor, place)
     for call_id in call_ids:
         transcript.start_step(cursor, call_id, place, allowed=allowed.get(call_id))
 
 
-def finished(cursor: apsw.Cursor, *, place: Place, message: ToolMessage) -> None:
-    _must_be_open(cursor, place)
-    _result(cursor, message, place)
+def record_call_finished(cursor: apsw.Cursor, *, place: TurnPosition, message: ToolMessage) -> None:
+    _require_open(cursor, place)
+    _append_result(cursor, message, place)
 
 
-def steer(cursor: apsw.Cursor, *, place: Place, inbox_id: InboxId, message: UserMessage) -> None:
-    _must_be_open(cursor, place)
-    seq = transcript.append(cursor, message, place)
+def record_steer(
+    cursor: apsw.Cursor, *, place: TurnPosition, inbox_id: InboxId, message: UserMessage
+) -> None:
+    _require_open(cursor, place)
+    seq = transcript.append_message(cursor, message, place)
     transcript.add_step(cursor, StepKind.STEER, place, message_seq=seq)
-    inbox.run(cursor, inbox_id, session_id=place.session_id, turn_id=place.turn_id)
-    inbox.end(cursor, InboxEnd(inbox_id=inbox_id, state=InboxState.MERGED), at=place.at)
+    inbox.start_row(cursor, inbox_id, session_id=place.session_id, turn_id=place.turn_id)
+    inbox.end_row(cursor, InboxEnd(inbox_id=inbox_id, state=InboxState.MERGED), at=place.at)
     # From here on what the turn does is done for them, too.
-    actor, _ = audit.asker(cursor, inbox_id)
+    actor, _ = audit.message_author(cursor, inbox_id)
     cursor.execute(
         # As a whole name: that of one may be the beginning of another's.
         "UPDATE turns SET asked_by = ltrim(asked_by || ', ' || ?2, ', ')"
@@ -115,29 +119,29 @@ def steer(cursor: apsw.Cursor, *, place: Place, inbox_id: InboxId, message: User
     )
 
 
-def resume(cursor: apsw.Cursor, *, place: Place, note: NoteMessage) -> None:
+def resume_turn(cursor: apsw.Cursor, *, place: TurnPosition, note: NoteMessage) -> None:
     """What a process marked when it left it was counted then; what it could not mark is now."""
-    crashed = _left_as(cursor, place) is None
-    seq = transcript.append(cursor, note, place)
+    crashed = _exit_reason(cursor, place) is None
+    seq = transcript.append_message(cursor, note, place)
     transcript.add_step(cursor, StepKind.NOTE, place, message_seq=seq)
     if crashed:
-        standing.count_cut(cursor, place.session_id, reason="crash", at=place.at)
-    standing.pay_note(cursor, place.session_id)
-    _here_again(cursor, place)
+        standing.count_interruption(cursor, place.session_id, reason="crash", at=place.at)
+    standing.clear_pending_note(cursor, place.session_id)
+    _clear_exit_reason(cursor, place)
 
 
-def leave(cursor: apsw.Cursor, *, left: Left, at: float) -> None:
+def leave_turn(cursor: apsw.Cursor, *, left: LeftTurn, at: float) -> None:
     """The process that runs it goes, and says how it leaves it. One that has asked a person by
     now stands at a step boundary, whatever its process knew: the log has its question first."""
-    place = Place(left.session_id, TurnId(left.turn_id), at)
-    _must_be_open(cursor, place)
-    how = LeftAs.PARKED if _waits(cursor, left.turn_id) else left.how
+    place = TurnPosition(left.session_id, TurnId(left.turn_id), at)
+    _require_open(cursor, place)
+    how = TurnExitReason.PARKED if _waits_for_approval(cursor, left.turn_id) else left.exit_reason
     cursor.execute("UPDATE turns SET left_as = ? WHERE id = ?", (how.value, left.turn_id))
-    if how is not LeftAs.PARKED:
-        standing.count_cut(cursor, left.session_id, reason=how.value, at=at)
+    if how is not TurnExitReason.PARKED:
+        standing.count_interruption(cursor, left.session_id, reason=how.value, at=at)
 
 
-def _waits(cursor: apsw.Cursor, turn_id: str) -> bool:
+def _waits_for_approval(cursor: apsw.Cursor, turn_id: str) -> bool:
     """As `OpenTurn.waits` has it: it has asked, and none of its calls is running."""
     found = cursor.execute(
         "SELECT 1 FROM approvals WHERE turn_id = ?1 AND state = 'pending' AND NOT EXISTS"
@@ -147,37 +151,39 @@ def _waits(cursor: apsw.Cursor, turn_id: str) -> bool:
     return found is not None
 
 
-def go_on(cursor: apsw.Cursor, *, place: Place) -> None:
+def continue_turn(cursor: apsw.Cursor, *, place: TurnPosition) -> None:
     """As if nothing had happened; whoever cuts it from now on has cut it anew."""
-    _must_be_open(cursor, place)
-    _here_again(cursor, place)
+    _require_open(cursor, place)
+    _clear_exit_reason(cursor, place)
 
 
-def _here_again(cursor: apsw.Cursor, place: Place) -> None:
+def _clear_exit_reason(cursor: apsw.Cursor, place: TurnPosition) -> None:
     cursor.execute("UPDATE turns SET left_as = NULL WHERE id = ?", (place.turn_id,))
 
 
-def _left_as(cursor: apsw.Cursor, place: Place) -> str | None:
-    _must_be_open(cursor, place)
+def _exit_reason(cursor: apsw.Cursor, place: TurnPosition) -> str | None:
+    _require_open(cursor, place)
     found = cursor.execute("SELECT left_as FROM turns WHERE id = ?", (place.turn_id,)).fetchall()
     return None if found[0][0] is None else str(found[0][0])
 
 
-def note(cursor: apsw.Cursor, *, place: Place, message: NoteMessage, usage: Usage) -> None:
-    _must_be_open(cursor, place)
-    seq = transcript.append(cursor, message, place)
+def record_note(
+    cursor: apsw.Cursor, *, place: TurnPosition, message: NoteMessage, usage: Usage
+) -> None:
+    _require_open(cursor, place)
+    seq = transcript.append_message(cursor, message, place)
     transcript.add_step(cursor, StepKind.NOTE, place, message_seq=seq, usage=usage)
 
 
-def compaction(
-    cursor: apsw.Cursor, *, place: Place, message: CompactionMessage, usage: Usage
+def record_compaction(
+    cursor: apsw.Cursor, *, place: TurnPosition, message: CompactionMessage, usage: Usage
 ) -> None:
-    _must_be_open(cursor, place)
-    compactions.in_turn(cursor, place=place, message=message, usage=usage)
+    _require_open(cursor, place)
+    compactions.add_compaction_in_turn(cursor, place=place, message=message, usage=usage)
 
 
-def end(cursor: apsw.Cursor, end: EndTurn) -> None:
-    _finish(cursor, end)
+def end_turn(cursor: apsw.Cursor, end: EndTurn) -> None:
+    _finish_turn(cursor, end)
     # Neither a turn that completed nor one that its user ended is ever to be resumed.
     settled = end.state in (TurnState.ANSWERED, TurnState.SUPERSEDED)
     cursor.execute(
@@ -189,35 +195,37 @@ def end(cursor: apsw.Cursor, end: EndTurn) -> None:
     )
 
 
-def suspend(cursor: apsw.Cursor, end: EndTurn) -> None:
-    _finish(cursor, end)
+def end_turn_and_suspend(cursor: apsw.Cursor, end: EndTurn) -> None:
+    _finish_turn(cursor, end)
     cursor.execute(
         "UPDATE sessions SET active_at = max(active_at, ?), cuts = 0, suspended = 1 WHERE id = ?",
         (end.at, end.session_id),
     )
 
 
-def _finish(cursor: apsw.Cursor, end: EndTurn) -> None:
-    _close(cursor, end)
-    taken = transcript.taken(cursor, end.turn_id)
-    for message in _fitting(cursor, end):
-        _last_message(cursor, message, end, _rest(end.usage, taken.usage))
+def _finish_turn(cursor: apsw.Cursor, end: EndTurn) -> None:
+    _close_turn(cursor, end)
+    taken = transcript.turn_progress(cursor, end.turn_id)
+    for message in _messages_of_known_calls(cursor, end):
+        _append_final(cursor, message, end, _remaining_usage(end.usage, taken.usage))
     if taken.last:
-        call_audit.closed(cursor, Place(end.session_id, end.turn_id, end.at))
+        call_audit.record_unfinished_calls(
+            cursor, TurnPosition(end.session_id, end.turn_id, end.at)
+        )
         cursor.execute(
             "UPDATE steps SET finished_at = ? WHERE turn_id = ? AND finished_at IS NULL",
             (end.at, end.turn_id),
         )
-        approvals.withdraw(cursor, end.turn_id, at=end.at)
-    outbox.add(cursor, end.deliveries, at=end.at)
-    unsynced.owe(cursor, end)
+        approvals.withdraw_approvals(cursor, end.turn_id, at=end.at)
+    outbox.add_deliveries(cursor, end.deliveries, at=end.at)
+    unsynced.add_unsynced_turns(cursor, end)
     for row in end.inbox_ends:
-        inbox.end(cursor, row, at=end.at, session_id=end.session_id, turn_id=end.turn_id)
+        inbox.end_row(cursor, row, at=end.at, session_id=end.session_id, turn_id=end.turn_id)
     if end.state is TurnState.SUPERSEDED:
-        stop_audit.stopped(cursor, end)
+        stop_audit.record_turn_stopped(cursor, end)
 
 
-def _fitting(cursor: apsw.Cursor, end: EndTurn) -> Sequence[Message]:
+def _messages_of_known_calls(cursor: apsw.Cursor, end: EndTurn) -> Sequence[Message]:
     """Without results of calls that the log does not have: whoever ended the turn saw a reply that
     was on its way here, and did not arrive."""
     if not any(isinstance(message, ToolMessage) for message in end.messages):
@@ -230,7 +238,7 @@ def _fitting(cursor: apsw.Cursor, end: EndTurn) -> Sequence[Message]:
     ]
 
 
-def _close(cursor: apsw.Cursor, end: EndTurn) -> None:
+def _close_turn(cursor: apsw.Cursor, end: EndTurn) -> None:
     if end.state is TurnState.OPEN:
         raise StoreError(f"turn {end.turn_id} cannot end as open")
     used = rows.usage_columns(end.usage)
@@ -241,46 +249,48 @@ def _close(cursor: apsw.Cursor, end: EndTurn) -> None:
         (end.state.value, *used, end.reason, end.at, end.turn_id, end.session_id),
     )
     if not cursor.connection.changes():
-        raise _not_open(Place(end.session_id, end.turn_id, end.at))
+        raise _not_open_error(TurnPosition(end.session_id, end.turn_id, end.at))
 
 
-def _last_message(cursor: apsw.Cursor, message: Message, end: EndTurn, rest: Usage) -> None:
-    place = Place(end.session_id, end.turn_id, end.at)
+def _append_final(cursor: apsw.Cursor, message: Message, end: EndTurn, rest: Usage) -> None:
+    place = TurnPosition(end.session_id, end.turn_id, end.at)
     if isinstance(message, AssistantMessage):
-        _say(cursor, message, place, rest)
+        _append_reply(cursor, message, place, rest)
     elif isinstance(message, ToolMessage):
-        _result(cursor, message, place)
+        _append_result(cursor, message, place)
     else:
-        transcript.append(cursor, message, place)
+        transcript.append_message(cursor, message, place)
 
 
-def _rest(whole: Usage, used: Usage) -> Usage:
+def _remaining_usage(whole: Usage, used: Usage) -> Usage:
     """What the last step used: the turn's usage is told whole, the steps' each for itself."""
     pairs = zip(rows.usage_columns(whole), rows.usage_columns(used), strict=True)
-    return rows.usage(tuple(max(0, total - spent) for total, spent in pairs))
+    return rows.decode_usage(tuple(max(0, total - spent) for total, spent in pairs))
 
 
-def _say(cursor: apsw.Cursor, message: AssistantMessage, place: Place, usage: Usage) -> None:
-    seq = transcript.append(cursor, message, place)
+def _append_reply(
+    cursor: apsw.Cursor, message: AssistantMessage, place: TurnPosition, usage: Usage
+) -> None:
+    seq = transcript.append_message(cursor, message, place)
     transcript.add_step(cursor, StepKind.MODEL, place, message_seq=seq, usage=usage)
 
 
-def _result(cursor: apsw.Cursor, message: ToolMessage, place: Place) -> None:
-    seq = transcript.append(cursor, message, place)
+def _append_result(cursor: apsw.Cursor, message: ToolMessage, place: TurnPosition) -> None:
+    seq = transcript.append_message(cursor, message, place)
     transcript.finish_step(cursor, message.call_id, place, message_seq=seq)
-    call_audit.ended(cursor, message, place)
+    call_audit.record_tool_call(cursor, message, place)
 
 
-def _must_be_open(cursor: apsw.Cursor, place: Place) -> None:
+def _require_open(cursor: apsw.Cursor, place: TurnPosition) -> None:
     found = cursor.execute(
         "SELECT 1 FROM turns WHERE id = ? AND session_id = ? AND state = 'open'",
         (place.turn_id, place.session_id),
     ).fetchone()
     if found is None:
-        raise _not_open(place)
+        raise _not_open_error(place)
 
 
-def _not_open(place: Place) -> StoreError:
+def _not_open_error(place: TurnPosition) -> StoreError:
     return StoreError(
         f"turn {place.turn_id} of session {place.session_id} is not open: nothing was written"
     )

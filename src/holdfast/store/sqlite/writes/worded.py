@@ -5,39 +5,45 @@ import msgspec
 
 from holdfast.core.ids import SessionId
 from holdfast.core.messages.inbox import Accepted
-from holdfast.core.sessions.session import CommandEffect, Settled
-from holdfast.core.sessions.worded import Opens, SentOff
+from holdfast.core.sessions.session import CommandEffect, CommandOutcome
+from holdfast.core.sessions.worded import BackgroundStart, SessionOpening
 from holdfast.store.sqlite.writes import children, jobs, notes, standing
 
 
-def settle(cursor: apsw.Cursor, effect: CommandEffect) -> Settled:
+def apply_computed_effects(cursor: apsw.Cursor, effect: CommandEffect) -> CommandOutcome:
     """Make the changes, and put what came of them into the first delivery."""
     edits = effect.notes.edits if effect.notes is not None else ()
-    edited = tuple(notes.edit(cursor, edit=edit) for edit in edits)
-    text = effect.notes.told(edited) if effect.notes is not None else _of_jobs(cursor, effect)
+    edited = tuple(notes.edit_notes(cursor, edit=edit) for edit in edits)
+    text = (
+        effect.notes.reply(edited)
+        if effect.notes is not None
+        else _apply_job_effects(cursor, effect)
+    )
     deliveries = effect.deliveries
     if text is not None:
         deliveries = (msgspec.structs.replace(deliveries[0], text=text), *deliveries[1:])
-    sent_off = _send_off(cursor, effect.sent_off, at=effect.at) if effect.sent_off else None
-    return Settled(deliveries=deliveries, edited=edited, sent_off=sent_off)
+    sent_off = (
+        _start_subagent(cursor, effect.background, at=effect.at) if effect.background else None
+    )
+    return CommandOutcome(deliveries=deliveries, note_edits=edited, background=sent_off)
 
 
-def _of_jobs(cursor: apsw.Cursor, effect: CommandEffect) -> str | None:
+def _apply_job_effects(cursor: apsw.Cursor, effect: CommandEffect) -> str | None:
     if (job := effect.new_job) is not None:
-        return job.told(jobs.add(cursor, new=job.new, most=job.most))
-    if (skip := effect.skip) is not None:
-        return skip.told(jobs.skip(cursor, job_id=skip.job_id, why=skip.why))
+        return job.reply(jobs.add_job(cursor, new=job.new, most=job.limit))
+    if (skip := effect.skip_runs) is not None:
+        return skip.reply(jobs.skip_runs(cursor, job_id=skip.job_id, why=skip.why))
     return None
 
 
-def _send_off(cursor: apsw.Cursor, sent_off: SentOff, *, at: float) -> Accepted:
-    child, inbound = sent_off.inbound.child, sent_off.inbound
+def _start_subagent(cursor: apsw.Cursor, sent_off: BackgroundStart, *, at: float) -> Accepted:
+    child, inbound = sent_off.inbound.subagent, sent_off.inbound
     assert child is not None, "only a child is sent off"
-    if sent_off.opens is not None:
-        parent = _opened(cursor, child.parent, sent_off.opens, at=at)
-        child = msgspec.structs.replace(child, parent=parent, bench=parent)
-        inbound = msgspec.structs.replace(inbound, child=child)
-    return children.accept(
+    if sent_off.open_parent is not None:
+        parent = _open_parent(cursor, child.parent, sent_off.open_parent, at=at)
+        child = msgspec.structs.replace(child, parent=parent, sandbox_session=parent)
+        inbound = msgspec.structs.replace(inbound, subagent=child)
+    return children.accept_subagent_task(
         cursor,
         child,
         inbound=inbound,
@@ -47,12 +53,14 @@ def _send_off(cursor: apsw.Cursor, sent_off: SentOff, *, at: float) -> Accepted:
     )
 
 
-def _opened(cursor: apsw.Cursor, session_id: SessionId, opens: Opens, *, at: float) -> SessionId:
-    return standing.open_fresh(
+def _open_parent(
+    cursor: apsw.Cursor, session_id: SessionId, opens: SessionOpening, *, at: float
+) -> SessionId:
+    return standing.open_new_session(
         cursor,
         session_id=session_id,
         route=opens.route,
         principal=opens.principal,
-        opening=opens.opening,
+        opening=opens.reset,
         at=at,
     )

@@ -1,74 +1,80 @@
 """Deletion: of everything, of what others own, and of more than was surely meant."""
 
-from holdfast.core.people.judgement import Level
-from holdfast.tools.shell.paths import Ground
-from holdfast.tools.shell.rules.rule import PathRule, RunRule, names
-from holdfast.tools.shell.run import Deed, Run, Touch
+from holdfast.core.people.judgement import CommandRisk
+from holdfast.tools.shell.paths import PathLocation
+from holdfast.tools.shell.rules.rule import PathRule, ProgramRule, word_set
+from holdfast.tools.shell.run import PathAction, PathEffect, ProgramCall
 
-_EVERYTHING = (Ground.ROOT, Ground.SYSTEM_TREE)
-_OTHERS = (Ground.OUTSIDE, Ground.SYSTEM, Ground.TEMP_TREE, Ground.DEVICE, Ground.HOME)
-
-
-def _is_history(touch: Touch, ground: Ground) -> bool:
-    return touch.path.rstrip("/*").endswith(".git") and ground == Ground.INSIDE
-
-
-def _is_theirs(touch: Touch, ground: Ground) -> bool:
-    return ground in _OTHERS and not touch.place.is_mild_device(touch.path)
+_WHOLE_SYSTEM = (PathLocation.ROOT, PathLocation.SYSTEM_TREE)
+_NOT_OURS = (
+    PathLocation.OUTSIDE,
+    PathLocation.SYSTEM,
+    PathLocation.TEMP_TREE,
+    PathLocation.DEVICE,
+    PathLocation.HOME,
+)
 
 
-def _forces_root(run: Run) -> bool:
+def _is_git_history(touch: PathEffect, ground: PathLocation) -> bool:
+    return touch.path.rstrip("/*").endswith(".git") and ground == PathLocation.INSIDE
+
+
+def _is_not_ours(touch: PathEffect, ground: PathLocation) -> bool:
+    return ground in _NOT_OURS and not touch.paths.is_harmless_device(touch.path)
+
+
+def _forces_root(run: ProgramCall) -> bool:
     return run.options().has("", "no-preserve-root") and run.options().has("rR", "recursive")
 
 
-RULES = (
+DELETION_RULES = (
     PathRule(
         name="delete-the-system",
-        level=Level.HOPELESS,
+        level=CommandRisk.FORBIDDEN,
         why="It would delete the machine's own files ({part}) and leave nothing that works.",
-        deeds=frozenset((Deed.DELETE,)),
-        sees=lambda touch, ground: ground in _EVERYTHING,
+        actions=frozenset((PathAction.DELETE,)),
+        matches=lambda touch, ground: ground in _WHOLE_SYSTEM,
     ),
-    RunRule(
+    ProgramRule(
         name="delete-the-root",
-        level=Level.HOPELESS,
+        level=CommandRisk.FORBIDDEN,
         why="It takes away the last guard before deleting the root of the machine.",
-        programs=names("rm"),
-        sees=_forces_root,
+        programs=word_set("rm"),
+        matches=_forces_root,
     ),
     PathRule(
         name="delete-a-home",
-        level=Level.HOPELESS,
+        level=CommandRisk.FORBIDDEN,
         why="It would delete everything in a person's home ({part}).",
-        deeds=frozenset((Deed.DELETE,)),
-        sees=lambda touch, ground: ground == Ground.HOME,
+        actions=frozenset((PathAction.DELETE,)),
+        matches=lambda touch, ground: ground == PathLocation.HOME,
     ),
     PathRule(
         name="delete-the-workspace",
-        level=Level.DANGEROUS,
+        level=CommandRisk.DANGEROUS,
         why="It would delete everything in the workspace ({part}).",
-        deeds=frozenset((Deed.DELETE,)),
-        sees=lambda touch, ground: ground == Ground.WORKSPACE,
+        actions=frozenset((PathAction.DELETE,)),
+        matches=lambda touch, ground: ground == PathLocation.WORKSPACE,
     ),
     PathRule(
         name="delete-a-history",
-        level=Level.DANGEROUS,
+        level=CommandRisk.DANGEROUS,
         why="It would delete a repository's history ({part}).",
-        deeds=frozenset((Deed.DELETE,)),
-        sees=_is_history,
+        actions=frozenset((PathAction.DELETE,)),
+        matches=_is_git_history,
     ),
     PathRule(
         name="delete-outside",
-        level=Level.DANGEROUS,
+        level=CommandRisk.DANGEROUS,
         why="It would delete {part}, which is not in the workspace.",
-        deeds=frozenset((Deed.DELETE, Deed.REMOVE)),
-        sees=_is_theirs,
+        actions=frozenset((PathAction.DELETE, PathAction.REMOVE)),
+        matches=_is_not_ours,
     ),
     PathRule(
         name="delete-unknown",
-        level=Level.DANGEROUS,
+        level=CommandRisk.DANGEROUS,
         why="It would delete a folder that only turns out when it runs ({part}).",
-        deeds=frozenset((Deed.DELETE,)),
-        sees=lambda touch, ground: ground == Ground.UNKNOWN,
+        actions=frozenset((PathAction.DELETE,)),
+        matches=lambda touch, ground: ground == PathLocation.UNKNOWN,
     ),
 )

@@ -1,111 +1,113 @@
 """Disks: written over, formatted, cut up or filled."""
 
-from holdfast.core.people.judgement import Level
-from holdfast.tools.shell.paths import Ground
-from holdfast.tools.shell.rules.rule import PathRule, RunRule, names
-from holdfast.tools.shell.run import Deed, Run
+from holdfast.core.people.judgement import CommandRisk
+from holdfast.tools.shell.paths import PathLocation
+from holdfast.tools.shell.rules.rule import PathRule, ProgramRule, word_set
+from holdfast.tools.shell.run import PathAction, ProgramCall
 
-_MAKERS = names(
+_FORMATTERS = word_set(
     "mkfs mke2fs mkfs.ext2 mkfs.ext3 mkfs.ext4 mkfs.xfs mkfs.btrfs mkfs.vfat mkfs.fat mkfs.ntfs"
     " mkfs.exfat mkfs.f2fs mkfs.minix mkdosfs mkntfs newfs mkswap wipefs blkdiscard luksFormat"
 )
-_CUTTERS = names("fdisk sfdisk cfdisk gdisk sgdisk parted hdparm nvme cryptsetup badblocks shred")
-_CUTS = names(
+_PARTITION_TOOLS = word_set(
+    "fdisk sfdisk cfdisk gdisk sgdisk parted hdparm nvme cryptsetup badblocks shred"
+)
+_PARTITION_CHANGES = word_set(
     "-Z --zap --zap-all -o mklabel mktable rm mkpart --delete --security-erase format luksFormat"
     " erase luksErase -w --trim-sector-ranges sanitize --wipe"
 )
-_ENDLESS = ("/dev/zero", "/dev/urandom", "/dev/random")
+_ENDLESS_SOURCES = ("/dev/zero", "/dev/urandom", "/dev/random")
 
 
-def _on_device(run: Run) -> bool:
-    return any(run.place.ground(word) == Ground.DEVICE for word in run.args if "/" in word)
+def _on_device(run: ProgramCall) -> bool:
+    return any(run.paths.locate(word) == PathLocation.DEVICE for word in run.args if "/" in word)
 
 
-def _cuts_device(run: Run) -> bool:
-    wanted = run.program == "shred" or not _CUTS.isdisjoint(run.args)
+def _erases_device(run: ProgramCall) -> bool:
+    wanted = run.program == "shred" or not _PARTITION_CHANGES.isdisjoint(run.args)
     return wanted and _on_device(run)
 
 
-def _may_cut(run: Run) -> bool:
+def _may_repartition(run: ProgramCall) -> bool:
     return _on_device(run) and not {"-l", "--list", "print", "-p", "-I", "--print"} & set(run.args)
 
 
-def _fills(run: Run) -> bool:
+def _fills_disk(run: ProgramCall) -> bool:
     if run.program == "dd":
         words = dict(word.partition("=")[::2] for word in run.args)
-        endless = words.get("if", "") in _ENDLESS and "count" not in words
+        endless = words.get("if", "") in _ENDLESS_SOURCES and "count" not in words
         return endless and words.get("of", "/dev/null") != "/dev/null"
     return False
 
 
-RULES = (
+DISK_RULES = (
     PathRule(
         name="write-to-a-disk",
-        level=Level.HOPELESS,
+        level=CommandRisk.FORBIDDEN,
         why="It would write over a disk or device of the machine ({part}).",
-        deeds=frozenset((Deed.WRITE, Deed.DELETE)),
-        sees=lambda touch, ground: ground == Ground.DEVICE,
+        actions=frozenset((PathAction.WRITE, PathAction.DELETE)),
+        matches=lambda touch, ground: ground == PathLocation.DEVICE,
     ),
     PathRule(
         name="read-a-disk",
-        level=Level.DANGEROUS,
+        level=CommandRisk.DANGEROUS,
         why="It would read a disk or device of the machine directly ({part}).",
-        deeds=frozenset((Deed.READ,)),
-        sees=lambda touch, ground: ground == Ground.DEVICE,
+        actions=frozenset((PathAction.READ,)),
+        matches=lambda touch, ground: ground == PathLocation.DEVICE,
     ),
-    RunRule(
+    ProgramRule(
         name="format-a-disk",
-        level=Level.HOPELESS,
+        level=CommandRisk.FORBIDDEN,
         why="It would put an empty file system on a disk and lose what is on it.",
-        programs=_MAKERS,
-        sees=_on_device,
+        programs=_FORMATTERS,
+        matches=_on_device,
     ),
-    RunRule(
+    ProgramRule(
         name="cut-up-a-disk",
-        level=Level.HOPELESS,
+        level=CommandRisk.FORBIDDEN,
         why="It would erase a disk or the table of its parts.",
-        programs=_CUTTERS,
-        sees=_cuts_device,
+        programs=_PARTITION_TOOLS,
+        matches=_erases_device,
     ),
-    RunRule(
+    ProgramRule(
         name="erase-a-disk",
-        level=Level.HOPELESS,
+        level=CommandRisk.FORBIDDEN,
         why="It would erase a disk.",
-        programs=names("diskutil"),
-        sees=lambda run: any(word.lower().startswith("erase") for word in run.args),
+        programs=word_set("diskutil"),
+        matches=lambda run: any(word.lower().startswith("erase") for word in run.args),
     ),
-    RunRule(
+    ProgramRule(
         name="change-a-disk",
-        level=Level.DANGEROUS,
+        level=CommandRisk.DANGEROUS,
         why="It would change how a disk is divided.",
-        programs=_CUTTERS - {"shred"},
-        sees=_may_cut,
+        programs=_PARTITION_TOOLS - {"shred"},
+        matches=_may_repartition,
     ),
-    RunRule(
+    ProgramRule(
         name="remove-a-volume",
-        level=Level.DANGEROUS,
+        level=CommandRisk.DANGEROUS,
         why="It would remove a volume and what is on it.",
-        programs=names("lvremove vgremove pvremove lvreduce"),
+        programs=word_set("lvremove vgremove pvremove lvreduce"),
     ),
-    RunRule(
+    ProgramRule(
         name="destroy-a-pool",
-        level=Level.DANGEROUS,
+        level=CommandRisk.DANGEROUS,
         why="It would destroy a file system and what is on it.",
-        programs=names("zpool zfs btrfs mdadm"),
-        sees=lambda run: bool({"destroy", "delete", "--zero-superblock"} & set(run.args)),
+        programs=word_set("zpool zfs btrfs mdadm"),
+        matches=lambda run: bool({"destroy", "delete", "--zero-superblock"} & set(run.args)),
     ),
-    RunRule(
+    ProgramRule(
         name="fill-the-disk",
-        level=Level.DANGEROUS,
+        level=CommandRisk.DANGEROUS,
         why="It would write without end until the disk is full.",
-        programs=names("dd"),
-        sees=_fills,
+        programs=word_set("dd"),
+        matches=_fills_disk,
     ),
-    RunRule(
+    ProgramRule(
         name="mount",
-        level=Level.DANGEROUS,
+        level=CommandRisk.DANGEROUS,
         why="It would change what is mounted where.",
-        programs=names("mount umount losetup swapoff"),
-        sees=lambda run: bool(run.options("toLU").operands) or "-a" in run.args,
+        programs=word_set("mount umount losetup swapoff"),
+        matches=lambda run: bool(run.options("toLU").operands) or "-a" in run.args,
     ),
 )

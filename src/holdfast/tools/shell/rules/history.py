@@ -2,36 +2,40 @@
 
 from collections.abc import Callable
 
-from holdfast.core.people.judgement import Level
-from holdfast.tools.shell.options import read_options
-from holdfast.tools.shell.rules.rule import RunRule, names
-from holdfast.tools.shell.run import Run
+from holdfast.core.people.judgement import CommandRisk
+from holdfast.tools.shell.options import parse_options
+from holdfast.tools.shell.rules.rule import ProgramRule, word_set
+from holdfast.tools.shell.run import ProgramCall
 
-_OWN_VALUES = ("git-dir", "work-tree", "namespace", "exec-path")
+_GIT_VALUED_OPTIONS = ("git-dir", "work-tree", "namespace", "exec-path")
 
 
-def _verb(run: Run) -> tuple[str, tuple[str, ...]]:
+def _git_subcommand(run: ProgramCall) -> tuple[str, tuple[str, ...]]:
     """git's sub-command and what follows it."""
-    operands = read_options(run.args, valued="Cc", valued_longs=_OWN_VALUES, mixed=False).operands
+    operands = parse_options(
+        run.args, valued="Cc", valued_longs=_GIT_VALUED_OPTIONS, mixed=False
+    ).operands
     return (operands[0], operands[1:]) if operands else ("", ())
 
 
-def _on(*verbs: str, sees: Callable[[str, tuple[str, ...]], bool]) -> Callable[[Run], bool]:
+def _on_subcommand(
+    *verbs: str, sees: Callable[[str, tuple[str, ...]], bool]
+) -> Callable[[ProgramCall], bool]:
     """What holds of these sub-commands. A run that does not name one is not read any further:
     most runs of git are of another."""
     wanted = frozenset(verbs)
 
-    def seen(run: Run) -> bool:
+    def seen(run: ProgramCall) -> bool:
         if wanted.isdisjoint(run.args):
             return False
-        verb, rest = _verb(run)
+        verb, rest = _git_subcommand(run)
         return verb in wanted and sees(verb, rest)
 
     return seen
 
 
-def _pushes_over(verb: str, rest: tuple[str, ...]) -> bool:
-    options = read_options(rest, valued="o")
+def _force_pushes(verb: str, rest: tuple[str, ...]) -> bool:
+    options = parse_options(rest, valued="o")
     if options.has("n", "dry-run"):
         return False
     if options.has("fd", "force", "force-with-lease", "delete", "mirror", "prune"):
@@ -39,17 +43,17 @@ def _pushes_over(verb: str, rest: tuple[str, ...]) -> bool:
     return any(word.startswith(("+", ":")) for word in options.operands[1:])
 
 
-def _resets(verb: str, rest: tuple[str, ...]) -> bool:
-    return read_options(rest).has("", "hard")
+def _resets_hard(verb: str, rest: tuple[str, ...]) -> bool:
+    return parse_options(rest).has("", "hard")
 
 
-def _cleans(verb: str, rest: tuple[str, ...]) -> bool:
-    options = read_options(rest, valued="e")
+def _cleans_untracked(verb: str, rest: tuple[str, ...]) -> bool:
+    options = parse_options(rest, valued="e")
     return options.has("f", "force") and not options.has("n", "dry-run")
 
 
-def _discards(verb: str, rest: tuple[str, ...]) -> bool:
-    options = read_options(rest)
+def _discards_changes(verb: str, rest: tuple[str, ...]) -> bool:
+    options = parse_options(rest)
     if verb == "switch":
         return options.has("f", "discard-changes", "force")
     if verb == "checkout" and options.has("f", "force"):
@@ -59,7 +63,7 @@ def _discards(verb: str, rest: tuple[str, ...]) -> bool:
     return whole and not staged_only
 
 
-def _rewrites(verb: str, rest: tuple[str, ...]) -> bool:
+def _rewrites_history(verb: str, rest: tuple[str, ...]) -> bool:
     match verb:
         case "reflog":
             return bool({"expire", "delete"} & set(rest))
@@ -73,69 +77,69 @@ def _rewrites(verb: str, rest: tuple[str, ...]) -> bool:
 
 
 def _deletes_branch(verb: str, rest: tuple[str, ...]) -> bool:
-    options = read_options(rest)
+    options = parse_options(rest)
     return "D" in options.shorts or (options.has("d", "delete") and options.has("f", "force"))
 
 
-def _loosens(verb: str, rest: tuple[str, ...]) -> bool:
+def _loosens_settings(verb: str, rest: tuple[str, ...]) -> bool:
     said = " ".join(rest).lower()
     keys = ("core.hookspath", "credential.helper", "core.sshcommand", "core.fsmonitor")
     off = "http.sslverify" in said and "false" in said
     return off or (any(key in said for key in keys) and len(rest) > 1)
 
 
-_REWRITING = _on(
-    "filter-branch", "filter-repo", "reflog", "update-ref", "stash", "gc", sees=_rewrites
+_REWRITING = _on_subcommand(
+    "filter-branch", "filter-repo", "reflog", "update-ref", "stash", "gc", sees=_rewrites_history
 )
 
-RULES = (
-    RunRule(
+GIT_RULES = (
+    ProgramRule(
         name="push-over-history",
-        level=Level.DANGEROUS,
+        level=CommandRisk.DANGEROUS,
         why="It would overwrite or delete history that others may have.",
-        programs=names("git"),
-        sees=_on("push", sees=_pushes_over),
+        programs=word_set("git"),
+        matches=_on_subcommand("push", sees=_force_pushes),
     ),
-    RunRule(
+    ProgramRule(
         name="reset-hard",
-        level=Level.DANGEROUS,
+        level=CommandRisk.DANGEROUS,
         why="It would throw away all changes that are not committed.",
-        programs=names("git"),
-        sees=_on("reset", sees=_resets),
+        programs=word_set("git"),
+        matches=_on_subcommand("reset", sees=_resets_hard),
     ),
-    RunRule(
+    ProgramRule(
         name="clean-untracked",
-        level=Level.DANGEROUS,
+        level=CommandRisk.DANGEROUS,
         why="It would delete every file that git does not know.",
-        programs=names("git"),
-        sees=_on("clean", sees=_cleans),
+        programs=word_set("git"),
+        matches=_on_subcommand("clean", sees=_cleans_untracked),
     ),
-    RunRule(
+    ProgramRule(
         name="discard-changes",
-        level=Level.DANGEROUS,
+        level=CommandRisk.DANGEROUS,
         why="It would throw away changes that are not committed.",
-        programs=names("git"),
-        sees=_on("checkout", "switch", "restore", sees=_discards),
+        programs=word_set("git"),
+        matches=_on_subcommand("checkout", "switch", "restore", sees=_discards_changes),
     ),
-    RunRule(
+    ProgramRule(
         name="rewrite-history",
-        level=Level.DANGEROUS,
+        level=CommandRisk.DANGEROUS,
         why="It would rewrite or forget history, or work that was put aside.",
-        programs=names("git git-filter-repo bfg"),
-        sees=lambda run: run.program != "git" or _REWRITING(run),
+        programs=word_set("git git-filter-repo bfg"),
+        matches=lambda run: run.program != "git" or _REWRITING(run),
     ),
-    RunRule(
+    ProgramRule(
         name="delete-a-branch",
-        level=Level.DANGEROUS,
+        level=CommandRisk.DANGEROUS,
         why="It would delete a branch even if its work is nowhere else.",
-        programs=names("git"),
-        sees=_on("branch", sees=_deletes_branch),
+        programs=word_set("git"),
+        matches=_on_subcommand("branch", sees=_deletes_branch),
     ),
-    RunRule(
+    ProgramRule(
         name="loosen-git",
-        level=Level.DANGEROUS,
+        level=CommandRisk.DANGEROUS,
         why="It would change whom git trusts, or what it runs by itself.",
-        programs=names("git"),
-        sees=_on("config", sees=_loosens),
+        programs=word_set("git"),
+        matches=_on_subcommand("config", sees=_loosens_settings),
     ),
 )

@@ -3,32 +3,34 @@
 import re
 from itertools import pairwise
 
-from holdfast.core.people.judgement import Level
+from holdfast.core.people.judgement import CommandRisk
 from holdfast.tools.shell.markers import UNKNOWN
-from holdfast.tools.shell.rules.rule import RunRule, dry, names
-from holdfast.tools.shell.run import Run
+from holdfast.tools.shell.rules.rule import ProgramRule, is_dry_run, word_set
+from holdfast.tools.shell.run import ProgramCall
 
 _CLOUD_VERB = re.compile(
     r"^(delete|terminate|destroy|remove|purge|deregister|disable|revoke|schedule-key-deletion"
     r"|reset|stop-instances|modify-db-instance)(-|$)"
 )
-_GRANTS = re.compile(
+_GRANT_VERBS = re.compile(
     r"^((attach|put)-(user|role|group|bucket|key)-policy|put-bucket-acl|put-object-acl"
     r"|(add|set)-iam-policy(-binding)?|authorize-security-group-\w+|create-(access-key|login-profile)"
     r"|delete-public-access-block|add-user-to-group|update-assume-role-policy)$"
 )
-_GRANTING = frozenset((("keys", "create"), ("assignment", "create"), ("acl", "ch"), ("iam", "ch")))
-_DESTROYS = names(
+_GRANT_PAIRS = frozenset(
+    (("keys", "create"), ("assignment", "create"), ("acl", "ch"), ("iam", "ch"))
+)
+_DESTROY_VERBS = word_set(
     "destroy apps:destroy addons:destroy pg:reset remove delete rm undefine purge uninstall"
     " hosting:disable projects:delete databases:remove down"
 )
 
 
-def _said(run: Run) -> list[str]:
+def _words(run: ProgramCall) -> list[str]:
     return [word for word in run.args if not word.startswith("-")]
 
 
-def _terraform(run: Run) -> bool:
+def _destroys_infrastructure(run: ProgramCall) -> bool:
     words = set(run.args)
     if "-help" in words:
         return False
@@ -36,14 +38,14 @@ def _terraform(run: Run) -> bool:
         return True
     if "-destroy" in words and "plan" not in words:
         return True
-    said = _said(run)
+    said = _words(run)
     return said[:2] in (["state", "rm"], ["workspace", "delete"]) or said[:1] == ["force-unlock"]
 
 
-def _cluster(run: Run) -> bool:
-    said = _said(run)
-    verbs = names("delete drain cordon evict taint")
-    if dry(run):
+def _deletes_from_cluster(run: ProgramCall) -> bool:
+    said = _words(run)
+    verbs = word_set("delete drain cordon evict taint")
+    if is_dry_run(run):
         return False
     if verbs & set(said[:3]) or {"replace", "--force"} <= set(run.args):
         return True
@@ -51,8 +53,8 @@ def _cluster(run: Run) -> bool:
     return ("scale" in said and none) or {"rollout", "undo"} <= set(said)
 
 
-def _containers(run: Run) -> bool:
-    said, options = _said(run), run.options()
+def _prunes_containers(run: ProgramCall) -> bool:
+    said, options = _words(run), run.options()
     if said[:1] == ["compose"] or run.program == "docker-compose":
         return "down" in said and options.has("v", "volumes")
     if "prune" in said[:2]:
@@ -64,9 +66,9 @@ def _containers(run: Run) -> bool:
     return said[:1] in (["rm"], ["rmi"], ["kill"]) and every
 
 
-def _cloud(run: Run) -> bool:
-    said = _said(run)
-    if dry(run):
+def _deletes_from_cloud(run: ProgramCall) -> bool:
+    said = _words(run)
+    if is_dry_run(run):
         return False
     if run.program == "aws" and said[:2] == ["s3", "rm"]:
         return "--recursive" in run.args
@@ -77,94 +79,94 @@ def _cloud(run: Run) -> bool:
     return any(_CLOUD_VERB.match(word) for word in said[:6])
 
 
-def _opens_account(run: Run) -> bool:
-    said = _said(run)
-    if any(_GRANTS.match(word) for word in said[:5]):
+def _grants_access(run: ProgramCall) -> bool:
+    said = _words(run)
+    if any(_GRANT_VERBS.match(word) for word in said[:5]):
         return True
-    return any(pair in _GRANTING for pair in pairwise(said[:6]))
+    return any(pair in _GRANT_PAIRS for pair in pairwise(said[:6]))
 
 
-def _buckets(run: Run) -> bool:
-    said = set(_said(run)) & names("rm rb del purge delete deletefile sync move rmdir")
+def _empties_bucket(run: ProgramCall) -> bool:
+    said = set(_words(run)) & word_set("rm rb del purge delete deletefile sync move rmdir")
     deep = run.options().has("rR", "recursive", "force", "delete-removed")
     if run.program == "rclone":
-        return bool(said & names("purge delete sync rmdir move")) and not dry(run)
-    return bool(said & names("rb")) or (bool(said) and deep)
+        return bool(said & word_set("purge delete sync rmdir move")) and not is_dry_run(run)
+    return bool(said & word_set("rb")) or (bool(said) and deep)
 
 
-def _hosts(run: Run) -> bool:
-    return bool(_DESTROYS & set(_said(run)[:3])) and not dry(run)
+def _destroys_stack(run: ProgramCall) -> bool:
+    return bool(_DESTROY_VERBS & set(_words(run)[:3])) and not is_dry_run(run)
 
 
-def _forge(run: Run) -> bool:
-    said = tuple(_said(run)[:2])
+def _deletes_repository(run: ProgramCall) -> bool:
+    said = tuple(_words(run)[:2])
     if said in (("repo", "delete"), ("repo", "archive"), ("secret", "delete"), ("repo", "edit")):
         return True
     verb = run.options("XfFH", ("method", "field", "raw-field", "header")).value("X", "method")
     return said[:1] == ("api",) and (verb or "").upper() == "DELETE"
 
 
-RULES = (
-    RunRule(
+INFRASTRUCTURE_RULES = (
+    ProgramRule(
         name="destroy-infrastructure",
-        level=Level.DANGEROUS,
+        level=CommandRisk.DANGEROUS,
         why="It would destroy or change infrastructure without asking again.",
-        programs=names("terraform tofu terragrunt"),
-        sees=_terraform,
+        programs=word_set("terraform tofu terragrunt"),
+        matches=_destroys_infrastructure,
     ),
-    RunRule(
+    ProgramRule(
         name="destroy-a-stack",
-        level=Level.DANGEROUS,
+        level=CommandRisk.DANGEROUS,
         why="It would take down something that runs for others.",
-        programs=names(
+        programs=word_set(
             "pulumi cdk cdktf sls serverless vagrant virsh heroku fly flyctl vercel netlify railway"
             " firebase helm eksctl kops multipass lxc copilot eb now wrangler supabase minikube"
             " kind k3d"
         ),
-        sees=_hosts,
+        matches=_destroys_stack,
     ),
-    RunRule(
+    ProgramRule(
         name="delete-from-a-cluster",
-        level=Level.DANGEROUS,
+        level=CommandRisk.DANGEROUS,
         why="It would delete or stop what runs in a cluster.",
-        programs=names("kubectl oc k"),
-        sees=_cluster,
+        programs=word_set("kubectl oc k"),
+        matches=_deletes_from_cluster,
     ),
-    RunRule(
+    ProgramRule(
         name="prune-containers",
-        level=Level.DANGEROUS,
+        level=CommandRisk.DANGEROUS,
         why="It would delete containers, images or volumes with what is in them.",
-        programs=names("docker podman nerdctl docker-compose"),
-        sees=_containers,
+        programs=word_set("docker podman nerdctl docker-compose"),
+        matches=_prunes_containers,
     ),
-    RunRule(
+    ProgramRule(
         name="delete-from-a-cloud",
-        level=Level.DANGEROUS,
+        level=CommandRisk.DANGEROUS,
         why="It would delete or stop something in a cloud account.",
-        programs=names(
+        programs=word_set(
             "aws gcloud az doctl linode-cli hcloud oci ibmcloud aliyun bq scw vultr-cli"
         ),
-        sees=_cloud,
+        matches=_deletes_from_cloud,
     ),
-    RunRule(
+    ProgramRule(
         name="open-an-account",
-        level=Level.DANGEROUS,
+        level=CommandRisk.DANGEROUS,
         why="It would give somebody rights or keys in a cloud account, or open it to everybody.",
-        programs=names("aws gcloud az gsutil"),
-        sees=_opens_account,
+        programs=word_set("aws gcloud az gsutil"),
+        matches=_grants_access,
     ),
-    RunRule(
+    ProgramRule(
         name="empty-a-bucket",
-        level=Level.DANGEROUS,
+        level=CommandRisk.DANGEROUS,
         why="It would delete a store of files in the cloud.",
-        programs=names("gsutil s3cmd mc rclone b2 azcopy s5cmd"),
-        sees=_buckets,
+        programs=word_set("gsutil s3cmd mc rclone b2 azcopy s5cmd"),
+        matches=_empties_bucket,
     ),
-    RunRule(
+    ProgramRule(
         name="delete-a-repository",
-        level=Level.DANGEROUS,
+        level=CommandRisk.DANGEROUS,
         why="It would delete a repository or something of it at its host.",
-        programs=names("gh glab"),
-        sees=_forge,
+        programs=word_set("gh glab"),
+        matches=_deletes_repository,
     ),
 )

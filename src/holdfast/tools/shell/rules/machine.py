@@ -1,156 +1,158 @@
 """The machine: switched off, its services and processes ended, its timetable changed."""
 
-from holdfast.core.people.judgement import Level
-from holdfast.tools.shell.outputs import BY_NAME
-from holdfast.tools.shell.paths import Ground
-from holdfast.tools.shell.rules.rule import PathRule, RunRule, names
-from holdfast.tools.shell.run import Deed, Run
+from holdfast.core.people.judgement import CommandRisk
+from holdfast.tools.shell.outputs import PIDS_BY_NAME
+from holdfast.tools.shell.paths import PathLocation
+from holdfast.tools.shell.rules.rule import PathRule, ProgramRule, word_set
+from holdfast.tools.shell.run import PathAction, ProgramCall
 
-_OFF = names(
+_SHUTDOWN_VERBS = word_set(
     "poweroff reboot halt kexec emergency rescue suspend hibernate soft-reboot exit"
     " shutdown isolate"
 )
-_SERVICE_VERBS = names(
+_SERVICE_VERBS = word_set(
     "stop disable mask restart kill enable start reload edit set-default daemon-reexec"
     " try-restart link"
 )
 
 
-def _says(run: Run) -> set[str]:
+def _operands(run: ProgramCall) -> set[str]:
     return set(run.options("tHMsp").operands)
 
 
-def _kills_all(run: Run) -> bool:
+def _kills_all(run: ProgramCall) -> bool:
     words = [word for word in run.args if word != "--"]
     targets = words[1:] if words[:1] and words[0].startswith("-") else words
     return any(word in ("-1", "1") for word in targets) and "-l" not in words
 
 
-def _signals(run: Run) -> bool:
+def _sends_signal(run: ProgramCall) -> bool:
     return not {"-l", "-L", "--list", "-0", "--help", "-V"} & set(run.args)
 
 
-def _runs_level(run: Run) -> bool:
+def _sets_runlevel(run: ProgramCall) -> bool:
     return bool({"0", "6", "1", "s", "S"} & set(run.args))
 
 
-RULES = (
-    RunRule(
+MACHINE_RULES = (
+    ProgramRule(
         name="switch-off",
-        level=Level.HOPELESS,
+        level=CommandRisk.FORBIDDEN,
         why="It would switch the machine off or start it anew, and end everything on it.",
-        programs=names("shutdown poweroff reboot halt"),
-        sees=lambda run: not {"--help", "-c", "--version"} & set(run.args),
+        programs=word_set("shutdown poweroff reboot halt"),
+        matches=lambda run: not {"--help", "-c", "--version"} & set(run.args),
     ),
-    RunRule(
+    ProgramRule(
         name="switch-off-by-service",
-        level=Level.HOPELESS,
+        level=CommandRisk.FORBIDDEN,
         why="It would switch the machine off or start it anew, and end everything on it.",
-        programs=names("systemctl loginctl"),
-        sees=lambda run: bool(_OFF & _says(run)),
+        programs=word_set("systemctl loginctl"),
+        matches=lambda run: bool(_SHUTDOWN_VERBS & _operands(run)),
     ),
-    RunRule(
+    ProgramRule(
         name="switch-off-by-init",
-        level=Level.HOPELESS,
+        level=CommandRisk.FORBIDDEN,
         why="It would switch the machine off or start it anew, and end everything on it.",
-        programs=names("init telinit"),
-        sees=_runs_level,
+        programs=word_set("init telinit"),
+        matches=_sets_runlevel,
     ),
-    RunRule(
+    ProgramRule(
         name="switch-off-by-clock",
-        level=Level.HOPELESS,
+        level=CommandRisk.FORBIDDEN,
         why="It would switch the machine off, or put it to sleep.",
-        programs=names("rtcwake"),
-        sees=lambda run: {"no", "on", "show", "--help"}.isdisjoint(run.args),
+        programs=word_set("rtcwake"),
+        matches=lambda run: {"no", "on", "show", "--help"}.isdisjoint(run.args),
     ),
     PathRule(
         name="pull-the-plug",
-        level=Level.HOPELESS,
+        level=CommandRisk.FORBIDDEN,
         why="It would make the kernel stop the machine at once ({part}).",
-        deeds=frozenset((Deed.WRITE,)),
-        sees=lambda touch, ground: touch.place.resolve(touch.path) == "/proc/sysrq-trigger",
+        actions=frozenset((PathAction.WRITE,)),
+        matches=lambda touch, ground: touch.paths.resolve(touch.path) == "/proc/sysrq-trigger",
     ),
-    RunRule(
+    ProgramRule(
         name="kill-everything",
-        level=Level.HOPELESS,
+        level=CommandRisk.FORBIDDEN,
         why="It would end every process that it can reach, and its own session with them.",
-        programs=names("kill"),
-        sees=_kills_all,
+        programs=word_set("kill"),
+        matches=_kills_all,
     ),
-    RunRule(
+    ProgramRule(
         name="kill-by-name",
-        level=Level.DANGEROUS,
+        level=CommandRisk.DANGEROUS,
         why="It would end every process with that name, not only those of this session.",
-        programs=names("pkill killall killall5 skill xkill slay kill"),
-        sees=lambda run: (BY_NAME in run.args) if run.program == "kill" else _signals(run),
-    ),
-    RunRule(
-        name="kill-by-file",
-        level=Level.DANGEROUS,
-        why="It would end whatever process uses that file or port.",
-        programs=names("fuser"),
-        sees=lambda run: run.options("n").has("k", "kill"),
-    ),
-    RunRule(
-        name="change-a-service",
-        level=Level.DANGEROUS,
-        why="It would stop, start or change a service of the machine.",
-        programs=names("systemctl launchctl rc-service sv initctl supervisorctl"),
-        sees=lambda run: bool(
-            _says(run) & (_SERVICE_VERBS | names("load unload bootstrap bootout"))
+        programs=word_set("pkill killall killall5 skill xkill slay kill"),
+        matches=lambda run: (
+            (PIDS_BY_NAME in run.args) if run.program == "kill" else _sends_signal(run)
         ),
     ),
-    RunRule(
-        name="change-a-service-the-old-way",
-        level=Level.DANGEROUS,
+    ProgramRule(
+        name="kill-by-file",
+        level=CommandRisk.DANGEROUS,
+        why="It would end whatever process uses that file or port.",
+        programs=word_set("fuser"),
+        matches=lambda run: run.options("n").has("k", "kill"),
+    ),
+    ProgramRule(
+        name="change-a-service",
+        level=CommandRisk.DANGEROUS,
         why="It would stop, start or change a service of the machine.",
-        programs=names("service update-rc.d chkconfig rc-update"),
-        sees=lambda run: len(run.args) > 1 and run.args[-1] not in ("status", "--list"),
+        programs=word_set("systemctl launchctl rc-service sv initctl supervisorctl"),
+        matches=lambda run: bool(
+            _operands(run) & (_SERVICE_VERBS | word_set("load unload bootstrap bootout"))
+        ),
     ),
-    RunRule(
+    ProgramRule(
+        name="change-a-service-the-old-way",
+        level=CommandRisk.DANGEROUS,
+        why="It would stop, start or change a service of the machine.",
+        programs=word_set("service update-rc.d chkconfig rc-update"),
+        matches=lambda run: len(run.args) > 1 and run.args[-1] not in ("status", "--list"),
+    ),
+    ProgramRule(
         name="timetable",
-        level=Level.DANGEROUS,
+        level=CommandRisk.DANGEROUS,
         why="It would change what the machine runs by itself, later and again.",
-        programs=names("crontab"),
-        sees=lambda run: not (run.options("u").has("l") and not run.options("u").operands),
+        programs=word_set("crontab"),
+        matches=lambda run: not (run.options("u").has("l") and not run.options("u").operands),
     ),
-    RunRule(
+    ProgramRule(
         name="run-later",
-        level=Level.DANGEROUS,
+        level=CommandRisk.DANGEROUS,
         why="It would have something run later, when nobody looks.",
-        programs=names("at batch"),
-        sees=lambda run: not run.options("qfm").has("lrcd"),
+        programs=word_set("at batch"),
+        matches=lambda run: not run.options("qfm").has("lrcd"),
     ),
-    RunRule(
+    ProgramRule(
         name="remove-packages",
-        level=Level.DANGEROUS,
+        level=CommandRisk.DANGEROUS,
         why="It would remove programs from the machine.",
-        programs=names("apt apt-get aptitude yum dnf zypper apk pacman dpkg rpm"),
-        sees=lambda run: bool(
-            names("remove purge autoremove erase del -R -Rns -Rs -r -P --purge -e dist-upgrade")
+        programs=word_set("apt apt-get aptitude yum dnf zypper apk pacman dpkg rpm"),
+        matches=lambda run: bool(
+            word_set("remove purge autoremove erase del -R -Rns -Rs -r -P --purge -e dist-upgrade")
             & set(run.args)
         ),
     ),
-    RunRule(
+    ProgramRule(
         name="kernel-module",
-        level=Level.DANGEROUS,
+        level=CommandRisk.DANGEROUS,
         why="It would change the running kernel.",
-        programs=names("insmod rmmod modprobe kexec"),
+        programs=word_set("insmod rmmod modprobe kexec"),
     ),
-    RunRule(
+    ProgramRule(
         name="mine-coins",
-        level=Level.DANGEROUS,
+        level=CommandRisk.DANGEROUS,
         why="It would spend this machine's power on somebody's coins.",
-        programs=names("xmrig minerd cgminer bfgminer cpuminer"),
+        programs=word_set("xmrig minerd cgminer bfgminer cpuminer"),
     ),
     PathRule(
         name="hardware-settings",
-        level=Level.DANGEROUS,
+        level=CommandRisk.DANGEROUS,
         why="It would change the settings of the running kernel ({part}).",
-        deeds=frozenset((Deed.WRITE,)),
-        sees=lambda touch, ground: (
-            ground == Ground.SYSTEM
-            and touch.place.resolve(touch.path).startswith(("/proc/sys", "/sys/"))
+        actions=frozenset((PathAction.WRITE,)),
+        matches=lambda touch, ground: (
+            ground == PathLocation.SYSTEM
+            and touch.paths.resolve(touch.path).startswith(("/proc/sys", "/sys/"))
         ),
     ),
 )

@@ -2,52 +2,52 @@
 
 import re
 
-from holdfast.core.people.judgement import Level
-from holdfast.tools.shell.paths import Ground
-from holdfast.tools.shell.rules.rule import PathRule, RunRule, names
-from holdfast.tools.shell.run import Deed, Run
+from holdfast.core.people.judgement import CommandRisk
+from holdfast.tools.shell.paths import PathLocation
+from holdfast.tools.shell.rules.rule import PathRule, ProgramRule, word_set
+from holdfast.tools.shell.run import PathAction, ProgramCall
 
-_WITHIN = (Ground.INSIDE, Ground.TEMP, Ground.CACHE, Ground.UNKNOWN)
-_SET_USER = re.compile(r"[ug+,]*\+[rwx]*s|0?[2467]\d{3}")
+_WITHIN_SESSION = (PathLocation.INSIDE, PathLocation.TEMP, PathLocation.CACHE, PathLocation.UNKNOWN)
+_SETUID_MODE = re.compile(r"[ug+,]*\+[rwx]*s|0?[2467]\d{3}")
 
-RULES = (
+PERMISSION_RULES = (
     PathRule(
         name="permissions-of-the-system",
-        level=Level.HOPELESS,
+        level=CommandRisk.FORBIDDEN,
         why="It would change owner or permissions of all of {part}: much of it stops working.",
-        deeds=frozenset((Deed.OPEN_UP, Deed.CHANGE)),
-        sees=lambda touch, ground: ground in (Ground.ROOT, Ground.SYSTEM_TREE),
+        actions=frozenset((PathAction.MAKE_WRITABLE, PathAction.CHANGE_OWNER_OR_MODE)),
+        matches=lambda touch, ground: ground in (PathLocation.ROOT, PathLocation.SYSTEM_TREE),
     ),
     PathRule(
         name="open-to-everybody",
-        level=Level.DANGEROUS,
+        level=CommandRisk.DANGEROUS,
         why="It would let everybody write to all of {part}.",
-        deeds=frozenset((Deed.OPEN_UP,)),
-        sees=lambda touch, ground: ground != Ground.TEMP,
+        actions=frozenset((PathAction.MAKE_WRITABLE,)),
+        matches=lambda touch, ground: ground != PathLocation.TEMP,
     ),
     PathRule(
         name="permissions-of-a-tree",
-        level=Level.DANGEROUS,
+        level=CommandRisk.DANGEROUS,
         why="It would change owner or permissions of all of {part}.",
-        deeds=frozenset((Deed.CHANGE,)),
-        sees=lambda touch, ground: ground not in (*_WITHIN, Ground.WORKSPACE),
+        actions=frozenset((PathAction.CHANGE_OWNER_OR_MODE,)),
+        matches=lambda touch, ground: ground not in (*_WITHIN_SESSION, PathLocation.WORKSPACE),
     ),
-    RunRule(
+    ProgramRule(
         name="run-as-another",
-        level=Level.DANGEROUS,
+        level=CommandRisk.DANGEROUS,
         why="It would make a program run with the rights of another user, whoever starts it.",
-        programs=names("chmod install"),
-        sees=lambda run: any(_sets_user(word, run) for word in run.args),
+        programs=word_set("chmod install"),
+        matches=lambda run: any(_is_setuid(word, run) for word in run.args),
     ),
-    RunRule(
+    ProgramRule(
         name="capabilities",
-        level=Level.DANGEROUS,
+        level=CommandRisk.DANGEROUS,
         why="It would give a program rights of the system.",
-        programs=names("setcap capsh"),
+        programs=word_set("setcap capsh"),
     ),
 )
 
 
-def _sets_user(word: str, run: Run) -> bool:
+def _is_setuid(word: str, run: ProgramCall) -> bool:
     mode = word.removeprefix("--mode=")
-    return _SET_USER.fullmatch(mode) is not None
+    return _SETUID_MODE.fullmatch(mode) is not None

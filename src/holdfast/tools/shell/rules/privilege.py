@@ -1,11 +1,11 @@
 """Privilege: becoming somebody else, and changing who may."""
 
-from holdfast.core.people.judgement import Level
-from holdfast.tools.shell.rules.rule import RunRule, names
-from holdfast.tools.shell.run import Run
+from holdfast.core.people.judgement import CommandRisk
+from holdfast.tools.shell.rules.rule import ProgramRule, word_set
+from holdfast.tools.shell.run import ProgramCall
 
 
-def _mounts_machine(run: Run) -> bool:
+def _is_privileged_container(run: ProgramCall) -> bool:
     if not {"run", "create", "exec"} & set(run.args):
         return False
     whole = any(
@@ -18,34 +18,34 @@ def _mounts_machine(run: Run) -> bool:
     return whole or bool(loose & set(run.args)) or any("SYS_ADMIN" in w for w in run.args)
 
 
-RULES = (
-    RunRule(
+PRIVILEGE_RULES = (
+    ProgramRule(
         name="become-root",
-        level=Level.DANGEROUS,
+        level=CommandRisk.DANGEROUS,
         why="It would run with the rights of another user, most likely root.",
-        programs=names("sudo doas pkexec su runuser sudoedit gksudo run0 dzdo gosu su-exec"),
+        programs=word_set("sudo doas pkexec su runuser sudoedit gksudo run0 dzdo gosu su-exec"),
     ),
-    RunRule(
+    ProgramRule(
         name="enter-another-root",
-        level=Level.DANGEROUS,
+        level=CommandRisk.DANGEROUS,
         why="It would step into another root or into the namespaces of other processes.",
-        programs=names("chroot nsenter pivot_root systemd-nspawn machinectl"),
+        programs=word_set("chroot nsenter pivot_root systemd-nspawn machinectl"),
     ),
-    RunRule(
+    ProgramRule(
         name="change-users",
-        level=Level.DANGEROUS,
+        level=CommandRisk.DANGEROUS,
         why="It would change who may use this machine, and as what.",
-        programs=names(
+        programs=word_set(
             "useradd userdel usermod adduser deluser groupadd groupmod groupdel gpasswd passwd"
             " chpasswd visudo vipw chsh newusers dscl"
         ),
-        sees=lambda run: run.program != "passwd" or {"-S", "--status"}.isdisjoint(run.args),
+        matches=lambda run: run.program != "passwd" or {"-S", "--status"}.isdisjoint(run.args),
     ),
-    RunRule(
+    ProgramRule(
         name="open-container",
-        level=Level.DANGEROUS,
+        level=CommandRisk.DANGEROUS,
         why="It would run a container that reaches into the machine itself.",
-        programs=names("docker podman nerdctl"),
-        sees=_mounts_machine,
+        programs=word_set("docker podman nerdctl"),
+        matches=_is_privileged_container,
     ),
 )

@@ -1,70 +1,70 @@
 """Publishing: packages, images and releases, which nobody can take back."""
 
-from holdfast.core.people.judgement import Level
-from holdfast.tools.shell.rules.rule import RunRule, dry, names
-from holdfast.tools.shell.run import Run
+from holdfast.core.people.judgement import CommandRisk
+from holdfast.tools.shell.rules.rule import ProgramRule, is_dry_run, word_set
+from holdfast.tools.shell.run import ProgramCall
 
-_VERBS: dict[str, frozenset[str]] = {
-    "npm": names("publish unpublish deprecate owner"),
-    "pnpm": names("publish"),
-    "yarn": names("publish"),
-    "bun": names("publish"),
-    "lerna": names("publish"),
-    "npx": names("semantic-release np release-it"),
-    "cargo": names("publish yank"),
-    "poetry": names("publish"),
-    "uv": names("publish"),
-    "hatch": names("publish"),
-    "pdm": names("publish"),
-    "flit": names("publish"),
-    "twine": names("upload"),
-    "gem": names("push yank"),
-    "docker": names("push"),
-    "podman": names("push"),
-    "buildah": names("push"),
-    "skopeo": names("copy"),
-    "crane": names("push"),
-    "helm": names("push"),
-    "mvn": names("deploy release:perform"),
-    "gradle": names("publish publishToMavenCentral uploadArchives"),
-    "gradlew": names("publish publishToMavenCentral uploadArchives"),
-    "dotnet": names("push"),
-    "nuget": names("push"),
-    "vsce": names("publish"),
-    "ovsx": names("publish"),
-    "goreleaser": names("release"),
-    "mix": names("hex.publish"),
-    "dart": names("publish"),
-    "flutter": names("publish"),
-    "pod": names("trunk"),
-    "conda": names("upload"),
-    "anaconda": names("upload"),
-    "snapcraft": names("upload release push"),
-    "firebase": names("deploy"),
-    "changeset": names("publish"),
+_PUBLISH_VERBS: dict[str, frozenset[str]] = {
+    "npm": word_set("publish unpublish deprecate owner"),
+    "pnpm": word_set("publish"),
+    "yarn": word_set("publish"),
+    "bun": word_set("publish"),
+    "lerna": word_set("publish"),
+    "npx": word_set("semantic-release np release-it"),
+    "cargo": word_set("publish yank"),
+    "poetry": word_set("publish"),
+    "uv": word_set("publish"),
+    "hatch": word_set("publish"),
+    "pdm": word_set("publish"),
+    "flit": word_set("publish"),
+    "twine": word_set("upload"),
+    "gem": word_set("push yank"),
+    "docker": word_set("push"),
+    "podman": word_set("push"),
+    "buildah": word_set("push"),
+    "skopeo": word_set("copy"),
+    "crane": word_set("push"),
+    "helm": word_set("push"),
+    "mvn": word_set("deploy release:perform"),
+    "gradle": word_set("publish publishToMavenCentral uploadArchives"),
+    "gradlew": word_set("publish publishToMavenCentral uploadArchives"),
+    "dotnet": word_set("push"),
+    "nuget": word_set("push"),
+    "vsce": word_set("publish"),
+    "ovsx": word_set("publish"),
+    "goreleaser": word_set("release"),
+    "mix": word_set("hex.publish"),
+    "dart": word_set("publish"),
+    "flutter": word_set("publish"),
+    "pod": word_set("trunk"),
+    "conda": word_set("upload"),
+    "anaconda": word_set("upload"),
+    "snapcraft": word_set("upload release push"),
+    "firebase": word_set("deploy"),
+    "changeset": word_set("publish"),
 }
 
 
-_DEPLOYS: dict[str, frozenset[str]] = {
-    "vercel": names(""),
-    "now": names(""),
-    "netlify": names(""),
-    "pulumi": names("up"),
-    "wrangler": names("deploy publish"),
-    "fly": names("deploy"),
-    "flyctl": names("deploy"),
-    "gcloud": names("deploy"),
-    "cdk": names("deploy"),
-    "sls": names("deploy"),
-    "serverless": names("deploy"),
-    "eb": names("deploy"),
-    "amplify": names("publish push"),
-    "railway": names("up"),
-    "gh-pages": names("gh-pages"),
+_DEPLOY_VERBS: dict[str, frozenset[str]] = {
+    "vercel": word_set(""),
+    "now": word_set(""),
+    "netlify": word_set(""),
+    "pulumi": word_set("up"),
+    "wrangler": word_set("deploy publish"),
+    "fly": word_set("deploy"),
+    "flyctl": word_set("deploy"),
+    "gcloud": word_set("deploy"),
+    "cdk": word_set("deploy"),
+    "sls": word_set("deploy"),
+    "serverless": word_set("deploy"),
+    "eb": word_set("deploy"),
+    "amplify": word_set("publish push"),
+    "railway": word_set("up"),
+    "gh-pages": word_set("gh-pages"),
 }
 
 
-def _publishes(run: Run) -> bool:
+def _publishes(run: ProgramCall) -> bool:
     said = [word for word in run.args if not word.startswith("-")]
     if run.program in ("yarn", "docker", "podman") and said[:1] in (
         ["compose"],
@@ -72,65 +72,65 @@ def _publishes(run: Run) -> bool:
         ["image"],
     ):
         said = said[1:]
-    verbs = _VERBS[run.program]
+    verbs = _PUBLISH_VERBS[run.program]
     depth = 2 if run.program in ("dotnet", "mvn", "gradle", "gradlew", "flutter", "pod") else 1
     if run.program in ("mvn", "gradle", "gradlew"):
         depth = len(said)
     named = {word.rpartition(":")[2] if "gradle" in run.program else word for word in said[:depth]}
-    return bool(verbs & named) and not dry(run) and "--snapshot" not in run.args
+    return bool(verbs & named) and not is_dry_run(run) and "--snapshot" not in run.args
 
 
-def _uploads(run: Run) -> bool:
+def _uploads_package(run: ProgramCall) -> bool:
     words = set(run.args)
     if "setup.py" in words:
         return bool({"upload", "register"} & words)
     return {"-m", "twine", "upload"} <= words
 
 
-def _deploys(run: Run) -> bool:
+def _deploys(run: ProgramCall) -> bool:
     said = [word for word in run.args if not word.startswith("-")]
-    if dry(run) or "--noop" in run.args:
+    if is_dry_run(run) or "--noop" in run.args:
         return False
     if run.program in ("vercel", "now", "netlify"):
         chosen = run.options("t", ("target",)).value("", "target") == "production"
         return chosen or not {"--prod", "--production", "-p"}.isdisjoint(run.args)
     if run.program == "pulumi":
         return said[:1] == ["up"] and not {"-y", "--yes"}.isdisjoint(run.args)
-    return not _DEPLOYS[run.program].isdisjoint(said[:2])
+    return not _DEPLOY_VERBS[run.program].isdisjoint(said[:2])
 
 
-def _releases(run: Run) -> bool:
+def _makes_release(run: ProgramCall) -> bool:
     said = tuple(word for word in run.args if not word.startswith("-"))
     return said[:2] in (("release", "create"), ("release", "delete"), ("release", "upload"))
 
 
-RULES = (
-    RunRule(
+PUBLISHING_RULES = (
+    ProgramRule(
         name="publish-a-package",
-        level=Level.DANGEROUS,
+        level=CommandRisk.DANGEROUS,
         why="It would publish a package or an image for everybody.",
-        programs=frozenset(_VERBS),
-        sees=_publishes,
+        programs=frozenset(_PUBLISH_VERBS),
+        matches=_publishes,
     ),
-    RunRule(
+    ProgramRule(
         name="upload-a-package",
-        level=Level.DANGEROUS,
+        level=CommandRisk.DANGEROUS,
         why="It would publish a package for everybody.",
-        programs=names("python python3"),
-        sees=_uploads,
+        programs=word_set("python python3"),
+        matches=_uploads_package,
     ),
-    RunRule(
+    ProgramRule(
         name="deploy",
-        level=Level.DANGEROUS,
+        level=CommandRisk.DANGEROUS,
         why="It would put this version where its users are.",
-        programs=frozenset(_DEPLOYS),
-        sees=_deploys,
+        programs=frozenset(_DEPLOY_VERBS),
+        matches=_deploys,
     ),
-    RunRule(
+    ProgramRule(
         name="make-a-release",
-        level=Level.DANGEROUS,
+        level=CommandRisk.DANGEROUS,
         why="It would publish or delete a release.",
-        programs=names("gh glab"),
-        sees=_releases,
+        programs=word_set("gh glab"),
+        matches=_makes_release,
     ),
 )

@@ -4,37 +4,39 @@ from collections.abc import Callable
 
 import msgspec
 
-from holdfast.core.people.judgement import Level
-from holdfast.tools.shell.paths import Ground
-from holdfast.tools.shell.run import Deed, Run, Sight, Touch
+from holdfast.core.people.judgement import CommandRisk
+from holdfast.tools.shell.paths import PathLocation
+from holdfast.tools.shell.run import Hazard, PathAction, PathEffect, ProgramCall
 
 
-class Rule(msgspec.Struct, frozen=True, kw_only=True):
+class ShellRule(msgspec.Struct, frozen=True, kw_only=True):
     name: str  # what "always" is remembered by: never changed once released
-    level: Level
+    level: CommandRisk
     why: str  # what the command would do; {part} is the piece that was seen
 
 
-class RunRule(Rule, frozen=True, kw_only=True):
+class ProgramRule(ShellRule, frozen=True, kw_only=True):
     programs: frozenset[str]
-    sees: Callable[[Run], bool] = lambda run: True
+    matches: Callable[[ProgramCall], bool] = lambda run: True
 
 
-class PathRule(Rule, frozen=True, kw_only=True):
-    deeds: frozenset[Deed]
-    sees: Callable[[Touch, Ground], bool]
+class PathRule(ShellRule, frozen=True, kw_only=True):
+    actions: frozenset[PathAction]
+    matches: Callable[[PathEffect, PathLocation], bool]
 
 
-class SightRule(Rule, frozen=True, kw_only=True):
-    sight: Sight
+class HazardRule(ShellRule, frozen=True, kw_only=True):
+    hazard: Hazard
 
 
-def names(text: str) -> frozenset[str]:
+def word_set(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-def dry(run: Run) -> bool:
-    return not _DRY.isdisjoint(run.args)
+def is_dry_run(run: ProgramCall) -> bool:
+    return not _DRY_RUN_OPTIONS.isdisjoint(run.args)
 
 
-_DRY = frozenset(("--dry-run", "--dryrun", "--help", "-h", "--version", "--dry-run=client"))
+_DRY_RUN_OPTIONS = frozenset(
+    ("--dry-run", "--dryrun", "--help", "-h", "--version", "--dry-run=client")
+)

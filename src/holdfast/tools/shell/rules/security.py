@@ -1,67 +1,67 @@
 """Security: walls taken down, and looking away."""
 
-from holdfast.core.people.judgement import Level
-from holdfast.tools.shell.rules.rule import RunRule, names
-from holdfast.tools.shell.run import Run
+from holdfast.core.people.judgement import CommandRisk
+from holdfast.tools.shell.rules.rule import ProgramRule, word_set
+from holdfast.tools.shell.run import ProgramCall
 
 
-def _opens_wall(run: Run) -> bool:
+def _changes_firewall(run: ProgramCall) -> bool:
     words = set(run.args)
     looking = {"-L", "-S", "--list", "--list-rules", "status", "list", "-n", "--state"}
     return bool(words) and not looking & words
 
 
-def _turns_off(run: Run) -> bool:
+def _disables_tls_check(run: ProgramCall) -> bool:
     said = " ".join(run.args).lower()
     return any(
         text in said for text in ("strict-ssl false", "strict-ssl=false", "http.sslverify false")
     )
 
 
-RULES = (
-    RunRule(
+SECURITY_RULES = (
+    ProgramRule(
         name="change-the-firewall",
-        level=Level.DANGEROUS,
+        level=CommandRisk.DANGEROUS,
         why="It would change the firewall.",
-        programs=names("ufw iptables ip6tables nft firewall-cmd pfctl ebtables"),
-        sees=_opens_wall,
+        programs=word_set("ufw iptables ip6tables nft firewall-cmd pfctl ebtables"),
+        matches=_changes_firewall,
     ),
-    RunRule(
+    ProgramRule(
         name="switch-off-protection",
-        level=Level.DANGEROUS,
+        level=CommandRisk.DANGEROUS,
         why="It would switch a protection of the machine off.",
-        programs=names("setenforce aa-disable aa-teardown aa-complain csrutil spctl auditctl"),
+        programs=word_set("setenforce aa-disable aa-teardown aa-complain csrutil spctl auditctl"),
     ),
-    RunRule(
+    ProgramRule(
         name="kernel-settings",
-        level=Level.DANGEROUS,
+        level=CommandRisk.DANGEROUS,
         why="It would change the settings of the running kernel.",
-        programs=names("sysctl"),
-        sees=lambda run: (
+        programs=word_set("sysctl"),
+        matches=lambda run: (
             bool({"-w", "--write", "-p", "--system"} & set(run.args))
             or any("=" in word for word in run.args)
         ),
     ),
-    RunRule(
+    ProgramRule(
         name="forget-history",
-        level=Level.DANGEROUS,
+        level=CommandRisk.DANGEROUS,
         why="It would remove the record of what was run.",
-        programs=names("history"),
-        sees=lambda run: run.options("d").has("cdw"),
+        programs=word_set("history"),
+        matches=lambda run: run.options("d").has("cdw"),
     ),
-    RunRule(
+    ProgramRule(
         name="trust-anybody",
-        level=Level.DANGEROUS,
+        level=CommandRisk.DANGEROUS,
         why="It would stop checking who the other side is, from now on.",
-        programs=names("npm yarn pnpm git pip conda"),
-        sees=lambda run: bool({"config", "set"} & set(run.args)) and _turns_off(run),
+        programs=word_set("npm yarn pnpm git pip conda"),
+        matches=lambda run: bool({"config", "set"} & set(run.args)) and _disables_tls_check(run),
     ),
-    RunRule(
+    ProgramRule(
         name="empty-a-log",
-        level=Level.DANGEROUS,
+        level=CommandRisk.DANGEROUS,
         why="It would delete records of the machine.",
-        programs=names("journalctl logrotate"),
-        sees=lambda run: (
+        programs=word_set("journalctl logrotate"),
+        matches=lambda run: (
             any(word.startswith("--vacuum") or word == "-f" for word in run.args)
             and any(word.startswith("--vacuum") for word in run.args)
         ),

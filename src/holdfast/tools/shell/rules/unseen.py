@@ -1,62 +1,62 @@
 """The unseen: code that cannot be known, is hidden, or multiplies."""
 
-from holdfast.core.people.judgement import Level
-from holdfast.tools.shell.rules.rule import SightRule
-from holdfast.tools.shell.run import Sight
+from holdfast.core.people.judgement import CommandRisk
+from holdfast.tools.shell.rules.rule import HazardRule
+from holdfast.tools.shell.run import Hazard
 
-RULES = (
-    SightRule(
+HAZARD_RULES = (
+    HazardRule(
         name="fork-bomb",
-        level=Level.HOPELESS,
+        level=CommandRisk.FORBIDDEN,
         why="It would start itself over and over until the machine stands still.",
-        sight=Sight.FORK_BOMB,
+        hazard=Hazard.FORK_BOMB,
     ),
-    SightRule(
+    HazardRule(
         name="code-from-the-network",
-        level=Level.DANGEROUS,
+        level=CommandRisk.DANGEROUS,
         why="It would run code straight from the network, unseen.",
-        sight=Sight.NETWORK_CODE,
+        hazard=Hazard.NETWORK_CODE,
     ),
-    SightRule(
+    HazardRule(
         name="remote-shell",
-        level=Level.DANGEROUS,
+        level=CommandRisk.DANGEROUS,
         why="It would connect a shell or its output to another machine.",
-        sight=Sight.REMOTE_SHELL,
+        hazard=Hazard.REMOTE_SHELL,
     ),
-    SightRule(
+    HazardRule(
         name="hidden-code",
-        level=Level.DANGEROUS,
+        level=CommandRisk.DANGEROUS,
         why="It would run code that is encoded so that nobody sees what it does.",
-        sight=Sight.HIDDEN_CODE,
+        hazard=Hazard.HIDDEN_CODE,
     ),
-    SightRule(
+    HazardRule(
         name="hidden-program",
-        level=Level.DANGEROUS,
+        level=CommandRisk.DANGEROUS,
         why="It hides the name of the program that it runs.",
-        sight=Sight.HIDDEN_PROGRAM,
+        hazard=Hazard.HIDDEN_PROGRAM,
     ),
-    SightRule(
+    HazardRule(
         name="unknown-code",
-        level=Level.DANGEROUS,
+        level=CommandRisk.DANGEROUS,
         why="What it would run only turns out when it runs.",
-        sight=Sight.UNKNOWN_CODE,
+        hazard=Hazard.UNKNOWN_CODE,
     ),
-    SightRule(
+    HazardRule(
         name="foreign-library",
-        level=Level.DANGEROUS,
+        level=CommandRisk.DANGEROUS,
         why="It would load code from outside the workspace into whatever it runs.",
-        sight=Sight.FOREIGN_LIBRARY,
+        hazard=Hazard.FOREIGN_LIBRARY,
     ),
-    SightRule(
+    HazardRule(
         name="unreadable",
-        level=Level.DANGEROUS,
+        level=CommandRisk.DANGEROUS,
         why="It cannot be read as a shell command to its end, and names programs that can do harm.",
-        sight=Sight.UNREADABLE,
+        hazard=Hazard.UNREADABLE,
     ),
-    SightRule(
+    HazardRule(
         name="too-tangled",
-        level=Level.DANGEROUS,
+        level=CommandRisk.DANGEROUS,
         why="It is too long or too tangled to be read to its end.",
-        sight=Sight.TANGLED,
+        hazard=Hazard.TOO_COMPLEX,
     ),
 )
