@@ -13,7 +13,7 @@ from aiohttp import web
 from children import HERE, BenchFailed
 from subjects import gateway
 
-from holdfast.server.local.client import ControlClient
+from holdfast.server.local.control_client import ControlClient
 from holdfast.system.paths import Paths
 from holdfast.testing.simulated.server import serve
 from holdfast.testing.simulated.service import ChatService

@@ -18,7 +18,7 @@ from urllib.request import Request, urlopen
 from children import HERE, Child, running
 from subjects import HOLDFAST, free_port, gateway_env, token_of, wait_until_ready
 
-from holdfast.server.local.client import ControlClient
+from holdfast.server.local.control_client import ControlClient
 from holdfast.system.paths import Paths
 
 sys.path.insert(0, str(HERE.parent))  # the past of a home stands among the tests

@@ -9,7 +9,7 @@ from typing import Any
 from children import BenchFailed, Child, running
 from subjects import HOLDFAST, free_port, gateway_env
 
-from holdfast.server.local.client import GatewayDown, read_status
+from holdfast.server.local.control_client import GatewayDown, read_status
 from holdfast.system.paths import Paths
 
 ASKED = 40

@@ -17,7 +17,7 @@ import apsw
 from children import BenchFailed, load
 from subjects import Subject
 
-from holdfast.server.local.client import GatewayDown, read_status
+from holdfast.server.local.control_client import GatewayDown, read_status
 from holdfast.system.paths import Paths
 
 LIMIT = 60.0  # seconds; more would be a hang

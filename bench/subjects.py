@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from children import HERE, BenchFailed, Child, running
 
-from holdfast.server.local.client import ControlClient, read_status
+from holdfast.server.local.control_client import ControlClient, read_status
 from holdfast.system.paths import Paths
 
 HOLDFAST = Path(sys.executable).with_name("holdfast")

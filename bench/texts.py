@@ -5,7 +5,8 @@ import timeit
 from collections.abc import Callable, Mapping
 from statistics import median
 
-from holdfast.platforms.text import discord, email, irc, matrix, plain, slack, telegram, xmpp
+from holdfast.platforms.text import discord, html, irc, layout, slack, telegram, xmpp
+from holdfast.platforms.text import html as matrix
 
 _PARAGRAPH = """## What I found
 
@@ -36,10 +37,10 @@ TARGETS: Mapping[str, Callable[[str], object]] = {
     "discord": discord.render,
     "slack": slack.render,
     "matrix": matrix.render_matrix,
-    "email": email.render_email,
+    "email": html.render_email,
     "irc": irc.render,
     "xmpp": xmpp.render,
-    "plain": plain.render_plain,
+    "plain": layout.render_plain,
 }
 
 

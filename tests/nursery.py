@@ -31,9 +31,9 @@ _PRELOADED = [
     "holdfast.cli.gateway.run",
     "holdfast.cli.root",
 ]
-_PRELOADED += ["holdfast.testing.simulated.remote", "holdfast.server.local.client"]
+_PRELOADED += ["holdfast.testing.simulated.platform", "holdfast.server.local.control_client"]
 # What a gateway imports when it is first asked for it, as most of those in tests soon are.
-_PRELOADED += ["holdfast.server.api.switchboard", "holdfast.gateway.commands.registry"]
+_PRELOADED += ["holdfast.server.api.router", "holdfast.gateway.commands.registry"]
 _PRELOADED += ["holdfast.tools.shell.judge", "tree_sitter_bash", "holdfast.models.transport"]
 
 # Whoever starts a process asks after all others, and of two who ask at once after one that has

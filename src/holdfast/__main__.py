@@ -1,4 +1,4 @@
-"""`python -m holdfast`: the same as the command `holdfast`."""
+"""Runs the `holdfast` command: `python -m holdfast`."""
 
 from holdfast.cli.entry import main
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from tests.cli.conftest import GatewayProcess, Typist
 
-from holdfast.system import exits
+from holdfast.system import exit_codes
 
 Cli = Callable[..., subprocess.CompletedProcess[str]]
 SUDO = '[tool terminal {"command": "sudo -n true; echo it ran"}] [then] [text that was it]'
@@ -65,7 +65,7 @@ def test_an_approval_is_listed_answered_and_remembered(
     assert approved.stdout == "Approved: sudo -n true; echo it ran\n"
     chat.sees("that was it")
     again = cli("approvals", "deny", row["id"], **shared.where)
-    assert again.returncode == exits.FAILED
+    assert again.returncode == exit_codes.FAILED
     assert "approved already, by the operator" in again.stderr
     assert cli("approvals", "list", **shared.where).stdout == "Nothing waits for approval.\n"
     (rule,) = json.loads(cli("approvals", "rules", "--json", **shared.where).stdout)
@@ -73,14 +73,14 @@ def test_an_approval_is_listed_answered_and_remembered(
     assert "become-root" in cli("approvals", "rules", **shared.where).stdout
     assert cli("approvals", "revoke", rule["id"], **shared.where).returncode == 0
     assert "asked about" in cli("approvals", "rules", **shared.where).stdout
-    assert cli("approvals", "revoke", rule["id"], **shared.where).returncode == exits.FAILED
+    assert cli("approvals", "revoke", rule["id"], **shared.where).returncode == exit_codes.FAILED
 
 
 def test_a_rule_that_is_not_there_is_said_so_with_where_they_are(
     shared: GatewayProcess, cli: Cli
 ) -> None:
     refused = cli("approvals", "revoke", "nope", **shared.where)
-    assert refused.returncode == exits.FAILED
+    assert refused.returncode == exit_codes.FAILED
     assert "There is no rule 'nope'; `holdfast approvals rules` has them all." in refused.stderr
 
 
@@ -88,7 +88,7 @@ def test_the_only_one_need_not_be_named_and_none_is_said_to_be_none(
     shared: GatewayProcess, cli: Cli
 ) -> None:
     refused = cli("approvals", "approve", **shared.where)
-    assert refused.returncode == exits.FAILED
+    assert refused.returncode == exit_codes.FAILED
     assert "Nothing waits for approval." in refused.stderr
     unknown = cli("approvals", "deny", "ap_nothing", **shared.where)
     assert "is no approval" in unknown.stderr

@@ -11,7 +11,7 @@ import pytest
 from tests.cli.conftest import GatewayProcess, Typist
 from tests.gate import HELD, open_gate
 
-from holdfast.system import exits
+from holdfast.system import exit_codes
 from holdfast.system.paths import Paths
 from holdfast.testing.misbehaving_model.process import ModelProcess
 
@@ -31,7 +31,7 @@ def test_standard_input_is_appended(shared: GatewayProcess, cli: Cli) -> None:
 
 def test_asking_nothing_is_a_usage_error(shared: GatewayProcess, cli: Cli) -> None:
     refused = cli("ask", stdin="", **shared.where)
-    assert refused.returncode == exits.USAGE
+    assert refused.returncode == exit_codes.USAGE
     assert "Nothing was asked" in refused.stderr
 
 
@@ -51,13 +51,13 @@ def test_json_says_what_became_of_it(shared: GatewayProcess, cli: Cli) -> None:
     assert document["session"].startswith("s_")
     assert document["message_id"].startswith("cli-")
     failed = cli("ask", "--json", "[status 400]", **shared.where)
-    assert failed.returncode == exits.FAILED
+    assert failed.returncode == exit_codes.FAILED
     assert json.loads(failed.stdout)["state"] == "failed"
 
 
 def test_a_failure_is_told_on_standard_error(shared: GatewayProcess, cli: Cli) -> None:
     failed = cli("ask", "[status 400]", **shared.where)
-    assert failed.returncode == exits.FAILED
+    assert failed.returncode == exit_codes.FAILED
     assert failed.stdout == ""
     assert "could not be answered" in failed.stderr
 
@@ -110,12 +110,12 @@ def test_files_are_put_before_the_agent(shared: GatewayProcess, cli: Cli, tmp_pa
     )
     assert "kelp" in done.stdout
     missing = cli("ask", "--file", "/nowhere", "x", **shared.where)
-    assert missing.returncode == exits.USAGE
+    assert missing.returncode == exit_codes.USAGE
 
 
 def test_without_a_gateway_it_exits_with_3(cli: Cli) -> None:
     down = cli("ask", "hello")
-    assert down.returncode == exits.GATEWAY_DOWN
+    assert down.returncode == exit_codes.GATEWAY_DOWN
     assert "holdfast run" in down.stderr
 
 
@@ -132,11 +132,11 @@ def test_progress_is_shown_to_a_person_and_the_answer_once(
 
 @pytest.mark.parametrize("timeout", ["0", "-1", "soon"])
 def test_a_timeout_that_is_none_is_a_usage_error(cli: Cli, timeout: str) -> None:
-    assert cli("ask", "--timeout", timeout, "x").returncode == exits.USAGE
+    assert cli("ask", "--timeout", timeout, "x").returncode == exit_codes.USAGE
 
 
 @pytest.mark.parametrize("command", [["ask", "x"], ["chat"]])
 def test_a_session_without_a_name_is_a_usage_error(cli: Cli, command: list[str]) -> None:
     refused = cli(*command, "--session", "")
-    assert refused.returncode == exits.USAGE
+    assert refused.returncode == exit_codes.USAGE
     assert "Invalid value for '--session': a name is wanted" in refused.stderr

@@ -11,8 +11,8 @@ import pytest
 from tests.cli.conftest import GatewayProcess, Typist
 from tests.faults.homes import backed_up, made_home
 
-from holdfast.server.local.client import read_status
-from holdfast.system import exits
+from holdfast.server.local.control_client import read_status
+from holdfast.system import exit_codes
 from holdfast.system.lock import HomeLock
 from holdfast.system.paths import Paths
 
@@ -26,7 +26,7 @@ def home(tmp_path: Path) -> Path:
 
 def created(cli: Cli, *args: str, **environ: str) -> dict[str, Any]:
     run = cli("backup", "create", "--json", *args, **environ)
-    assert run.returncode == exits.OK, run.stderr
+    assert run.returncode == exit_codes.OK, run.stderr
     told: dict[str, Any] = json.loads(run.stdout)
     return told
 
@@ -48,7 +48,7 @@ def test_a_home_at_rest_is_backed_up_under_its_lock(cli: Cli, home: Path) -> Non
     """K1: with no gateway running the CLI takes the lock itself. K4: and verifies by opening."""
     with HomeLock(home):
         refused = cli("backup", "create")
-        assert refused.returncode == exits.HOME_IN_USE
+        assert refused.returncode == exit_codes.HOME_IN_USE
     (home / "holdfast.toml").write_text("[modle]\n")
     told = created(cli)  # a broken configuration is in it all the same
     assert told["counts"]["messages"] == 6
@@ -69,12 +69,12 @@ def test_a_live_gateway_is_copied_while_it_works(gateway: GatewayProcess, cli: C
     )  # by somebody else, and known all the same
     cli("ask", "--session", "later", "[text after]")
     refused = cli("restore", "latest", "--yes")
-    assert refused.returncode == exits.HOME_IN_USE and "is in use" in refused.stderr
+    assert refused.returncode == exit_codes.HOME_IN_USE and "is in use" in refused.stderr
     assert "end the gateway first" in refused.stderr and "--replace" not in refused.stderr
     assert not [*gateway.home.glob("*before-restore*"), *gateway.home.glob(".restore-*")]
     gateway.kill()
     restored = cli("restore", "latest", "--yes")
-    assert restored.returncode == exits.OK, restored.stderr
+    assert restored.returncode == exit_codes.OK, restored.stderr
     assert "1 conversation" in restored.stdout and "Set aside:" in restored.stdout
     gateway.start()
     shown = cli("sessions", "list", "--json")
@@ -99,9 +99,9 @@ def test_backups_are_listed_verified_and_pruned(cli: Cli, home: Path) -> None:
     assert [bool(one.get("problem")) for one in listed].count(True) == 1 and len(listed) == 4
     assert "1 conversation, 6 messages" in cli("backup", "list").stdout
     verified = cli("backup", "verify", "--all")
-    assert verified.returncode == exits.FAILED
+    assert verified.returncode == exit_codes.FAILED
     assert (verified.stdout.count("good"), verified.stdout.count("bad")) == (3, 1)
-    assert cli("backup", "verify").returncode == exits.OK
+    assert cli("backup", "verify").returncode == exit_codes.OK
     assert len(json.loads(cli("backup", "prune", "--keep", "1", "--json").stdout)["removed"]) == 2
 
 
@@ -109,7 +109,7 @@ def test_a_home_that_was_lost_is_made_of_its_backup(cli: Cli, home: Path, tmp_pa
     told = created(cli, "--to", str(tmp_path / "elsewhere.tar.gz"))
     again = {"HOLDFAST_HOME": str(tmp_path / "fresh")}
     restored = cli("restore", told["path"], "--yes", **again)
-    assert restored.returncode == exits.OK, restored.stderr
+    assert restored.returncode == exit_codes.OK, restored.stderr
     assert "Keys are not in it" in restored.stdout
     assert "answer 2" in cli("sessions", "show", "s_c0", **again).stdout
     assert (tmp_path / "fresh" / "holdfast.toml").exists()
@@ -123,23 +123,23 @@ def test_a_person_is_asked_before_a_home_is_changed(cli: Cli, home: Path) -> Non
     backed_up(home)
     content = (home / "state.db").read_bytes()
     refused = cli("restore", "latest", stdin="n\n")
-    assert refused.returncode == exits.FAILED and "Restore holdfast-" in refused.stderr
+    assert refused.returncode == exit_codes.FAILED and "Restore holdfast-" in refused.stderr
     assert "--yes" in refused.stderr  # whoever has no terminal, and meant it
     assert (home / "state.db").read_bytes() == content
 
 
 def test_what_cannot_be_done_says_what_to_do(cli: Cli, home: Path, tmp_path: Path) -> None:
     assert "backup create" in cli("restore", "latest", "--yes").stderr
-    assert cli("restore").returncode == exits.USAGE
+    assert cli("restore").returncode == exit_codes.USAGE
     file = tmp_path / "taken.tar.gz"
     file.write_text("mine")
     assert "exists already" in cli("backup", "create", "--to", str(file)).stderr
     assert file.read_text() == "mine"
     zipped = cli("backup", "create", "--to", str(tmp_path / "mine.zip"))
-    assert zipped.returncode == exits.FAILED and "FILE.tar.gz" in zipped.stderr
+    assert zipped.returncode == exit_codes.FAILED and "FILE.tar.gz" in zipped.stderr
     assert not (tmp_path / "mine.zip").exists()
     empty = cli("backup", "create", HOLDFAST_HOME=str(tmp_path / "none"))
-    assert empty.returncode == exits.FAILED and "nothing to back up" in empty.stderr
+    assert empty.returncode == exit_codes.FAILED and "nothing to back up" in empty.stderr
 
 
 def tear(path: Path) -> None:
@@ -152,7 +152,7 @@ def test_a_damaged_database_is_not_backed_up_over_good_ones(cli: Cli, home: Path
     good = backed_up(home)
     tear(home / "state.db")
     refused = cli("backup", "create", "--keep", "1")
-    assert refused.returncode == exits.FAILED and "holdfast doctor" in refused.stderr
+    assert refused.returncode == exit_codes.FAILED and "holdfast doctor" in refused.stderr
     assert [*(home / "backups").iterdir()] == [good]
 
 
@@ -171,7 +171,7 @@ def test_the_doctor_asks_what_is_to_take_the_place_of_a_damaged_database(
     doctor.sees("Which")
     doctor.says(way)
     doctor.sees(told)
-    assert doctor.leaves() == exits.OK
+    assert doctor.leaves() == exit_codes.OK
     [aside] = home.glob("state.db.before-restore-*")
     assert aside.read_bytes() == torn and (home / "state.db").read_bytes() != torn
     assert good in (path.name.removesuffix(".tar.gz") for path in (home / "backups").iterdir())

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tests.cli.conftest import GatewayProcess, Typist
 
-from holdfast.system import exits
+from holdfast.system import exit_codes
 from holdfast.testing.misbehaving_model.process import ModelProcess
 
 Cli = Callable[..., subprocess.CompletedProcess[str]]
@@ -272,6 +272,6 @@ def test_a_dumb_terminal_gets_plain_lines(shared: GatewayProcess, typist: Start)
 
 def test_without_a_gateway_one_is_told_how_to_start_it(cli: Cli) -> None:
     down = cli("chat", stdin="")
-    assert down.returncode == exits.GATEWAY_DOWN
+    assert down.returncode == exit_codes.GATEWAY_DOWN
     assert "holdfast run" in down.stderr
     assert "Traceback" not in down.stderr

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from holdfast import __version__
-from holdfast.system import exits
+from holdfast.system import exit_codes
 from holdfast.system.lock import HomeLock
 
 Cli = Callable[..., subprocess.CompletedProcess[str]]
@@ -62,8 +62,8 @@ def test_the_entry_point_imports_nothing_heavy() -> None:
 
 def test_asking_a_gateway_imports_neither_http_server_nor_store(tmp_path: Path) -> None:
     code = (
-        "import sys, holdfast.cli.status.status, holdfast.cli.sessions_read, holdfast.cli.chat.talking;"
-        "import holdfast.cli.asking, holdfast.cli.chat.watching, holdfast.cli.chat.terminal, holdfast.config;"
+        "import sys, holdfast.cli.status.command, holdfast.cli.sessions, holdfast.cli.chat.app;"
+        "import holdfast.cli.ask, holdfast.cli.chat.app, holdfast.cli.chat.terminal, holdfast.config;"
         "print([m for m in ('asyncio', 'aiohttp', 'apsw') if m in sys.modules])"
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -74,7 +74,7 @@ def test_a_start_that_fails_says_why_and_promises_nothing(cli: Cli, home: Path) 
     """K3: of a file that it may not open, nobody can say what is in it."""
     (home / "state.db").write_text("my only novel, " * 20)
     run = cli("run", "--port", "0")
-    assert run.returncode == exits.FAILED
+    assert run.returncode == exit_codes.FAILED
     assert "could not start" in run.stderr and "is owed" not in run.stderr
 
 
@@ -94,7 +94,7 @@ def test_help_teaches_with_examples(cli: Cli) -> None:
 
 def test_an_unknown_command_is_a_usage_error(cli: Cli) -> None:
     refused = cli("rnu")
-    assert refused.returncode == exits.USAGE
+    assert refused.returncode == exit_codes.USAGE
     assert "No such command 'rnu'. Did you mean 'run'?" in refused.stderr
 
 
@@ -104,7 +104,7 @@ def test_a_wrong_configuration_exits_with_78_and_one_message(
 ) -> None:
     (home / "holdfast.toml").write_text("[gateway]\nprot = 1\n")
     refused = cli(*command)
-    assert refused.returncode == exits.CONFIG_EXIT == 78
+    assert refused.returncode == exit_codes.CONFIG_EXIT == 78
     assert "holdfast.toml, line 2: gateway.prot is not a key" in refused.stderr
     assert "did you mean `port`?" in refused.stderr
     assert "Traceback" not in refused.stderr
@@ -197,7 +197,7 @@ def test_a_home_that_was_named_is_used_whatever_the_environment_says(
 
 
 def test_run_refuses_a_port_out_of_range(cli: Cli) -> None:
-    assert cli("run", "--port", "70000").returncode == exits.USAGE
+    assert cli("run", "--port", "70000").returncode == exit_codes.USAGE
 
 
 def test_run_says_who_holds_the_home(cli: Cli, home: Path) -> None:
@@ -205,6 +205,6 @@ def test_run_says_who_holds_the_home(cli: Cli, home: Path) -> None:
     pytest.importorskip("holdfast.service.main")
     with HomeLock(home):
         refused = cli("run", "--port", "0")
-    assert refused.returncode == exits.HOME_IN_USE
+    assert refused.returncode == exit_codes.HOME_IN_USE
     assert f"process {os.getpid()}" in refused.stderr
     assert "holdfast status" in refused.stderr

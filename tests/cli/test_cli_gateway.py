@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.server.local.client import ControlClient, GatewayDown, GatewayRefused
+from holdfast.server.local.control_client import ControlClient, GatewayDown, GatewayRefused
 from holdfast.system.paths import Paths, private_dir
 
 

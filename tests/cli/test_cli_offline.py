@@ -10,11 +10,11 @@ import pytest
 
 from holdfast.core.ids import PrincipalId, SessionId, TurnId
 from holdfast.core.messages.inbox import Inbound
-from holdfast.core.messages.message import AssistantMessage, UserMessage
 from holdfast.core.messages.source import Source, build_session_key
+from holdfast.core.messages.transcript import AssistantMessage, UserMessage
 from holdfast.core.turns.turn import BeginTurn, EndTurn, TurnState
 from holdfast.store.sqlite.store import SqliteStore
-from holdfast.system import exits
+from holdfast.system import exit_codes
 from holdfast.system.lock import HomeLock
 from holdfast.system.paths import Paths
 
@@ -77,14 +77,14 @@ def test_a_session_is_read_from_the_store(cli: Cli, paths: Paths) -> None:
     assert "1 answered" in shown.stdout
     document = json.loads(cli("sessions", "show", "s_1", "--json").stdout)
     assert [turn["id"] for turn in document["turns"]] == ["t_1"]
-    assert cli("sessions", "show", "s_9").returncode == exits.FAILED
+    assert cli("sessions", "show", "s_9").returncode == exit_codes.FAILED
 
 
 def test_a_home_in_use_is_not_read_behind_its_owners_back(cli: Cli, paths: Paths) -> None:
     """K1: one process owns the data."""
     with HomeLock(paths.home):
         refused = cli("sessions", "list")
-    assert refused.returncode == exits.HOME_IN_USE
+    assert refused.returncode == exit_codes.HOME_IN_USE
     assert "is in use" in refused.stderr
 
 
@@ -102,5 +102,5 @@ def test_a_file_that_is_no_database_is_refused_in_a_sentence(cli: Cli, paths: Pa
         file.unlink()
     paths.db.write_text("not a database at all\n" * 500)
     refused = cli("sessions", "list")
-    assert refused.returncode == exits.FAILED
+    assert refused.returncode == exit_codes.FAILED
     assert "Traceback" not in refused.stderr

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from tests.cli.conftest import GatewayProcess, Typist
 
-from holdfast.cli.config.config_completion import complete_words
-from holdfast.core.config.kept_configuration import ConfigSource, NewConfigVersion
+from holdfast.cli.config.command import complete_words
+from holdfast.core.config.versions import ConfigSource, NewConfigVersion
 from holdfast.store.sqlite.store import SqliteStore
-from holdfast.system import exits
+from holdfast.system import exit_codes
 
 Cli = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -40,7 +40,7 @@ def test_keys_are_set_without_a_gateway_and_say_when_they_hold(cli: Cli, home: P
 
 def test_what_a_start_would_refuse_is_not_written(cli: Cli, home: Path) -> None:
     refused = cli("config", "set", "platforms.telegram.token", "123:secret-secret")
-    assert refused.returncode == exits.CONFIG_EXIT
+    assert refused.returncode == exit_codes.CONFIG_EXIT
     assert "is a secret written out" in refused.stderr
     assert 'write "env:TELEGRAM_TOKEN" here' in refused.stderr
     assert "secret-secret" not in refused.stderr + refused.stdout
@@ -79,7 +79,7 @@ def test_a_running_gateway_takes_a_change_over_and_its_history_outlives_it(
     refused = cli("config", "set", "agent.toolsets", "nonsense", **gateway.where)
     assert "Nothing was written" in refused.stderr
     refused = cli("config", "set", "agent.max_steps", "0", **gateway.where)
-    assert refused.returncode == exits.CONFIG_EXIT
+    assert refused.returncode == exit_codes.CONFIG_EXIT
     assert "agent.max_steps: cannot hold this" in refused.stderr
     assert "max_steps = 40" in file.read_text()
 

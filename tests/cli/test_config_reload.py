@@ -9,8 +9,8 @@ from typing import Any
 
 from tests.cli.conftest import Cli, GatewayProcess
 
-from holdfast.server.local.client import read_status
-from holdfast.system import exits
+from holdfast.server.local.control_client import read_status
+from holdfast.system import exit_codes
 from holdfast.system.lock import read_holder
 from holdfast.system.paths import Paths
 
@@ -49,7 +49,7 @@ def test_a_change_of_the_file_is_taken_over_by_a_gateway_that_runs(
     written_in_place(file, "[agent]\nmax_steps = 0\n")
     assert "line 2: agent.max_steps" in told(gateway.home, lambda now: now["problem"])["problem"]
     refused = cli("config", "reload")
-    assert refused.returncode == exits.CONFIG_EXIT
+    assert refused.returncode == exit_codes.CONFIG_EXIT
     assert "line 2: agent.max_steps" in refused.stderr
     assert "the last good configuration stays in force" in refused.stderr
     assert "the last good one stays in force" in cli("status").stdout
@@ -71,9 +71,9 @@ def test_a_change_of_the_file_is_taken_over_by_a_gateway_that_runs(
 def test_without_a_gateway_there_is_nobody_to_read_it_again(cli: Cli, tmp_path: Path) -> None:
     """What is wrong with the file is told all the same."""
     nobody = cli("config", "reload")
-    assert nobody.returncode == exits.GATEWAY_DOWN
+    assert nobody.returncode == exit_codes.GATEWAY_DOWN
     assert "No gateway is running" in nobody.stderr
     home = tmp_path / "home"
     home.mkdir(mode=0o700, exist_ok=True)
     (home / "holdfast.toml").write_text("[agent]\nmax_steps = 0\n")
-    assert cli("config", "reload").returncode == exits.CONFIG_EXIT
+    assert cli("config", "reload").returncode == exit_codes.CONFIG_EXIT

@@ -5,12 +5,10 @@ from io import StringIO
 import pytest
 
 from holdfast.cli.chat.conversation import ConversationView
-from holdfast.cli.chat.markdown import BOLD, CODE, PLAIN, MarkdownStyle
-from holdfast.cli.chat.screen import Screen
-from holdfast.cli.chat.steps import format_call
-from holdfast.cli.common.harmless import sanitize
+from holdfast.cli.chat.screen import BOLD, CODE, PLAIN, MarkdownStyle, Screen, format_call
+from holdfast.cli.common.output import sanitize
 from holdfast.core.ids import CallId
-from holdfast.core.messages.message import (
+from holdfast.core.messages.transcript import (
     AssistantMessage,
     Message,
     NoteMessage,
@@ -18,10 +16,9 @@ from holdfast.core.messages.message import (
     ToolMessage,
     UserMessage,
 )
-from holdfast.gateway.turns.cut_notes import interruption_note
-from holdfast.server.api.following import ReceivedEvent, parse_events
-from holdfast.server.api.views.event_views import TextEvent, VoidEvent
-from holdfast.server.api.views.session_views import LiveState, RecordView
+from holdfast.gateway.turns.transcript_notes import interruption_note
+from holdfast.server.api.client import ReceivedEvent, parse_events
+from holdfast.server.api.views.sessions import LiveState, RecordView, TextEvent, VoidEvent
 
 
 def record(seq: int, message: Message, *, turn: str = "t1") -> ReceivedEvent:

@@ -12,8 +12,8 @@ from tests.cli.conftest import GatewayProcess
 from tests.cli.test_cli_offline import converse
 from tests.faults.homes import left_in_the_log
 
-from holdfast.cli.doctor.every import CHECKS
-from holdfast.system import exits
+from holdfast.cli.doctor.checks import CHECKS
+from holdfast.system import exit_codes
 from holdfast.system.paths import Paths
 
 Cli = Callable[..., subprocess.CompletedProcess[str]]
@@ -31,13 +31,13 @@ def paths(tmp_path: Path) -> Paths:
 
 def findings(run: subprocess.CompletedProcess[str], check: str) -> list[dict[str, Any]]:
     document = json.loads(run.stdout)
-    assert document["healthy"] == (run.returncode == exits.OK)
+    assert document["healthy"] == (run.returncode == exit_codes.OK)
     return [each for each in document["findings"] if each["check"] == check]
 
 
 def test_a_sound_home_is_found_sound(cli: Cli, paths: Paths) -> None:
     shown = cli("doctor")
-    assert shown.returncode == exits.OK, shown.stdout + shown.stderr
+    assert shown.returncode == exit_codes.OK, shown.stdout + shown.stderr
     assert "Nothing keeps the gateway from its work." in shown.stdout
     assert "every page of it was read" in shown.stdout
     names = [check.name for check in CHECKS]
@@ -61,10 +61,10 @@ def test_what_others_may_read_is_told_and_closed(cli: Cli, paths: Paths) -> None
     paths.env_file.chmod(0o644)
     looked = cli("doctor", "--json", *QUICK)
     assert len(findings(looked, "permissions")) == 2
-    assert looked.returncode == exits.FAILED
+    assert looked.returncode == exit_codes.FAILED
     assert paths.env_file.stat().st_mode & 0o777 == 0o644  # looking changes nothing
     mended = cli("doctor", "--fix", *QUICK)
-    assert mended.returncode == exits.OK and "fixed:" in mended.stdout
+    assert mended.returncode == exit_codes.OK and "fixed:" in mended.stdout
     assert paths.env_file.stat().st_mode & 0o777 == 0o600
     assert paths.home.stat().st_mode & 0o777 == 0o700
 
@@ -83,7 +83,7 @@ def test_a_damaged_database_is_told_and_left_alone(cli: Cli, paths: Paths) -> No
     left_in_the_log(paths.home, "late", "in the log")
     torn = [path.read_bytes() for path in (paths.db, paths.home / "state.db-wal")]
     looked = cli("doctor", "--json", "--fix", *QUICK)
-    assert looked.returncode == exits.FAILED, looked.stdout
+    assert looked.returncode == exit_codes.FAILED, looked.stdout
     assert findings(looked, "database")[0]["level"] == "problem"
     assert [path.read_bytes() for path in (paths.db, paths.home / "state.db-wal")] == torn
 
@@ -111,7 +111,7 @@ def test_a_model_that_does_not_answer_is_a_problem(cli: Cli, paths: Paths) -> No
         '[model]\nprovider = "local"\nname = "x"\nbase_url = "http://127.0.0.1:1/v1"\nretries = 0\n'
     )
     looked = cli("doctor", "--json")
-    assert looked.returncode == exits.FAILED
+    assert looked.returncode == exit_codes.FAILED
     assert findings(looked, "model")[0]["level"] == "problem"
 
 
@@ -136,15 +136,15 @@ def test_a_running_gateway_is_asked_and_not_disturbed(shared: GatewayProcess, cl
     """K1: the doctor goes through the running gateway."""
     cli("ask", "--session", "doctor", "[text well]", **shared.where)
     looked = cli("doctor", "--json", **shared.where)
-    assert looked.returncode == exits.OK, looked.stdout
+    assert looked.returncode == exit_codes.OK, looked.stdout
     assert "running" in findings(looked, "lock")[0]["what"]
     assert [each["level"] for each in findings(looked, "database")] == ["ok", "ok"]
-    assert cli("status", **shared.where).returncode == exits.OK
+    assert cli("status", **shared.where).returncode == exit_codes.OK
 
 
 def test_a_home_that_is_not_there_is_not_made(cli: Cli, tmp_path: Path) -> None:
     shown = cli("doctor")
-    assert shown.returncode == exits.OK and "nothing to look at yet" in shown.stdout
+    assert shown.returncode == exit_codes.OK and "nothing to look at yet" in shown.stdout
     assert not (tmp_path / "home").exists()
 
 

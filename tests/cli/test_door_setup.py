@@ -12,21 +12,20 @@ from tests.cli.conftest import Typist
 from tests.platforms.telegram.bot_api import BotApi
 from tests.platforms.telegram.vendor import Vendor
 
-from holdfast.cli.platforms.door_setup import AddAccountOptions, AddedAccount, add_account
+from holdfast.cli.platforms.add import AddAccountOptions, AddedAccount, add_account
 from holdfast.config import load
-from holdfast.config.doors import find_plugin
-from holdfast.config.dotenv import read_dotenv
-from holdfast.config.toml_patch import patch_table
+from holdfast.config.environment import read_dotenv
+from holdfast.config.platforms import find_plugin
+from holdfast.config.toml_edit import patch_table
 from holdfast.core.errors import HoldfastError
-from holdfast.core.ports.door import BUILT_IN_PLUGINS
-from holdfast.core.ports.question import SetupQuestion
+from holdfast.core.ports.platform_plugin import BUILT_IN_PLUGINS, SetupQuestion
 
 Cli = Callable[..., subprocess.CompletedProcess[str]]
 MINE = '# mine\n[gateway]\nport = 9000\n\n[platforms.telegram]  # a bot\nallow = ["1"]\n'
 PIGEON = """
-from holdfast.core.ports.door import Door, Known
+from holdfast.core.ports.platform_plugin import Door, Known
 from holdfast.core.errors import ConnectRefused
-from holdfast.core.ports.question import Question
+from holdfast.core.ports.platform_plugin import Question
 from holdfast.core.config.settings import PlatformSettings
 
 class Settings(PlatformSettings, frozen=True, kw_only=True):

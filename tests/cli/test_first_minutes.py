@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from tests.cli.conftest import HOLDFAST, GatewayProcess, environment, running
 
-from holdfast.system import exits
+from holdfast.system import exit_codes
 from holdfast.testing.misbehaving_model.process import ModelProcess
 
 Cli = Callable[..., subprocess.CompletedProcess[str]]
@@ -75,14 +75,14 @@ def cli_run(tmp_path: Path, *args: str) -> subprocess.CompletedProcess[str]:
 def test_a_port_that_was_chosen_and_is_taken_is_an_error_with_a_way_out(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         refused = cli_run(tmp_path, "--port", str(taken.getsockname()[1]))
-    assert refused.returncode == exits.FAILED
+    assert refused.returncode == exit_codes.FAILED
     assert "--port" in refused.stderr
     assert "Traceback" not in refused.stderr
 
 
 def test_a_second_start_names_the_first(shared: GatewayProcess, cli: Cli) -> None:
     refused = cli("run", **shared.where)
-    assert refused.returncode == exits.HOME_IN_USE
+    assert refused.returncode == exit_codes.HOME_IN_USE
     assert shared.address in refused.stderr
     assert "--home" in refused.stderr
 
@@ -113,7 +113,7 @@ def test_a_home_that_others_may_list_is_stopped_by_its_owner_alone(tmp_path: Pat
     (tmp_path / "home" / "run").mkdir(parents=True)
     (tmp_path / "home" / "run").chmod(0)
     refused = as_a_stranger(tmp_path, "gateway", "stop")
-    assert refused.returncode == exits.GATEWAY_DOWN
+    assert refused.returncode == exit_codes.GATEWAY_DOWN
     assert "Traceback" not in refused.stderr
 
 
@@ -138,7 +138,7 @@ def as_a_stranger(tmp_path: Path, *command: str) -> subprocess.CompletedProcess[
 def test_a_wrong_key_is_told_in_the_answer(cli: Cli, tmp_path: Path) -> None:
     with ModelProcess("--key", "right") as provider, running(tmp_path, provider):
         refused = cli("ask", "hello")
-    assert refused.returncode == exits.FAILED
+    assert refused.returncode == exit_codes.FAILED
     assert "key" in refused.stderr
     assert "Traceback" not in refused.stderr
 

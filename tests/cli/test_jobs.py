@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 
 from tests.cli.conftest import GatewayProcess
 
-from holdfast.system import exits
+from holdfast.system import exit_codes
 
 Cli = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -46,7 +46,7 @@ def test_jobs_are_made_listed_run_and_removed(shared: GatewayProcess, cli: Cli) 
     assert jobs("stop", number) == f"Job {number} is not at work.\n"
     assert jobs("rm", number) == f"Job {number} is removed.\n"
     gone = cli("jobs", "show", number, **shared.where)
-    assert gone.returncode == exits.FAILED
+    assert gone.returncode == exit_codes.FAILED
     assert gone.stderr == f"error: There is no job {number}; `holdfast jobs list` has all.\n"
 
 
@@ -66,19 +66,19 @@ def ended(jobs: Callable[..., str], number: str) -> dict[str, Any]:
 
 def test_what_is_not_understood_is_told(shared: GatewayProcess, cli: Cli) -> None:
     refused = cli("jobs", "add", "every weekday att 9", "x", **shared.where)
-    assert refused.returncode == exits.FAILED
+    assert refused.returncode == exit_codes.FAILED
     assert "I understood “every weekday”, but not “att 9”." in refused.stderr
     empty = cli("jobs", "add", "", "x", **shared.where)
-    assert empty.returncode == exits.USAGE and "WHEN is empty." in empty.stderr
+    assert empty.returncode == exit_codes.USAGE and "WHEN is empty." in empty.stderr
     for said, told in (
         ((), "Nothing to change"),
         (("--zone", "Europe/Berlin"), "--zone is that of --when: say both."),
         (("--text", " "), "--text is empty."),
     ):
         refused = cli("jobs", "edit", "999", *said, **shared.where)
-        assert refused.returncode == exits.USAGE and told in refused.stderr
+        assert refused.returncode == exit_codes.USAGE and told in refused.stderr
     missing = cli("jobs", "edit", "999", "--text", "look", **shared.where)
-    assert missing.returncode == exits.FAILED and "There is no job 999" in missing.stderr
+    assert missing.returncode == exit_codes.FAILED and "There is no job 999" in missing.stderr
 
 
 def test_without_a_gateway_jobs_can_be_read_and_not_made(gateway: GatewayProcess, cli: Cli) -> None:
@@ -90,6 +90,6 @@ def test_without_a_gateway_jobs_can_be_read_and_not_made(gateway: GatewayProcess
     assert "look" in cli("jobs", "show", "1", **gateway.where).stdout
     assert cli("jobs", "history", "1", **gateway.where).stdout == "Job 1 has not run yet.\n"
     missing = cli("jobs", "show", "7", **gateway.where)
-    assert missing.returncode == exits.FAILED and "There is no job 7" in missing.stderr
+    assert missing.returncode == exit_codes.FAILED and "There is no job 7" in missing.stderr
     for change in (("run", "1"), ("edit", "1", "--text", "look away")):
-        assert cli("jobs", *change, **gateway.where).returncode == exits.GATEWAY_DOWN
+        assert cli("jobs", *change, **gateway.where).returncode == exit_codes.GATEWAY_DOWN

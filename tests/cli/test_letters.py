@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.cli.conftest import HOLDFAST, Cli, GatewayProcess, environment
 
-from holdfast.system import exits
+from holdfast.system import exit_codes
 
 
 def holdfast(
@@ -31,7 +31,7 @@ def test_a_word_that_is_no_text_is_refused_before_anything_is_done(
 ) -> None:
     before = cli("sessions", "list", "--json", **shared.where).stdout
     refused = holdfast(tmp_path, *command.split(), b"gr\xfc\xdfe", **shared.where)
-    assert refused.returncode == exits.USAGE
+    assert refused.returncode == exit_codes.USAGE
     assert rb"'gr\xfc\xdfe' is not text in the encoding of this shell" in refused.stderr
     assert b"Traceback" not in refused.stderr
     assert cli("sessions", "list", "--json", **shared.where).stdout == before
@@ -47,7 +47,7 @@ def test_what_is_piped_in_and_is_no_text_is_asked_with_marks_in_it(
 
 def test_a_home_whose_name_is_no_text_is_one_message(tmp_path: Path) -> None:
     refused = holdfast(tmp_path, "status", HOLDFAST_HOME=os.fsdecode(bytes(tmp_path) + b"/h\xfc"))
-    assert refused.returncode == exits.CONFIG_EXIT
+    assert refused.returncode == exit_codes.CONFIG_EXIT
     assert b"its name is not UTF-8" in refused.stderr
     assert b"Traceback" not in refused.stderr
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from tests.cli.conftest import GatewayProcess
 
-from holdfast.system import exits
+from holdfast.system import exit_codes
 
 Cli = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -30,7 +30,7 @@ def test_notes_are_added_shown_edited_and_forgotten(shared: GatewayProcess, cli:
     assert kept.returncode != 0 and "likes coffee" in memory("show")
     memory("add", "--owner", "person:x:default:ann", "afraid of cats")
     unsaid = cli("memory", "clear", "--yes", **shared.where)
-    assert unsaid.returncode == exits.FAILED and "--owner" in unsaid.stderr
+    assert unsaid.returncode == exit_codes.FAILED and "--owner" in unsaid.stderr
     for owner in ("person:owner", "person:x:default:ann"):
         memory("clear", "--yes", "--owner", owner)
     assert "Nothing is noted" in memory("show")
@@ -39,7 +39,7 @@ def test_notes_are_added_shown_edited_and_forgotten(shared: GatewayProcess, cli:
 def test_a_note_that_is_not_there_is_said_so(shared: GatewayProcess, cli: Cli) -> None:
     for args in (("edit", "77", "x"), ("forget", "77")):
         refused = cli("memory", *args, "--owner", "person:owner", **shared.where)
-        assert refused.returncode == exits.FAILED
+        assert refused.returncode == exit_codes.FAILED
         assert "person:owner has no note 77; `holdfast memory show`" in refused.stderr
 
 
@@ -49,7 +49,7 @@ def test_of_notes_that_are_not_all_there_none_is_forgotten(
     owner = ("--owner", "person:x:default:bob")
     cli("memory", "add", *owner, "likes rain", **shared.where)
     refused = cli("memory", "forget", *owner, "1", "77", **shared.where)
-    assert refused.returncode == exits.FAILED
+    assert refused.returncode == exit_codes.FAILED
     assert "likes rain" in cli("memory", "show", *owner, **shared.where).stdout
     cleared = cli("memory", "clear", *owner, stdin="y\n", **shared.where)
     assert "Forget the only note of" in cleared.stderr
@@ -66,12 +66,12 @@ def test_the_audit_says_what_was_changed(shared: GatewayProcess, cli: Cli) -> No
 def test_without_a_gateway_notes_can_be_read_and_not_changed(cli: Cli) -> None:
     assert "Nothing is noted" in cli("memory", "show").stdout
     refused = cli("memory", "add", "x")
-    assert refused.returncode == exits.GATEWAY_DOWN
+    assert refused.returncode == exit_codes.GATEWAY_DOWN
     assert "No gateway is running" in refused.stderr
 
 
 def test_a_provider_that_is_not_installed_is_an_error_of_the_configuration(cli: Cli) -> None:
     refused = cli("run", "--port", "0", HOLDFAST_MEMORY_PROVIDERS="nots")
-    assert refused.returncode == exits.CONFIG_EXIT
+    assert refused.returncode == exit_codes.CONFIG_EXIT
     assert "memory.providers names 'nots'" in refused.stderr
     assert "Did you mean 'notes'?" in refused.stderr

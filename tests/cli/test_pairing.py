@@ -9,7 +9,7 @@ import pytest
 from tests.cli.conftest import GatewayProcess
 from tests.platforms.vendor import Vendor
 
-from holdfast.system import exits
+from holdfast.system import exit_codes
 
 Cli = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -48,7 +48,7 @@ def test_people_are_let_in_from_the_shell_and_stay_so_when_it_is_killed(
     assert codes["eve"] not in json.dumps(waiting)
 
     wrong = cli("pairing", "approve", "AAAA-AAAA")
-    assert wrong.returncode == exits.FAILED and "4 more wrong ones" in wrong.stderr
+    assert wrong.returncode == exit_codes.FAILED and "4 more wrong ones" in wrong.stderr
     assert json.loads(pairing("deny", "mallory", "--json")) == {
         "told": "Denied: simulated:default:mallory."
     }
@@ -62,4 +62,4 @@ def test_people_are_let_in_from_the_shell_and_stay_so_when_it_is_killed(
     assert vendor.sent(4)[3]["chat_id"] == "eve"
     assert "may not talk" in pairing("revoke", "simulated:default:eve")
     nobody = cli("pairing", "revoke", "eve")
-    assert nobody.returncode == exits.FAILED and "Nobody called eve" in nobody.stderr
+    assert nobody.returncode == exit_codes.FAILED and "Nobody called eve" in nobody.stderr

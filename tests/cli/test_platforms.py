@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from tests.cli.conftest import GatewayProcess
 
-from holdfast.system import exits
+from holdfast.system import exit_codes
 from holdfast.testing.simulated.events import Faults, SayRequest
 from holdfast.testing.simulated.server import serve
 from holdfast.testing.simulated.service import ChatService
@@ -95,13 +95,13 @@ async def test_accounts_are_listed_checked_paused_over_a_restart_and_resumed(
         assert "\nsimulated:work: the token is revoked\n" in listed.stdout
         assert "Ask whoever runs the service" in listed.stderr and "one-token" not in listed.stdout
         checked = await shell.platforms("check")
-        assert checked.returncode == exits.FAILED
+        assert checked.returncode == exit_codes.FAILED
         assert checked.stderr.count("holdfast config reload") == 1
         good = await shell.platforms("check", "simulated")
         assert good.returncode == 0 and "connected, answered" in good.stdout
         assert "reload" not in good.stderr
         again = await shell.platforms("resume", "simulated:work")
-        assert again.returncode == exits.FAILED and "holdfast config reload" in again.stderr
+        assert again.returncode == exit_codes.FAILED and "holdfast config reload" in again.stderr
 
         paused = await shell.platforms("pause", "simulated")
         assert paused.stdout.startswith("simulated:default is paused"), paused.stderr
@@ -109,7 +109,7 @@ async def test_accounts_are_listed_checked_paused_over_a_restart_and_resumed(
         await asyncio.to_thread(shell.gateway.kill)
         down = await shell.platforms("list")
         assert "does not run" in down.stderr and "simulated:work" in down.stdout
-        assert (await shell.platforms("pause", "simulated")).returncode == exits.GATEWAY_DOWN
+        assert (await shell.platforms("pause", "simulated")).returncode == exit_codes.GATEWAY_DOWN
         await shell.start()
         await shell.until("simulated:default", "paused")
         assert list(service.sent) == []
@@ -118,7 +118,10 @@ async def test_accounts_are_listed_checked_paused_over_a_restart_and_resumed(
         ledger = await service.wait_for_ledger(sent=1, wait=60)
         assert [sent.text[:12] for sent in ledger.sent] == ["I am the dem"]
         unknown = await shell.platforms("pause", "pigeon")
-        assert unknown.returncode == exits.FAILED and "no account pigeon:default" in unknown.stderr
+        assert (
+            unknown.returncode == exit_codes.FAILED
+            and "no account pigeon:default" in unknown.stderr
+        )
         assert "Did you mean" not in unknown.stderr
         await asyncio.to_thread(shell.gateway.stop)
 

@@ -9,12 +9,12 @@ from typing import Any, NoReturn
 
 import pytest
 
-from holdfast.cli.progress import show_progress
-from holdfast.core.secret import Secret
+from holdfast.cli.ask import show_progress
+from holdfast.core.secrets import Secret
 from holdfast.core.turns.turn import LaneState
-from holdfast.server.api.api_client import ApiClient
-from holdfast.server.api.views.session_views import SessionDetail, SessionView
-from holdfast.server.local.client import GatewayDown
+from holdfast.server.api.client import ApiClient
+from holdfast.server.api.views.sessions import SessionDetail, SessionView
+from holdfast.server.local.control_client import GatewayDown
 from holdfast.system.paths import Paths
 
 SESSION = SessionView(

@@ -9,7 +9,7 @@ from pathlib import Path
 from tests.cli.conftest import GatewayProcess
 from tests.cli.test_cli_offline import converse
 
-from holdfast.system import exits
+from holdfast.system import exit_codes
 from holdfast.system.lock import HomeLock
 from holdfast.system.paths import Paths
 
@@ -42,7 +42,7 @@ def test_words_are_found_with_no_gateway(cli: Cli, tmp_path: Path) -> None:
     made = json.loads(cli("search", "--rebuild", "--json").stdout)
     assert (made["messages"], made["behind"]) == (2, 0)
     with HomeLock(paths.home):
-        assert cli("search", "late").returncode == exits.HOME_IN_USE
+        assert cli("search", "late").returncode == exit_codes.HOME_IN_USE
 
 
 def test_a_search_for_nothing_is_a_mistake(cli: Cli) -> None:

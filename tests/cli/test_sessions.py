@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tests.cli.conftest import HOLDFAST, GatewayProcess, Typist, environment
 
-from holdfast.system import exits
+from holdfast.system import exit_codes
 
 Cli = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -45,7 +45,7 @@ def test_a_wrong_name_is_answered_with_the_nearest(shared: GatewayProcess, cli: 
     cli("ask", "--session", "kitchen", "hi", **shared.where)
     for command in ("show", "follow", "export", "delete"):
         refused = cli("sessions", command, "kitchn", **shared.where)
-        assert refused.returncode == exits.FAILED
+        assert refused.returncode == exit_codes.FAILED
         assert "Did you mean kitchen?" in refused.stderr
 
 
@@ -67,14 +67,14 @@ def test_a_session_is_exported_imported_and_deleted(
     assert kept.returncode != 0
     assert cli("sessions", "delete", "--yes", copy, **shared.where).returncode == 0
     gone = cli("sessions", "show", copy, **shared.where)
-    assert gone.returncode == exits.FAILED
+    assert gone.returncode == exit_codes.FAILED
     assert "There is no session" in gone.stderr
 
 
 def test_what_cannot_be_imported_is_refused_in_a_sentence(shared: GatewayProcess, cli: Cli) -> None:
     for lines in ("", "not json\n", '{"a": 1}\n'):
         refused = cli("sessions", "import", stdin=lines, **shared.where)
-        assert refused.returncode == exits.FAILED
+        assert refused.returncode == exit_codes.FAILED
         assert "Traceback" not in refused.stderr
 
 
@@ -111,7 +111,7 @@ def test_a_link_opens_the_page(shared: GatewayProcess, cli: Cli) -> None:
     assert first.startswith(f"{shared.address}/")
     assert first != second
     assert json.loads(cli("link", "--json", **shared.where).stdout)["link"] != second
-    assert cli("link").returncode == exits.GATEWAY_DOWN
+    assert cli("link").returncode == exit_codes.GATEWAY_DOWN
 
 
 def test_a_conversation_that_is_over_can_be_read_and_says_that_it_is(

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.cli.conftest import GatewayProcess, Typist
 
-from holdfast.cli.common.private_files import set_env_variable
-from holdfast.config.dotenv import read_dotenv
-from holdfast.config.toml_patch import UnpatchableToml, patch_table
-from holdfast.system import exits
+from holdfast.cli.common.config_files import set_env_variable
+from holdfast.config.environment import read_dotenv
+from holdfast.config.toml_edit import UnpatchableToml, patch_table
+from holdfast.system import exit_codes
 from holdfast.testing.misbehaving_model.process import ModelProcess
 
 Cli = Callable[..., subprocess.CompletedProcess[str]]
@@ -78,7 +78,7 @@ def test_a_wrong_key_writes_nothing_and_says_what_to_do(
     cli: Cli, home: Path, provider: ModelProcess
 ) -> None:
     refused = cli("setup", *options(provider, "--key-from-env", "MY_KEY"), MY_KEY="sk-wrong")
-    assert refused.returncode == exits.FAILED
+    assert refused.returncode == exit_codes.FAILED
     assert "nothing was written" in refused.stderr
     assert "key" in refused.stderr
     assert "sk-wrong" not in refused.stderr + refused.stdout
@@ -89,7 +89,7 @@ def test_a_wrong_key_writes_nothing_and_says_what_to_do(
 def test_no_network_is_told_and_no_test_writes_all_the_same(cli: Cli, home: Path) -> None:
     arguments = ["--provider", "local", "--base-url", "http://127.0.0.1:1/v1", "--name", "m"]
     refused = cli("setup", *arguments)
-    assert refused.returncode == exits.FAILED
+    assert refused.returncode == exit_codes.FAILED
     assert "127.0.0.1:1" in refused.stderr
     assert "Traceback" not in refused.stderr
     assert cli("setup", *arguments, "--no-test").returncode == 0
@@ -98,7 +98,7 @@ def test_no_network_is_told_and_no_test_writes_all_the_same(cli: Cli, home: Path
 
 def test_a_missing_key_names_the_page_where_one_is_made(cli: Cli) -> None:
     refused = cli("setup", "--provider", "anthropic")
-    assert refused.returncode == exits.FAILED
+    assert refused.returncode == exit_codes.FAILED
     assert "https://console.anthropic.com/settings/keys" in refused.stderr
     unset = cli("setup", "--provider", "openai", "--key-from-env", "NOWHERE")
     assert "NOWHERE is not set" in unset.stderr
@@ -106,7 +106,7 @@ def test_a_missing_key_names_the_page_where_one_is_made(cli: Cli) -> None:
 
 def test_with_nobody_to_ask_options_are_asked_for(cli: Cli) -> None:
     refused = cli("setup")
-    assert refused.returncode == exits.USAGE
+    assert refused.returncode == exit_codes.USAGE
     assert "--provider" in refused.stderr
 
 
@@ -198,7 +198,7 @@ def test_a_file_that_cannot_be_changed_is_shown_what_to_write(cli: Cli, home: Pa
     home.mkdir(mode=0o700)
     (home / "holdfast.toml").write_text('model = "demo"\n')
     refused = cli("setup", "--provider", "local", "--base-url", "http://127.0.0.1:1", "--no-test")
-    assert refused.returncode == exits.FAILED
+    assert refused.returncode == exit_codes.FAILED
     assert 'provider = "local"' in refused.stderr
     assert (home / "holdfast.toml").read_text() == 'model = "demo"\n'
 
@@ -209,11 +209,11 @@ def test_a_file_that_is_broken_is_told_with_its_line_before_anybody_is_asked(
     home.mkdir(mode=0o700)
     (home / "holdfast.toml").write_text("[agent\n")
     refused = cli("setup", "--provider", "demo")
-    assert refused.returncode == exits.CONFIG_EXIT
+    assert refused.returncode == exit_codes.CONFIG_EXIT
     assert "holdfast.toml, line 1: this is not TOML" in refused.stderr
     person = typist("setup")
     person.sees("line 1: this is not TOML")
-    assert person.leaves() == exits.CONFIG_EXIT
+    assert person.leaves() == exit_codes.CONFIG_EXIT
 
 
 def test_a_provider_can_be_chosen_by_its_name(typist: Callable[..., Typist], home: Path) -> None:

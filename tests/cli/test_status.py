@@ -15,10 +15,10 @@ import msgspec
 import pytest
 from tests.cli.conftest import HOLDFAST, GatewayProcess, Typist, environment
 
-from holdfast.cli.status.status_shown import format_status
+from holdfast.cli.status.command import format_status
 from holdfast.core.messages.outbox import Address
 from holdfast.core.ops.account import AccountState
-from holdfast.core.ops.facts import (
+from holdfast.core.ops.status import (
     AccountStatus,
     GatewaySnapshot,
     HourStats,
@@ -30,10 +30,9 @@ from holdfast.core.ops.facts import (
     TurnStatus,
 )
 from holdfast.core.turns.stop import HomeChannel, StopKind, StopOrder, StopRequester, StopRow
-from holdfast.server.status.heartbeat import Heartbeat
-from holdfast.server.status.status_thread import StatusThread
+from holdfast.server.status.thread import Heartbeat, StatusThread
 from holdfast.store.sqlite.store import SqliteStore
-from holdfast.system import exits
+from holdfast.system import exit_codes
 from holdfast.system.clock import SystemClock
 from holdfast.system.lock import HomeLock
 from holdfast.system.paths import Paths
@@ -78,7 +77,7 @@ def test_a_running_gateway_is_shown_with_its_address(cli: Cli, paths: Paths) -> 
         run = cli("status")
         told = json.loads(cli("status", "--json").stdout)
         quiet = cli("status", "--quiet")
-    assert run.returncode == quiet.returncode == exits.OK
+    assert run.returncode == quiet.returncode == exit_codes.OK
     assert "is running" in run.stdout and "http://127.0.0.1:8787" in run.stdout
     assert "\x1b" not in run.stdout
     assert quiet.stdout == quiet.stderr == ""
@@ -117,7 +116,7 @@ def test_asking_a_running_gateway_imports_what_it_takes_and_no_more(
     assert {name for name in tops if not name.startswith("_")} <= known
     slow = {"asyncio", "tomllib", "shutil", "hashlib", "zoneinfo", "http", "ssl"}
     ours = {
-        "holdfast.config.loading",
+        "holdfast.config.loader",
         "holdfast.core.config.settings",
         "holdfast.core.ports.protocols",
     }
@@ -131,7 +130,7 @@ def test_a_hanging_gateway_fails_and_says_so_first(cli: Cli, paths: Paths) -> No
             status.watch_heartbeat(heart)
             run = cli("status")
             quiet = cli("status", "-q")
-    assert run.returncode == quiet.returncode == exits.FAILED
+    assert run.returncode == quiet.returncode == exit_codes.FAILED
     headline, first, *_ = run.stdout.splitlines()
     assert "is hanging" in headline and first.startswith("✗ The event loop has not turned")
 
@@ -146,8 +145,8 @@ def test_a_store_that_cannot_be_written_is_not_well_and_a_low_disk_is(
         warned = cli("status")
         status.publish(GatewaySnapshot(state="running", store=failing))
         failed = cli("status")
-    assert warned.returncode == exits.OK and "! 2 deliveries wait" in warned.stdout
-    assert failed.returncode == exits.FAILED and "the disk is full" in failed.stdout
+    assert warned.returncode == exit_codes.OK and "! 2 deliveries wait" in warned.stdout
+    assert failed.returncode == exit_codes.FAILED and "the disk is full" in failed.stdout
 
 
 def test_nothing_that_a_terminal_would_obey_comes_from_a_chat() -> None:
@@ -275,7 +274,7 @@ def test_what_is_wrong_stands_above_everything_else() -> None:
 
 def test_without_a_gateway_it_says_how_to_start_one(cli: Cli, paths: Paths) -> None:
     down = cli("status")
-    assert down.returncode == exits.GATEWAY_DOWN == 3
+    assert down.returncode == exit_codes.GATEWAY_DOWN == 3
     assert "No gateway is running" in down.stderr and "holdfast run" in down.stderr
     told = json.loads(cli("status", "--json").stdout)
     assert told["state"] == "down" and told["ended"]["how"] == "never_ran"
@@ -309,7 +308,7 @@ def test_a_gateway_that_was_stopped_says_since_when_and_by_whom(cli: Cli, paths:
 def test_a_gateway_that_was_killed_is_said_to_have_been(cli: Cli, gateway: GatewayProcess) -> None:
     gateway.kill()
     down = cli("status", **gateway.where)
-    assert down.returncode == exits.GATEWAY_DOWN
+    assert down.returncode == exit_codes.GATEWAY_DOWN
     assert "was killed or cut off" in down.stderr and "not lost" in down.stderr
     told = json.loads(cli("status", "--json", **gateway.where).stdout)
     assert told["ended"]["how"] == "crash"
@@ -349,7 +348,7 @@ def test_a_gateway_of_another_version_is_not_guessed_at(cli: Cli, paths: Paths) 
 
     with Odd(paths, clock=SystemClock()):
         run = cli("status")
-    assert run.returncode == exits.FAILED and "another version" in run.stderr
+    assert run.returncode == exit_codes.FAILED and "another version" in run.stderr
 
 
 def test_what_was_done_in_the_last_hour_is_told_where_something_was() -> None:

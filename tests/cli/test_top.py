@@ -17,20 +17,24 @@ import msgspec
 import pytest
 from tests.cli.conftest import Typist
 
-from holdfast.cli.top.frame import render_frame, render_plain
-from holdfast.cli.top.ink import (
+from holdfast.cli.top.frame import (
+    StatusSample,
     TerminalLine,
     TerminalStyle,
+    TopKey,
+    TopPage,
+    TopView,
+    apply_key,
     line_width,
+    parse_keys,
+    render_frame,
+    render_plain,
     terminal_line,
     to_ansi,
     truncate_line,
 )
-from holdfast.cli.top.keys import TopKey, parse_keys
-from holdfast.cli.top.sight import StatusSample
-from holdfast.cli.top.view import TopPage, TopView, apply_key
 from holdfast.core.ops.account import AccountState
-from holdfast.core.ops.facts import (
+from holdfast.core.ops.status import (
     AccountStatus,
     GatewaySnapshot,
     HourStats,
@@ -39,8 +43,8 @@ from holdfast.core.ops.facts import (
     StatusReport,
     TurnStatus,
 )
-from holdfast.server.status.status_thread import StatusThread
-from holdfast.system import exits
+from holdfast.server.status.thread import StatusThread
+from holdfast.system import exit_codes
 from holdfast.system.clock import SystemClock
 from holdfast.system.paths import Paths
 
@@ -235,12 +239,12 @@ def test_where_nothing_can_be_drawn_it_looks_once_and_exits_like_status(
     cli: Cli, paths: Paths
 ) -> None:
     down = cli("top")
-    assert down.returncode == exits.GATEWAY_DOWN and "No gateway is running" in down.stderr
+    assert down.returncode == exit_codes.GATEWAY_DOWN and "No gateway is running" in down.stderr
     with StatusThread(paths, clock=SystemClock()) as status:
         status.publish(GatewaySnapshot(state="running", open_turns=turns(1)))
         run = cli("top", "--once")
         document = json.loads(cli("top", "--once", "--json").stdout)
-    assert run.returncode == exits.OK and "chat1" in run.stdout
+    assert run.returncode == exit_codes.OK and "chat1" in run.stdout
     assert "\x1b" not in run.stdout
     assert msgspec.convert(document, StatusReport).snapshot.open_turns == turns(1)
 

@@ -16,7 +16,7 @@ THEIRS = {
 # Of the standard library what takes longest, and is for what only some gateways ever do.
 HEAVY = {"ctypes", "gzip", "html.parser", "importlib.resources", "sqlite3", "tarfile", "xml"}
 # Imported by whoever first asks for it: `server/api/mount.py`, `gateway/commands/dispatcher.py`.
-WHEN_ASKED = {"holdfast.server.api.table", "holdfast.gateway.commands.registry"}
+WHEN_ASKED = {"holdfast.server.api.router", "holdfast.gateway.commands.registry"}
 MOST_OF_OURS = 520
 PROGRAM = """
 import itertools, json, os, signal, socket, sys, threading

@@ -13,39 +13,38 @@ from typing import Any
 import pytest
 from tests.looking import looking_into
 
-from holdfast.agent.memory.builtin import NotesProvider
-from holdfast.agent.memory.guarded import ProviderLimits
 from holdfast.agent.memory.notes import Notes
+from holdfast.agent.memory.provider_guard import ProviderLimits
+from holdfast.agent.memory.providers import NotesProvider
 from holdfast.agent.memory.tool import MemoryTool
 from holdfast.core.config.settings import PlatformSettings, Settings
 from holdfast.core.crash_points import no_crash
 from holdfast.core.ids import CallId, SessionId
 from holdfast.core.messages.events import MessageEnded, TurnEvent
 from holdfast.core.messages.inbox import Accepted, Inbound
-from holdfast.core.messages.message import Message, ToolCall
 from holdfast.core.messages.outbox import Outbound, Receipt
 from holdfast.core.messages.source import ChatType, Source
+from holdfast.core.messages.transcript import Message, ToolCall
 from holdfast.core.ops.tracing import SpanExporter
-from holdfast.core.people.judgement import HARMLESS, CommandJudge, CommandVerdict
+from holdfast.core.people.approval import HARMLESS, CommandJudge, CommandVerdict
 from holdfast.core.people.memory import MemoryProvider
 from holdfast.core.ports.capabilities import Capabilities
 from holdfast.core.ports.protocols import Intake, Lifecycle, Platform, Tool
 from holdfast.core.ports.sandbox import Sandbox
-from holdfast.core.secret import Secret
+from holdfast.core.secrets import Secret
 from holdfast.core.sessions.session import ProcessRow, RunnerRow
 from holdfast.core.turns.model import ModelChoice, ToolSchema
 from holdfast.core.turns.tool import Arguments, Danger, ReplayClass, ToolContext, ToolOutput
-from holdfast.gateway.accounts.backoff import DEFAULT_BACKOFF
-from holdfast.gateway.gateway import Gateway
-from holdfast.gateway.inbound.receiving import StoreFile
+from holdfast.gateway.accounts.connection import DEFAULT_BACKOFF
+from holdfast.gateway.app import Gateway, GatewayDependencies
+from holdfast.gateway.inbound.attachments import StoreFile
 from holdfast.gateway.lifespan import RunningGateway
 from holdfast.gateway.outbound.files import ReadFile
-from holdfast.gateway.parts import GatewayDependencies
 from holdfast.gateway.redaction import Redaction
 from holdfast.store.sqlite.store import SqliteStore
 from holdfast.testing.scripted_model import ScriptedModel
 from holdfast.testing.simulated.events import BotMessage, SayRequest
-from holdfast.testing.simulated.in_process import SimulatedPlatform
+from holdfast.testing.simulated.platform import SimulatedPlatform
 from holdfast.testing.simulated.service import ChatService
 from holdfast.tools.registry import ToolRegistry
 

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 from tests.contract.conftest import World
 
-from holdfast.core.messages.message import Message, NoteMessage
+from holdfast.core.messages.transcript import Message, NoteMessage
 from holdfast.core.sessions.session import SessionRow
 from holdfast.core.turns.stop import StopKind, StopOrder, StopRequester, StopRow
 from holdfast.core.turns.turn import OpenTurn

@@ -12,11 +12,11 @@ import pytest
 from tests.contract.conftest import HeldClock
 
 from holdfast.agent.agent import Agent
-from holdfast.agent.signature import agent_signature
+from holdfast.agent.prompt import agent_signature
 from holdfast.core.ids import SessionId
-from holdfast.core.messages.message import UserMessage
 from holdfast.core.messages.source import ChatType
-from holdfast.core.secret import Secret
+from holdfast.core.messages.transcript import UserMessage
+from holdfast.core.secrets import Secret
 from holdfast.core.turns.tool import ReplayClass
 from holdfast.core.turns.turn import LaneState, TurnState
 from holdfast.gateway.agents.cache import AgentCache
@@ -67,8 +67,8 @@ def test_equal_inputs_give_an_equal_signature_with_toolsets_in_any_order() -> No
 def test_a_signature_is_the_same_in_another_process() -> None:
     """A1: equal inputs, whatever the seed of that process's hashes."""
     program = (
-        "from holdfast.agent.signature import sign\n"
-        "from holdfast.core.secret import Secret\n"
+        "from holdfast.agent.prompt import sign\n"
+        "from holdfast.core.secrets import Secret\n"
         "print(sign(provider='openai', model='m', api_mode='chat_completions',"
         " base_url='http://x/v1', api_key=Secret('eyJhbGciOi.one'),"
         " toolsets={'web', 'files'}, instructions='', max_steps=90, principal=None))"

@@ -15,8 +15,7 @@ from holdfast.core.config.settings import RunnerSettings
 from holdfast.core.ids import SessionId
 from holdfast.core.sessions.session import RunnerRow
 from holdfast.runner.runners import Runners
-from holdfast.tools.process import ProcessTool
-from holdfast.tools.terminal import TerminalTool
+from holdfast.tools.terminal import ProcessTool, TerminalTool
 
 World = Any
 # Known to nobody else: found among all processes of this machine by what they were started with.

@@ -12,12 +12,12 @@ from tests.contract.conftest import Until, World
 from holdfast.core.config.settings import PlatformSettings, Settings
 from holdfast.core.errors import AccountDisconnected
 from holdfast.core.ops.account import AccountState, NoSuchAccount
-from holdfast.core.ops.facts import AccountStatus
+from holdfast.core.ops.status import AccountStatus
 from holdfast.core.ports.protocols import Intake
 from holdfast.gateway.accounts.accounts import NotPausable
-from holdfast.gateway.accounts.backoff import BackoffSettings
+from holdfast.gateway.accounts.connection import BackoffSettings
 from holdfast.testing.simulated.events import Faults, SayRequest
-from holdfast.testing.simulated.in_process import SimulatedPlatform
+from holdfast.testing.simulated.platform import SimulatedPlatform
 from holdfast.testing.simulated.service import ChatService
 
 AT_ONCE = BackoffSettings(first_wait=0.02, max_wait=0.05, close_timeout=0.5)

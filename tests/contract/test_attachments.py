@@ -9,15 +9,14 @@ from tests.contract.conftest import World
 
 from holdfast.core.config.settings import PlatformSettings, Settings
 from holdfast.core.ids import SessionId
-from holdfast.core.messages.attachment import Attachment
 from holdfast.core.messages.inbox import Accepted, Inbound
-from holdfast.core.messages.message import UserMessage
-from holdfast.core.messages.source import Source
-from holdfast.core.secret import Secret
-from holdfast.gateway.inbound.receiving import MAX_FILES, MAX_IMAGES
-from holdfast.models.codecs.sound import user_text
+from holdfast.core.messages.source import Attachment, Source
+from holdfast.core.messages.transcript import UserMessage
+from holdfast.core.secrets import Secret
+from holdfast.gateway.inbound.attachments import MAX_FILES, MAX_IMAGES
+from holdfast.models.codecs.request import user_text
 from holdfast.runner.workspace import Workspace
-from holdfast.service.workspace_files import WorkspaceFiles
+from holdfast.service.wiring import WorkspaceFiles
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 16
 

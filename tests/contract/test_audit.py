@@ -31,14 +31,14 @@ from holdfast.core.people.audit import (
     AuditRow,
     actor_of,
 )
-from holdfast.core.secret import Secret
+from holdfast.core.secrets import Secret
 from holdfast.core.turns.stop import StopKind, StopOrder, StopRequester, StopRow
 from holdfast.core.turns.tool import ReplayClass
 from holdfast.gateway.approvals.service import ApprovalResponse
-from holdfast.gateway.inbound.denials import MAX_ROWS
+from holdfast.gateway.inbound.access import MAX_ROWS
 from holdfast.gateway.notify.proactive import ProactiveSendRequest
 from holdfast.gateway.redaction import Redaction
-from holdfast.gateway.sessions import leaving
+from holdfast.gateway.sessions import teardown
 from holdfast.store.sqlite.reads import audit
 from holdfast.store.sqlite.store import SqliteStore
 
@@ -366,7 +366,7 @@ async def test_a_deleted_session_takes_its_words_along_and_leaves_its_deeds(
     await world.sent(1)
     gateway, session = world.gateway, await world.only_session()
     house, lanes = gateway.services, gateway.lanes
-    await leaving.delete_session(house, lanes, gateway.teardown, session, by=OPERATOR)
+    await teardown.delete_session(house, lanes, gateway.teardown, session, by=OPERATOR)
     ran, deleted = await rows(world)
     assert (ran.words, ran.forgotten, ran.session_id) == (None, True, session)
     assert (deleted.kind, deleted.actor) == ("session.deleted", OPERATOR)

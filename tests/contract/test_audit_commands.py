@@ -13,7 +13,7 @@ from tests.contract.test_audit import ANN, rows
 from holdfast.core.config.settings import PlatformSettings, Settings
 from holdfast.core.people.commands import COMMANDS
 from holdfast.core.sessions.session import CommandEffect
-from holdfast.store.sqlite.writes.command_audit import AUDITED_EFFECTS
+from holdfast.store.sqlite.writes.audit_log import AUDITED_EFFECTS
 
 # What is typed, in this order, and leaves a row.
 TYPED = (

@@ -5,7 +5,7 @@ from tests.contract.test_audit import rows
 from tests.contract.test_i_resending import again, only
 from tests.contract.test_pairing import door, given_code
 
-from holdfast.core.config.kept_configuration import ConfigSource, NewConfigVersion
+from holdfast.core.config.versions import ConfigSource, NewConfigVersion
 from holdfast.core.messages.outbox import DeliveryState
 from holdfast.core.people.approval import OPERATOR
 from holdfast.testing.simulated.events import Faults

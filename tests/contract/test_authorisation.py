@@ -21,7 +21,7 @@ from holdfast.core.messages.source import ChatType, Source
 from holdfast.core.people.approval import OPERATOR, REQUESTER, Approval
 from holdfast.core.people.commands import COMMANDS, COMMANDS_BY_NAME, parse_command_word
 from holdfast.gateway.approvals.prompt import approval_buttons
-from holdfast.gateway.inbound.authorise import (
+from holdfast.gateway.inbound.access import (
     AccessPolicy,
     Action,
     OwnedResource,

@@ -18,10 +18,15 @@ from holdfast.core.config.settings import (
     VisionMode,
 )
 from holdfast.core.ids import SessionId
-from holdfast.core.messages.message import Image, NoteMessage, UserMessage
-from holdfast.core.secret import Secret
-from holdfast.core.turns.auxiliary import AuxiliaryFailed, AuxiliaryTask
-from holdfast.core.turns.model import ModelFailed, ModelFault, ModelRequest
+from holdfast.core.messages.transcript import Image, NoteMessage, UserMessage
+from holdfast.core.secrets import Secret
+from holdfast.core.turns.model import (
+    AuxiliaryFailed,
+    AuxiliaryTask,
+    ModelFailed,
+    ModelFault,
+    ModelRequest,
+)
 from holdfast.testing.scripted_model import ScriptedModel
 
 PICTURE = Image(media_type="image/png", data="aGk=")

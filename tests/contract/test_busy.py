@@ -12,8 +12,8 @@ from tests.contract.conftest import World as RealWorld
 
 from holdfast.core.config.settings import GatewaySettings
 from holdfast.core.messages.inbox import BusyMode, Inbound, InboxState
-from holdfast.core.messages.message import UserMessage
 from holdfast.core.messages.source import ChatType, Source
+from holdfast.core.messages.transcript import UserMessage
 from holdfast.core.turns.tool import ReplayClass
 from holdfast.testing.simulated.service import ChatService
 

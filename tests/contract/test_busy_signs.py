@@ -17,7 +17,7 @@ from holdfast.core.ids import PrincipalId
 from holdfast.core.messages.inbox import BusyMode, Inbound
 from holdfast.core.messages.outbox import Address
 from holdfast.core.messages.source import ChatType, Source, build_session_key
-from holdfast.core.ports.signs import WAITING_REACTION
+from holdfast.core.ports.capabilities import WAITING_REACTION
 from holdfast.core.turns.tool import ReplayClass
 from holdfast.testing.simulated.events import (
     Faults,
@@ -26,7 +26,7 @@ from holdfast.testing.simulated.events import (
     ReactRequest,
     VendorVerdict,
 )
-from holdfast.testing.simulated.in_process import SimulatedPlatform
+from holdfast.testing.simulated.platform import SimulatedPlatform
 from holdfast.testing.simulated.service import ChatService
 
 World = Any

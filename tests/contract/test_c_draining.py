@@ -17,7 +17,7 @@ from tests.contract.stops import (
     with_windows,
 )
 
-from holdfast.core.messages.message import ToolMessage, ToolOutcome, UserMessage
+from holdfast.core.messages.transcript import ToolMessage, ToolOutcome, UserMessage
 from holdfast.core.turns.stop import StopKind
 from holdfast.core.turns.tool import ReplayClass
 from holdfast.core.turns.turn import LaneState

@@ -13,7 +13,7 @@ from tests.contract.stops import begun, leave, only, order_to, windows, with_win
 from holdfast.core.ports.capabilities import Capabilities
 from holdfast.core.turns.stop import StopKind
 from holdfast.core.turns.tool import ReplayClass
-from holdfast.gateway.gateway import Gateway
+from holdfast.gateway.app import Gateway
 from holdfast.gateway.lifecycle.phases import Phase, run_phases
 from holdfast.gateway.lifecycle.stop import DRAIN, GatewayStop
 from holdfast.gateway.lifespan import RunningGateway

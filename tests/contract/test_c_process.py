@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.config import load
-from holdfast.core.secret import Secret
+from holdfast.core.secrets import Secret
 from holdfast.core.turns.stop import StopKind, StopOrder, StopRequester
 from holdfast.gateway.lifecycle.phases import Phase, run_phases
 from holdfast.gateway.lifecycle.process_history import ProcessHistory
@@ -13,23 +13,21 @@ from holdfast.gateway.live.counters import Counters
 from holdfast.gateway.redaction import Redaction
 from holdfast.server.auth.login import BrowserLogin
 from holdfast.server.auth.viewers import ViewerTokens
-from holdfast.server.listener import HttpListener
+from holdfast.server.http_listener import HttpListener
 from holdfast.server.metrics import Metrics
 from holdfast.server.status.gateway_status import GatewayStatus
-from holdfast.server.status.status_thread import StatusThread
-from holdfast.service.footing import ProcessContext, StartedParts
-from holdfast.service.ground import LaunchOptions
-from holdfast.service.heritage import Handover
+from holdfast.server.status.thread import StatusThread
+from holdfast.service.handover import Handover
 from holdfast.service.intent import IntentFile
 from holdfast.service.signals import SignalHandlers
+from holdfast.service.start import LaunchOptions, ProcessContext, StartedParts
 from holdfast.service.stop import ProcessStop
-from holdfast.service.supervisors.notify import SdNotifier
+from holdfast.service.supervisors.current import SdNotifier
 from holdfast.service.watchdog import Watchdog
-from holdfast.system.clock import SystemClock
-from holdfast.system.ids import IdGenerator
+from holdfast.system.clock import IdGenerator, SystemClock
 from holdfast.system.lock import HomeLock
+from holdfast.system.logs import RecentLog
 from holdfast.system.paths import Paths
-from holdfast.system.recent_log import RecentLog
 
 World = Any
 

@@ -15,21 +15,21 @@ from holdfast.core.config.settings import DelegateSettings
 from holdfast.core.errors import SendRejected
 from holdfast.core.ids import DeliveryId, SessionId
 from holdfast.core.messages.inbox import InboxState
-from holdfast.core.messages.message import (
+from holdfast.core.messages.outbox import Address, Outbound
+from holdfast.core.messages.transcript import (
     AssistantMessage,
     NoteMessage,
     ToolMessage,
     ToolOutcome,
     UserMessage,
 )
-from holdfast.core.messages.outbox import Address, Outbound
-from holdfast.core.people.judgement import CommandRisk, CommandVerdict
+from holdfast.core.people.approval import CommandRisk, CommandVerdict
 from holdfast.core.turns.model import ModelFailed, ModelRequest
 from holdfast.core.turns.subagent import SubagentKind
 from holdfast.core.turns.tool import Arguments, ReplayClass
 from holdfast.core.turns.turn import LaneState, TurnState
-from holdfast.gateway.accounts.inner_door import SubagentPlatform
-from holdfast.gateway.sessions import leaving
+from holdfast.gateway.accounts.internal_platforms import SubagentPlatform
+from holdfast.gateway.sessions import teardown
 from holdfast.testing.scripted_model import USAGE, ScriptedModel, ScriptLine
 
 
@@ -511,7 +511,7 @@ async def test_a_deleted_conversation_takes_its_children_with_it(
     parent = await parent_of_all(world)
     [child] = await world.store.subagents_below(parent)
     gateway = world.gateway
-    await leaving.delete_session(gateway.services, gateway.lanes, gateway.teardown, parent)
+    await teardown.delete_session(gateway.services, gateway.lanes, gateway.teardown, parent)
     await gone(world, until)
     assert await world.store.session(child.session_id) is None
     assert await world.store.subagent(child.session_id) is None

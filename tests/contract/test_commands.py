@@ -23,7 +23,7 @@ from holdfast.core.turns.turn import TurnState
 from holdfast.gateway.commands.command import CommandRequest, parse_command, text_for_agent
 from holdfast.gateway.commands.dispatcher import CommandDispatcher
 from holdfast.gateway.commands.reply import send_reply
-from holdfast.gateway.inbound.authorise import AccessPolicy
+from holdfast.gateway.inbound.access import AccessPolicy
 
 World = Any
 

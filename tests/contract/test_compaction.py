@@ -13,7 +13,7 @@ from tests.contract.voices import helper_of, small_world, with_auxiliary
 
 from holdfast.core.config.settings import AuxiliarySettings
 from holdfast.core.messages.inbox import InboxState
-from holdfast.core.messages.message import (
+from holdfast.core.messages.transcript import (
     CompactionMessage,
     Message,
     NoteMessage,
@@ -21,9 +21,14 @@ from holdfast.core.messages.message import (
     UserMessage,
 )
 from holdfast.core.people.memory import MemoryHook
-from holdfast.core.secret import Secret
-from holdfast.core.turns.auxiliary import AuxiliaryTask
-from holdfast.core.turns.model import ModelFailed, ModelFault, ModelRequest, ToolSchema
+from holdfast.core.secrets import Secret
+from holdfast.core.turns.model import (
+    AuxiliaryTask,
+    ModelFailed,
+    ModelFault,
+    ModelRequest,
+    ToolSchema,
+)
 from holdfast.core.turns.projection import RESULT_OMITTED, projection_problems
 from holdfast.core.turns.tool import Arguments, Danger, ReplayClass, ToolContext, ToolOutput
 from holdfast.core.turns.turn import StepKind

@@ -6,11 +6,7 @@ import apsw
 import msgspec
 import pytest
 
-from holdfast.core.config.kept_configuration import (
-    ConfigSource,
-    NewConfigVersion,
-    mask_secrets,
-)
+from holdfast.core.config.versions import ConfigSource, NewConfigVersion, mask_secrets
 from holdfast.core.people.approval import OPERATOR
 from holdfast.core.people.audit import GATEWAY_ACTOR, AuditFilter
 from holdfast.store.sqlite.schema import apply_migration, load_migrations

@@ -25,15 +25,14 @@ from holdfast.core.messages.outbox import (
     Receipt,
 )
 from holdfast.core.messages.source import ChatType
-from holdfast.core.people.judgement import CommandRisk, CommandVerdict
+from holdfast.core.people.approval import CommandRisk, CommandVerdict
 from holdfast.core.turns.stop import StopKind, StopOrder, StopRequester, StopRow
 from holdfast.core.turns.tool import Arguments, ReplayClass
 from holdfast.core.turns.turn import LaneState
-from holdfast.gateway.lifecycle.departure import StopRequest
-from holdfast.gateway.lifecycle.restarting import RestartController
+from holdfast.gateway.lifecycle.stop_request import RestartController, StopRequest
 from holdfast.store.sqlite.store import SqliteStore
 from holdfast.testing.simulated.events import BotMessage, Faults
-from holdfast.testing.simulated.in_process import SimulatedPlatform
+from holdfast.testing.simulated.platform import SimulatedPlatform
 from holdfast.testing.simulated.service import ChatService
 
 GROUP = ChatType.GROUP

@@ -8,7 +8,7 @@ from tests.contract.conftest import Call, World
 
 from holdfast.core.ids import SessionId
 from holdfast.core.sessions.search import SearchQuery
-from holdfast.gateway.sessions import leaving
+from holdfast.gateway.sessions import teardown
 
 WORD = "quahogwhelk"
 OTHER = "periwinkle"
@@ -69,7 +69,7 @@ async def test_no_word_of_a_deleted_session_is_left_in_any_file(world: World, ca
     assert WORD.encode() in bytes_of(world.path.parent)
 
     gateway = world.gateway
-    await leaving.delete_session(gateway.services, gateway.lanes, gateway.teardown, session)
+    await teardown.delete_session(gateway.services, gateway.lanes, gateway.teardown, session)
 
     for table in tables:
         count = await world.store._submit(
@@ -101,7 +101,7 @@ async def test_children_go_with_the_session_they_worked_for(world: World, call: 
 
     await world.store._submit(adopt)
     gateway = world.gateway
-    await leaving.delete_session(gateway.services, gateway.lanes, gateway.teardown, parent)
+    await teardown.delete_session(gateway.services, gateway.lanes, gateway.teardown, parent)
     assert await world.store.session(child) is None
     assert WORD.encode() not in bytes_of(world.path.parent)
 

@@ -13,15 +13,15 @@ from holdfast.core.config.settings import CrashRecovery, GatewaySettings
 from holdfast.core.errors import HoldfastError, StoreError
 from holdfast.core.ids import SessionId
 from holdfast.core.messages.inbox import BusyMode, InboxState
-from holdfast.core.messages.message import ToolMessage, ToolOutcome, UserMessage
 from holdfast.core.messages.outbox import DeliveryState
+from holdfast.core.messages.transcript import ToolMessage, ToolOutcome, UserMessage
 from holdfast.core.ports.capabilities import Capabilities
 from holdfast.core.sessions.session import ProcessRow
 from holdfast.gateway.agents.cache import AgentCache
+from holdfast.gateway.app import Gateway
 from holdfast.gateway.commands.reply import RETRY_WAITS
-from holdfast.gateway.gateway import Gateway
 from holdfast.gateway.lifespan import RunningGateway
-from holdfast.gateway.sessions.leaving import stop_session
+from holdfast.gateway.sessions.teardown import stop_session
 from holdfast.store.sqlite.store import SqliteStore
 from holdfast.testing.scripted_model import ScriptedModel
 from holdfast.testing.simulated.events import Faults

@@ -10,7 +10,7 @@ from tests.contract.conftest import Call, HeldClock, Lever, World
 from holdfast.core.messages.source import Source, build_session_key
 from holdfast.core.sessions.session import SessionRow
 from holdfast.core.turns.tool import Arguments, ReplayClass, ToolContext, ToolOutput
-from holdfast.gateway.sessions.insisting import ForceStop
+from holdfast.gateway.sessions.teardown import ForceStop
 from holdfast.gateway.turns.lane import Lane
 
 KEY = build_session_key(Source(platform="simulated", chat_id="home", user_id="ann"))

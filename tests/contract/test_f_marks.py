@@ -20,19 +20,19 @@ from tests.contract.stops import (
 from tests.looking import looking_into
 
 from holdfast.core.config.settings import CrashRecovery
-from holdfast.core.messages.message import (
+from holdfast.core.messages.source import Source, build_session_key
+from holdfast.core.messages.transcript import (
     AssistantMessage,
     Message,
     NoteMessage,
     ToolMessage,
     UserMessage,
 )
-from holdfast.core.messages.source import Source, build_session_key
 from holdfast.core.sessions.session import SessionRow
 from holdfast.core.turns.stop import StopKind, TurnExitReason
 from holdfast.core.turns.tool import Arguments, ReplayClass, ToolContext, ToolOutput
 from holdfast.core.turns.turn import LaneState
-from holdfast.gateway.turns.cut_notes import UNANSWERED_RESULTS_NOTE, interruption_note
+from holdfast.gateway.turns.transcript_notes import UNANSWERED_RESULTS_NOTE, interruption_note
 
 KEY = build_session_key(Source(platform="simulated", chat_id="home", user_id="ann"))
 NOW = {"now": True}

@@ -11,10 +11,10 @@ from tests.contract.conftest import Until, World
 
 from holdfast.core.config.settings import ApiMode, FallbackModel, ModelSettings, Provider
 from holdfast.core.messages.inbox import InboxState
-from holdfast.core.messages.message import AssistantMessage
 from holdfast.core.messages.outbox import DeliveryKind
+from holdfast.core.messages.transcript import AssistantMessage
+from holdfast.models.fallback import ModelLeases
 from holdfast.models.pool import ModelPool
-from holdfast.models.voices import ModelLeases
 from holdfast.testing.misbehaving_model.process import ModelProcess
 
 

@@ -14,8 +14,8 @@ from tests.looking import looking_into
 
 from holdfast.core.errors import StoreError
 from holdfast.core.messages.inbox import Accepted, BusyMode, InboxState
-from holdfast.core.messages.message import UserMessage
 from holdfast.core.messages.source import ChatType
+from holdfast.core.messages.transcript import UserMessage
 from holdfast.core.turns.stop import StopOrder
 from holdfast.core.turns.tool import ReplayClass
 from holdfast.store.sqlite.store import SqliteStore

@@ -13,8 +13,8 @@ from holdfast.core.config.settings import GatewaySettings
 from holdfast.core.crash_points import CrashPoint
 from holdfast.core.errors import IntakeClosed, NotAllowed
 from holdfast.core.messages.inbox import Accepted, BusyMode, Inbound, InboxState
-from holdfast.core.messages.message import AssistantMessage, UserMessage
 from holdfast.core.messages.source import Source
+from holdfast.core.messages.transcript import AssistantMessage, UserMessage
 from holdfast.core.turns.model import ModelFailed, ModelFault
 from holdfast.core.turns.tool import ReplayClass
 from holdfast.store.sqlite.store import SqliteStore

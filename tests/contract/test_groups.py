@@ -11,18 +11,17 @@ from tests.contract.conftest import World
 from holdfast.core.config.settings import ChatSettings, GroupReplyMode, PlatformSettings, Settings
 from holdfast.core.errors import NotAddressed
 from holdfast.core.messages.inbox import Inbound
-from holdfast.core.messages.message import UserMessage
-from holdfast.core.messages.quote import Quote, format_quote
-from holdfast.core.messages.source import Author, ChatType, Source
-from holdfast.gateway.inbound.groups import (
+from holdfast.core.messages.source import Author, ChatType, Quote, Source, format_quote
+from holdfast.core.messages.transcript import UserMessage
+from holdfast.gateway.inbound.group_policy import (
     LOOP_RESET_AFTER,
     MAX_IN_A_ROW,
     GroupPolicy,
     LoopDetected,
     is_addressed,
 )
-from holdfast.models.codecs.sound import user_text
-from holdfast.testing.simulated.in_process import SimulatedPlatform
+from holdfast.models.codecs.request import user_text
+from holdfast.testing.simulated.platform import SimulatedPlatform
 from holdfast.testing.simulated.service import ChatService
 
 OURS = Quote(text="as I said", ours=True)

@@ -10,11 +10,11 @@ from msgspec.structs import replace
 from tests.contract.conftest import Call, Until, World
 from tests.contract.stops import begun, come_back, leave, notes, only, windows
 
-from holdfast.core.messages.message import UserMessage
+from holdfast.core.messages.transcript import UserMessage
 from holdfast.core.turns.stop import StopKind, TurnExitReason
 from holdfast.core.turns.tool import ReplayClass
 from holdfast.core.turns.turn import LaneState, TurnState
-from holdfast.gateway.turns.cut_notes import interruption_note
+from holdfast.gateway.turns.transcript_notes import interruption_note
 from holdfast.store.sqlite.store import SqliteStore
 from holdfast.testing.simulated.events import BotMessage
 

@@ -15,7 +15,7 @@ from holdfast.core.errors import StoreError
 from holdfast.core.messages.inbox import InboxState
 from holdfast.core.turns.stop import StopKind, TurnExitReason
 from holdfast.core.turns.turn import LaneState
-from holdfast.gateway.turns.cut_notes import interruption_note
+from holdfast.gateway.turns.transcript_notes import interruption_note
 from holdfast.store.sqlite.store import SqliteStore
 
 

@@ -29,7 +29,7 @@ from tests.contract.voices import helper_of, small_world
 from holdfast.agent.delegate_tool import DelegateTool
 from holdfast.core.config.settings import AuxiliarySettings, DelegateSettings
 from holdfast.core.messages.inbox import InboxState
-from holdfast.core.messages.message import ToolMessage, ToolOutcome, UserMessage
+from holdfast.core.messages.transcript import ToolMessage, ToolOutcome, UserMessage
 from holdfast.core.turns.model import ModelFailed, ModelFault
 from holdfast.core.turns.stop import StopKind, TurnExitReason
 from holdfast.core.turns.tool import ReplayClass

@@ -15,7 +15,7 @@ from tests.looking import looking_into
 
 from holdfast.core.crash_points import CrashPoint
 from holdfast.core.messages.inbox import InboxState
-from holdfast.core.messages.message import Message, ToolMessage, ToolOutcome
+from holdfast.core.messages.transcript import Message, ToolMessage, ToolOutcome
 from holdfast.core.turns.tool import ReplayClass
 from holdfast.store.sqlite.store import SqliteStore
 

@@ -10,8 +10,8 @@ import pytest
 
 from holdfast.core.config.settings import AgentSettings
 from holdfast.core.messages.inbox import BusyMode, InboxState
-from holdfast.core.messages.message import NoteMessage, ToolMessage, ToolOutcome, UserMessage
-from holdfast.core.secret import Secret
+from holdfast.core.messages.transcript import NoteMessage, ToolMessage, ToolOutcome, UserMessage
+from holdfast.core.secrets import Secret
 from holdfast.core.turns.projection import project, projection_problems
 from holdfast.core.turns.tool import ReplayClass
 from holdfast.core.turns.turn import StepKind

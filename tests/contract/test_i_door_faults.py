@@ -11,8 +11,8 @@ from tests.contract.test_i_streams import ended
 from holdfast.core.errors import AccountDisconnected, SendRejected
 from holdfast.core.ids import InboxId
 from holdfast.core.messages.outbox import Address, DeliveryState, Outbound, Receipt
-from holdfast.core.secret import Secret
-from holdfast.testing.simulated.in_process import SimulatedPlatform
+from holdfast.core.secrets import Secret
+from holdfast.testing.simulated.platform import SimulatedPlatform
 from holdfast.testing.simulated.service import ChatService
 
 KEY = "12345:a-key-of-a-pretend-bot"

@@ -10,11 +10,11 @@ SOURCE = Path(holdfast.__file__).parent
 HOUSE = ("agent", "gateway", "process", "tools")
 """The rooms that have a platform at hand; doors talk to their vendors, and not to each other."""
 TALKING = {
-    ("gateway/outbound/attempts.py", "send"),
-    ("gateway/outbound/posting.py", "send"),
-    ("gateway/outbound/posting.py", "edit"),
-    ("gateway/outbound/typist.py", "typing"),
-    ("gateway/outbound/sign.py", "react"),
+    ("gateway/outbound/sender.py", "send"),
+    ("gateway/outbound/sender.py", "send"),
+    ("gateway/outbound/sender.py", "edit"),
+    ("gateway/outbound/best_effort.py", "typing"),
+    ("gateway/outbound/best_effort.py", "react"),
 }
 """All of these are called in the queue of a chat, behind the gates."""
 
@@ -61,7 +61,7 @@ def test_only_the_store_opens_databases_and_with_one_library() -> None:
         for name, tree in _files()
         if _imported(tree) & {"apsw", "sqlite3"} and not name.startswith("store/")
     }
-    assert found <= {"cli/doctor/programs.py"}  # which says its version
+    assert found <= {"cli/doctor/checks.py"}  # which says its version
     assert not [name for name, tree in _files() if "sqlite3" in _imported(tree)]
 
 

@@ -10,12 +10,12 @@ from tests.contract.test_j_approvals import ByWords, Shell
 from holdfast.core.config.settings import ChatSettings, GatewaySettings, PlatformSettings, Settings
 from holdfast.core.messages.inbox import BusyMode
 from holdfast.core.messages.outbox import DeliveryState, Outbound, Receipt
-from holdfast.core.secret import Secret
+from holdfast.core.secrets import Secret
 from holdfast.core.turns.model import ModelFailed, ModelFault
 from holdfast.core.turns.tool import ReplayClass
 from holdfast.testing.scripted_model import ManualReply
 from holdfast.testing.simulated.events import Faults, VendorVerdict
-from holdfast.testing.simulated.in_process import SimulatedPlatform
+from holdfast.testing.simulated.platform import SimulatedPlatform
 from holdfast.testing.simulated.service import ChatService
 
 World = Any

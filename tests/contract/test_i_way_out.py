@@ -10,7 +10,7 @@ from tests.contract.conftest import Until, World
 
 from holdfast.core.ids import DeliveryId
 from holdfast.core.messages.outbox import Address, DeliveryKind, DeliveryState, NewDelivery
-from holdfast.core.secret import Secret
+from holdfast.core.secrets import Secret
 from holdfast.core.turns.turn import EndTurn
 from holdfast.store.sqlite.store import SqliteStore
 from holdfast.testing.simulated.events import ALWAYS, Faults

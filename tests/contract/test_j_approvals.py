@@ -12,12 +12,19 @@ from tests.contract.conftest import HeldClock, Lever, World
 from holdfast.core.config.settings import ApprovalMode, ApprovalSettings, PlatformSettings
 from holdfast.core.errors import StoreError
 from holdfast.core.messages.inbox import BusyMode, InboxState
-from holdfast.core.messages.message import Message, NoteMessage, ToolMessage, ToolOutcome
 from holdfast.core.messages.outbox import DeliveryState
 from holdfast.core.messages.source import ChatType
-from holdfast.core.people.approval import Approval, ApprovalDecision, ApprovalScope, ApprovalState
-from holdfast.core.people.judgement import HARMLESS, CommandRisk, CommandVerdict
-from holdfast.core.secret import Secret
+from holdfast.core.messages.transcript import Message, NoteMessage, ToolMessage, ToolOutcome
+from holdfast.core.people.approval import (
+    HARMLESS,
+    Approval,
+    ApprovalDecision,
+    ApprovalScope,
+    ApprovalState,
+    CommandRisk,
+    CommandVerdict,
+)
+from holdfast.core.secrets import Secret
 from holdfast.core.turns.projection import projection_problems
 from holdfast.core.turns.tool import Arguments, ReplayClass
 from holdfast.core.turns.turn import LaneState

@@ -25,12 +25,12 @@ from holdfast.core.jobs.job import (
 from holdfast.core.jobs.schedule import Schedule as When
 from holdfast.core.messages.events import MessageEnded
 from holdfast.core.messages.inbox import InboxState
-from holdfast.core.messages.message import NoteMessage, ToolMessage, UserMessage
 from holdfast.core.messages.source import Source
-from holdfast.core.people.judgement import CommandRisk, CommandVerdict
+from holdfast.core.messages.transcript import NoteMessage, ToolMessage, UserMessage
+from holdfast.core.people.approval import CommandRisk, CommandVerdict
 from holdfast.core.turns.model import ModelFailed, ModelFault, ToolSchema
 from holdfast.core.turns.tool import Arguments, Danger, ReplayClass, ToolContext, ToolOutput
-from holdfast.gateway.jobs.scheduling import TurnJobs
+from holdfast.gateway.jobs.turn_jobs import TurnJobs
 from holdfast.tools.schedule import ScheduleTool
 
 MONDAY = 1_800_000_000.0 - 1_800_000_000.0 % 86400 + 3 * 86400  # midnight, in UTC

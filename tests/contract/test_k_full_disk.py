@@ -9,7 +9,7 @@ import pytest
 
 from holdfast.core.errors import TransientStoreError
 from holdfast.core.messages.inbox import BusyMode, InboxState
-from holdfast.core.messages.message import ToolMessage, ToolOutcome
+from holdfast.core.messages.transcript import ToolMessage, ToolOutcome
 from holdfast.store.sqlite.store import SqliteStore
 from holdfast.testing.scripted_model import USAGE
 

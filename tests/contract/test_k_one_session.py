@@ -12,7 +12,7 @@ from tests.contract.test_j_approvals import ByWords, Shell
 
 from holdfast.core.ids import SessionId, SessionKey
 from holdfast.core.turns.tool import ReplayClass
-from holdfast.gateway.sessions import leaving
+from holdfast.gateway.sessions import teardown
 from holdfast.store.sqlite.store import SqliteStore
 
 T = TypeVar("T")
@@ -106,7 +106,7 @@ async def test_a_command_touches_one_session(world: World, call: Call, until: Un
     await world.sent(13)
     gateway = world.gateway
     for session in await world.store.sessions(limit=10):
-        await leaving.delete_session(gateway.services, gateway.lanes, gateway.teardown, session.id)
+        await teardown.delete_session(gateway.services, gateway.lanes, gateway.teardown, session.id)
 
     assert {"turns.resume", "approvals.ask", "whole_sessions.delete"} <= _names(opened)
     assert _of_several(opened) <= {"commands.settle"}

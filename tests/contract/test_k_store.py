@@ -13,8 +13,8 @@ import pytest
 from holdfast.core.crash_points import CrashPoint
 from holdfast.core.errors import StoreError
 from holdfast.core.messages.inbox import Inbound, InboxState
-from holdfast.core.messages.message import UserMessage
 from holdfast.core.messages.source import Source, build_session_key
+from holdfast.core.messages.transcript import UserMessage
 from holdfast.core.ops.backup import CopyProgress
 from holdfast.core.turns.turn import BeginTurn
 from holdfast.store.sqlite.store import SqliteStore

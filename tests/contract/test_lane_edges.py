@@ -20,7 +20,7 @@ from holdfast.core.turns.turn import LaneState
 from holdfast.store.sqlite.store import SqliteStore
 from holdfast.testing.scripted_model import ScriptedModel
 from holdfast.testing.simulated.events import Faults
-from holdfast.testing.simulated.in_process import SimulatedPlatform
+from holdfast.testing.simulated.platform import SimulatedPlatform
 
 
 class Held:

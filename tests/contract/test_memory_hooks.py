@@ -10,15 +10,15 @@ import pytest
 from tests.contract.conftest import Until
 from tests.contract.conftest import World as TheWorld
 
-from holdfast.agent.memory.guarded import ProviderGuard, ProviderLimits
+from holdfast.agent.memory.provider_guard import ProviderGuard, ProviderLimits
 from holdfast.core.errors import StoreError
 from holdfast.core.ids import SessionId
-from holdfast.core.messages.message import Message, NoteMessage, ToolCall, UserMessage
+from holdfast.core.messages.transcript import Message, NoteMessage, ToolCall, UserMessage
 from holdfast.core.people.memory import MemoryHook, MemorySubject, OwnerId
-from holdfast.core.secret import Secret
+from holdfast.core.secrets import Secret
 from holdfast.core.turns.model import ModelFailed, ModelFault
 from holdfast.core.turns.tool import ReplayClass
-from holdfast.gateway.sessions import leaving
+from holdfast.gateway.sessions import teardown
 from holdfast.store.sqlite.store import SqliteStore
 
 World = Any
@@ -458,7 +458,7 @@ async def test_a_session_that_is_deleted_ends_for_memory_before_it_is_gone(
 ) -> None:
     await ask(world, "hello", "hi")
     one, gateway = await session(world), world.gateway
-    await leaving.delete_session(gateway.services, gateway.lanes, gateway.closing, one)
+    await teardown.delete_session(gateway.services, gateway.lanes, gateway.closing, one)
     assert recorder.of("on_session_end") == [(one,)]
     assert await world.store.memory_owner(one) is None, "and nothing of it stays"
 

@@ -12,10 +12,10 @@ from tests.contract.conftest import World as TheWorld
 from holdfast.agent.delegate_tool import DelegateTool
 from holdfast.core.config.settings import MemorySettings
 from holdfast.core.ids import PrincipalId, SessionKey
-from holdfast.core.messages.message import ToolCall, ToolMessage, ToolOutcome
 from holdfast.core.messages.source import ChatType, Source, build_session_key
+from holdfast.core.messages.transcript import ToolCall, ToolMessage, ToolOutcome
 from holdfast.core.people.memory import NoteTopic, OwnerId, fence_text, memory_owner, to_single_line
-from holdfast.core.secret import Secret
+from holdfast.core.secrets import Secret
 
 Call = Callable[..., ToolCall]
 World = Any

@@ -8,10 +8,10 @@ from holdfast.core.config.settings import SessionSettings
 from holdfast.core.errors import NotAllowed
 from holdfast.core.ids import SessionId
 from holdfast.core.messages.inbox import Accepted, Inbound, InboxState
-from holdfast.core.messages.message import UserMessage
 from holdfast.core.messages.source import Author, ChatType, Source
+from holdfast.core.messages.transcript import UserMessage
 from holdfast.server.api.errors import EndpointError
-from holdfast.server.api.v1.voice import accept_message, current_session_source, session_source
+from holdfast.server.api.v1.messages import accept_message, current_session_source, session_source
 
 MARK = "operator of this gateway"
 

@@ -26,8 +26,9 @@ from holdfast.core.people.pairing import (
     MAX_WRONG_CODES,
     NEW_CODE_AFTER,
 )
-from holdfast.gateway.inbound.pairing import WELCOME_TEXT, PairingRefused
-from holdfast.gateway.inbound.pairing_codes import (
+from holdfast.gateway.inbound.pairing import (
+    WELCOME_TEXT,
+    PairingRefused,
     code_matches,
     format_code,
     hash_code,

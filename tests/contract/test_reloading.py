@@ -13,18 +13,16 @@ from tests.contract.conftest import Clock, Until, World
 
 from holdfast.agent.memory.notes import Notes
 from holdfast.config import ConfigError, load
-from holdfast.core.config.configuration import ConfigStatus, ReloadResult
-from holdfast.core.config.kept_configuration import ConfigSource, NewConfigVersion
 from holdfast.core.config.settings import SandboxMode
+from holdfast.core.config.versions import ConfigSource, ConfigStatus, NewConfigVersion, ReloadResult
 from holdfast.core.messages.outbox import Address
-from holdfast.core.ops.facts import GatewaySnapshot, ProblemLevel, StatusReport
+from holdfast.core.ops.status import GatewaySnapshot, ProblemLevel, StatusReport
 from holdfast.core.people.audit import GATEWAY_ACTOR, AuditFilter
-from holdfast.core.secret import Secret
+from holdfast.core.secrets import Secret
 from holdfast.models.pool import ModelPool
 from holdfast.server.status.problems import find_problems
 from holdfast.service.agent_config import AgentConfigBuilder, select_configured_model
-from holdfast.service.file_following import ConfigFileWatcher
-from holdfast.service.reloading import Reloader
+from holdfast.service.reload import ConfigFileWatcher, Reloader
 from holdfast.service.toolsets import ToolsetBuilder
 from holdfast.system.credential_locks import FileCredentialLocks
 

@@ -10,7 +10,7 @@ from tests.contract.conftest import Call, Until, World
 from holdfast.core.ids import CallId, PrincipalId, SessionId
 from holdfast.core.sessions.search import SearchQuery
 from holdfast.core.turns.tool import ToolContext
-from holdfast.store.search import file
+from holdfast.store.search import index_file
 from holdfast.system.clock import SystemClock
 from holdfast.tools.session_search import SessionSearchTool
 
@@ -203,7 +203,7 @@ async def test_many_words_at_once_keep_no_message_waiting(world: World) -> None:
 
 
 def _remove(path: Path) -> None:
-    file.delete_index_files(path)
+    index_file.delete_index_files(path)
 
 
 def _tear(path: Path) -> None:
@@ -213,10 +213,10 @@ def _tear(path: Path) -> None:
 
 def _age(path: Path) -> None:
     db = apsw.Connection(str(path))
-    db.pragma("user_version", file.INDEX_VERSION + 1)
+    db.pragma("user_version", index_file.INDEX_VERSION + 1)
     db.close()
 
 
 def _forge(path: Path) -> None:
-    file.delete_index_files(path)
+    index_file.delete_index_files(path)
     path.write_text("not a database at all\n" * 500)

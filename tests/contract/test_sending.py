@@ -15,7 +15,6 @@ from tests.contract.test_k_one_session import Watched
 
 from holdfast.core.config.settings import PlatformSettings, SendSettings
 from holdfast.core.ids import CallId, DeliveryId, SessionId, SessionKey, TurnId
-from holdfast.core.messages.message import NoteMessage, ToolCall, ToolMessage, ToolOutcome
 from holdfast.core.messages.outbox import (
     Address,
     DeliveryKind,
@@ -23,16 +22,18 @@ from holdfast.core.messages.outbox import (
     NewDelivery,
     Outbound,
     PendingFile,
+    ProactiveDelivery,
     Receipt,
+    SendInitiator,
+    proactive_note,
 )
-from holdfast.core.messages.saying import ProactiveDelivery, SendInitiator, proactive_note
+from holdfast.core.messages.transcript import NoteMessage, ToolCall, ToolMessage, ToolOutcome
 from holdfast.core.ports.capabilities import Capabilities
 from holdfast.core.ports.protocols import Intake
 from holdfast.core.turns.tool import ReplayClass
 from holdfast.gateway.notify.proactive import ProactiveSendRequest, Undeliverable
 from holdfast.store.sqlite.store import SqliteStore
-from holdfast.tools.send_file import SendFileTool
-from holdfast.tools.send_message import SendMessageTool
+from holdfast.tools.send import SendFileTool, SendMessageTool
 
 
 class NeverFinished(SqliteStore):

@@ -12,9 +12,9 @@ from tests.contract.conftest import HeldClock, NoRunners, Until, World
 from holdfast.core.config.settings import SessionSettings
 from holdfast.core.errors import RunnerError
 from holdfast.core.ids import SessionId
-from holdfast.core.messages.message import NoteMessage
 from holdfast.core.messages.outbox import DeliveryState
 from holdfast.core.messages.source import ChatType, Source
+from holdfast.core.messages.transcript import NoteMessage
 from holdfast.core.sessions.reset import ResetMode, ResetReason, ResetRule
 from holdfast.core.sessions.session import ProcessRow, SessionRow
 

@@ -10,9 +10,9 @@ from tests.contract.stops import begun
 
 from holdfast.core.errors import StoreError
 from holdfast.core.ids import SessionId, SessionKey
-from holdfast.core.messages.message import CompactionMessage, ToolCall
 from holdfast.core.messages.outbox import DeliveryState
 from holdfast.core.messages.source import ChatType, Source, build_session_key
+from holdfast.core.messages.transcript import CompactionMessage, ToolCall
 from holdfast.core.sessions.session import CommandEffect
 from holdfast.core.turns.model import ModelFailed, ModelFault
 from holdfast.core.turns.projection import projection_problems

@@ -11,13 +11,12 @@ from tests.contract.conftest import World as RealWorld
 from holdfast.core.messages.inbox import BusyMode, Inbound
 from holdfast.core.messages.outbox import Outbound, Receipt
 from holdfast.core.messages.source import ChatType, Source
-from holdfast.core.ops.facts import AccountStatus, GatewaySnapshot, TurnStatus
+from holdfast.core.ops.status import AccountStatus, GatewaySnapshot, TurnStatus
 from holdfast.core.ports.capabilities import Backlog, Capabilities
 from holdfast.core.ports.protocols import Clock, Intake
 from holdfast.core.turns.stop import StopKind, StopOrder, StopRequester
 from holdfast.core.turns.tool import ReplayClass
-from holdfast.gateway.lifecycle.departure import StopRequest
-from holdfast.gateway.lifecycle.restarting import RestartController
+from holdfast.gateway.lifecycle.stop_request import RestartController, StopRequest
 from holdfast.gateway.live.snapshot import MAX_LISTED
 from holdfast.gateway.sessions.resolver import route_of
 from holdfast.server.status.gateway_status import RUNNING, GatewayStatus

@@ -9,7 +9,9 @@ import pytest
 
 from holdfast.core.errors import StoreError
 from holdfast.core.messages.inbox import Accepted, BusyMode, Cursor, Inbound, InboxEnd, InboxState
-from holdfast.core.messages.message import (
+from holdfast.core.messages.outbox import Address, DeliveryKind, DeliveryState, NewDelivery
+from holdfast.core.messages.source import ChatType, Source
+from holdfast.core.messages.transcript import (
     AssistantMessage,
     Image,
     NoteMessage,
@@ -19,8 +21,6 @@ from holdfast.core.messages.message import (
     ToolOutcome,
     UserMessage,
 )
-from holdfast.core.messages.outbox import Address, DeliveryKind, DeliveryState, NewDelivery
-from holdfast.core.messages.source import ChatType, Source
 from holdfast.core.ports.protocols import Store
 from holdfast.core.sessions.session import CommandEffect, ProcessRow, RunnerRow
 from holdfast.core.turns.turn import BeginTurn, EndTurn, StepKind, TurnState, Usage

@@ -11,26 +11,26 @@ import pytest
 from tests.contract.conftest import Call, Until, World
 from tests.contract.test_accounts import Late, Two
 
-from holdfast.core.config.effect import ChangeEffect, change_effect
+from holdfast.core.config.changes import ChangeEffect, change_effect
 from holdfast.core.config.settings import ApprovalMode, LogLevel, PlatformSettings, Settings
 from holdfast.core.ids import SessionId
 from holdfast.core.messages.inbox import BusyMode
 from holdfast.core.messages.outbox import Address
 from holdfast.core.messages.source import ChatType, Source
 from holdfast.core.ops.account import AccountState
-from holdfast.core.ops.facts import GatewaySnapshot, Problem, StatusReport
-from holdfast.core.secret import Secret
+from holdfast.core.ops.status import GatewaySnapshot, Problem, StatusReport
+from holdfast.core.secrets import Secret
 from holdfast.core.sessions.reset import ResetMode
-from holdfast.core.turns.auxiliary import AuxiliaryTask
+from holdfast.core.turns.model import AuxiliaryTask
 from holdfast.core.turns.pricing import Price
 from holdfast.core.turns.tool import ReplayClass
-from holdfast.gateway.gateway import Gateway
-from holdfast.gateway.inbound.authorise import Action, principal_of
+from holdfast.gateway.app import Gateway
+from holdfast.gateway.inbound.access import Action, principal_of
 from holdfast.gateway.turns.turn import Turn
 from holdfast.server.status.problems import find_problems
 from holdfast.store.sqlite.store import SqliteStore
 from holdfast.system.logs import apply_log_level
-from holdfast.testing.simulated.in_process import SimulatedPlatform
+from holdfast.testing.simulated.platform import SimulatedPlatform
 
 
 def changed(world: World, **sections: Any) -> Settings:

@@ -8,12 +8,11 @@ from tests.contract.stops import begun, come_back, leave, open_turn, windows
 from tests.contract.test_h_parking import LONG, parking
 
 from holdfast.core.ids import TurnId
-from holdfast.core.messages.message import CallRecovery, ToolOutcome
+from holdfast.core.messages.transcript import CallRecovery, ToolOutcome
 from holdfast.core.turns.stop import StopKind
 from holdfast.core.turns.tool import ReplayClass
 from holdfast.gateway.lifecycle.process_history import ProcessHistory
-from holdfast.server.api.v1.turn_views import TimelineSpan, TimelineSpanKind, TurnExitState
-from holdfast.server.api.v1.waterfall import build_spans
+from holdfast.server.api.v1.turns import TimelineSpan, TimelineSpanKind, TurnExitState, build_spans
 from holdfast.store.sqlite.store import SqliteStore
 
 

@@ -15,7 +15,7 @@ import holdfast
 from holdfast.core.config.settings import OtelSettings
 from holdfast.core.ops.tracing import TraceSpan, is_sampled, root_span_context
 from holdfast.core.turns.tool import ReplayClass
-from holdfast.server.sender import OtlpSpanSender
+from holdfast.server.otel import OtlpSpanSender
 from holdfast.testing.simulated.events import Faults
 
 
@@ -201,5 +201,5 @@ def test_nothing_of_opentelemetry_is_imported_before_it_is_wanted() -> None:
     texts = {path.relative_to(source).as_posix(): path.read_text() for path in source.rglob("*.py")}
     knows = [name for name, text in texts.items() if re.search(r"(from|import) opentelem", text)]
     asks = [name for name, text in texts.items() if "from holdfast.server.otel" in text]
-    assert (knows, asks) == (["server/sender.py"], ["main.py"])
+    assert (knows, asks) == (["server/otel.py"], ["main.py"])
     assert not re.search(r"^(from|import) holdfast.server.otel", texts["main.py"], re.M)

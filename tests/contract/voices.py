@@ -13,8 +13,8 @@ from holdfast.core.config.settings import (
     Settings,
 )
 from holdfast.core.ports.protocols import ModelClient
+from holdfast.core.turns.compaction import estimate_text_tokens, estimate_tokens
 from holdfast.core.turns.model import Completed, ModelEvent, ModelRequest
-from holdfast.core.turns.tokens import estimate_text_tokens, estimate_tokens
 from holdfast.core.turns.turn import Usage
 from holdfast.testing.scripted_model import ScriptedModel
 

@@ -7,12 +7,11 @@ import pytest
 
 from holdfast.config import Config, ConfigError, load
 from holdfast.config.editor import changed_keys
-from holdfast.config.whole_file import FileNotWritten
-from holdfast.core.config.configuration import ConfigStatus, ReloadResult
-from holdfast.core.config.effect import ChangeEffect
-from holdfast.core.config.kept_configuration import ConfigSource, NewConfigVersion
+from holdfast.config.files import FileNotWritten
+from holdfast.core.config.changes import ChangeEffect
+from holdfast.core.config.versions import ConfigSource, ConfigStatus, NewConfigVersion, ReloadResult
 from holdfast.core.errors import HoldfastError, TransientStoreError
-from holdfast.server.api.views.configuration_views import ConfigChange, KeyKind, RollbackParams
+from holdfast.server.api.views.config import ConfigChange, KeyKind, RollbackParams
 from holdfast.server.config_editor import ConfigEditor, NoSuchConfigVersion, StaleRead
 from holdfast.store.sqlite.store import SqliteStore
 

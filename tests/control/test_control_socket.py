@@ -7,7 +7,7 @@ import openai
 import pytest
 from tests.platforms.served import Served
 
-from holdfast.server.local.client import ControlClient, GatewayRefused, read_status
+from holdfast.server.local.control_client import ControlClient, GatewayRefused, read_status
 
 
 def test_status_says_what_is_true_now(served: Served) -> None:

@@ -10,8 +10,8 @@ from aiohttp import web
 from holdfast.core.errors import StoreError
 from holdfast.core.ops.backup import CopyProgress
 from holdfast.core.people.audit import AuditEntry
-from holdfast.server.local.client import ControlClient, GatewayRefused
-from holdfast.server.local.copying import BackupCopyHandlers
+from holdfast.server.local.control_client import ControlClient, GatewayRefused
+from holdfast.server.local.control_handlers import BackupCopyHandlers
 from holdfast.system.clock import SystemClock
 from holdfast.system.paths import Paths, private_dir
 

@@ -12,7 +12,7 @@ from tests.platforms.served import Served
 
 import holdfast
 from holdfast.server.api.mount import PREFIX
-from holdfast.server.api.table import ENDPOINTS
+from holdfast.server.api.router import ENDPOINTS
 
 SOURCE = Path(holdfast.__file__).parent
 _ROUTE = re.compile(
@@ -45,17 +45,17 @@ ROUTES: dict[str, dict[str, Who]] = {
         ),
         Who.SOCKET,
     ),
-    "server/local/copying.py": dict.fromkeys(
+    "server/local/control_handlers.py": dict.fromkeys(
         ("post /backup/copy", "post /backup/shelf"), Who.SOCKET
     ),
-    "server/local/pairing.py": dict.fromkeys(
+    "server/local/control_handlers.py": dict.fromkeys(
         ("get /pairing", "post /pairing/approve", "post /pairing/deny", "post /pairing/revoke"),
         Who.SOCKET,
     ),
-    "server/local/account_desk.py": dict.fromkeys(
+    "server/local/control_handlers.py": dict.fromkeys(
         ("get /platforms", "post /platforms/{name}/{account}/{do:pause|resume|check}"), Who.SOCKET
     ),
-    "server/local/config_desk.py": dict.fromkeys(
+    "server/local/control_handlers.py": dict.fromkeys(
         (
             "get /config",
             "post /config/set",
@@ -66,14 +66,14 @@ ROUTES: dict[str, dict[str, Who]] = {
         ),
         Who.SOCKET,
     ),
-    "server/local/viewer_desk.py": dict.fromkeys(
+    "server/local/control_handlers.py": dict.fromkeys(
         ("get /tokens", "post /tokens", "post /tokens/revoke"), Who.SOCKET
     ),
     "server/webhooks.py": dict.fromkeys(  # each door that is found there asks for a credential
         ("route each.method", "route {PREFIX}{{rest:.*}}"), Who.DOOR
     ),
-    "server/listener.py": {"get /healthz": Who.ANYBODY, "get /metrics": Who.VIEWER},
-    "server/auth/login_pages.py": dict.fromkeys(
+    "server/http_listener.py": {"get /healthz": Who.ANYBODY, "get /metrics": Who.VIEWER},
+    "server/auth/login.py": dict.fromkeys(
         ("get /login", "post /login", "post /logout"), Who.ANYBODY
     ),
     "server/page/static_files.py": dict.fromkeys(("get /", "get /page/{name:.+}"), Who.ANYBODY),
@@ -89,9 +89,9 @@ ROUTES: dict[str, dict[str, Who]] = {
         ),
         Who.OWNER,
     ),
-    "platforms/telegram/webhook.py": {"post path_of": Who.DOOR},  # the vendor's secret header
-    "platforms/slack/posted.py": {"post path_of": Who.DOOR},  # the vendor's signature
-    "platforms/webhook/hooks.py": {"post path_of": Who.DOOR},  # the hook's signature or token
+    "platforms/telegram/receiver.py": {"post path_of": Who.DOOR},  # the vendor's secret header
+    "platforms/slack/receiver.py": {"post path_of": Who.DOOR},  # the vendor's signature
+    "platforms/webhook/receiver.py": {"post path_of": Who.DOOR},  # the hook's signature or token
 }
 
 
@@ -111,7 +111,7 @@ def owned() -> list[tuple[str, str]]:
     """Every address of the listener that asks for a token, with names filled in."""
     listed = [(endpoint.method, PREFIX + endpoint.path) for endpoint in ENDPOINTS]
     listed += [("GET", f"{PREFIX}/nowhere"), ("GET", "/v1/nowhere")]
-    for name in ("server/listener.py", "platforms/api/platform.py"):
+    for name in ("server/http_listener.py", "platforms/api/platform.py"):
         for route, who in ROUTES[name].items():
             verb, where = route.split()
             if who in (Who.OWNER, Who.VIEWER) and verb != "route":

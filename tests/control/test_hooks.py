@@ -7,7 +7,7 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from holdfast.core.messages.outbox import Outbound, Receipt
 from holdfast.server.webhooks import WebhookRoutes
-from holdfast.testing.simulated.in_process import SimulatedPlatform
+from holdfast.testing.simulated.platform import SimulatedPlatform
 from holdfast.testing.simulated.service import ChatService
 
 

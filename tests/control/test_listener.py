@@ -12,7 +12,7 @@ from tests.platforms.conftest import Serve
 from tests.platforms.served import Served
 
 from holdfast.core.config.settings import GatewaySettings
-from holdfast.system import exits
+from holdfast.system import exit_codes
 
 ROUTES = [
     ("GET", "/metrics"),
@@ -131,7 +131,7 @@ def test_a_chosen_port_that_is_taken_is_an_error_that_says_what_to_do(serve: Ser
     with taken() as port:
         process = serve(HOLDFAST_GATEWAY_PORT=str(port)).launch()
         out, err = process.communicate(timeout=30)
-    assert process.returncode == exits.FAILED
+    assert process.returncode == exit_codes.FAILED
     assert f"gateway.port: 127.0.0.1:{port} is in use by another program" in err
     assert "--port" in err
     assert "Traceback" not in err and not out
@@ -140,7 +140,7 @@ def test_a_chosen_port_that_is_taken_is_an_error_that_says_what_to_do(serve: Ser
 def test_an_address_that_is_not_ours_is_an_error_that_names_the_key(serve: Serve) -> None:
     process = serve(HOLDFAST_GATEWAY_HOST="192.0.2.1").launch()
     _, err = process.communicate(timeout=30)
-    assert process.returncode == exits.FAILED
+    assert process.returncode == exit_codes.FAILED
     assert "gateway.host: cannot listen on 192.0.2.1" in err
     assert "Traceback" not in err
 

@@ -12,12 +12,12 @@ import pytest
 from aiohttp import web
 
 from holdfast.core.config.settings import GatewaySettings
-from holdfast.core.ops.facts import GatewaySnapshot, StatusReport
-from holdfast.core.secret import Secret
+from holdfast.core.ops.status import GatewaySnapshot, StatusReport
+from holdfast.core.secrets import Secret
 from holdfast.gateway.live.counters import Counters
 from holdfast.server.auth.login import BrowserLogin
 from holdfast.server.auth.viewers import ViewerTokens
-from holdfast.server.listener import HttpListener
+from holdfast.server.http_listener import HttpListener
 from holdfast.server.metrics import Metrics
 from holdfast.store.sqlite.store import SqliteStore
 from holdfast.system.clock import SystemClock

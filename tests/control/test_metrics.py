@@ -9,13 +9,11 @@ from tests.exposition import Exposition, Samples
 from tests.platforms.served import Served
 
 from holdfast.core.messages.inbox import OPEN_STATES, InboxState
-from holdfast.core.ops.facts import GatewaySnapshot, StatusReport
-from holdfast.core.ops.histogram import BUCKET_BOUNDS, Histogram
-from holdfast.core.ops.totals import ProcessTotals
+from holdfast.core.ops.stats import BUCKET_BOUNDS, Histogram, ProcessTotals
+from holdfast.core.ops.status import GatewaySnapshot, StatusReport
 from holdfast.core.turns.pricing import Price
 from holdfast.core.turns.turn import TurnState, Usage
-from holdfast.server.exposition import family, histogram, samples, single_sample
-from holdfast.server.metrics import Metrics
+from holdfast.server.metrics import Metrics, family, histogram, samples, single_sample
 from holdfast.store.sqlite.store import SqliteStore
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"

@@ -12,8 +12,8 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from holdfast.core.config.settings import OtelSettings
 from holdfast.core.ids import InboxId
 from holdfast.core.ops.tracing import SpanKind, TraceSpan, root_span_context
-from holdfast.core.secret import Secret
-from holdfast.server.sender import OtlpSpanSender, otlp_exporter
+from holdfast.core.secrets import Secret
+from holdfast.server.otel import OtlpSpanSender, otlp_exporter
 
 SPAN = TraceSpan(
     context=root_span_context(InboxId(7), key="a gateway"),

@@ -14,13 +14,12 @@ from click.testing import CliRunner
 from tests.control.v1 import PREFIX
 from tests.platforms.served import Served
 
-from holdfast.cli.link import link_command as link
-from holdfast.cli.token import command as tokens
+from holdfast.cli.tokens import command as tokens
+from holdfast.cli.tokens import link_command as link
 from holdfast.core.errors import HoldfastError
-from holdfast.server.api.table import ENDPOINTS
-from holdfast.server.auth.viewers import Viewer, ViewerTokenError, ViewerTokens
-from holdfast.server.auth.visitor import HttpRole
-from holdfast.server.local.client import ControlClient, GatewayRefused
+from holdfast.server.api.router import ENDPOINTS
+from holdfast.server.auth.viewers import HttpRole, Viewer, ViewerTokenError, ViewerTokens
+from holdfast.server.local.control_client import ControlClient, GatewayRefused
 from holdfast.system.clock import SystemClock
 
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from tests.faults.lone import Lone
 
-from holdfast.server.local.client import GatewayDown, read_status
-from holdfast.system import exits
+from holdfast.server.local.control_client import GatewayDown, read_status
+from holdfast.system import exit_codes
 
 Document = dict[str, Any]
 
@@ -52,7 +52,7 @@ def test_a_start_that_hangs_says_where(lone: Lone, phase: str) -> None:
     assert document["state"] == "starting"
     assert document["snapshot"]["order"] is None
     assert document["snapshot"]["phase_since"] >= document["started_at"]
-    assert lone.stop() == exits.OK
+    assert lone.stop() == exit_codes.OK
 
 
 def test_a_stop_that_hangs_says_where_and_whose_word_it_was(lone: Lone) -> None:
@@ -63,7 +63,7 @@ def test_a_stop_that_hangs_says_where_and_whose_word_it_was(lone: Lone) -> None:
     document = seen(lone, in_phase("flush outbox"))
     order = document["snapshot"]["order"]
     assert (document["state"], order["kind"], order["by"]) == ("stopping", "stop", "signal")
-    assert lone.ended() == exits.OK
+    assert lone.ended() == exit_codes.OK
 
 
 def test_a_loop_that_stands_still_is_spoken_for_and_said_to_hang(lone: Lone) -> None:
@@ -75,20 +75,20 @@ def test_a_loop_that_stands_still_is_spoken_for_and_said_to_hang(lone: Lone) -> 
     assert late["loop"]["age"] > 5 and late["seen"] > early["seen"]
     assert late["problems"][0]["code"] == "hanging"
     shown = lone.cli("status")
-    assert shown.returncode == exits.FAILED and "is hanging, seen" in shown.stdout
+    assert shown.returncode == exit_codes.FAILED and "is hanging, seen" in shown.stdout
 
 
 def test_once_down_it_says_why_and_after_a_restart_what_happened(lone: Lone) -> None:
     """E3: by whose word it is down; the last ends are told with what became of the turns."""
     lone.start()
-    assert lone.stop(signal.SIGINT) == exits.OK
+    assert lone.stop(signal.SIGINT) == exit_codes.OK
     down = json.loads(lone.cli("status", "--json").stdout)
     assert (down["state"], down["ended"]["how"]) == ("down", "ordered")
     assert down["ended"]["stop"]["order"]["kind"] == "stop"
     lone.start()
     (stop,) = seen(lone, lambda document: document["snapshot"]["restarts"])["snapshot"]["restarts"]
     assert stop["order"]["kind"] == "stop" and stop["ready_at"] >= stop["stopped_at"]
-    assert lone.stop() == exits.OK
+    assert lone.stop() == exit_codes.OK
 
 
 def test_the_page_and_the_socket_say_the_same(lone: Lone) -> None:
@@ -103,7 +103,7 @@ def test_the_page_and_the_socket_say_the_same(lone: Lone) -> None:
     for key in ("pid", "version", "home", "started_at"):
         assert over_http[key] == document[key]
     assert over_http["machine"].keys() == document["machine"].keys()
-    assert lone.stop() == exits.OK
+    assert lone.stop() == exit_codes.OK
 
 
 def test_a_unit_that_disagrees_is_told_with_the_command_that_mends_it(lone: Lone) -> None:
@@ -118,4 +118,4 @@ def test_a_unit_that_disagrees_is_told_with_the_command_that_mends_it(lone: Lone
     assert all("holdfast gateway install --force" in each["what"] for each in told)
     unit.unlink()
     assert read_status(lone.paths)["machine"]["drift"] == []
-    assert lone.stop() == exits.OK
+    assert lone.stop() == exit_codes.OK

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.cli.jobs_shown import print_jobs
+from holdfast.cli.jobs import print_jobs
 from holdfast.cli.root import exit_code
-from holdfast.server.local.client import GatewayDown
-from holdfast.system import exits
+from holdfast.server.local.control_client import GatewayDown
+from holdfast.system import exit_codes
 from holdfast.system.lock import HomeLock
 
 
@@ -44,4 +44,4 @@ def test_a_store_that_takes_nothing_is_not_told_as_a_gateway_that_is_away(home: 
     nobody reads the file beside a gateway that has it."""
     with pytest.raises(GatewayDown, match="cannot answer at the moment: it is so") as told:
         print_jobs(home, as_json=False)
-    assert exit_code(told.value) == exits.FAILED
+    assert exit_code(told.value) == exit_codes.FAILED

@@ -17,15 +17,14 @@ from tests.control.test_v1_turns import until_begun
 from tests.control.v1 import PREFIX, V1
 from tests.platforms.served import Served
 
-from holdfast.cli.audit import command
-from holdfast.cli.auditing import follow_rows
-from holdfast.cli.common.gateway import api_client_for
+from holdfast.cli.audit import command, follow_rows
+from holdfast.cli.common.connection import api_client_for
 from holdfast.cli.common.offline import query_store
 from holdfast.core.people.approval import OPERATOR
 from holdfast.core.people.audit import AuditEntry, AuditKind
 from holdfast.core.ports.protocols import Store
-from holdfast.server.api.table import ENDPOINTS
-from holdfast.server.local.client import ControlClient
+from holdfast.server.api.router import ENDPOINTS
+from holdfast.server.local.control_client import ControlClient
 
 _ACCOUNT = "/platforms/{name}/{account}"
 

@@ -12,13 +12,12 @@ from tests.control.v1 import PREFIX
 from tests.platforms.conftest import Serve
 from tests.platforms.served import Served
 
-from holdfast.core.secret import Secret
+from holdfast.core.secrets import Secret
 from holdfast.server.api.endpoint import Endpoint
-from holdfast.server.api.table import ENDPOINTS
+from holdfast.server.api.router import ENDPOINTS
 from holdfast.server.auth.login import BrowserLogin
-from holdfast.server.auth.viewers import ViewerTokens
-from holdfast.server.auth.visitor import OWNER
-from holdfast.server.local.client import ControlClient
+from holdfast.server.auth.viewers import OWNER, ViewerTokens
+from holdfast.server.local.control_client import ControlClient
 
 
 def new_link(served: Served) -> str:

@@ -21,9 +21,9 @@ from tests.platforms.served import Served
 from holdfast.server.api.endpoint import Media
 from holdfast.server.api.mount import PREFIX
 from holdfast.server.api.openapi import build_document
-from holdfast.server.api.table import ENDPOINTS
-from holdfast.server.api.views.departing_views import StopAccepted
-from holdfast.server.local.client import ControlClient
+from holdfast.server.api.router import ENDPOINTS
+from holdfast.server.api.views.gateway import StopAccepted
+from holdfast.server.local.control_client import ControlClient
 
 DOCS = Path(__file__).parents[2] / "docs" / "http.md"
 CHECKS = [

@@ -8,7 +8,8 @@ import pytest
 
 from holdfast.core.ids import CallId, InboxId, PrincipalId, SessionId, SessionKey, TurnId
 from holdfast.core.messages.inbox import Inbound, InboxEnd, InboxState
-from holdfast.core.messages.message import (
+from holdfast.core.messages.source import Source
+from holdfast.core.messages.transcript import (
     AssistantMessage,
     CallRecovery,
     NoteMessage,
@@ -17,7 +18,6 @@ from holdfast.core.messages.message import (
     ToolOutcome,
     UserMessage,
 )
-from holdfast.core.messages.source import Source
 from holdfast.core.turns.pricing import Price
 from holdfast.core.turns.stop import (
     LeftTurn,
@@ -29,8 +29,7 @@ from holdfast.core.turns.stop import (
 )
 from holdfast.core.turns.timeline import TurnQuery
 from holdfast.core.turns.turn import BeginTurn, EndTurn, TurnState, Usage
-from holdfast.server.api.v1.turn_views import TimelineSpan, TimelineSpanKind, TurnExitState
-from holdfast.server.api.v1.waterfall import build_spans
+from holdfast.server.api.v1.turns import TimelineSpan, TimelineSpanKind, TurnExitState, build_spans
 from holdfast.store.sqlite.store import SqliteStore
 
 SESSION, TURN, ROUTE = SessionId("s"), TurnId("t"), SessionKey("sim:default:dm:c:")

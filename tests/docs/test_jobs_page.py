@@ -10,8 +10,7 @@ from tests.docs.conftest import Pages
 
 from holdfast.cli.root import cli
 from holdfast.core.jobs.job import HOME, NOWHERE, ORIGIN, MissedRunPolicy, OverlapPolicy, RunSession
-from holdfast.core.jobs.job_words import parse_job
-from holdfast.core.jobs.schedule_words import parse_schedule, split_zone
+from holdfast.core.jobs.parser import parse_job, parse_schedule, split_zone
 from holdfast.core.people.commands import COMMANDS_BY_NAME
 
 NOW = datetime(2026, 11, 16, tzinfo=UTC).timestamp()

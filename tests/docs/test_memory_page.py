@@ -8,8 +8,8 @@ import msgspec
 from tests.contract.conftest import Until, World, until
 from tests.docs.conftest import Pages
 
-from holdfast.agent.memory.guarded import ProviderLimits
-from holdfast.core.messages.message import NoteMessage
+from holdfast.agent.memory.provider_guard import ProviderLimits
+from holdfast.core.messages.transcript import NoteMessage
 from holdfast.core.people.commands import COMMANDS_BY_NAME
 from holdfast.core.people.memory import MemoryHook, MemoryProviderContext
 

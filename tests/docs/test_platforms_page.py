@@ -3,8 +3,8 @@
 import pytest
 from tests.docs.conftest import REPO, Pages
 
-from holdfast.config.doors import find_plugin
-from holdfast.core.ports.door import BUILT_IN_PLUGINS
+from holdfast.config.platforms import find_plugin
+from holdfast.core.ports.platform_plugin import BUILT_IN_PLUGINS
 
 OUTSIDE = [
     name for name in BUILT_IN_PLUGINS if (door := find_plugin(name)) is not None and door.open

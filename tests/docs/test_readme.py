@@ -19,7 +19,7 @@ DOCS = sorted(f"docs/{path.name}" for path in (REPO / "docs").glob("*.md"))
 DECISIONS = "docs/decisions/README.md"
 PAGES = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "examples/README.md", DECISIONS, *DOCS]
 FILE = re.compile(r"`([\w/]+\.py)`")
-# `agent/loop.py` `run_turn`, and `Parked` in `agent/work.py`
+# `agent/loop.py` `run_turn`, and `Parked` in `agent/turn_port.py`
 HELD = re.compile(r"`([\w/]+\.py)`\s+`([\w.]+)`|`([\w.]+)`\s+in\s+`([\w/]+\.py)`")
 
 

@@ -10,7 +10,7 @@ from tests.docs.conftest import REPO, Page, Pages
 from holdfast.cli.root import cli
 from holdfast.service.supervisors import systemd_unit
 from holdfast.service.supervisors.unit import Unit, UnitScope
-from holdfast.system import exits
+from holdfast.system import exit_codes
 
 PAGE = Page((REPO / "docs/services.md").read_text())
 _OURS = re.compile(r".*\bholdfast (?=gateway|link)")
@@ -45,11 +45,11 @@ def test_every_command_of_the_group_is_told() -> None:
 def test_every_exit_code_of_a_gateway_is_told() -> None:
     codes = {name for name in PAGE.named() if name.isdigit()}
     ours = (
-        exits.OK,
-        exits.FAILED,
-        exits.HOME_IN_USE,
-        exits.GATEWAY_SERVICE_RESTART_EXIT_CODE,
-        exits.CONFIG_EXIT,
+        exit_codes.OK,
+        exit_codes.FAILED,
+        exit_codes.HOME_IN_USE,
+        exit_codes.GATEWAY_SERVICE_RESTART_EXIT_CODE,
+        exit_codes.CONFIG_EXIT,
     )
     assert codes == {str(code) for code in ours}
 

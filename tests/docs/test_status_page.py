@@ -4,7 +4,7 @@ import re
 
 from tests.docs.conftest import REPO, Page, Pages
 
-from holdfast.core.ops.facts import (
+from holdfast.core.ops.status import (
     AgentCacheStatus,
     BackupStatus,
     EventLoopStatus,

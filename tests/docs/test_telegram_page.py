@@ -6,7 +6,7 @@ from tests.docs.conftest import Pages
 
 from holdfast.config import load
 from holdfast.platforms.telegram.plugin import TelegramSettings
-from holdfast.platforms.telegram.webhook import webhook_path
+from holdfast.platforms.telegram.receiver import webhook_path
 
 
 def test_every_file_on_the_page_loads(page: Pages, tmp_path: Path) -> None:

@@ -5,13 +5,12 @@ from tests.docs.conftest import Pages
 from holdfast.agent.delegate_tool import DelegateTool
 from holdfast.agent.memory.tool import MemoryTool
 from holdfast.core.config.settings import TOOLSETS, RunnerSettings
-from holdfast.runner.sandbox import SPOOL, WORKSPACE
-from holdfast.system import exits
+from holdfast.runner.bubblewrap import SPOOL, WORKSPACE
+from holdfast.system import exit_codes
 from holdfast.tools.browser.tool import BrowserTool
 from holdfast.tools.registry import default_tools
 from holdfast.tools.schedule import ScheduleTool
-from holdfast.tools.send_file import SendFileTool
-from holdfast.tools.send_message import SendMessageTool
+from holdfast.tools.send import SendFileTool, SendMessageTool
 from holdfast.tools.session_search import SessionSearchTool
 
 HELD = (
@@ -41,6 +40,6 @@ def test_the_page_shows_the_sandbox_by_its_real_paths(page: Pages) -> None:
 
 
 def test_the_operating_page_has_every_exit_code(page: Pages) -> None:
-    codes = {value for name, value in vars(exits).items() if name.isupper()}
+    codes = {value for name, value in vars(exit_codes).items() if name.isupper()}
     rows = page("docs/operating.md").named()
     assert codes == {int(name) for name in rows if name.isdigit()}

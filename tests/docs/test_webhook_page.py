@@ -16,8 +16,8 @@ from tests.docs.conftest import Page, Pages
 from tests.nursery import GATEWAY, bear
 
 from holdfast.config import load
-from holdfast.platforms.webhook.hook_settings import SIGNATURE_HEADERS
-from holdfast.platforms.webhook.hooks import hook_path
+from holdfast.platforms.webhook.plugin import SIGNATURE_HEADERS
+from holdfast.platforms.webhook.receiver import hook_path
 
 SECRETS = {
     "ALERTS_TOKEN": "a token of the alerts",

@@ -5,7 +5,7 @@ import tomllib
 from tests.docs.conftest import REPO, Pages
 
 from holdfast.core.ports.capabilities import Capabilities
-from holdfast.core.ports.door import PLUGIN_ENTRY_POINTS
+from holdfast.core.ports.platform_plugin import PLUGIN_ENTRY_POINTS
 from holdfast.testing.conformance import PlatformHarness, VendorFault
 
 PAGE = "docs/writing-a-platform.md"

@@ -8,11 +8,11 @@ import apsw
 
 from holdfast.core.ids import PrincipalId, SessionId, TurnId
 from holdfast.core.messages.inbox import Inbound
-from holdfast.core.messages.message import AssistantMessage, UserMessage
 from holdfast.core.messages.source import Source, build_session_key
+from holdfast.core.messages.transcript import AssistantMessage, UserMessage
 from holdfast.core.turns.turn import BeginTurn, EndTurn, TurnState
-from holdfast.store.backup import directory, packing
-from holdfast.store.backup.copying import copy_closed_database
+from holdfast.store.backup import create, directory
+from holdfast.store.backup.create import copy_closed_database
 from holdfast.store.backup.restore import RestoreResult, restore_backup
 from holdfast.store.sqlite.store import SqliteStore
 
@@ -70,10 +70,10 @@ def backed_up(home: Path, *, workspaces: bool = False, secrets: bool = False) ->
     folder = home / "backups"
     with directory.staging_folder(folder) as room:
         copy_closed_database(home / "state.db", room / "state.db", progress=lambda copied: None)
-        wanted = packing.BackupSpec(
+        wanted = create.BackupSpec(
             version="0.1.0", at=time.time(), workspaces=workspaces, secrets=secrets
         )
-        return packing.create_backup(
+        return create.create_backup(
             home, room / "state.db", folder, wanted, progress=lambda done: None
         )
 

@@ -16,8 +16,8 @@ from tests.hearing import BrokenLaw
 from tests.looking import looking_into
 
 from holdfast.core.messages.inbox import InboxState
-from holdfast.core.messages.message import Message
 from holdfast.core.messages.outbox import DeliveryKind, DeliveryState
+from holdfast.core.messages.transcript import Message
 from holdfast.core.turns.projection import project, projection_problems
 from holdfast.testing.simulated.events import BotMessage, Ledger
 

@@ -16,8 +16,8 @@ from tests.nursery import GATEWAY, Born, bear, run_holdfast
 import holdfast
 from holdfast.core.config.settings import RunnerSettings
 from holdfast.runner.runners import Runners
-from holdfast.server.local.client import GatewayDown, read_status
-from holdfast.service.offspring import cancel_respawn
+from holdfast.server.local.control_client import GatewayDown, read_status
+from holdfast.service.child_process import cancel_respawn
 from holdfast.system.clock import SystemClock
 from holdfast.system.lock import read_holder
 from holdfast.system.paths import Paths

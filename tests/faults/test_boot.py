@@ -16,8 +16,7 @@ from tests.faults.lineage import Lineage, lineage
 import holdfast
 from holdfast.core.turns.stop import StopKind, StopOrder, StopRequester
 from holdfast.service.intent import Intent, IntentFile, IntentState
-from holdfast.service.supervisors.boot import should_start
-from holdfast.service.supervisors.boot_socket import ask_container_supervisor
+from holdfast.service.supervisors.container import ask_container_supervisor, should_start
 from holdfast.system.lock import LockHolder, read_holder
 from holdfast.system.paths import Paths
 from holdfast.system.process import has_ended, open_pidfd
@@ -27,8 +26,8 @@ pytestmark = pytest.mark.timeout(150)  # many starts of real processes, on a bus
 BOOT = """
 import sys
 from pathlib import Path
-from holdfast.cli.gateway.booting import boot
-from holdfast.service.backoff import Backoff
+from holdfast.cli.gateway.lifecycle import boot
+from holdfast.service.child_process import Backoff
 command = [sys.executable, *sys.argv[2:]]
 sys.exit(boot(Path(sys.argv[1]), command=command, backoff=Backoff(first=0.05, most=0.2)))
 """

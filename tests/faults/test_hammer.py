@@ -9,7 +9,7 @@ import pytest
 from tests.faults.lineage import Lineage, lineage
 
 from holdfast.core.ids import SessionId
-from holdfast.core.messages.message import UserMessage
+from holdfast.core.messages.transcript import UserMessage
 from holdfast.store.sqlite.store import SqliteStore
 from holdfast.system.paths import Paths
 

@@ -7,7 +7,7 @@ from tests.faults.world import World
 from tests.looking import looking_into
 
 from holdfast.core.crash_points import CrashPoint
-from holdfast.core.messages.message import ToolMessage
+from holdfast.core.messages.transcript import ToolMessage
 from holdfast.store.sqlite import rows
 
 DANGEROUS = (

@@ -10,7 +10,7 @@ from tests.faults.laws import Books, check_laws
 from tests.faults.world import SETTLES_WITHIN, World
 
 from holdfast.core.crash_points import CrashPoint
-from holdfast.core.messages.message import ToolMessage, ToolOutcome
+from holdfast.core.messages.transcript import ToolMessage, ToolOutcome
 from holdfast.core.turns.subagent import INTERNAL_PLATFORM
 
 P = CrashPoint

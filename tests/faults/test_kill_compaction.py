@@ -3,7 +3,7 @@
 from tests.faults.laws import check_laws
 from tests.faults.world import World
 
-from holdfast.core.messages.message import CompactionMessage, Message
+from holdfast.core.messages.transcript import CompactionMessage, Message
 from holdfast.store.sqlite.store import SqliteStore
 
 LONG = "z" * 7_400  # nearly a quarter of a window of 8,000 tokens

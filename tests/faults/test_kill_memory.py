@@ -5,8 +5,8 @@ import json
 from tests.faults.conftest import Worlds
 
 from holdfast.core.crash_points import CrashPoint
-from holdfast.core.secret import Secret
-from holdfast.server.api.api_client import ApiClient
+from holdfast.core.secrets import Secret
+from holdfast.server.api.client import ApiClient
 from holdfast.server.api.views.memory import NotebookList
 
 NOTE = json.dumps({"action": "add", "text": "keeps bees"})

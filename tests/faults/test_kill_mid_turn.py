@@ -9,7 +9,7 @@ from tests.faults.laws import Books, check_laws, plain
 from tests.faults.world import World
 
 from holdfast.core.crash_points import CrashPoint
-from holdfast.core.messages.message import NoteMessage, ToolMessage, ToolOutcome
+from holdfast.core.messages.transcript import NoteMessage, ToolMessage, ToolOutcome
 from holdfast.testing.simulated.events import Faults
 
 

@@ -10,10 +10,10 @@ from tests.faults.world import World
 from holdfast.core.crash_points import CrashPoint
 from holdfast.core.ids import PrincipalId, SessionId, TurnId
 from holdfast.core.messages.inbox import Inbound, InboxState
-from holdfast.core.messages.message import UserMessage
 from holdfast.core.messages.source import Source, build_session_key
+from holdfast.core.messages.transcript import UserMessage
 from holdfast.core.turns.turn import BeginTurn
-from holdfast.gateway.turns.cut_notes import interruption_note
+from holdfast.gateway.turns.transcript_notes import interruption_note
 from holdfast.store.sqlite.store import SqliteStore
 from holdfast.testing.simulated.events import Faults
 

@@ -10,8 +10,8 @@ from tests.faults.world import World
 
 from holdfast.core.crash_points import CrashPoint
 from holdfast.core.messages.inbox import InboxState
-from holdfast.core.messages.message import NoteMessage
-from holdfast.system import exits
+from holdfast.core.messages.transcript import NoteMessage
+from holdfast.system import exit_codes
 
 WAITS = "echo began >> effects.log; until test -e go; do sleep 0.05; done; echo $RANDOM-out"
 COMMAND = f'run [tool terminal {{"command": "{WAITS}"}}] [then] [text ran]'
@@ -34,7 +34,7 @@ async def leaves(world: World, by: signal.Signals) -> None:
         return
     world._gateway.send_signal(by)
     restarts = by is signal.SIGUSR1
-    await world.ends(exits.GATEWAY_SERVICE_RESTART_EXIT_CODE if restarts else exits.OK)
+    await world.ends(exit_codes.GATEWAY_SERVICE_RESTART_EXIT_CODE if restarts else exit_codes.OK)
 
 
 def notes(books: Books) -> list[str]:

@@ -12,13 +12,13 @@ from tests.faults.lone import Lone
 from tests.faults.test_stop_process import Lones, lone, lones, stops
 
 from holdfast.core.turns.stop import StopKind, StopRequester
-from holdfast.server.local.client import read_status
-from holdfast.system import exits
+from holdfast.server.local.control_client import read_status
+from holdfast.system import exit_codes
 from holdfast.system.lock import read_holder
 
 __all__ = ["lone", "lones"]  # fixtures
 
-AGAIN = exits.GATEWAY_SERVICE_RESTART_EXIT_CODE
+AGAIN = exit_codes.GATEWAY_SERVICE_RESTART_EXIT_CODE
 
 # What systemd does when it is asked: it queues the work, and its own SIGTERM comes at once.
 SYSTEMCTL = """#!/bin/sh
@@ -49,7 +49,7 @@ def test_under_systemd_the_unit_is_restarted_and_the_exit_is_clean(lone: Lone) -
         "HOLDFAST_UNIT": "holdfast-test.service",
         "HOLDFAST_SCOPE": "user",
     }
-    assert lone.start().stop(signal.SIGUSR1) == exits.OK
+    assert lone.start().stop(signal.SIGUSR1) == exit_codes.OK
     assert calls.read_text() == "--user --no-block restart holdfast-test.service\n"
     assert lone.phases()[-2:] == ["release the lock", "ask for a successor"]
     assert lone.intent() | {"at": 0} == {"state": "stopped", "restart": stops(lone)[0].id, "at": 0}
@@ -75,7 +75,7 @@ def test_without_a_supervisor_the_successor_is_started_and_listens_where_it_did(
     message = lone.say("run sleep 600")
     lone.until_runs()
     first = read_status(lone.paths)["pid"]
-    assert lone.stop(signal.SIGUSR1) == exits.OK
+    assert lone.stop(signal.SIGUSR1) == exit_codes.OK
     lone.until(lambda: lone.status()["state"] == "running" and lone.status()["pid"] != first)
     assert lone.status()["snapshot"]["address"] == lone.address
     assert lone.ask("GET", f"/messages/{message}")["state"] == "running"
@@ -84,9 +84,9 @@ def test_without_a_supervisor_the_successor_is_started_and_listens_where_it_did(
     assert stop.ready_at is not None
     assert lone.intent()["state"] == "running"
     told = lone.cli("gateway", "stop", "--json")
-    assert told.returncode == exits.OK, told.stderr
+    assert told.returncode == exit_codes.OK, told.stderr
     assert read_holder(lone.home) is None and lone.intent()["state"] == "stopped"
-    assert lone.cli("gateway", "stop").returncode == exits.GATEWAY_DOWN
+    assert lone.cli("gateway", "stop").returncode == exit_codes.GATEWAY_DOWN
 
 
 def test_a_restart_into_a_broken_configuration_is_refused_and_the_gateway_goes_on(
@@ -97,14 +97,14 @@ def test_a_restart_into_a_broken_configuration_is_refused_and_the_gateway_goes_o
     written = lone.paths.config_file.read_text()
     lone.paths.config_file.write_text(written + "\n[agents]\n")
     refused = lone.cli("gateway", "restart")
-    assert refused.returncode == exits.FAILED
+    assert refused.returncode == exit_codes.FAILED
     assert refused.stderr.startswith("error: Not restarted: ")
     assert "agents" in refused.stderr and "goes on" in refused.stderr
     lone.tell(signal.SIGUSR1)
     lone.until(lambda: lone.lines("restart_refused"))
     assert lone.answer(lone.say("hello"))["state"] == "answered"
-    assert lone.stop() == exits.OK
-    assert lone.begin().wait() == exits.CONFIG_EXIT
+    assert lone.stop() == exit_codes.OK
+    assert lone.begin().wait() == exit_codes.CONFIG_EXIT
     lone.ended()
 
 
@@ -120,7 +120,7 @@ def test_a_restart_when_idle_waits_for_the_last_turn_and_is_not_asked_for_twice(
     assert answer == {"kind": "restart", "waits": True}
     lone.until(lambda: (lone.status()["snapshot"]["pending"] or {}).get("by") == "page")
     again = lone.cli("gateway", "restart", "--when-idle", "--json")
-    assert again.returncode == exits.FAILED and "waits already" in again.stdout
+    assert again.returncode == exit_codes.FAILED and "waits already" in again.stdout
     assert lone.answer(lone.say("hello", name="short"))["state"] == "answered"
     lone.ask("POST", f"/sessions/{long}/stop")
     assert lone.ended() == AGAIN
@@ -137,8 +137,8 @@ def test_a_stop_in_the_middle_of_a_restart_leaves_no_gateway(lones: Lones) -> No
     lone.tell(signal.SIGUSR1)
     lone.until_in("drain")
     told = lone.cli("gateway", "stop", "--json")
-    assert told.returncode == exits.OK, told.stderr
-    assert lone.ended() == exits.OK
+    assert told.returncode == exit_codes.OK, told.stderr
+    assert lone.ended() == exit_codes.OK
     assert read_holder(lone.home) is None and lone.status()["state"] == "down"
     assert lone.intent()["state"] == "stopped" and lone.intent()["restart"] is None
 
@@ -147,8 +147,8 @@ def test_a_stop_is_heard_before_the_control_socket_is_there(lone: Lone) -> None:
     """`gateway stop` says the same by a signal: an operator's word, so that it stays down."""
     lone.begin("opening the store:hang")
     lone.until_in("opening the store")
-    assert lone.cli("gateway", "stop").returncode == exits.OK
-    assert lone.ended() == exits.OK
+    assert lone.cli("gateway", "stop").returncode == exit_codes.OK
+    assert lone.ended() == exit_codes.OK
     assert lone.intent()["state"] == "stopped"
 
 

@@ -4,9 +4,9 @@ from typing import Any
 
 import msgspec
 
-from holdfast.gateway.turns.cut_notes import interruption_note
+from holdfast.gateway.turns.transcript_notes import interruption_note
+from holdfast.testing.misbehaving_model.chat_completions import RequestSummary, StrictChatReader
 from holdfast.testing.misbehaving_model.script import ReplyScript
-from holdfast.testing.misbehaving_model.strict import RequestSummary, StrictChatReader
 
 CUT = interruption_note("crash").text
 ASKED = '[tool terminal {"command": "ls"}] [then] [text all done]'

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from tests.faults import understudy
 
-from holdfast.cli.gateway.calling_off import cancel_pending_start
-from holdfast.service import succession
+from holdfast.cli.gateway.lifecycle import cancel_pending_start
+from holdfast.service import successor
 from holdfast.service.intent import IntentFile, IntentState
 from holdfast.system.clock import SystemClock
 from holdfast.system.paths import Paths
@@ -37,7 +37,7 @@ class Scene:
         follows: int = 0,
     ) -> None:
         self.plan(*plan)
-        self._starter = succession.start_successor(
+        self._starter = successor.start_successor(
             self.home,
             environ=dict(os.environ),
             sockets=sockets,
@@ -133,7 +133,7 @@ def test_a_successor_is_not_started_before_the_one_it_follows_has_ended(scene: S
     """E4: one that could not close its store keeps the lock to its very end."""
     begin = (
         "import os, sys; from pathlib import Path\n"
-        "from holdfast.service.succession import start_successor\n"
+        "from holdfast.service.successor import start_successor\n"
         "home, plan, understudy = sys.argv[1:]\n"
         "command = (sys.executable, understudy, plan)\n"
         "pid = start_successor(Path(home), environ=dict(os.environ), command=command)\n"

@@ -11,10 +11,10 @@ from tests.looking import looking_into
 
 from holdfast.config import load
 from holdfast.core.turns.stop import StopKind, StopRequester, StopRow
-from holdfast.service.ground import LaunchOptions
 from holdfast.service.main import run
-from holdfast.store.sqlite.writes import stopping
-from holdfast.system import exits
+from holdfast.service.start import LaunchOptions
+from holdfast.store.sqlite.writes import gateway_stops
+from holdfast.system import exit_codes
 from holdfast.system.lock import HomeLock, read_holder
 
 C1 = (
@@ -73,7 +73,7 @@ def lone(lones: Lones) -> Lone:
 def stops(lone: Lone) -> list[StopRow]:
     """The ends of this home's processes, the last first."""
     with looking_into(lone.paths.db) as db:
-        return stopping.last_stops(db, 50)
+        return gateway_stops.last_stops(db, 50)
 
 
 def test_the_phases_come_in_their_order_and_a_signal_is_a_reason(lone: Lone) -> None:
@@ -84,7 +84,7 @@ def test_the_phases_come_in_their_order_and_a_signal_is_a_reason(lone: Lone) -> 
         (signal.SIGINT, "stopped", StopKind.STOP),
     ):
         assert lone.start().intent()["state"] == "running"
-        assert lone.stop(which) == exits.OK
+        assert lone.stop(which) == exit_codes.OK
         went = lone.phases()
         assert [phase for phase in went if phase in C1] == list(C1)
         assert len(set(went)) == len(went)
@@ -111,7 +111,7 @@ def test_a_phase_that_fails_or_hangs_skips_no_other(lones: Lones, how: str) -> N
         told = str(lone.lines("phase_failed" if how == "fail" else "phase_late"))
         assert all(f"Stopping: '{phase}'" in told for phase in broken)
         asked = "ask for a successor" not in broken
-        assert code == (exits.GATEWAY_SERVICE_RESTART_EXIT_CODE if asked else exits.OK)
+        assert code == (exit_codes.GATEWAY_SERVICE_RESTART_EXIT_CODE if asked else exit_codes.OK)
         recorded = "record intent" not in broken
         assert lone.intent()["state"] == ("stopped" if recorded else "running")
 
@@ -132,7 +132,7 @@ STARTING = (
 @pytest.mark.parametrize("point", STARTING)
 def test_a_stop_works_at_any_point_of_a_start(lone: Lone, point: str) -> None:
     """C1: the signal comes in that very instant. Parts that were never entered are skipped."""
-    assert live(lone, f"{point}:term") == exits.OK
+    assert live(lone, f"{point}:term") == exit_codes.OK
     assert lone.intent()["state"] == "running"
     assert not lone.lines("phase_failed"), lone.log()
     assert lone.phases()[0] == "record intent" and lone.phases()[-1] == "ask for a successor"
@@ -149,7 +149,7 @@ def test_a_start_that_never_ends_is_left(lone: Lone) -> None:
     """C1: in a process, by a signal from outside."""
     lone.begin("opening the listeners:hang")
     lone.until_in("opening the listeners")
-    assert lone.stop() == exits.OK
+    assert lone.stop() == exit_codes.OK
     assert lone.phases()[:2] == ["record intent", "leave the start"]
     assert "close intake" not in lone.phases() and "close the store" in lone.phases()
 
@@ -162,7 +162,7 @@ def test_a_second_signal_hurries_and_a_stop_cuts_and_counts_what_runs(lones: Lon
     lone.until_runs()
     lone.tell()
     lone.until_in("drain")
-    assert lone.stop() == exits.OK
+    assert lone.stop() == exit_codes.OK
     (stop,) = stops(lone)
     assert (stop.parked, stop.interrupted) == (0, 1)
     lone.start().until_runs()
@@ -177,7 +177,7 @@ def test_a_third_signal_ends_it_at_once_even_where_the_loop_stands_still(lone: L
     lone.until_in("drain")
     lone.tell()
     lone.until_heard()
-    assert lone.stop(signal.SIGINT) == exits.FAILED
+    assert lone.stop(signal.SIGINT) == exit_codes.FAILED
     assert not lone.lines("stop_timed_out")  # it was not the watchdog
     assert read_holder(lone.home) is None
 
@@ -190,7 +190,7 @@ def test_a_stop_that_hangs_is_ended_with_the_stack_of_every_task_and_thread(
 ) -> None:
     """The watchdog is outside of the event loop; the deadline is short here."""
     lone.start(f"flush outbox:{how},1")
-    assert lone.stop() == exits.FAILED
+    assert lone.stop() == exit_codes.FAILED
     (line,) = lone.lines("stop_timed_out")
     assert told in line["message"]
     assert "in passed" in line["message"] or "in inside" in line["message"]  # where it stood
@@ -200,7 +200,7 @@ def test_a_stop_that_hangs_is_ended_with_the_stack_of_every_task_and_thread(
 def test_an_interpreter_that_stands_still_is_ended_too(lone: Lone) -> None:
     """No thread of Python's can run, so that only the backstop in C is left."""
     lone.start("flush outbox:freeze,0.5")
-    assert lone.stop() == exits.FAILED
+    assert lone.stop() == exit_codes.FAILED
     assert not lone.lines("stop_timed_out")
 
 
@@ -215,5 +215,5 @@ def test_a_crash_is_found_out_by_the_next_start(lone: Lone) -> None:
     (crash,) = stops(lone)
     assert (crash.order.kind, crash.order.by) == (StopKind.CRASH, StopRequester.NOBODY)
     assert crash.interrupted == 1 and crash.ready_at is not None
-    assert lone.stop() == exits.OK
+    assert lone.stop() == exit_codes.OK
     assert [stop.order.kind for stop in stops(lone)] == [StopKind.SIGNAL, StopKind.CRASH]

@@ -10,10 +10,10 @@ import pytest
 from tests.faults.watched import OPENED
 from tests.nursery import Born, bear, run_holdfast
 
-from holdfast.cli.common.gateway import api_client_for
+from holdfast.cli.common.connection import api_client_for
 from holdfast.core.ids import SessionId
 from holdfast.runner.workspace import NoSuchFile, Workspace
-from holdfast.server.local.client import GatewayRefused
+from holdfast.server.local.control_client import GatewayRefused
 from holdfast.system.lock import read_holder
 
 Ask = Callable[..., Any]

@@ -27,8 +27,8 @@ from holdfast.core.errors import HoldfastError
 from holdfast.core.ops.backup import InvalidBackup
 from holdfast.core.people.approval import OPERATOR
 from holdfast.core.people.audit import AuditEntry, AuditFilter, AuditKind
-from holdfast.store.backup import directory, packing
-from holdfast.store.sqlite.inspection import APPLICATION_ID
+from holdfast.store.backup import create, directory
+from holdfast.store.sqlite.file_check import APPLICATION_ID
 from holdfast.store.sqlite.schema import apply_migration, load_migrations
 from holdfast.store.sqlite.store import SqliteStore
 
@@ -137,7 +137,7 @@ def test_one_that_changed_is_bad_and_is_not_restored(home: Path, spoil: str) -> 
     backup.write_bytes(cut.get(spoil, body))
     content = (home / "state.db").read_bytes()
     with directory.staging_folder(home / "backups") as room, pytest.raises(InvalidBackup):
-        packing.verify_backup(backup, room, progress=lambda done: None)
+        create.verify_backup(backup, room, progress=lambda done: None)
     with pytest.raises(InvalidBackup):
         put_back(home, backup)
     assert (home / "state.db").read_bytes() == content

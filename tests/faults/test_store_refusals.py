@@ -8,7 +8,7 @@ import apsw
 import pytest
 
 from holdfast.core.errors import StoreUnusable
-from holdfast.store.sqlite.inspection import APPLICATION_ID
+from holdfast.store.sqlite.file_check import APPLICATION_ID
 from holdfast.store.sqlite.schema import Migration, apply_migration, load_migrations
 from holdfast.store.sqlite.store import SqliteStore
 

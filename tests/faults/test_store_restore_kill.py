@@ -9,7 +9,7 @@ import pytest
 from tests.faults.homes import backed_up, left_in_the_log, made_home, put_back, read, written
 
 from holdfast.core.errors import StoreUnusable
-from holdfast.store.backup.plan import PLAN_FILE
+from holdfast.store.backup.restore_plan import PLAN_FILE
 
 # Ends itself before the nth thing that a restore does.
 RESTORE = """

@@ -12,8 +12,8 @@ from tests.faults.tearing import PAGE, Rows, root_of, rows, tear
 from holdfast.core.errors import StoreUnusable
 from holdfast.core.ids import SessionId
 from holdfast.store.backup.restore import replace_database
-from holdfast.store.recovery.salvage import RecoveryResult, recover_database
-from holdfast.store.sqlite.inspection import APPLICATION_ID
+from holdfast.store.recovery.recover import RecoveryResult, recover_database
+from holdfast.store.sqlite.file_check import APPLICATION_ID
 from holdfast.store.sqlite.schema import apply_migration, load_migrations
 from holdfast.store.sqlite.store import SqliteStore
 

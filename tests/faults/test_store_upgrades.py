@@ -11,9 +11,9 @@ from tests.faults.tearing import PAGE, root_of, tear
 
 from holdfast.core.errors import StoreDamaged, StoreUnusable
 from holdfast.core.ids import SessionId
-from holdfast.core.messages.message import AssistantMessage, UserMessage
-from holdfast.store.sqlite.at_rest import check_closed_store
-from holdfast.store.sqlite.inspection import APPLICATION_ID
+from holdfast.core.messages.transcript import AssistantMessage, UserMessage
+from holdfast.store.sqlite.connection import check_closed_store
+from holdfast.store.sqlite.file_check import APPLICATION_ID
 from holdfast.store.sqlite.schema import apply_migration, load_migrations
 from holdfast.store.sqlite.store import SqliteStore
 

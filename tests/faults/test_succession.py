@@ -12,9 +12,9 @@ import msgspec
 import pytest
 from tests.faults.lineage import Lineage, lineage
 
-from holdfast.runner.identity import peer_pid
 from holdfast.runner.paths import SessionPaths, connect_socket, labelled_runners
-from holdfast.system import exits
+from holdfast.runner.runners import peer_pid
+from holdfast.system import exit_codes
 from holdfast.system.lock import read_holder
 from holdfast.system.process import start_time
 
@@ -23,10 +23,10 @@ pytestmark = pytest.mark.timeout(150)  # many starts of real processes, on a bus
 # As `run --replace`, by somebody with little patience.
 REPLACE_SOON = """
 import sys
-from holdfast.cli.gateway.replacing import Replacement
+from holdfast.cli.gateway.takeover import Replacement
 from holdfast.config import load, resolve_home
 from holdfast.service.main import run
-from holdfast.service.ground import Ground
+from holdfast.service.start import Ground
 from holdfast.system.lock import HomeLock
 config = load(resolve_home())
 lock = HomeLock(config.home)
@@ -115,7 +115,7 @@ async def test_a_gateway_that_a_supervisor_keeps_is_restarted_by_it(tmp_path: Pa
         code, said = await line.said_by("run", "--replace")
         assert code == 0
         assert "kept by s6, which restarts it" in said
-        assert await first.ended() == exits.GATEWAY_SERVICE_RESTART_EXIT_CODE, first.said()
+        assert await first.ended() == exit_codes.GATEWAY_SERVICE_RESTART_EXIT_CODE, first.said()
 
 
 async def test_a_gateway_that_does_not_answer_is_ended_once_it_is_proven(line: Lineage) -> None:
@@ -146,14 +146,14 @@ async def test_who_could_not_start_or_cannot_prove_whom_it_replaces_leaves_the_l
     first = await line.start()
     line.configure("port = -1")
     second = await line.begin("run", "--replace")
-    assert await second.ended() == exits.CONFIG_EXIT
+    assert await second.ended() == exit_codes.CONFIG_EXIT
     line.configure()
     bystander = await asyncio.create_subprocess_exec("sleep", "60")
     try:
         _name_as_holder(line, bystander.pid)
         line.paths.control_socket.unlink()
         third = await line.begin(program=REPLACE_SOON.replace("STOPS", "0.5"))
-        assert await third.ended() == exits.FAILED
+        assert await third.ended() == exit_codes.FAILED
         assert "Nothing was signalled" in third.stderr
         assert bystander.returncode is None
     finally:
@@ -197,7 +197,7 @@ async def test_a_restart_is_refused_where_the_successor_would_not_start_and_else
     first = await line.start()
     line.configure("prot = 1")
     code, said = await line.said_by("gateway", "restart")
-    assert code == exits.FAILED
+    assert code == exit_codes.FAILED
     assert "gateway.prot" in said
     assert "did you mean `port`" in said
     assert "goes on" in said

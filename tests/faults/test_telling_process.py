@@ -8,10 +8,10 @@ from tests.faults.conftest import Worlds
 from tests.faults.world import World
 
 from holdfast.core.crash_points import CrashPoint
-from holdfast.system import exits
+from holdfast.system import exit_codes
 from holdfast.testing.simulated.events import BotMessage
 
-RESTART = exits.GATEWAY_SERVICE_RESTART_EXIT_CODE
+RESTART = exit_codes.GATEWAY_SERVICE_RESTART_EXIT_CODE
 MORE = """
 operators = ["ann"]
 home = "hall"

@@ -17,7 +17,7 @@ from tests.nursery import GATEWAY, VENDOR
 import holdfast
 from holdfast.core.config.settings import RunnerSettings
 from holdfast.runner.runners import Runners
-from holdfast.server.local.client import ControlClient
+from holdfast.server.local.control_client import ControlClient
 from holdfast.system.clock import SystemClock
 from holdfast.system.paths import Paths
 from holdfast.testing.misbehaving_model.process import ModelProcess

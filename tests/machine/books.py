@@ -9,15 +9,15 @@ from tests.machine.home import Home
 from holdfast.core.ids import InboxId, SessionId
 from holdfast.core.jobs.job import Job, JobId, JobRun
 from holdfast.core.messages.inbox import END_STATES, BusyMode, InboxRow, InboxState
-from holdfast.core.messages.message import Message, TranscriptRecord
 from holdfast.core.messages.outbox import DeliveryRow
+from holdfast.core.messages.transcript import Message, TranscriptRecord
 from holdfast.core.people.commands import parse_command_word
 from holdfast.core.sessions.session import SessionRow
 from holdfast.core.turns.turn import TurnRow
 from holdfast.gateway.commands.command import parse_command
 from holdfast.store.sqlite import rows
-from holdfast.store.sqlite.reads import outbox, reads
-from holdfast.store.sqlite.writes import streams
+from holdfast.store.sqlite.reads import outbox, sessions
+from holdfast.store.sqlite.writes import outbox as streams
 
 
 class Books:
@@ -34,11 +34,15 @@ class Books:
         self.runs: dict[JobId, list[JobRun]] = {each: home.runs(each) for each in self.jobs}
         self.sessions: dict[SessionId, SessionRow] = {row.id: row for row in look(_sessions)}
         self.records: dict[SessionId, list[TranscriptRecord]] = {
-            session_id: look(reads.records, session_id=session_id, limit=9999, after=0, before=None)
+            session_id: look(
+                sessions.records, session_id=session_id, limit=9999, after=0, before=None
+            )
             for session_id in self.sessions
         }
         self.transcripts: dict[SessionId, list[Message]] = {
-            session_id: [r.message for r in look(reads.transcript_records, session_id=session_id)]
+            session_id: [
+                r.message for r in look(sessions.transcript_records, session_id=session_id)
+            ]
             for session_id in self.sessions
         }
 
@@ -133,4 +137,4 @@ def _turns(cursor: apsw.Cursor) -> list[TurnRow]:
 
 
 def _sessions(cursor: apsw.Cursor) -> list[SessionRow]:
-    return reads.sessions(cursor, limit=10_000, offset=0, q="", platform="", children=True)
+    return sessions.sessions(cursor, limit=10_000, offset=0, q="", platform="", children=True)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import Phase, settings
 from tests.machine.lives import Lives
 
-from holdfast.store.sqlite.opening import open_writer
+from holdfast.store.sqlite.connection import open_writer
 
 settings.register_profile("unshrunk", phases=(Phase.generate,), database=None, derandomize=False)
 

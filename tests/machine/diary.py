@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from holdfast.core.ids import SessionId
-from holdfast.core.messages.message import Message
+from holdfast.core.messages.transcript import Message
 from holdfast.core.people.memory import MemoryHook, MemorySubject
 
 

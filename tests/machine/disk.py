@@ -12,11 +12,11 @@ import apsw
 
 from holdfast.core.crash_points import no_crash
 from holdfast.core.errors import StoreError, TransientStoreError
-from holdfast.store.sqlite.journal import SqliteStoreWriter
-from holdfast.store.sqlite.opening import open_reader, open_writer
+from holdfast.store.sqlite.connection import open_reader, open_writer
 from holdfast.store.sqlite.reader import ReaderThread
-from holdfast.store.sqlite.requests import StoreRequest
 from holdfast.store.sqlite.store_reader import SqliteStoreReader
+from holdfast.store.sqlite.store_writer import SqliteStoreWriter
+from holdfast.store.sqlite.worker import StoreRequest
 from holdfast.store.sqlite.writer import WriterThread
 
 T = TypeVar("T")

@@ -12,7 +12,7 @@ from holdfast.core.ports.protocols import Intake
 from holdfast.core.ports.sandbox import Sandbox
 from holdfast.core.sessions.session import ProcessRow, RunnerRow
 from holdfast.testing.simulated.events import SimulatedUpdate
-from holdfast.testing.simulated.in_process import SimulatedPlatform
+from holdfast.testing.simulated.platform import SimulatedPlatform
 from holdfast.testing.simulated.receiver import SimulatedReceiver
 from holdfast.testing.simulated.service import ChatService
 

@@ -11,7 +11,7 @@ from holdfast.core.ids import SessionId, TurnId
 from holdfast.core.turns.stop import StopKind, StopOrder, TurnExitReason
 from holdfast.core.turns.turn import OpenTurn
 from holdfast.gateway.turns.lanes import Lanes
-from holdfast.store.sqlite.reads import reads
+from holdfast.store.sqlite.reads import sessions
 
 
 class Ends:
@@ -43,7 +43,7 @@ class Ends:
             for lane in lanes
             if lane.current_turn is not None and lane.running_turn is None
         }
-        left = [turn for turn in store.look(reads.open_turns) if turn.exit_reason is not None]
+        left = [turn for turn in store.look(sessions.open_turns) if turn.exit_reason is not None]
         self._left_before = {turn.turn.id for turn in left} - self._running.keys()
         quiet = not store.writer.requests  # else what was written and when is not known
         self._cuts_before = {one: _cuts(store, one) for one in self._running.values() if quiet}
@@ -52,7 +52,7 @@ class Ends:
         """The process has gone; this is what is in its file."""
         with apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY) as db:
             cursor = db.cursor()
-            for turn in reads.open_turns(cursor):
+            for turn in sessions.open_turns(cursor):
                 self._count(turn)
                 if (
                     turn.turn.id in self._left_before
@@ -61,14 +61,14 @@ class Ends:
                 ):
                     self.breaches.append(f"{turn.turn.id} was about to go on, and has no word now")
                 if turn.turn.id in self._running and not disk_failed:
-                    session = reads.session(cursor, turn.turn.session_id)
+                    session = sessions.session(cursor, turn.turn.session_id)
                     assert session is not None, "a turn of it is open"
                     self._check(turn, 99 if session.suspended else session.interruptions)
         db.close()
         self._running = {}
 
     def dies(self, store: SteppedStore) -> None:
-        for turn in store.look(reads.open_turns):
+        for turn in store.look(sessions.open_turns):
             if turn.exit_reason is not None:
                 self._count(turn)
             elif turn.was_interrupted:
@@ -96,5 +96,5 @@ class Ends:
 
 
 def _cuts(store: SteppedStore, session_id: SessionId) -> int:
-    session = store.look(reads.session, session_id=session_id)
+    session = store.look(sessions.session, session_id=session_id)
     return 0 if session is None else session.interruptions

@@ -4,7 +4,7 @@ import asyncio
 from collections import Counter
 
 from holdfast.core.ids import CallId
-from holdfast.core.people.judgement import HARMLESS, CommandRisk, CommandVerdict
+from holdfast.core.people.approval import HARMLESS, CommandRisk, CommandVerdict
 from holdfast.core.turns.model import ToolSchema
 from holdfast.core.turns.tool import Arguments, Danger, ReplayClass, ToolContext, ToolOutput
 

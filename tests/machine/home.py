@@ -23,8 +23,9 @@ from holdfast.core.messages.source import parse_route
 from holdfast.core.people.approval import Approval
 from holdfast.core.turns.stop import StopOrder
 from holdfast.core.turns.subagent import SubagentKind
-from holdfast.gateway.gateway import Gateway
-from holdfast.store.sqlite.reads import approvals, job_reads, reads
+from holdfast.gateway.app import Gateway
+from holdfast.store.sqlite.reads import approvals, sessions
+from holdfast.store.sqlite.reads import jobs as job_reads
 from holdfast.testing.simulated.events import Faults
 from holdfast.testing.simulated.service import ChatService
 
@@ -241,7 +242,7 @@ class Home(Ground):
 
     def asked_whom(self, approval: Approval) -> tuple[str, str, str]:
         """The platform, the chat and the person that an approval is put to."""
-        session = self._current().store.look(reads.session, session_id=approval.asked_in)
+        session = self._current().store.look(sessions.session, session_id=approval.asked_in)
         assert session is not None, "a turn of it is open"
         platform, _, _, chat = parse_route(session.route)
         return platform, chat, approval.requester.rsplit(":", 1)[-1]

@@ -11,7 +11,7 @@ from tests.machine.books import Instant
 from tests.machine.home import Home
 
 from holdfast.core.turns.tool import ReplayClass
-from holdfast.store.sqlite.reads import reads
+from holdfast.store.sqlite.reads import sessions
 
 
 def the_gateway_lives(home: Home) -> Iterator[str]:
@@ -52,7 +52,7 @@ def buffers_are_the_log(home: Home) -> Iterator[str]:
     for session_id, entry in gateway.services.cache._entries.items():
         if entry.busy or gateway.lanes.get(session_id) is not None:
             continue
-        skipped, records = home.life.store.look(reads.context, session_id=session_id)
+        skipped, records = home.life.store.look(sessions.context, session_id=session_id)
         log, agent = [record.message for record in records], entry.agent
         unfolded = skipped - agent.window.skipped
         if unfolded < 0 or log != agent.messages[unfolded:]:

@@ -14,9 +14,8 @@ from holdfast.core.crash_points import no_crash
 from holdfast.core.ports.protocols import Tool
 from holdfast.core.turns.model import ModelChoice
 from holdfast.core.turns.stop import StopOrder
-from holdfast.gateway.gateway import Gateway
+from holdfast.gateway.app import Gateway, GatewayDependencies
 from holdfast.gateway.lifespan import RunningGateway
-from holdfast.gateway.parts import GatewayDependencies
 from holdfast.tools.registry import ToolRegistry
 from holdfast.tools.schedule import ScheduleTool
 

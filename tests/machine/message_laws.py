@@ -18,11 +18,16 @@ from tests.machine.books import (
 
 from holdfast.core.ids import InboxId, SessionId, TurnId
 from holdfast.core.messages.inbox import END_STATES, InboxRow, InboxState
-from holdfast.core.messages.message import AssistantMessage, NoteMessage, ToolMessage, UserMessage
+from holdfast.core.messages.transcript import (
+    AssistantMessage,
+    NoteMessage,
+    ToolMessage,
+    UserMessage,
+)
 from holdfast.core.turns.stop import TurnExitReason
 from holdfast.core.turns.turn import TurnState
 from holdfast.gateway.commands.command import text_for_agent
-from holdfast.gateway.turns.cut_notes import interruption_note
+from holdfast.gateway.turns.transcript_notes import interruption_note
 from holdfast.store.sqlite.reads import inbox
 
 

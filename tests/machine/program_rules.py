@@ -6,7 +6,7 @@ from tests.machine.driving import TICKS, Driven
 from tests.machine.talk_rules import COMMANDS
 
 from holdfast.core.messages.inbox import BusyMode
-from holdfast.core.messages.message import AssistantMessage, UserMessage
+from holdfast.core.messages.transcript import AssistantMessage, UserMessage
 
 
 class Asking(Driven):

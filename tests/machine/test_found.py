@@ -8,7 +8,7 @@ from tests.machine.voice import Spoken
 
 from holdfast.core.sessions.session import SessionRow
 from holdfast.core.turns.stop import StopKind
-from holdfast.store.sqlite.reads import reads
+from holdfast.store.sqlite.reads import sessions as reads
 
 
 def settled_in(machine: type[Lives]) -> Lives:

@@ -5,7 +5,7 @@ from hypothesis.stateful import precondition, rule
 from tests.machine.disk import COMMIT, READ, WRITES
 from tests.machine.driving import TICKS, Driven
 
-from holdfast.gateway.sessions.leaving import stop_session
+from holdfast.gateway.sessions.teardown import stop_session
 from holdfast.testing.simulated.events import Faults
 
 EVERYTHING = "everything"

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from holdfast.core.ids import CallId
-from holdfast.core.messages.message import AssistantMessage, StopReason, ToolCall
+from holdfast.core.messages.transcript import AssistantMessage, StopReason, ToolCall
 from holdfast.core.turns.model import (
     Completed,
     FallbackUsed,

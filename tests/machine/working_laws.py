@@ -14,7 +14,7 @@ from tests.machine.voice import HELPER
 
 from holdfast.core.ids import SessionId
 from holdfast.core.messages.inbox import InboxRow, InboxState
-from holdfast.core.messages.message import AssistantMessage, ToolMessage
+from holdfast.core.messages.transcript import AssistantMessage, ToolMessage
 from holdfast.core.people.approval import ApprovalState
 from holdfast.core.turns.subagent import INTERNAL_PLATFORM, SubagentKind
 from holdfast.core.turns.turn import LaneState, TurnState

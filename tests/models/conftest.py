@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from holdfast.core.config.settings import ApiMode, Provider
-from holdfast.core.messages.message import Message, UserMessage
+from holdfast.core.messages.transcript import Message, UserMessage
 from holdfast.core.ports.protocols import ModelClient
-from holdfast.core.secret import Secret
+from holdfast.core.secrets import Secret
 from holdfast.core.turns.model import ModelEvent, ModelRequest
 from holdfast.models.pool import ModelPool
 from holdfast.models.target import CallLimits, ModelTarget

@@ -8,8 +8,7 @@ from contextlib import AsyncExitStack
 import pytest
 
 from holdfast.core.config.settings import ModelSettings, Provider
-from holdfast.models.choice import select_model
-from holdfast.models.discovery import find_server
+from holdfast.models.selection import find_server, select_model
 from holdfast.testing.misbehaving_model.process import ModelProcess
 
 Serve = Callable[[bytes | None], Awaitable[str]]

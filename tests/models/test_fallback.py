@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from holdfast.core.config.settings import ApiMode, FallbackModel, ModelSettings, Provider
-from holdfast.core.messages.message import Message, ToolMessage, UserMessage
+from holdfast.core.messages.transcript import Message, ToolMessage, UserMessage
 from holdfast.core.ports.protocols import ModelClient
-from holdfast.core.secret import Secret
+from holdfast.core.secrets import Secret
 from holdfast.core.turns.model import (
     Completed,
     FallbackUsed,
@@ -17,8 +17,8 @@ from holdfast.core.turns.model import (
     ModelFault,
     ModelRequest,
 )
+from holdfast.models.fallback import ModelLeases
 from holdfast.models.pool import ModelPool
-from holdfast.models.voices import ModelLeases
 from holdfast.testing.misbehaving_model.process import ModelProcess
 
 KEY = "sk-the-whole-key"

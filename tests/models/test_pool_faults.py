@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from holdfast.core.config.settings import ApiMode
-from holdfast.core.messages.message import AssistantMessage, StopReason, ToolMessage, UserMessage
+from holdfast.core.messages.transcript import AssistantMessage, StopReason, ToolMessage, UserMessage
 from holdfast.core.turns.model import Completed, ModelFailed, ModelFault, Retrying, TextDelta
 from holdfast.testing.misbehaving_model.process import ModelProcess
-from holdfast.testing.misbehaving_model.saying import sign
+from holdfast.testing.misbehaving_model.script import sign
 
 Lease = Callable[..., Any]
 Say = Callable[..., Any]

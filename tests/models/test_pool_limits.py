@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from holdfast.core.config.settings import Provider
-from holdfast.core.messages.message import UserMessage
+from holdfast.core.messages.transcript import UserMessage
 from holdfast.core.turns.model import Completed, ModelFailed, ModelFault, ModelRequest, TextDelta
 from holdfast.models.pool import ModelPool
 from holdfast.models.target import CallLimits, ModelTarget
@@ -309,7 +309,7 @@ async def test_the_demo_needs_no_network_library() -> None:
     program = (
         "import asyncio, sys\n"
         "from holdfast.core.turns.model import ModelRequest\n"
-        "from holdfast.core.messages.message import UserMessage\n"
+        "from holdfast.core.messages.transcript import UserMessage\n"
         "from holdfast.core.config.settings import ModelSettings, Provider\n"
         "from holdfast.models.pool import ModelPool\n"
         "from holdfast.models.target import target_of\n"

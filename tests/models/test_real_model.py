@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.core.config.settings import ApiMode, ModelSettings, Provider
-from holdfast.core.messages.message import AssistantMessage, Message, UserMessage
+from holdfast.core.messages.transcript import AssistantMessage, Message, UserMessage
 from holdfast.core.turns.model import (
     Completed,
     ModelEvent,
@@ -23,7 +23,7 @@ from holdfast.core.turns.model import (
     TextDelta,
     ToolSchema,
 )
-from holdfast.models.local.files import INSTALL_COMMAND, find_model_file
+from holdfast.models.local.server import INSTALL_COMMAND, find_model_file
 from holdfast.models.pool import ModelPool
 from holdfast.models.target import CallLimits, InvalidTarget, ModelTarget, make_target
 

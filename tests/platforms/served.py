@@ -11,7 +11,7 @@ from typing import Any
 import openai
 from tests.nursery import GATEWAY, Born, bear
 
-from holdfast.server.local.client import ControlClient
+from holdfast.server.local.control_client import ControlClient
 from holdfast.system.paths import Paths
 from holdfast.testing.misbehaving_model.process import ModelProcess
 

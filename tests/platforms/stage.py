@@ -13,8 +13,8 @@ from holdfast.core.config.settings import GatewaySettings, PlatformSettings, Set
 from holdfast.core.messages.inbox import BusyMode
 from holdfast.core.messages.outbox import DeliveryState
 from holdfast.core.ports.protocols import Platform, Tool
-from holdfast.service.doors import open_platforms
-from holdfast.service.workspace_files import WorkspaceFiles
+from holdfast.service.platforms import open_platforms
+from holdfast.service.wiring import WorkspaceFiles
 from holdfast.system.clock import SystemClock
 
 

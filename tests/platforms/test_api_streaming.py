@@ -10,7 +10,6 @@ import pytest
 from aiohttp import web
 
 from holdfast.core.ids import InboxId, PrincipalId
-from holdfast.core.messages.attachment import Attachment
 from holdfast.core.messages.events import (
     MessageEnded,
     ReasoningStreamed,
@@ -20,10 +19,10 @@ from holdfast.core.messages.events import (
     TurnEvent,
 )
 from holdfast.core.messages.inbox import Accepted, Inbound, InboxRow, InboxState
-from holdfast.core.messages.source import build_session_key
-from holdfast.core.secret import Secret
+from holdfast.core.messages.source import Attachment, build_session_key
+from holdfast.core.secrets import Secret
 from holdfast.platforms.api.platform import ApiPlatform
-from holdfast.platforms.api.telling import AnswerText
+from holdfast.platforms.api.responses import AnswerText
 from holdfast.store.sqlite.store import SqliteStore
 
 TOKEN = "a-token-of-the-tests"

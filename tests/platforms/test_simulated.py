@@ -32,10 +32,9 @@ from holdfast.testing.simulated.events import (
     SayRequest,
     VendorVerdict,
 )
-from holdfast.testing.simulated.in_process import SimulatedPlatform
 from holdfast.testing.simulated.people import PeopleClient
+from holdfast.testing.simulated.platform import RemoteSimulatedPlatform, SimulatedPlatform
 from holdfast.testing.simulated.receiver import SimulatedReceiver
-from holdfast.testing.simulated.remote import RemoteSimulatedPlatform
 from holdfast.testing.simulated.server import serve
 from holdfast.testing.simulated.service import ChatService
 

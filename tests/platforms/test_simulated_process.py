@@ -11,7 +11,7 @@ import msgspec
 
 from holdfast.testing.intake import RecordingIntake
 from holdfast.testing.simulated.people import PeopleClient
-from holdfast.testing.simulated.remote import RemoteSimulatedPlatform
+from holdfast.testing.simulated.platform import RemoteSimulatedPlatform
 
 
 @asynccontextmanager

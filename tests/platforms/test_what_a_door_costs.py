@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from holdfast.core.ports.door import BUILT_IN_PLUGINS
+from holdfast.core.ports.platform_plugin import BUILT_IN_PLUGINS
 
 HERE = ("api", "web")  # which are always open
 LIBRARIES = ("discord", "slack_sdk", "nio", "slixmpp", "aiosmtplib", "imap_tools", "olm")
@@ -14,7 +14,7 @@ import json, sys
 from pathlib import Path
 import holdfast.service.main
 from holdfast.config import load
-from holdfast.service.doors import open_doors
+from holdfast.service.platforms import open_doors
 from holdfast.system.clock import SystemClock
 
 home = Path(sys.argv[1])

@@ -10,7 +10,7 @@ import pytest
 
 from holdfast.core.errors import RunnerError
 from holdfast.runner.paths import SessionPaths
-from holdfast.runner.program.tree import living_descendants, start_time
+from holdfast.runner.program.process_tree import living_descendants, start_time
 
 
 @pytest.fixture

@@ -7,10 +7,10 @@ import pytest
 
 from holdfast.core.config.settings import RunnerSettings
 from holdfast.core.ports.sandbox import SandboxRefused
-from holdfast.runner.identity import process_start_time
+from holdfast.runner.bubblewrap import make_plan
 from holdfast.runner.launch import launch_runner
 from holdfast.runner.paths import SessionPaths, connect_socket
-from holdfast.runner.sandbox import make_plan
+from holdfast.runner.runners import process_start_time
 
 
 async def test_a_full_workspace_kills_who_filled_it_and_says_so(open_runners):

@@ -9,9 +9,9 @@ import pytest
 
 from holdfast.core.errors import RunnerError
 from holdfast.core.sessions.session import RunnerRow
-from holdfast.runner.identity import process_start_time
 from holdfast.runner.paths import SessionPaths
-from holdfast.runner.program.tree import living_descendants
+from holdfast.runner.program.process_tree import living_descendants
+from holdfast.runner.runners import process_start_time
 
 
 async def test_a_bench_costs_nothing_until_it_is_used(runners, ledger, home):

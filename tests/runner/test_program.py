@@ -8,10 +8,10 @@ import pytest
 
 import holdfast.runner.program
 from holdfast.core.config.settings import RunnerSettings
+from holdfast.runner.bubblewrap import make_plan, session_uid
 from holdfast.runner.launch import launch_runner
 from holdfast.runner.paths import SessionPaths
 from holdfast.runner.runners import Runners
-from holdfast.runner.sandbox import make_plan, session_uid
 
 SOURCES = sorted(Path(holdfast.runner.program.__file__).parent.glob("*.py"))
 WHOLE = "0 0 4294967295\n"

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.core.ids import SessionId
-from holdfast.runner.scopes import RETRY_AFTER, SystemdScopes, systemd_run_prefix
+from holdfast.runner.launch import RETRY_AFTER, SystemdScopes, systemd_run_prefix
 
 
 class StillClock:

@@ -22,7 +22,7 @@ import asyncio, json, sys, time
 from pathlib import Path
 from holdfast.core.errors import RunnerError
 from holdfast.core.config.settings import RunnerSettings, SandboxMode
-from holdfast.runner.program.tree import living_descendants, start_time
+from holdfast.runner.program.process_tree import living_descendants, start_time
 from holdfast.runner.runners import Runners
 
 class Clock:

@@ -17,7 +17,7 @@ import yaml
 from tests.service.conftest import HOLDFAST, REPO, Machine
 
 from holdfast.core.config.settings import GatewaySettings
-from holdfast.server.local.client import GatewayDown, read_status
+from holdfast.server.local.control_client import GatewayDown, read_status
 from holdfast.service.supervisors.unit import stop_seconds_needed
 
 Instruction = tuple[str, str]

@@ -7,11 +7,10 @@ import pytest
 
 from holdfast.core.config.settings import GatewaySettings
 from holdfast.service.supervisors import systemd_unit
-from holdfast.service.supervisors.calling import ProgramResult
+from holdfast.service.supervisors.backend import ProgramResult
 from holdfast.service.supervisors.drift import describe_drift, launchd_problems, systemd_problems
-from holdfast.service.supervisors.fitting import needed_unit, unit_drift
-from holdfast.service.supervisors.installed import SupervisorBackends
-from holdfast.service.supervisors.launchd_plist import parse_plist, render_plist
+from holdfast.service.supervisors.installed_units import SupervisorBackends, needed_unit, unit_drift
+from holdfast.service.supervisors.launchd import parse_plist, render_plist
 from holdfast.service.supervisors.unit import Unit, UnitScope, stop_seconds_needed
 
 UNIT = Unit(

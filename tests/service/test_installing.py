@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.service.conftest import Machine, Systemd
 
-from holdfast.service.supervisors import unit_file
+from holdfast.service.supervisors import systemd_unit
 
 DOCTOR = 0  # nothing else is wrong with a home that is just made
 RELOAD = ["systemctl", "--user", "daemon-reload"]
@@ -20,7 +20,7 @@ def test_a_unit_is_written_for_this_home_and_enabled(quiet_systemd: Systemd) -> 
     """E2: the command that the warning names exists."""
     machine = quiet_systemd.machine
     told = machine.call("gateway", "install", "--user").stdout
-    assert unit_file.parse_home(machine.unit.read_text()) == machine.home
+    assert systemd_unit.parse_home(machine.unit.read_text()) == machine.home
     assert machine.calls == [RELOAD, ENABLE]
     assert str(machine.unit) in told
     assert "loginctl enable-linger ann" in told
@@ -47,9 +47,9 @@ def test_a_unit_that_is_different_is_shown_and_needs_force(quiet_systemd: System
     assert "-TimeoutStopSec=90" in refused.stdout
     assert "+TimeoutStopSec=340" in refused.stdout
     assert "--force" in refused.stderr
-    assert unit_file.parse_stop_seconds(machine.unit.read_text()) == 90
+    assert systemd_unit.parse_stop_seconds(machine.unit.read_text()) == 90
     machine.call("gateway", "install", "--user", "--force")
-    assert unit_file.parse_stop_seconds(machine.unit.read_text()) == 340
+    assert systemd_unit.parse_stop_seconds(machine.unit.read_text()) == 340
     assert machine.calls[-2:] == [RELOAD, ENABLE]
 
 
@@ -118,9 +118,9 @@ def test_variables_that_the_service_will_not_see_are_told(quiet_systemd: Systemd
 
 def test_a_system_unit_runs_as_who_was_named(machine: Machine) -> None:
     told = machine.call("gateway", "install", "--system", "--run-as", "daemon", "--dry-run").stdout
-    assert unit_file.get_value(told, "User") == "daemon"
-    assert unit_file.get_value(told, "StateDirectory") == "holdfast"
-    assert unit_file.parse_home(told) == Path("/var/lib/holdfast")
+    assert systemd_unit.get_value(told, "User") == "daemon"
+    assert systemd_unit.get_value(told, "StateDirectory") == "holdfast"
+    assert systemd_unit.parse_home(told) == Path("/var/lib/holdfast")
     assert "$ systemctl enable holdfast.service" in told
     unknown = machine.call("gateway", "install", "--system", "--run-as", "nobody-here", code=1)
     assert "useradd --system nobody-here" in unknown.stderr
@@ -134,15 +134,15 @@ def test_a_system_unit_is_written_found_mended_and_removed(quiet_systemd: System
     named = ("--home", str(home))
     machine.call("gateway", "install", "--system", "--run-as", "daemon", "--name", "b", *named)
     unit = machine.root / "machine/holdfast-b.service"
-    assert unit_file.get_value(unit.read_text(), "User") == "daemon"
+    assert systemd_unit.get_value(unit.read_text(), "User") == "daemon"
     assert home.stat().st_uid == (home / "logs").stat().st_uid == pwd.getpwnam("daemon").pw_uid
     assert machine.calls == [["systemctl", "daemon-reload"], ["systemctl", "enable", unit.name]]
     unit.write_text(unit.read_text().replace("TimeoutStopSec=90", "TimeoutStopSec=5"))
     told = machine.call("doctor", "--skip", "model", "--skip", "sandbox", *named).stdout
     (remedy,) = re.findall(r"do: +holdfast (gateway install --force .*)", told)
     machine.call(*shlex.split(remedy))
-    assert unit_file.parse_stop_seconds(unit.read_text()) == 90
-    assert unit_file.get_value(unit.read_text(), "User") == "daemon"
+    assert systemd_unit.parse_stop_seconds(unit.read_text()) == 90
+    assert systemd_unit.get_value(unit.read_text(), "User") == "daemon"
     machine.call("gateway", "uninstall", *named)
     assert not unit.exists()
 

@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.service.conftest import FAKES, SPEED, Machine
 
-from holdfast.server.local.client import GatewayDown, read_status
-from holdfast.service.supervisors.launchd_plist import parse_plist, plist_home, render_plist
+from holdfast.server.local.control_client import GatewayDown, read_status
+from holdfast.service.supervisors.launchd import parse_plist, plist_home, render_plist
 from holdfast.service.supervisors.unit import Unit, UnitScope
-from holdfast.system import exits
-from holdfast.system.launchd_exit import launchd_exit_code
+from holdfast.system import exit_codes
+from holdfast.system.exit_codes import launchd_exit_code
 
 UNIT = Unit(
     name="holdfast",
@@ -57,11 +57,15 @@ def test_what_is_no_property_list_says_nothing() -> None:
 @pytest.mark.parametrize(
     ("code", "environ", "told"),
     [
-        (exits.CONFIG_EXIT, LAUNCHD, exits.OK),
-        (exits.FAILED, LAUNCHD, exits.FAILED),
-        (exits.GATEWAY_SERVICE_RESTART_EXIT_CODE, LAUNCHD, 75),
-        (exits.CONFIG_EXIT, {}, exits.CONFIG_EXIT),
-        (exits.CONFIG_EXIT, {"XPC_SERVICE_NAME": "application.Terminal"}, exits.CONFIG_EXIT),
+        (exit_codes.CONFIG_EXIT, LAUNCHD, exit_codes.OK),
+        (exit_codes.FAILED, LAUNCHD, exit_codes.FAILED),
+        (exit_codes.GATEWAY_SERVICE_RESTART_EXIT_CODE, LAUNCHD, 75),
+        (exit_codes.CONFIG_EXIT, {}, exit_codes.CONFIG_EXIT),
+        (
+            exit_codes.CONFIG_EXIT,
+            {"XPC_SERVICE_NAME": "application.Terminal"},
+            exit_codes.CONFIG_EXIT,
+        ),
     ],
 )
 def test_only_launchd_is_told_otherwise_of_a_wrong_configuration(

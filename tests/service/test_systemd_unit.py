@@ -14,8 +14,10 @@ from hypothesis import strategies as st
 
 from holdfast.core.config.settings import GatewaySettings
 from holdfast.core.errors import HoldfastError
-from holdfast.service.supervisors import systemd_unit, systemd_words, unit_file
-from holdfast.service.supervisors.launchd_plist import parse_plist, render_plist
+from holdfast.service.supervisors import systemd_unit
+from holdfast.service.supervisors import systemd_unit as systemd_words
+from holdfast.service.supervisors import systemd_unit as unit_file
+from holdfast.service.supervisors.launchd import parse_plist, render_plist
 from holdfast.service.supervisors.unit import Unit, UnitScope, stop_seconds_needed, unit_name
 
 NEWEST, OLD = 257, 252

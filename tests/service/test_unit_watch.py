@@ -4,9 +4,8 @@ import os
 from pathlib import Path
 
 from holdfast.core.config.settings import GatewaySettings
-from holdfast.service.supervisors.calling import program_caller
-from holdfast.service.supervisors.installed import SupervisorBackends
-from holdfast.service.supervisors.unit_watch import UnitDriftCache
+from holdfast.service.supervisors.backend import program_caller
+from holdfast.service.supervisors.installed_units import SupervisorBackends, UnitDriftCache
 
 
 class Counting(UnitDriftCache):

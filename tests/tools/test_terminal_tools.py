@@ -5,11 +5,10 @@ import asyncio
 import pytest
 from tests.gate import SHUT, open_gate
 
-from holdfast.core.messages.message import ToolOutcome
+from holdfast.core.messages.transcript import ToolOutcome
 from holdfast.core.turns.tool import ToolFailed
 from holdfast.system.paths import Paths
-from holdfast.tools.process import ProcessTool
-from holdfast.tools.terminal import TerminalTool
+from holdfast.tools.terminal import ProcessTool, TerminalTool
 
 terminal = TerminalTool(limit=20)
 process = ProcessTool()

@@ -15,7 +15,7 @@ from holdfast.config.editor import (
     replace_file,
 )
 from holdfast.config.keys import find_key, key_names, parse_word
-from holdfast.core.config.effect import ChangeEffect, change_effect
+from holdfast.core.config.changes import ChangeEffect, change_effect
 
 MINE = """\
 # mine

@@ -7,7 +7,7 @@ import pytest
 from holdfast.config import Config, ConfigError, json_schema, list_keys, load
 from holdfast.core.config.settings import Provider, Settings
 from holdfast.core.messages.inbox import BusyMode
-from holdfast.core.secret import Secret
+from holdfast.core.secrets import Secret
 from holdfast.platforms.api.plugin import ApiSettings
 
 

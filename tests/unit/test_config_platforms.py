@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from holdfast.config import Config, ConfigError, json_schema, list_keys, load
-from holdfast.config.doors import find_plugin, is_plugin, plugin_names, shadowed_plugins
+from holdfast.config.platforms import find_plugin, is_plugin, plugin_names, shadowed_plugins
 from holdfast.core.errors import ConnectRefused
-from holdfast.core.secret import Secret
-from holdfast.service.doors import (
+from holdfast.core.secrets import Secret
+from holdfast.service.platforms import (
     account_secrets,
     credential_identities,
     enabled_accounts,
@@ -133,7 +133,7 @@ def test_the_schema_has_the_keys_of_every_door_and_of_its_accounts() -> None:
 
 
 DOOR = """
-from holdfast.core.ports.door import Door
+from holdfast.core.ports.platform_plugin import Door
 from holdfast.core.config.settings import PlatformSettings
 
 class Settings(PlatformSettings, frozen=True, kw_only=True):

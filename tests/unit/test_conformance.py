@@ -14,14 +14,13 @@ from tests.platforms.simulated.ground import SimulatedGround
 
 import holdfast
 from holdfast.core.errors import ConnectError, ConnectRefused, OutcomeUnknown, SendError, StoreError
-from holdfast.core.messages.attachment import Attachment
 from holdfast.core.messages.inbox import Accepted, Inbound
 from holdfast.core.messages.outbox import MessageEdit, Outbound, Receipt
-from holdfast.core.messages.source import Author
+from holdfast.core.messages.source import Attachment, Author
 from holdfast.core.ports.protocols import Intake
 from holdfast.testing.conformance import CHECKS, FaultProxy
 from holdfast.testing.simulated.events import SimulatedUpdate
-from holdfast.testing.simulated.in_process import SimulatedPlatform
+from holdfast.testing.simulated.platform import SimulatedPlatform
 from holdfast.testing.simulated.service import ChatService
 
 SOURCE = Path(holdfast.__file__).parent

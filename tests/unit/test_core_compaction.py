@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from holdfast.core.config.settings import VisionMode
 from holdfast.core.ids import CallId
-from holdfast.core.messages.message import (
+from holdfast.core.messages.transcript import (
     AssistantMessage,
     CompactionMessage,
     Message,
@@ -16,11 +16,12 @@ from holdfast.core.messages.message import (
 )
 from holdfast.core.turns.compaction import (
     compaction_point,
+    estimate_tokens,
     open_request,
     render_for_summary,
     visible_messages,
 )
-from holdfast.core.turns.known_models import DEFAULT_CONTEXT_WINDOW, accepts_images, context_window
+from holdfast.core.turns.model import DEFAULT_CONTEXT_WINDOW, accepts_images, context_window
 from holdfast.core.turns.projection import (
     FILES_OMITTED,
     RESULT_OMITTED,
@@ -28,7 +29,6 @@ from holdfast.core.turns.projection import (
     projection_problems,
     trim_projection,
 )
-from holdfast.core.turns.tokens import estimate_tokens
 
 TEXTS = st.text(st.sampled_from("ab é字"), min_size=1, max_size=60)
 

@@ -7,8 +7,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from holdfast.core.config.differences import diff_settings, with_restart_keys_from
-from holdfast.core.config.effect import ChangeEffect, change_effect
+from holdfast.core.config.changes import (
+    ChangeEffect,
+    change_effect,
+    diff_settings,
+    with_restart_keys_from,
+)
 from holdfast.core.config.settings import (
     BackupSettings,
     GatewaySettings,

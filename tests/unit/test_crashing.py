@@ -4,7 +4,7 @@ import pytest
 
 from holdfast.core.crash_points import CrashPoint, no_crash
 from holdfast.core.errors import HoldfastError
-from holdfast.service.crashing import parse_crash_point
+from holdfast.service.fault_injection import parse_crash_point
 
 
 def test_without_an_order_a_point_is_a_function_that_does_nothing() -> None:

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from holdfast.server.local.cut_line import describe_connection_error
+from holdfast.server.local.control_client import describe_connection_error
 
 
 @pytest.mark.parametrize(

@@ -12,12 +12,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.documents.child import read_in_worker
-from holdfast.documents.documents import DocumentReader, render_documents
-from holdfast.documents.found import DocumentText
-from holdfast.documents.kinds import DocumentKind, kind_of
+from holdfast.documents.reader import (
+    DocumentKind,
+    DocumentReader,
+    DocumentText,
+    kind_of,
+    read_in_worker,
+    render_documents,
+)
 from holdfast.documents.worker.main import read
-from holdfast.gateway.inbound.receiving import FetchedAttachment
+from holdfast.gateway.inbound.attachments import FetchedAttachment
 
 W = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
 A = 'xmlns:a="http://schemas.openxmlformats.org/drawingml/2006/main"'

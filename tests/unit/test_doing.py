@@ -2,8 +2,8 @@
 
 from holdfast.core.ids import CallId
 from holdfast.core.messages.events import StepEnded, ToolEnded, ToolStarted
-from holdfast.core.messages.message import ToolOutcome
-from holdfast.gateway.outbound.doing import ToolProgress
+from holdfast.core.messages.transcript import ToolOutcome
+from holdfast.gateway.outbound.reply_stream import ToolProgress
 
 
 def began(number: int, arguments: str = '{"command": "make test\\nmake check"}') -> ToolStarted:

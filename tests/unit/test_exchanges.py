@@ -1,14 +1,14 @@
 """A transcript by what was asked in it."""
 
 from holdfast.core.ids import TurnId
-from holdfast.core.messages.exchanges import split_exchanges
-from holdfast.core.messages.message import (
+from holdfast.core.messages.transcript import (
     AssistantMessage,
     CompactionMessage,
     Message,
     NoteMessage,
     TranscriptRecord,
     UserMessage,
+    split_exchanges,
 )
 
 

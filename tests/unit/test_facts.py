@@ -8,7 +8,7 @@ import pytest
 from holdfast.core.errors import StoreError
 from holdfast.core.ids import InboxId
 from holdfast.core.messages.inbox import InboxState
-from holdfast.core.ports.library import StoreReader
+from holdfast.core.ports.store import StoreReader
 from holdfast.core.turns.stop import StopKind, StopOrder, StopRequester
 from holdfast.server.status.gateway_status import GatewayStatus
 

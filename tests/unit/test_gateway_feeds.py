@@ -5,7 +5,7 @@ import asyncio
 from holdfast.core.ids import CallId, SessionId
 from holdfast.core.messages.events import TextStreamed, ToolProgressed, ToolStarted
 from holdfast.gateway.live.feeds import SessionFeeds
-from holdfast.gateway.live.live import LiveStep
+from holdfast.gateway.live.live_step import LiveStep
 
 HERE, ELSEWHERE = SessionId("here"), SessionId("elsewhere")
 

@@ -23,10 +23,12 @@ from holdfast.core.ops.account import AccountState
 from holdfast.core.people.audit import AuditEntry
 from holdfast.core.ports.capabilities import Capabilities
 from holdfast.core.ports.protocols import Platform
-from holdfast.gateway.accounts.accounts import Accounts
-from holdfast.gateway.accounts.backoff import BackoffSettings
-from holdfast.gateway.accounts.connection import NO_CREDENTIAL_LOCKS, AccountDependencies
-from holdfast.gateway.accounts.paused import PausedAccounts
+from holdfast.gateway.accounts.accounts import Accounts, PausedAccounts
+from holdfast.gateway.accounts.connection import (
+    NO_CREDENTIAL_LOCKS,
+    AccountDependencies,
+    BackoffSettings,
+)
 from holdfast.gateway.accounts.registry import PlatformRegistry
 
 HANG = "hang"

@@ -5,7 +5,7 @@ import pytest
 from holdfast.core.errors import SendRejected
 from holdfast.core.ids import SessionId
 from holdfast.core.messages.outbox import PendingFile
-from holdfast.core.secret import Secret
+from holdfast.core.secrets import Secret
 from holdfast.gateway.outbound.files import OutgoingFiles
 from holdfast.gateway.redaction import Redaction
 

@@ -23,12 +23,12 @@ from holdfast.core.messages.events import (
     ToolStarted,
     TurnEvent,
 )
-from holdfast.core.messages.message import ToolOutcome
-from holdfast.core.secret import Secret
+from holdfast.core.messages.transcript import ToolOutcome
+from holdfast.core.secrets import Secret
 from holdfast.core.text.splitting import split_message
-from holdfast.gateway.live.showing import StreamRedactor
+from holdfast.gateway.live.live_step import StreamRedactor
 from holdfast.gateway.redaction import REDACTED, Redaction
-from holdfast.platforms.text import discord, irc, matrix, plain, slack, telegram, xmpp
+from holdfast.platforms.text import discord, html, irc, layout, slack, telegram, xmpp
 
 SECRETS = ("abababac", "aaaaaaaab")
 redact = Redaction([Secret(value) for value in SECRETS])
@@ -110,10 +110,10 @@ def _shown(parts: tuple[str, ...]) -> list[str]:
         "".join(telegram.render(part).text for part in parts),
         "".join(read_by_discord(discord.render(part)) for part in parts),
         "".join(words_of_block(slack.render(part).blocks[0]) for part in parts),
-        "".join(words_of_html(matrix.render_matrix(part).html) for part in parts),
+        "".join(words_of_html(html.render_matrix(part).html) for part in parts),
         "".join("".join(irc.render(part)) for part in parts),
         "".join(xmpp.render(part).body for part in parts),
-        "".join(plain.render_plain(part) for part in parts),
+        "".join(layout.render_plain(part) for part in parts),
     ]
 
 

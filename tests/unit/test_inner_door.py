@@ -6,7 +6,7 @@ from holdfast.core.ids import CallId, DeliveryId, PrincipalId, SessionId
 from holdfast.core.messages.outbox import Address, Outbound
 from holdfast.core.messages.source import Source
 from holdfast.core.turns.subagent import Subagent, SubagentKind
-from holdfast.gateway.accounts.inner_door import result_message
+from holdfast.gateway.accounts.internal_platforms import result_message
 
 CHILD = Subagent(
     session_id=SessionId("s2"),

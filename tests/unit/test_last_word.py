@@ -2,8 +2,8 @@
 
 import asyncio
 
-from holdfast.core.ops.facts import GatewaySnapshot
-from holdfast.server.status.last_word import SnapshotCache
+from holdfast.core.ops.status import GatewaySnapshot
+from holdfast.server.status.thread import SnapshotCache
 from holdfast.system.clock import SystemClock
 
 OLDER, NEWER = GatewaySnapshot(state="starting"), GatewaySnapshot(state="running")

@@ -8,14 +8,13 @@ import msgspec
 import pytest
 
 from holdfast.core.ids import CallId, SessionId, TurnId
-from holdfast.core.messages.message import AssistantMessage, ToolMessage
-from holdfast.core.ops.facts import AgentCacheStatus
-from holdfast.core.ops.minute import MINUTE_SECONDS, DurationSum, MinuteStats, aggregate_minutes
+from holdfast.core.messages.transcript import AssistantMessage, ToolMessage
+from holdfast.core.ops.stats import MINUTE_SECONDS, DurationSum, MinuteStats, aggregate_minutes
+from holdfast.core.ops.status import AgentCacheStatus
 from holdfast.core.turns.pricing import Price, total_cost
 from holdfast.core.turns.turn import EndTurn, TurnState, Usage
 from holdfast.gateway.live.counters import Counters
-from holdfast.server.status.minutes import DAY, MinuteHistory
-from holdfast.server.status.pace import hour_stats
+from holdfast.server.status.minute_stats import DAY, MinuteHistory, hour_stats
 from holdfast.store.sqlite.store import SqliteStore
 
 CALL = CallId("c")

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from holdfast.core.config.settings import ApiMode, Provider
 from holdfast.core.ids import CallId
-from holdfast.core.messages.message import (
+from holdfast.core.messages.transcript import (
     AssistantMessage,
     Image,
     Message,
@@ -21,7 +21,7 @@ from holdfast.core.messages.message import (
     ToolOutcome,
     UserMessage,
 )
-from holdfast.core.secret import Secret
+from holdfast.core.secrets import Secret
 from holdfast.core.turns.model import (
     Completed,
     ModelFailed,
@@ -33,12 +33,15 @@ from holdfast.core.turns.model import (
 )
 from holdfast.core.turns.projection import project
 from holdfast.core.turns.turn import Usage
-from holdfast.models.codecs.anthropic_messages import AnthropicCodec
-from holdfast.models.codecs.anthropic_stream import AnthropicDecoder
-from holdfast.models.codecs.anthropic_thinking import claude_version, limit_max_tokens
+from holdfast.models.codecs.anthropic import (
+    AnthropicCodec,
+    AnthropicDecoder,
+    claude_version,
+    limit_max_tokens,
+)
 from holdfast.models.target import ModelTarget
-from holdfast.testing.misbehaving_model.saying import sign
-from holdfast.testing.misbehaving_model.strict_anthropic import StrictAnthropicReader
+from holdfast.testing.misbehaving_model.anthropic import StrictAnthropicReader
+from holdfast.testing.misbehaving_model.script import sign
 
 MARK = {"cache_control": {"type": "ephemeral"}}
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from holdfast.core.config.settings import Provider
 from holdfast.core.ids import CallId
-from holdfast.core.messages.message import (
+from holdfast.core.messages.transcript import (
     AssistantMessage,
     Image,
     Message,
@@ -19,12 +19,12 @@ from holdfast.core.messages.message import (
     ToolMessage,
     UserMessage,
 )
-from holdfast.core.secret import Secret
+from holdfast.core.secrets import Secret
 from holdfast.core.turns.model import ModelRequest, ToolSchema
 from holdfast.core.turns.projection import project
 from holdfast.models.codecs.chat_completions import ChatCompletionsCodec
 from holdfast.models.target import ModelTarget
-from holdfast.testing.misbehaving_model.strict import StrictChatReader
+from holdfast.testing.misbehaving_model.chat_completions import StrictChatReader
 
 TARGET = ModelTarget(provider=Provider.LOCAL, name="m", base_url="http://127.0.0.1:1/v1")
 TOOL = ToolSchema(name="terminal", description="runs", parameters={"type": "object"})

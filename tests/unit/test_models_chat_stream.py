@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from holdfast.core.config.settings import Provider
 from holdfast.core.ids import CallId
-from holdfast.core.messages.message import (
+from holdfast.core.messages.transcript import (
     AssistantMessage,
     Reasoning,
     StopReason,
@@ -25,7 +25,7 @@ from holdfast.core.turns.model import (
     TextDelta,
 )
 from holdfast.core.turns.turn import Usage
-from holdfast.models.codecs.chat_stream import ChatDecoder
+from holdfast.models.codecs.chat_completions import ChatDecoder
 from holdfast.models.target import ModelTarget
 
 TARGET = ModelTarget(provider=Provider.LOCAL, name="m", base_url="http://127.0.0.1:1/v1")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from holdfast.core.config.settings import Provider
-from holdfast.core.messages.message import (
+from holdfast.core.messages.transcript import (
     Message,
     NoteMessage,
     StopReason,

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import pytest
 
 from holdfast.core.config.settings import Provider
-from holdfast.core.secret import Secret
+from holdfast.core.secrets import Secret
 from holdfast.core.turns.model import RETRYABLE_FAULTS, ModelFailed, ModelFault
 from holdfast.models import errors
 from holdfast.models.target import ModelTarget

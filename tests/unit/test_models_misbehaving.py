@@ -5,15 +5,16 @@ from typing import Any
 
 import pytest
 
-from holdfast.testing.misbehaving_model.conversation import InvalidRequest, RequestSummary
+from holdfast.testing.misbehaving_model.chat_completions import StrictChatReader
 from holdfast.testing.misbehaving_model.script import (
+    InvalidRequest,
     ReplyScript,
+    RequestSummary,
     ScriptedCall,
     ScriptedFault,
     ScriptedReply,
     parse_directives,
 )
-from holdfast.testing.misbehaving_model.strict import StrictChatReader
 
 SYSTEM = {"role": "system", "content": "s"}
 USER = {"role": "user", "content": "hi"}

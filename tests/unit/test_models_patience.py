@@ -9,7 +9,7 @@ from tests.machine.held_loop import HeldLoop
 
 from holdfast.core.config.settings import Provider
 from holdfast.core.turns.model import ModelFailed, ModelFault
-from holdfast.models.patience import CallDeadline
+from holdfast.models.retry import CallDeadline
 from holdfast.models.target import CallLimits, ModelTarget
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from holdfast.core.config.settings import ApiMode, Provider
 from holdfast.core.ids import CallId
-from holdfast.core.messages.message import (
+from holdfast.core.messages.transcript import (
     AssistantMessage,
     Image,
     Message,
@@ -31,10 +31,9 @@ from holdfast.core.turns.model import (
 )
 from holdfast.core.turns.projection import project
 from holdfast.core.turns.turn import Usage
-from holdfast.models.codecs.responses import ResponsesCodec
-from holdfast.models.codecs.responses_stream import ResponsesDecoder
+from holdfast.models.codecs.responses import ResponsesCodec, ResponsesDecoder
 from holdfast.models.target import ModelTarget
-from holdfast.testing.misbehaving_model.strict_responses import StrictResponsesReader
+from holdfast.testing.misbehaving_model.responses import StrictResponsesReader
 
 TARGET = ModelTarget(provider=Provider.OPENAI, name="gpt-5.1", api_mode=ApiMode.RESPONSES)
 PLAIN = ModelTarget(provider=Provider.OPENAI, name="gpt-4.1", api_mode=ApiMode.RESPONSES)

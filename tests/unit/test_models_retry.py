@@ -4,7 +4,7 @@ from collections.abc import AsyncGenerator
 
 import pytest
 
-from holdfast.core.messages.message import AssistantMessage
+from holdfast.core.messages.transcript import AssistantMessage
 from holdfast.core.turns.model import (
     Completed,
     ModelEvent,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.models.sse import EventTooLong, SseParser
+from holdfast.models.transport import EventTooLong, SseParser
 
 STREAM = (
     b"\xef\xbb\xbf: a comment first\r\n\r\n"

@@ -8,8 +8,8 @@ from types import ModuleType
 import pytest
 
 from holdfast.core.config.settings import ApiMode, ModelSettings, Provider
-from holdfast.core.secret import Secret
-from holdfast.models.local.files import find_model_file
+from holdfast.core.secrets import Secret
+from holdfast.models.local.server import find_model_file
 from holdfast.models.pool import ModelPool
 from holdfast.models.target import CallLimits, InvalidTarget, ModelTarget, make_target
 

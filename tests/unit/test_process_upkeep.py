@@ -12,10 +12,8 @@ from tests.faults.homes import backed_up, left_in_the_log, made_home
 
 from holdfast.core.config.settings import BackupSettings
 from holdfast.core.errors import HoldfastError, StoreDamaged
-from holdfast.core.ops.facts import BackupStatus
-from holdfast.service.backing_up import BackupCommand
-from holdfast.service.backups import BackupScheduler
-from holdfast.service.upkeep import Maintenance
+from holdfast.core.ops.status import BackupStatus
+from holdfast.service.maintenance import BackupCommand, BackupScheduler, Maintenance
 from holdfast.store.sqlite.store import SqliteStore
 from holdfast.system.lock import HomeLock
 

@@ -4,9 +4,9 @@ from collections import deque
 
 from holdfast.core.ids import DeliveryId
 from holdfast.core.messages.outbox import Address, DeliveryBlocker, DeliveryStatus
-from holdfast.gateway.outbound.parcel import QueuedDelivery
-from holdfast.gateway.outbound.passing import BestEffortOutput
-from holdfast.gateway.outbound.prospect import delivery_status
+from holdfast.gateway.outbound.best_effort import BestEffortOutput
+from holdfast.gateway.outbound.delivery import QueuedDelivery
+from holdfast.gateway.outbound.outbox import delivery_status
 
 CHAT = Address(platform="simulated", account="default", chat_id="ann")
 

@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from holdfast.core.config.settings import LogSettings
-from holdfast.system.logs import logging_to
-from holdfast.system.recent_log import RecentLog, RecentLogFilter, RecentLogLine
+from holdfast.system.logs import RecentLog, RecentLogFilter, RecentLogLine, logging_to
 
 log = logging.getLogger("holdfast.test")
 ALL = RecentLogFilter()

@@ -6,8 +6,7 @@ import pytest
 
 from holdfast.core.errors import RestartRefused
 from holdfast.core.turns.stop import StopKind, StopOrder, StopRequester
-from holdfast.gateway.lifecycle.departure import StopRequest
-from holdfast.gateway.lifecycle.restarting import RestartController
+from holdfast.gateway.lifecycle.stop_request import RestartController, StopRequest
 
 
 class Scene:

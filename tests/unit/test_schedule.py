@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 
 from holdfast.core.ids import PrincipalId
 from holdfast.core.jobs.job import (
+    SKIPPED_BUSY,
+    SKIPPED_QUEUE_FULL,
     Job,
     JobId,
     JobRefused,
@@ -21,14 +23,10 @@ from holdfast.core.jobs.job import (
     OverlapPolicy,
     RunCause,
     RunSession,
-)
-from holdfast.core.jobs.job_words import parse_job
-from holdfast.core.jobs.run_planning import (
-    SKIPPED_BUSY,
-    SKIPPED_QUEUE_FULL,
     apply_overlap_policy,
     plan_runs,
 )
+from holdfast.core.jobs.parser import parse_duration, parse_job, parse_schedule, split_zone
 from holdfast.core.jobs.schedule import (
     InvalidSchedule,
     Schedule,
@@ -38,8 +36,6 @@ from holdfast.core.jobs.schedule import (
     normalise_cron,
     shortest_gap,
 )
-from holdfast.core.jobs.schedule_words import parse_schedule, split_zone
-from holdfast.core.jobs.time_words import parse_duration
 from holdfast.core.messages.source import Source
 from holdfast.gateway.jobs.time_zones import MachineZone, zone_of
 

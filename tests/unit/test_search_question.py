@@ -6,8 +6,13 @@ from holdfast.core.ids import PrincipalId
 from holdfast.core.messages.source import ChatType, Source, build_session_key
 from holdfast.core.sessions.search import search_scope
 from holdfast.core.turns.subagent import INTERNAL_PLATFORM
-from holdfast.store.search.question import fold_text, match_expression, parse_terms, separate_words
-from holdfast.store.search.snippet import snippet_pieces
+from holdfast.store.search.queries import (
+    fold_text,
+    match_expression,
+    parse_terms,
+    separate_words,
+    snippet_pieces,
+)
 
 
 @pytest.mark.parametrize(

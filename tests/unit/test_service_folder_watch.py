@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.system.folder_watch import FileWatch, WatchUnavailable
+from holdfast.system.linux import FileWatch, WatchUnavailable
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="inotify is Linux's")
 

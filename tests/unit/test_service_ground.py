@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 
 from holdfast.core.errors import HoldfastError
-from holdfast.core.secret import Secret
-from holdfast.service.garbage import tuned_gc
-from holdfast.system.clock import SystemClock
-from holdfast.system.ids import IdGenerator
+from holdfast.core.secrets import Secret
+from holdfast.service.runtime import tuned_gc
+from holdfast.system.clock import IdGenerator, SystemClock
 from holdfast.system.paths import Paths, private_dir
 from holdfast.system.tokens import api_token
 

@@ -5,7 +5,7 @@ import os
 import socket
 from pathlib import Path
 
-from holdfast.service.supervisors.notify import SdNotifier, WatchdogKeepalive, keepalive_interval
+from holdfast.service.supervisors.current import SdNotifier, WatchdogKeepalive, keepalive_interval
 
 
 def test_a_socket_in_the_file_system_hears_it_with_descriptors(tmp_path: Path) -> None:

@@ -12,9 +12,15 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from holdfast.service.backoff import RestartBackoff
-from holdfast.system.lock import HomeLock, LockHolder, read_holder
-from holdfast.system.owner import HolderUnverified, terminate, verify_holder
+from holdfast.service.child_process import RestartBackoff
+from holdfast.system.lock import (
+    HolderUnverified,
+    HomeLock,
+    LockHolder,
+    read_holder,
+    terminate,
+    verify_holder,
+)
 from holdfast.system.process import start_time
 
 HOLD = """

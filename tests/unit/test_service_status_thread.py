@@ -11,10 +11,9 @@ from typing import Any
 
 import pytest
 
-from holdfast.core.ops.facts import GatewaySnapshot
-from holdfast.server.local.client import GatewayDown, read_status
-from holdfast.server.status.heartbeat import Heartbeat
-from holdfast.server.status.status_thread import StatusThread
+from holdfast.core.ops.status import GatewaySnapshot
+from holdfast.server.local.control_client import GatewayDown, read_status
+from holdfast.server.status.thread import Heartbeat, StatusThread
 from holdfast.system.clock import SystemClock
 from holdfast.system.paths import Paths
 

@@ -3,7 +3,7 @@
 import pytest
 
 from holdfast.core.config.settings import SupervisorChoice as S
-from holdfast.service.supervisors.supervisor import (
+from holdfast.service.supervisors.current import (
     CurrentUnit,
     SupervisorUnreachable,
     current_unit,

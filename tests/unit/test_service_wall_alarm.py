@@ -4,7 +4,7 @@ import asyncio
 import os
 import time
 
-from holdfast.system.wall_alarm import TimerfdTimer
+from holdfast.system.linux import TimerfdTimer
 
 
 def open_files() -> int:

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from holdfast.core.messages.message import UserMessage
 from holdfast.core.messages.source import (
     ChatType,
     Source,
@@ -16,7 +15,8 @@ from holdfast.core.messages.source import (
     parse_route,
     speaker_name,
 )
-from holdfast.models.codecs.sound import user_text
+from holdfast.core.messages.transcript import UserMessage
+from holdfast.models.codecs.request import user_text
 
 # Every kind of character, lone surrogates included, and what could pass for our own marks.
 IDS = st.one_of(

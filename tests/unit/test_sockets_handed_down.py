@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from holdfast.core.config.settings import GatewaySettings
-from holdfast.server.places import PortInUse, open_listening_sockets
-from holdfast.service.offspring import GatewayLauncher
+from holdfast.server.http_listener import PortInUse, open_listening_sockets
+from holdfast.service.child_process import GatewayLauncher
 from holdfast.system import sockets
 from holdfast.system.paths import Paths
 from holdfast.system.process import has_ended
@@ -25,7 +25,7 @@ from holdfast.system.socket_handover import (
 
 ADOPT = """
 import json, os, subprocess
-from holdfast.config.surroundings import handed_down, surroundings
+from holdfast.config.home import handed_down, surroundings
 from holdfast.system.sockets import VARIABLES, adopt, place
 found = adopt(handed_down(VARIABLES), pid=os.getpid())
 listed = subprocess.run(["ls", "-l", "/proc/self/fd"], close_fds=False, capture_output=True)
@@ -86,7 +86,7 @@ def test_what_a_gateway_wants_kept_is_given_to_the_one_after_it(paths: Paths) ->
     """The way of systemd's descriptor store, for those who have none."""
     keep = (
         "import os, socket\n"
-        "from holdfast.service.supervisors.notify import Notifier\n"
+        "from holdfast.service.supervisors.current import Notifier\n"
         "sock = socket.create_server(('127.0.0.1', 0))\n"
         "Notifier(os.environ).tell('FDSTORE=1', 'FDNAME=http', fds=[sock.fileno()])\n"
         "Notifier(os.environ).tell('READY=1')\n"

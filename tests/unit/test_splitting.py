@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.core.ports.capabilities import LengthUnit
-from holdfast.core.text.length import fitting_prefix, message_length
-from holdfast.core.text.splitting import split_message
+from holdfast.core.text.splitting import fitting_prefix, message_length, split_message
 
 WORDS = [
     "word ",

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from holdfast.core.ops.account import AccountState
-from holdfast.core.ops.facts import (
+from holdfast.core.ops.status import (
     ALIVE_SECONDS,
     AccountStatus,
     EventLoopStatus,

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from holdfast.core.errors import StoreError
-from holdfast.store.sqlite.health import WriterStatistics
 from holdfast.store.sqlite.store import SqliteStore
+from holdfast.store.sqlite.writer import WriterStatistics
 
 
 class Ticking:

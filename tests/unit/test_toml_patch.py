@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.config.toml_patch import UnpatchableToml, format_value, patch_toml
+from holdfast.config.toml_edit import UnpatchableToml, format_value, patch_toml
 
 FILE = """\
 # mine

@@ -7,7 +7,7 @@ import socket
 import pytest
 
 from holdfast.core.errors import RestartRefused
-from holdfast.service.understudy import StandbyChannel, StandbySuccessor
+from holdfast.service.successor import StandbyChannel, StandbySuccessor
 
 
 def line() -> tuple[StandbySuccessor, StandbyChannel]:

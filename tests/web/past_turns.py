@@ -7,7 +7,8 @@ from typing import Any
 
 from holdfast.core.ids import CallId, InboxId, PrincipalId, SessionId, SessionKey, TurnId
 from holdfast.core.messages.inbox import Inbound, InboxEnd, InboxState
-from holdfast.core.messages.message import (
+from holdfast.core.messages.source import Source
+from holdfast.core.messages.transcript import (
     AssistantMessage,
     CallRecovery,
     NoteMessage,
@@ -16,7 +17,6 @@ from holdfast.core.messages.message import (
     ToolOutcome,
     UserMessage,
 )
-from holdfast.core.messages.source import Source
 from holdfast.core.turns.stop import StopKind, StopOrder, StopRequester, StopRow
 from holdfast.core.turns.turn import BeginTurn, EndTurn, TurnState, Usage
 from holdfast.store.sqlite.store import SqliteStore

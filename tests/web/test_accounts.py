@@ -7,7 +7,7 @@ from tests.platforms.served import Served
 from tests.platforms.vendor import Vendor
 from tests.web.conftest import Visit
 
-from holdfast.server.local.client import ControlClient
+from holdfast.server.local.control_client import ControlClient
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ from tests.web.test_access import DESKTOP, PHONE, serious
 from tests.web.test_pictures import VIEWS, take
 from tests.web.visitor import Visitor
 
-from holdfast.core.ops.minute import MINUTE_SECONDS, DurationSum, MinuteStats
+from holdfast.core.ops.stats import MINUTE_SECONDS, DurationSum, MinuteStats
 from holdfast.core.turns.stop import StopKind, StopOrder, StopRequester, StopRow
 from holdfast.core.turns.turn import Usage
 from holdfast.store.sqlite.store import SqliteStore

@@ -11,7 +11,7 @@ from tests.web.test_access import DESKTOP, PHONE, serious
 from tests.web.test_reconnecting import answered, said
 from tests.web.visitor import Visitor
 
-from holdfast.system import exits
+from holdfast.system import exit_codes
 from holdfast.testing.misbehaving_model.process import ModelProcess
 
 ENDLESS = {"match": "slowly", "delay": 0.1, "text": " ".join(f"word{n}" for n in range(999))}
@@ -45,7 +45,7 @@ def ask_to_restart(visitor: Visitor, way: str) -> Any:
 
 def follow(served: Served, visitor: Visitor) -> None:
     """It goes, its successor comes, and the page is with that one."""
-    assert served.leaves() == exits.GATEWAY_SERVICE_RESTART_EXIT_CODE
+    assert served.leaves() == exit_codes.GATEWAY_SERVICE_RESTART_EXIT_CODE
     visitor.page.get_by_text(AWAY).wait_for()
     served.start()
     visitor.page.get_by_text(AWAY).wait_for(state="hidden")

@@ -5,7 +5,7 @@ from typing import Any
 from tests.platforms.served import Served
 from tests.web.conftest import Visit
 
-from holdfast.server.local.client import ControlClient
+from holdfast.server.local.control_client import ControlClient
 
 VIEWS = (
     "overview",

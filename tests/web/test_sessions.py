@@ -18,7 +18,7 @@ from tests.web.test_pictures import take
 from tests.web.test_roles import offered
 from tests.web.visitor import Visitor
 
-from holdfast.server.local.client import ControlClient
+from holdfast.server.local.control_client import ControlClient
 
 MANY = 350
 STEPS = 150

@@ -12,7 +12,7 @@ from tests.web.conftest import Visit
 from tests.web.test_access import DESKTOP, PHONE, serious
 from tests.web.visitor import Visitor
 
-from holdfast.server.local.client import ControlClient, GatewayRefused
+from holdfast.server.local.control_client import ControlClient, GatewayRefused
 
 FILE = """\
 # mine

@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 from tests.platforms.served import Served
 
-from holdfast.server.local.client import ControlClient
+from holdfast.server.local.control_client import ControlClient
 
 # What a browser itself writes when the gateway is away, which some tests see to.
 _AWAY = re.compile(r"Failed to load resource|ERR_CONNECTION|ERR_INCOMPLETE|ERR_EMPTY")

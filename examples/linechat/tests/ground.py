@@ -7,7 +7,7 @@ from linechat.platform import Linechat
 from linechat_server import BOT, Server
 
 from holdfast.core.messages.outbox import Address, OutboundFile
-from holdfast.core.secret import Secret
+from holdfast.core.secrets import Secret
 from holdfast.testing.conformance import (
     ChatKind,
     FaultProxy,

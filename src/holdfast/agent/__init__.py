@@ -1,1 +1,1 @@
-"""Mind: the loop that turns a message into an answer."""
+"""The agent: the loop that turns a message into an answer."""

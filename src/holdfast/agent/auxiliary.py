@@ -1,4 +1,4 @@
-"""Auxiliary calls: the one place from which a model is asked beside the conversation."""
+"""Auxiliary model calls beside the conversation: titles, summaries, image descriptions."""
 
 import asyncio
 from collections.abc import Callable
@@ -7,9 +7,15 @@ from contextlib import aclosing
 from holdfast.core.config.settings import KEY_VARIABLES, Provider, Settings, VisionMode
 from holdfast.core.ids import SessionId
 from holdfast.core.ports.protocols import ModelClient
-from holdfast.core.turns.auxiliary import AuxiliaryFailed, AuxiliaryTask
-from holdfast.core.turns.known_models import accepts_images, context_window
-from holdfast.core.turns.model import Completed, ModelFailed, ModelRequest
+from holdfast.core.turns.model import (
+    AuxiliaryFailed,
+    AuxiliaryTask,
+    Completed,
+    ModelFailed,
+    ModelRequest,
+    accepts_images,
+    context_window,
+)
 
 LeaseClient = Callable[[str | None], ModelClient]
 

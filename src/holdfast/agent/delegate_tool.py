@@ -1,4 +1,4 @@
-"""The delegate tool: gives work to child agents, and brings back what they say."""
+"""The `delegate` tool: gives tasks to subagents and returns their replies."""
 
 from collections.abc import Sequence
 from typing import Annotated
@@ -6,7 +6,7 @@ from typing import Annotated
 import msgspec
 
 from holdfast.core.config.settings import DelegateSettings
-from holdfast.core.messages.message import ToolOutcome
+from holdfast.core.messages.transcript import ToolOutcome
 from holdfast.core.turns.subagent import (
     DELEGATE_TOOL,
     Delegation,

@@ -1,5 +1,4 @@
-"""Tool calls: started, run and finished, each with its commit; those of an earlier process
-settled by their replay class."""
+"""Runs tool calls, each with its commits; calls of an earlier process are resolved by their replay class."""
 
 import asyncio
 import logging
@@ -10,11 +9,10 @@ from itertools import chain, groupby
 import msgspec
 
 from holdfast.agent.agent import Agent
-from holdfast.agent.keeping import write_with_retry
-from holdfast.agent.work import Parked, PendingCall, TurnPort
+from holdfast.agent.turn_port import Parked, PendingCall, TurnPort, write_with_retry
 from holdfast.core.crash_points import CrashPoint
 from holdfast.core.messages.events import ToolEnded, ToolProgressed, ToolStarted
-from holdfast.core.messages.message import CallRecovery, ToolCall, ToolMessage, ToolOutcome
+from holdfast.core.messages.transcript import CallRecovery, ToolCall, ToolMessage, ToolOutcome
 from holdfast.core.ports.protocols import CommandTool, MessageTool, Tool
 from holdfast.core.turns.tool import Arguments, ReplayClass, ToolContext, ToolFailed, ToolOutput
 

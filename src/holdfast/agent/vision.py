@@ -1,4 +1,4 @@
-"""Pictures for a model that cannot see: described once by one that can, and kept as a note."""
+"""Images for a model without vision: described once by a model that has it, and stored as a note."""
 
 import logging
 from collections.abc import Iterable, Iterator, Sequence
@@ -6,17 +6,15 @@ from collections.abc import Iterable, Iterator, Sequence
 import msgspec
 
 from holdfast.agent.agent import Agent
-from holdfast.agent.keeping import write_with_retry
-from holdfast.agent.work import TurnPort
-from holdfast.core.messages.message import (
+from holdfast.agent.turn_port import TurnPort, write_with_retry
+from holdfast.core.messages.transcript import (
     AssistantMessage,
     Message,
     NoteMessage,
     ToolMessage,
     UserMessage,
 )
-from holdfast.core.turns.auxiliary import AuxiliaryFailed, AuxiliaryTask
-from holdfast.core.turns.model import ModelRequest
+from holdfast.core.turns.model import AuxiliaryFailed, AuxiliaryTask, ModelRequest
 from holdfast.core.turns.turn import NO_USAGE, Usage
 
 log = logging.getLogger(__name__)

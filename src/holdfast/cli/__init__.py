@@ -1,1 +1,1 @@
-"""The handle: click commands, each a few lines over the control client."""
+"""The command line: click commands over the local API client and the control socket."""

@@ -1,4 +1,4 @@
-"""`python -m holdfast.cli`: the same as `holdfast`."""
+"""Runs `python -m holdfast.cli`: the same as `holdfast`."""
 
 from holdfast.cli.entry import main
 

@@ -1,12 +1,37 @@
-"""`holdfast audit`: who asked, who allowed it, what ran, with what effect."""
+"""`holdfast audit`: filters, follows, exports and verifies the audit log."""
+
+import difflib
+import http.client
+import time
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import BinaryIO
 
 import click
+import msgspec
 from click.shell_completion import CompletionItem
 
-from holdfast.cli.common.home import chosen_home, home_option
-from holdfast.cli.common.options import complete_session
-from holdfast.cli.common.output import json_option
+from holdfast.cli.common.connection import api_client_for, find_session
+from holdfast.cli.common.options import chosen_home, complete_session, home_option
+from holdfast.cli.common.output import (
+    display_width,
+    format_time,
+    json_option,
+    print_json,
+    sanitize,
+    truncate,
+)
+from holdfast.cli.sessions import open_output
+from holdfast.core.errors import HoldfastError
+from holdfast.core.jobs.parser import parse_duration
+from holdfast.core.jobs.schedule import InvalidSchedule
+from holdfast.core.people.audit import CSV_HEADER, AuditRow, audit_kinds, format_csv_row
+from holdfast.server.api.client import ApiClient
+from holdfast.server.api.views.audit import AuditPage, AuditVerificationView, AuditView
+from holdfast.server.local.control_client import GatewayDown, GatewayStoreUnavailable
 
+# MERGED holdfast.cli.audit: `holdfast audit`: who asked, who allowed it, what ran, with what effect.
 _FORMATS = ("jsonl", "csv")
 
 
@@ -67,10 +92,9 @@ def command(
     """
     if context.invoked_subcommand is not None:
         return
-    from holdfast.cli import auditing  # noqa: PLC0415 - not needed for --help
 
-    wanted = auditing.build_query(kind=kind, actor=actor, session=session, text=text, since=since)
-    auditing.print_audit(chosen_home(), wanted, lines=lines, follow=follow, as_json=as_json)
+    wanted = build_query(kind=kind, actor=actor, session=session, text=text, since=since)
+    print_audit(chosen_home(), wanted, lines=lines, follow=follow, as_json=as_json)
 
 
 @command.command("export")
@@ -86,9 +110,8 @@ def export(as_format: str, output: str | None) -> None:
       holdfast audit export > audit.jsonl
       holdfast audit export --format csv -o audit.csv
     """
-    from holdfast.cli import audit_export  # noqa: PLC0415 - not needed for --help
 
-    audit_export.export_audit(chosen_home(), as_format=as_format, output=output)
+    export_audit(chosen_home(), as_format=as_format, output=output)
 
 
 @command.command("verify")
@@ -99,7 +122,264 @@ def verify(as_json: bool) -> None:
 
     Exits with 1 where one was changed, taken out or put in, and names it.
     """
-    from holdfast.cli import auditing  # noqa: PLC0415 - not needed for --help
 
-    if not auditing.verify_audit(chosen_home(), as_json=as_json):
+    if not verify_audit(chosen_home(), as_json=as_json):
         raise SystemExit(1)
+
+
+# MERGED holdfast.cli.audit_shown: A row of the audit as a line for people.
+_FAILED_OUTCOMES = ("error", "unknown", "refused", "denied", "cancelled")
+_HEADERS = ("SEQ", "WHEN", "KIND", "WHO", "WHAT", "OUTCOME")
+_MAX_WIDTHS = (8, 19, 21, 32, 24, 12)
+FOLLOW_WIDTHS = (6, 19, 21, 28, 20, 12)  # for rows that nobody has seen yet
+_TEXT_FIELDS = ("arguments", "command", "text", "title", "words", "why", "keys", "change")
+_MAX_DETAIL_WIDTH = 100  # columns of what was said
+
+
+ColumnWidths = tuple[int, ...]
+
+
+def fit_widths(rows: Sequence[AuditView]) -> ColumnWidths:
+    """How wide each column is to be, so that a terminal is not filled with gaps."""
+    columns = zip(_HEADERS, *map(_row_cells, rows), strict=True)
+    needed = (max(map(display_width, column)) for column in columns)
+    return tuple(min(most, each) for most, each in zip(_MAX_WIDTHS, needed, strict=True))
+
+
+def format_header(widths: ColumnWidths) -> str:
+    return click.style(_join_columns(_HEADERS, widths) + "  MORE", bold=True)
+
+
+def format_row(row: AuditView, widths: ColumnWidths) -> str:
+    color = "red" if row.outcome in _FAILED_OUTCOMES else None
+    return click.style(
+        f"{_join_columns(_row_cells(row), widths)}  {_detail_text(row)}".rstrip(), fg=color
+    )
+
+
+def _row_cells(row: AuditView) -> tuple[str, ...]:
+    cells = (str(row.seq), format_time(row.at), row.kind, row.actor, row.subject, row.outcome)
+    return tuple(map(_single_line, cells))
+
+
+def _join_columns(cells: tuple[str, ...], widths: ColumnWidths) -> str:
+    return "  ".join(_pad_cell(cell, room) for cell, room in zip(cells, widths, strict=True))
+
+
+def _pad_cell(cell: str, columns: int) -> str:
+    shown = truncate(cell, columns)
+    return shown + " " * (columns - display_width(shown))
+
+
+def _detail_text(row: AuditView) -> str:
+    """What was said first, and then how it was allowed."""
+    said = next((str(row.detail[name]) for name in _TEXT_FIELDS if row.detail.get(name)), "")
+    said = (
+        "(forgotten with its session)"
+        if row.texts_deleted
+        else truncate(_single_line(said), _MAX_DETAIL_WIDTH)
+    )
+    return "  ".join(filter(None, (said, _single_line(_permission_text(row)))))
+
+
+def _permission_text(row: AuditView) -> str:
+    how, by, scope = (str(row.detail.get(name) or "") for name in ("allowed", "by", "scope"))
+    return " ".join(
+        filter(None, (how, f"by {by}" if how and by else "", f"({scope})" if scope else ""))
+    )
+
+
+def _single_line(text: str) -> str:
+    return " ".join(sanitize(text).split())
+
+
+# MERGED holdfast.cli.auditing: The audit asked for: of the running gateway or, with none, of the store; and what is printed.
+_PAGE_SIZE = 500
+_RECONNECT_DELAY = 1.0  # seconds before a gateway that went away is asked again
+_STREAM_TIMEOUT = 45.0  # an idle stream has a comment every 15 seconds
+_VERIFY_TIMEOUT = 600.0  # seconds at the most
+
+AuditQueryParams = dict[str, str | int | float]
+
+
+def build_query(*, kind: str, actor: str, session: str, text: str, since: str) -> AuditQueryParams:
+    """The filter of the API, without what nobody asked for. Raises for a kind that is none: of
+    one that is misspelt nothing would be found, which reads as if nothing had happened."""
+    if kind and kind not in audit_kinds():
+        raise click.UsageError(_unknown_kind_text(kind))
+    given = {"kind": kind, "actor": actor, "session": session, "text": text}
+    wanted: AuditQueryParams = {name: value for name, value in given.items() if value}
+    if since:
+        wanted["since"] = time.time() - _parse_since(since)
+    return wanted
+
+
+def print_audit(
+    home: Path, query: AuditQueryParams, *, lines: int, follow: bool, as_json: bool
+) -> None:
+    query = _resolve_session(home, query)
+    rows = _fetch_newest(home, query, lines)
+    widths = FOLLOW_WIDTHS if follow else fit_widths(rows)
+    if not as_json:
+        click.echo(format_header(widths) if rows or follow else _empty_text(query))
+    _print_rows(rows, widths, as_json=as_json)
+    if follow:
+        with suppress(KeyboardInterrupt):  # the way to end it
+            last = rows[-1].seq if rows else _last_seq(home)
+            for more in follow_rows(api_client_for(home), query, last):
+                _print_rows(more, widths, as_json=as_json)
+
+
+def verify_audit(home: Path, *, as_json: bool) -> bool:
+    """Whether the chain holds, told."""
+    try:
+        found = api_client_for(home, timeout=_VERIFY_TIMEOUT).get(
+            "/audit/verify", AuditVerificationView
+        )
+    except GatewayStoreUnavailable:
+        raise
+    except GatewayDown:
+        from holdfast.cli.common.offline import verify_stored_audit  # noqa: PLC0415 - imports the store
+
+        found = verify_stored_audit(home)
+    if as_json:
+        print_json(msgspec.to_builtins(found))
+    else:
+        _print_verification(found)
+    return not found.broken
+
+
+def _print_verification(found: AuditVerificationView) -> None:
+    for each in found.broken:
+        click.echo(click.style(f"{each}.", fg="red"))
+    if found.broken:
+        click.echo(f"Of {found.rows:,} rows these are not as they were written, or not there.")
+        return
+    gone = (
+        f"; of {found.texts_deleted:,} the words went with their session"
+        if found.texts_deleted
+        else ""
+    )
+    click.echo(f"{found.rows:,} rows hold together, from {found.first} to {found.last}{gone}.")
+    click.echo(f"The last hash is {found.head or 'that of nothing'}.")
+
+
+def _resolve_session(home: Path, query: AuditQueryParams) -> AuditQueryParams:
+    """With the id of the session that was named. What names none is taken for the id of one that
+    was deleted: its rows are still there."""
+    with suppress(HoldfastError):
+        if "session" in query:
+            found = find_session(api_client_for(home), str(query["session"]))
+            return {**query, "session": found.id}
+    return query
+
+
+def _fetch_newest(home: Path, query: AuditQueryParams, lines: int) -> list[AuditView]:
+    """The newest last."""
+    try:
+        page = api_client_for(home).get("/audit", AuditPage, {**query, "limit": lines})
+    except GatewayStoreUnavailable:
+        raise
+    except GatewayDown:
+        from holdfast.cli.common.offline import read_stored_audit  # noqa: PLC0415 - imports the store
+
+        page = read_stored_audit(home, query, limit=lines)
+    return page.rows[::-1]
+
+
+def _last_seq(home: Path) -> int:
+    rows = _fetch_newest(home, {}, 1)
+    return rows[-1].seq if rows else 0
+
+
+def follow_rows(api: ApiClient, query: AuditQueryParams, last: int) -> Generator[list[AuditView]]:
+    """What is added behind a row, each time that the gateway tells of more."""
+    query = {name: value for name, value in query.items() if name != "since"}
+    for _ in _audit_changes(api):
+        while rows := _fetch_after(api, query, last):
+            last = rows[-1].seq
+            yield rows
+
+
+def _fetch_after(api: ApiClient, query: AuditQueryParams, last: int) -> list[AuditView]:
+    with suppress(GatewayDown):  # it is asked again when it is back
+        return api.get("/audit", AuditPage, {**query, "after": last, "limit": _PAGE_SIZE}).rows
+    return []
+
+
+def _audit_changes(api: ApiClient) -> Iterator[None]:
+    """Once for each connection, and whenever the gateway says that the audit has more rows."""
+    while True:
+        with suppress(GatewayDown, OSError, http.client.HTTPException):
+            connection, response = api.open_response("GET", "/events", timeout=_STREAM_TIMEOUT)
+            try:
+                yield
+                while text := response.readline():
+                    if text.strip() == b"event: audit":
+                        yield
+            finally:
+                connection.close()
+        time.sleep(_RECONNECT_DELAY)
+
+
+def _print_rows(rows: list[AuditView], widths: ColumnWidths, *, as_json: bool) -> None:
+    for row in rows:
+        click.echo(msgspec.json.encode(row) if as_json else format_row(row, widths))
+
+
+def _empty_text(query: AuditQueryParams) -> str:
+    if query:
+        return "Nothing in the audit is like that."
+    return "The audit is empty: nobody has asked for anything yet that leaves a row."
+
+
+def _unknown_kind_text(kind: str) -> str:
+    near = difflib.get_close_matches(kind, audit_kinds(), n=1)
+    hint = f" Did you mean {near[0]}?" if near else ""
+    return f"There is no kind {kind!r}.{hint} There are: {', '.join(audit_kinds())}."
+
+
+def _parse_since(since: str) -> int:
+    try:
+        return parse_duration(since)
+    except InvalidSchedule:
+        told = f"--since: {since!r} is no span of time; write 20m, 2h or '3 days'."
+        raise click.UsageError(told) from None
+
+
+# MERGED holdfast.cli.audit_export: Exporting the audit: from the running gateway or, with none, from the store.
+def export_audit(home: Path, *, as_format: str, output: str | None) -> None:
+    with open_output(output) as file:
+        _write_export(home, as_format, file)
+    if output is not None:
+        click.echo(f"The audit is in {output}.", err=True)
+
+
+def _write_export(home: Path, as_format: str, file: BinaryIO) -> None:
+    try:
+        pieces = api_client_for(home).stream_bytes(f"/audit/export?format={as_format}")
+        first = next(pieces, b"")
+    except GatewayStoreUnavailable:
+        raise
+    except GatewayDown:
+        _write_stored_export(home, as_format, file)
+        return
+    file.write(first)
+    for piece in pieces:
+        file.write(piece)
+
+
+def _write_stored_export(home: Path, as_format: str, file: BinaryIO) -> None:
+    from holdfast.cli.common.offline import export_stored_audit  # noqa: PLC0415 - imports the store
+    from holdfast.server.api.views.audit import audit_view  # noqa: PLC0415 - as above
+
+    def write(rows: list[AuditRow]) -> None:
+        for row in rows:
+            if as_format == "csv":
+                file.write(format_csv_row(row).encode())
+            else:
+                file.write(msgspec.json.encode(audit_view(row)) + b"\n")
+
+    if as_format == "csv":
+        file.write(CSV_HEADER.encode())
+    export_stored_audit(home, as_format=as_format, write=write)

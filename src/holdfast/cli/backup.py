@@ -1,11 +1,44 @@
-"""`holdfast backup`: making backups of a home, looking at them, and removing old ones."""
+"""`holdfast backup`: creates, lists, verifies and prunes backups of a home."""
+
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
 
 import click
+import msgspec
 
-from holdfast.cli.common.home import chosen_home, home_option
-from holdfast.cli.common.output import json_option
+from holdfast import __version__
+from holdfast.cli.common.options import chosen_home, home_option
+from holdfast.cli.common.output import (
+    format_duration,
+    format_size,
+    format_time,
+    json_option,
+    print_json,
+    print_table,
+    progress_bar,
+    ratio_progress_bar,
+)
+from holdfast.config import ConfigError, load_settings
+from holdfast.core.config.settings import BackupSettings
+from holdfast.core.errors import HoldfastError
+from holdfast.core.ops.backup import BackupManifest, InvalidBackup
+from holdfast.server.local.control_client import ControlClient, GatewayDown, GatewayRefused
+from holdfast.store.backup import archive, create, directory
+from holdfast.store.backup.create import DATABASE, copy_closed_database
+from holdfast.store.backup.directory import StoredBackup
+from holdfast.store.backup.restore_plan import PLAN_FILE, finish_restore
+from holdfast.system import exit_codes
+from holdfast.system.lock import HomeLock
+from holdfast.system.paths import Paths
 
 
+# MERGED holdfast.cli.backup: `holdfast backup`: making backups of a home, looking at them, and removing old ones.
 @click.group("backup")
 @home_option
 def command() -> None:
@@ -43,16 +76,15 @@ def create_command(
     Keys and tokens are left out unless you ask for them: they are not made by the gateway, and a
     backup may end up anywhere. The file is for its owner alone (mode 0600).
     """
-    from holdfast.cli import backing_up  # noqa: PLC0415 - not needed for --help
 
-    asked = backing_up.CreateBackupOptions(
+    asked = CreateBackupOptions(
         to=to,
         workspaces=include_workspaces,
         secrets=include_secrets,
         keep=keep,
         scheduled=gently,
     )
-    backing_up.create_backup(chosen_home(), asked, gently=gently, as_json=as_json)
+    create_backup(chosen_home(), asked, gently=gently, as_json=as_json)
 
 
 @command.command("list")
@@ -61,7 +93,6 @@ def create_command(
 @click.option("--in", "folder", metavar="DIR", help="Look there.  [default: backup.dir]")
 def list_backups(as_json: bool, folder: str | None) -> None:
     """The backups that are there, the newest first."""
-    from holdfast.cli.backups_shown import print_backups  # noqa: PLC0415 - not needed for --help
 
     print_backups(chosen_home(), folder=folder, as_json=as_json)
 
@@ -76,7 +107,6 @@ def verify_command(as_json: bool, names: tuple[str, ...], every: bool) -> None:
 
     Without a name, the newest. Exits with 1 if one of them is not good.
     """
-    from holdfast.cli.backups_shown import verify_backups  # noqa: PLC0415 - not needed for --help
 
     verify_backups(chosen_home(), names, every=every, as_json=as_json)
 
@@ -88,6 +118,266 @@ def verify_command(as_json: bool, names: tuple[str, ...], every: bool) -> None:
 @click.option("--dry-run", is_flag=True, help="Only say what would be removed.")
 def prune_command(as_json: bool, keep: int | None, dry_run: bool) -> None:
     """Remove all but the newest backups."""
-    from holdfast.cli.backups_shown import prune_backups  # noqa: PLC0415 - not needed for --help
 
     prune_backups(chosen_home(), keep=keep, dry_run=dry_run, as_json=as_json)
+
+
+# MERGED holdfast.cli.backup_place: Where the backups of a home are, room to look into one, and what is told of one to programs.
+def backup_dir(home: Path) -> Path:
+    return configured_backup_dir(home, load_backup_settings(home))
+
+
+def notify_gateway(home: Path) -> None:
+    """That the backups are others now, so that its status has the newest. It looks by itself when
+    it starts, and one that has no ear for it is not needed for a backup."""
+    with suppress(GatewayDown, GatewayRefused):
+        ControlClient(Paths(home)).post("/backup/shelf")
+
+
+def load_backup_settings(home: Path) -> BackupSettings:
+    """A configuration that is broken keeps nobody from a backup."""
+    try:
+        return load_settings(home).backup
+    except ConfigError:
+        click.echo("The configuration cannot be read; backups are taken to be as usual.", err=True)
+        return BackupSettings()
+
+
+def configured_backup_dir(home: Path, settings: BackupSettings) -> Path:
+    return Paths(home).backups(settings.dir)
+
+
+def backup_json(path: Path, manifest: BackupManifest) -> dict[str, Any]:
+    about = msgspec.to_builtins(manifest)
+    assert isinstance(about, dict)
+    return {"path": str(path), "bytes": path.stat().st_size, **about}
+
+
+@contextmanager
+def staging_dir_beside(path: Path) -> Iterator[Path]:
+    """Beside the backup, where there was room for one; on a disk that is read-only, elsewhere."""
+    if os.access(path.parent, os.W_OK):
+        with directory.staging_folder(path.parent) as room:
+            yield room
+        return
+    with tempfile.TemporaryDirectory(prefix="holdfast-") as made:
+        yield Path(made)
+
+
+# MERGED holdfast.cli.backing_up: Backing up: the store is copied by whoever owns it, and packed and verified here.
+_LOCK_PURPOSE = "holdfast backup"
+_ARCHIVE_SUFFIXES = (".tar.gz", ".tgz")
+_COPY_TIMEOUT = 120.0  # seconds without a line from the gateway: another copy may be in front
+
+
+class CreateBackupOptions(msgspec.Struct, frozen=True, kw_only=True):
+    to: str | None = None
+    workspaces: bool = False
+    secrets: bool = False
+    keep: int | None = None
+    scheduled: bool = (
+        False  # nobody asked for it: it is one of those that the gateway makes by itself
+    )
+
+
+def create_backup(home: Path, request: CreateBackupOptions, *, gently: bool, as_json: bool) -> None:
+    if gently:
+        os.nice(19)
+    path = make_backup(home, request)
+    removed = (
+        directory.prune_backups(path.parent, keep=request.keep, always_keep=path)
+        if request.keep
+        else []
+    )
+    notify_gateway(home)
+    manifest = archive.read_manifest(path)
+    if as_json:
+        print_json(backup_json(path, manifest) | {"removed": [str(each) for each in removed]})
+        return
+    click.echo(f"{path}: {manifest.describe()}, {format_size(path.stat().st_size)}, verified.")
+    if not request.secrets:
+        click.echo("Keys and tokens are not in it (--include-secrets).")
+    if removed:
+        click.echo(f"{len(removed)} older backups were removed.")
+
+
+def make_backup(home: Path, request: CreateBackupOptions) -> Path:
+    """A new backup, verified."""
+    database = Paths(home).db
+    if home.is_dir() and not os.access(home, os.R_OK | os.X_OK):
+        raise HoldfastError(f"{home} may not be read by this user; ask as its owner.")
+    if (home / PLAN_FILE).exists():
+        with HomeLock(home, purpose=_LOCK_PURPOSE):
+            finish_restore(home)
+    if not database.exists():
+        raise HoldfastError(f"Nothing was stored in {home} yet: there is nothing to back up.")
+    folder, file = _destination(home, request.to)
+    with directory.staging_folder(folder) as room:
+        needed = database.stat().st_size
+        create.require_free_space(folder, 2 * needed)
+        _copy(home, room / DATABASE, scheduled=request.scheduled)
+        wanted = create.BackupSpec(
+            version=__version__,
+            at=time.time(),
+            workspaces=request.workspaces,
+            secrets=request.secrets,
+            to=file,
+        )
+        with progress_bar("Packing, verifying", 2 * needed) as advance:
+            return create.create_backup(home, room / DATABASE, folder, wanted, progress=advance)
+
+
+def _destination(home: Path, to: str | None) -> tuple[Path, Path | None]:
+    """The folder, and the file in it where one is named."""
+    if to is None:
+        return backup_dir(home), None
+    path = Path(to).expanduser().absolute()
+    if path.is_dir() or to.endswith("/") or not path.suffixes:
+        return path, None
+    if not path.name.endswith(_ARCHIVE_SUFFIXES):
+        raise HoldfastError(
+            f"{path} is no folder, and no name for a backup, which is a FILE.tar.gz. For a folder "
+            f"that is to be made, say {path}/"
+        )
+    if path.exists():
+        raise HoldfastError(f"{path} exists already; remove it or name another.")
+    return path.parent, path
+
+
+def _copy(home: Path, to: Path, *, scheduled: bool) -> None:
+    try:
+        _copy_live(home, to, scheduled=scheduled)
+    except GatewayDown:
+        to.unlink(missing_ok=True)
+        with HomeLock(home, purpose=_LOCK_PURPOSE):
+            _copy_offline(Paths(home).db, to)
+
+
+def _copy_live(home: Path, to: Path, *, scheduled: bool) -> None:
+    lines = ControlClient(Paths(home), timeout=_COPY_TIMEOUT).follow(
+        "/backup/copy", {"to": str(to), "due": scheduled}
+    )
+    last: dict[str, Any] = {}
+    with ratio_progress_bar("Copying") as reached:
+        for last in lines:
+            if "of" in last:
+                reached(last["done"], last["of"])
+    if "error" in last:
+        raise HoldfastError(f"The gateway could not copy its store: {last['error']}")
+    if "copied" not in last:
+        raise HoldfastError("The gateway went away while it copied its store; try again.")
+
+
+def _copy_offline(database: Path, to: Path) -> None:
+    with ratio_progress_bar("Copying") as reached:
+        copy_closed_database(
+            database, to, progress=lambda copied: reached(copied.done, copied.total)
+        )
+
+
+# MERGED holdfast.cli.backups_shown: Backups as people and programs see them: listed, verified, and the old ones removed.
+def print_backups(home: Path, *, folder: str | None, as_json: bool) -> None:
+    place = Path(folder).expanduser().absolute() if folder else backup_dir(home)
+    found = directory.list_backups(place)
+    if as_json:
+        print_json({"folder": str(place), "backups": [*map(_listed_backup_json, found)]})
+        return
+    if not found:
+        click.echo(f"There are no backups in {place}; `holdfast backup create` makes one.")
+        return
+    now = time.time()
+    print_table(
+        ("NAME", "MADE", "AGE", "SIZE", "HOLDS", "VERSION"), [_backup_row(b, now) for b in found]
+    )
+
+
+def verify_backups(home: Path, names: tuple[str, ...], *, every: bool, as_json: bool) -> None:
+    place = backup_dir(home)
+    paths = [one.path for one in directory.list_backups(place)] if every else []
+    paths += [
+        directory.find_backup(place, name)
+        for name in names or (() if every else (directory.LATEST,))
+    ]
+    results = [_verify_backup(path, as_json=as_json) for path in paths]
+    if as_json:
+        print_json({"verified": results})
+    elif not results:
+        click.echo(f"There are no backups in {place}.")
+    sys.exit(exit_codes.OK if all(each["good"] for each in results) else exit_codes.FAILED)
+
+
+def prune_backups(home: Path, *, keep: int | None, dry_run: bool, as_json: bool) -> None:
+    settings = load_backup_settings(home)
+    place, keep = configured_backup_dir(home, settings), keep or settings.keep
+    if dry_run:
+        whole = [one.path for one in directory.list_backups(place) if one.manifest is not None]
+        gone = whole[keep:]
+    else:
+        gone = directory.prune_backups(place, keep=keep)
+        notify_gateway(home)
+    if as_json:
+        print_json({"removed": [str(path) for path in gone], "dry_run": dry_run})
+        return
+    for path in gone:
+        click.echo(f"{path.name} {'would be' if dry_run else 'is'} removed.")
+    if not gone:
+        click.echo(f"There are no more than {keep} backups in {place}; none is removed.")
+
+
+def _listed_backup_json(backup: StoredBackup) -> dict[str, Any]:
+    if backup.manifest is None:
+        return {
+            "name": backup.name,
+            "path": str(backup.path),
+            "bytes": backup.bytes,
+            "problem": backup.problem,
+        }
+    return {"name": backup.name, **backup_json(backup.path, backup.manifest)}
+
+
+def _backup_row(backup: StoredBackup, now: float) -> tuple[str, ...]:
+    age = format_duration(max(0.0, now - backup.made_at))
+    if backup.manifest is None:
+        return (
+            backup.name,
+            format_time(backup.made_at),
+            age,
+            format_size(backup.bytes),
+            "no backup, or damaged",
+            "",
+        )
+    manifest = backup.manifest
+    more = [word for word, there in _included_parts(backup) if there]
+    holds = ", ".join([manifest.describe(), *more])
+    return (
+        backup.name,
+        format_time(backup.made_at),
+        age,
+        format_size(backup.bytes),
+        holds,
+        manifest.version,
+    )
+
+
+def _included_parts(backup: StoredBackup) -> Iterator[tuple[str, bool]]:
+    assert backup.manifest is not None, "only those that are whole are asked"
+    yield "workspaces", backup.manifest.workspaces
+    yield "secrets", backup.manifest.secrets
+
+
+def _verify_backup(path: Path, *, as_json: bool) -> dict[str, Any]:
+    try:
+        length = archive.read_manifest(path).database_bytes
+        with (
+            staging_dir_beside(path) as room,
+            progress_bar(f"Verifying {path.name[9:24]}", length) as advance,
+        ):
+            manifest = create.verify_backup(path, room, progress=advance)
+    except InvalidBackup as error:
+        if not as_json:
+            click.echo(f"{click.style('bad', fg='red')}   {path.name}: {error}")
+        return {"path": str(path), "good": False, "problem": str(error)}
+    if not as_json:
+        good = click.style("good", fg="green")
+        click.echo(f"{good}  {path.name}: {manifest.describe()}, schema {manifest.schema}")
+    return {"good": True, **backup_json(path, manifest)}

@@ -1,9 +1,9 @@
-"""`holdfast judge`: what the gateway would think of a command."""
+"""`holdfast judge`: classifies a shell command as the approval policy would, without running it."""
 
 import click
 
 from holdfast.cli.common.output import json_option, print_fields, print_json
-from holdfast.core.people.judgement import CommandRisk, CommandVerdict
+from holdfast.core.people.approval import CommandRisk, CommandVerdict
 
 _COLOURS = {
     CommandRisk.HARMLESS: "green",

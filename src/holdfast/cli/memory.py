@@ -1,10 +1,27 @@
-"""`holdfast memory`: what is remembered about people, shown and changed."""
+"""`holdfast memory`: shows, adds, edits and forgets notes."""
+
+from pathlib import Path
+from urllib.parse import urlencode
 
 import click
+import msgspec
 
-from holdfast.cli.common.home import chosen_home, home_option
-from holdfast.cli.common.output import json_option
+from holdfast.cli.common.options import chosen_home, home_option
+from holdfast.cli.common.output import (
+    confirm,
+    format_time,
+    json_option,
+    print_json,
+    print_table,
+    sanitize,
+)
+from holdfast.core.errors import HoldfastError
+from holdfast.core.people.memory import NoteTopic
+from holdfast.server.api.client import ApiClient
+from holdfast.server.api.views.memory import NewNote, NotebookList, NotebookView, NoteView
+from holdfast.server.local.control_client import GatewayDown, GatewayStoreUnavailable
 
+# MERGED holdfast.cli.memory: `holdfast memory`: what is remembered about people, shown and changed.
 _owner_option = click.option(
     "--owner",
     metavar="OWNER",
@@ -35,7 +52,6 @@ def command() -> None:
 @_owner_option
 def show(as_json: bool, owner: str | None) -> None:
     """All notes, or those of one owner."""
-    from holdfast.cli.notes import print_notebooks  # noqa: PLC0415 - not needed for --help
 
     print_notebooks(chosen_home(), owner=owner, as_json=as_json)
 
@@ -53,8 +69,7 @@ def show(as_json: bool, owner: str | None) -> None:
 @click.argument("text")
 def add(owner: str | None, about: str, text: str) -> None:
     """Add a note."""
-    from holdfast.cli.common.gateway import api_client_for  # noqa: PLC0415 - not needed for --help
-    from holdfast.cli.notes import add_note  # noqa: PLC0415 - as above
+    from holdfast.cli.common.connection import api_client_for  # noqa: PLC0415 - not needed for --help
 
     add_note(api_client_for(chosen_home()), owner=owner, text=text, about=about)
 
@@ -66,8 +81,7 @@ def add(owner: str | None, about: str, text: str) -> None:
 @click.argument("text", required=False)
 def edit(owner: str | None, number: int, text: str | None) -> None:
     """Say what note NUMBER is to say: TEXT, or, without it, what your editor is left with."""
-    from holdfast.cli.common.gateway import api_client_for  # noqa: PLC0415 - not needed for --help
-    from holdfast.cli.notes import edit_note  # noqa: PLC0415 - as above
+    from holdfast.cli.common.connection import api_client_for  # noqa: PLC0415 - not needed for --help
 
     edit_note(api_client_for(chosen_home()), owner=owner, number=number, text=text)
 
@@ -78,8 +92,7 @@ def edit(owner: str | None, number: int, text: str | None) -> None:
 @click.argument("numbers", metavar="NUMBER...", type=click.IntRange(1), nargs=-1, required=True)
 def forget(owner: str | None, numbers: tuple[int, ...]) -> None:
     """Forget notes, by number."""
-    from holdfast.cli.common.gateway import api_client_for  # noqa: PLC0415 - not needed for --help
-    from holdfast.cli.notes import forget_notes  # noqa: PLC0415 - as above
+    from holdfast.cli.common.connection import api_client_for  # noqa: PLC0415 - not needed for --help
 
     forget_notes(api_client_for(chosen_home()), owner=owner, numbers=numbers)
 
@@ -90,7 +103,121 @@ def forget(owner: str | None, numbers: tuple[int, ...]) -> None:
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 def clear(owner: str | None, yes: bool) -> None:
     """Forget all notes of an owner."""
-    from holdfast.cli.common.gateway import api_client_for  # noqa: PLC0415 - not needed for --help
-    from holdfast.cli.notes import forget_all_notes  # noqa: PLC0415 - as above
+    from holdfast.cli.common.connection import api_client_for  # noqa: PLC0415 - not needed for --help
 
     forget_all_notes(api_client_for(chosen_home()), owner=owner, yes=yes)
+
+
+# MERGED holdfast.cli.notes: Notes as the command line shows and changes them.
+_PAGE_SIZE = 1000
+OPERATOR_NOTEBOOK = "person:owner"  # who has the gateway's own token, as this command line has
+
+
+def print_notebooks(home: Path, *, owner: str | None, as_json: bool) -> None:
+    notebooks = _fetch_notebooks(home)
+    if owner is not None:
+        notebooks = [notebook for notebook in notebooks if notebook.owner == owner]
+    if as_json:
+        print_json(msgspec.to_builtins(notebooks))
+    elif not notebooks:
+        click.echo("Nothing is noted.")
+    for notebook in () if as_json else notebooks:
+        _print_notebook(notebook)
+
+
+def add_note(api: ApiClient, *, owner: str | None, text: str, about: str) -> None:
+    note = NewNote(owner=owner or OPERATOR_NOTEBOOK, text=text, topic=NoteTopic(about))
+    notebook = api.post("/memory", note, NotebookView)
+    click.echo(f"Noted. {_usage_text(notebook)}")
+
+
+def edit_note(api: ApiClient, *, owner: str | None, number: int, text: str | None) -> None:
+    notebook = _find_notebook(api, owner)
+    note = _find_note(notebook, number)
+    said = click.edit(note.text) if text is None else text
+    if said is None or not said.strip() or said.strip() == note.text:
+        click.echo("Nothing was changed.")
+        return
+    changed = NewNote(owner=notebook.owner, id=number, text=said.strip(), topic=note.topic)
+    click.echo(
+        f"Note {number} is changed. {_usage_text(api.post('/memory', changed, NotebookView))}"
+    )
+
+
+def forget_notes(api: ApiClient, *, owner: str | None, numbers: tuple[int, ...]) -> None:
+    notebook = _find_notebook(api, owner)
+    for number in numbers:
+        _find_note(notebook, number)  # all of them are there, or none is forgotten
+    for number in numbers:
+        api.request("DELETE", f"/memory?{urlencode({'owner': notebook.owner, 'id': number})}")
+        click.echo(f"Note {number} is forgotten.")
+
+
+def forget_all_notes(api: ApiClient, *, owner: str | None, yes: bool) -> None:
+    notebook = _find_notebook(api, owner)
+    if not yes:
+        notes = "the only note" if len(notebook.notes) == 1 else f"all {len(notebook.notes)} notes"
+        question = f"Forget {notes} of {notebook.owner}?"
+        confirm(question)
+    api.request("DELETE", f"/memory?{urlencode({'owner': notebook.owner})}")
+    click.echo(f"All notes of {notebook.owner} are forgotten.")
+
+
+def _find_note(notebook: NotebookView, number: int) -> NoteView:
+    for note in notebook.notes:
+        if note.id == number:
+            return note
+    raise HoldfastError(
+        f"{notebook.owner} has no note {number}; `holdfast memory show` has them all."
+    )
+
+
+def _find_notebook(api: ApiClient, owner: str | None) -> NotebookView:
+    """The named one, else the only one; whose notes are changed is never guessed."""
+    if owner is not None:
+        return api.get("/memory", NotebookList, {"owner": owner}).notebooks[0]
+    notebooks = api.get("/memory", NotebookList, {"limit": 2}).notebooks
+    if len(notebooks) == 1:
+        return notebooks[0]
+    if not notebooks:
+        raise HoldfastError("Nothing is noted, so there is nothing to change.")
+    raise HoldfastError("Several people have notes: say whose with --owner (`memory show`).")
+
+
+def _fetch_notebooks(home: Path) -> list[NotebookView]:
+    from holdfast.cli.common.connection import api_client_for  # noqa: PLC0415 - a module beside this one
+
+    try:
+        return _fetch_all_pages(api_client_for(home))
+    except GatewayStoreUnavailable:
+        raise
+    except GatewayDown:
+        from holdfast.cli.common.offline import read_stored_notebooks  # noqa: PLC0415 - imports the store
+
+        return read_stored_notebooks(home)
+
+
+def _fetch_all_pages(api: ApiClient) -> list[NotebookView]:
+    found: list[NotebookView] = []
+    more = True
+    while more:
+        query = {"limit": _PAGE_SIZE, "offset": len(found)}
+        page = api.get("/memory", NotebookList, query)
+        found, more = [*found, *page.notebooks], page.more
+    return found
+
+
+def _print_notebook(notebook: NotebookView) -> None:
+    off = ", memory is off" if notebook.off else ""
+    title = f"{sanitize(notebook.owner)} ({_usage_text(notebook)}{off})"
+    click.echo(click.style(title, bold=True))
+    if notebook.notes:
+        print_table(("N", "ABOUT", "CHANGED", "NOTE"), [*map(_note_row, notebook.notes)])
+
+
+def _note_row(note: NoteView) -> tuple[str, ...]:
+    return str(note.id), note.topic, format_time(note.changed_at), sanitize(note.text)
+
+
+def _usage_text(notebook: NotebookView) -> str:
+    return f"{notebook.used} of {notebook.max_chars} characters used"

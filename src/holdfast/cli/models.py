@@ -1,18 +1,31 @@
-"""`holdfast models`: which models are set up or found, and whether they work."""
+"""`holdfast models`: lists the configured models, checks them, and makes the test call of `holdfast setup`."""
 
 import asyncio
 import sys
-from typing import TYPE_CHECKING
+import time
+from contextlib import aclosing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import click
+import msgspec
 
-from holdfast.cli.common.home import chosen_home, home_option
+from holdfast.cli.common.options import chosen_home, home_option
 from holdfast.cli.common.output import json_option, print_json, print_table
-from holdfast.system import exits
+from holdfast.config import Config, load
+from holdfast.core.config.settings import Provider
+from holdfast.core.errors import ModelError
+from holdfast.core.messages.transcript import UserMessage
+from holdfast.core.turns.model import Completed, ModelRequest, TextDelta
+from holdfast.models.fallback import model_targets
+from holdfast.models.model_check import ModelCheckResult, check_model
+from holdfast.models.pool import ModelPool
+from holdfast.models.selection import SelectedModel, select_model
+from holdfast.models.target import ModelTarget
+from holdfast.system import exit_codes
 
-if TYPE_CHECKING:
-    from holdfast.cli.models_asked import CheckedModel, ListedModel
-
+# MERGED holdfast.cli.models: `holdfast models`: which models are set up or found, and whether they work.
 _MAX_MODEL_NAMES = 12  # names of a server's models; some have hundreds
 
 
@@ -36,9 +49,8 @@ def command() -> None:
 @json_option
 def list_models(as_json: bool) -> None:
     """The model that answers, why it is that one, and those that stand in for it."""
-    from holdfast.cli import models_asked  # noqa: PLC0415 - imports every codec
 
-    found = asyncio.run(models_asked.describe_models(chosen_home()))
+    found = asyncio.run(describe_models(chosen_home()))
     if as_json:
         print_json({"models": [each.as_dict() for each in found]})
         return
@@ -60,9 +72,8 @@ def check_models(as_json: bool, name: str | None) -> None:
     With NAME, that one model: one of those listed, or another of the first one's provider. Makes
     two short calls to each, which a provider may charge for. Exits with 1 if one does not answer.
     """
-    from holdfast.cli import models_asked  # noqa: PLC0415 - imports every codec
 
-    found = asyncio.run(models_asked.probe_models(chosen_home(), name))
+    found = asyncio.run(probe_models(chosen_home(), name))
     if as_json:
         print_json({"models": [each.as_dict() for each in found]})
     else:
@@ -71,7 +82,7 @@ def check_models(as_json: bool, name: str | None) -> None:
         for each in found:
             if each.checkup.problem:
                 click.echo(f"\n{each.name}: {each.checkup.problem}", err=True)
-    sys.exit(exits.OK if all(each.checkup.reachable for each in found) else exits.FAILED)
+    sys.exit(exit_codes.OK if all(each.checkup.reachable for each in found) else exit_codes.FAILED)
 
 
 def _offers_text(model: "ListedModel") -> str:
@@ -98,3 +109,127 @@ def _check_row(model: "CheckedModel") -> tuple[str, ...]:
 
 def _yes_no(found: bool | None) -> str:
     return "-" if found is None else "yes" if found else "no"
+
+
+# MERGED holdfast.cli.models_asked: What the models of a home say when they are asked, for `holdfast models`.
+class ListedModel(msgspec.Struct, frozen=True, kw_only=True):
+    """A model that is set up or was found. `key` is the reference, never what it refers to."""
+
+    role: str  # "model", or which of its stand-ins
+    provider: str
+    name: str
+    api_mode: str
+    base_url: str
+    key: str
+    why: str
+    offers: tuple[str, ...] = ()  # every model its server lists
+    problem: str = ""
+
+    def as_dict(self) -> dict[str, Any]:
+        return msgspec.structs.asdict(self)
+
+
+class CheckedModel(msgspec.Struct, frozen=True, kw_only=True):
+    provider: str
+    name: str
+    api_mode: str
+    base_url: str
+    checkup: ModelCheckResult
+
+    def as_dict(self) -> dict[str, Any]:
+        own = msgspec.structs.asdict(self)
+        return own | msgspec.structs.asdict(own.pop("checkup"))
+
+
+async def describe_models(home: Path) -> list[ListedModel]:
+    """Every model of this home, each with what its server offers."""
+    config = load(home)
+    chosen = await _choose_model(config)
+    async with ModelPool() as pool:
+        targets = model_targets(chosen.settings, secrets=config.secrets)
+        return [await _describe_model(pool, chosen, target, n) for n, target in enumerate(targets)]
+
+
+async def probe_models(home: Path, name: str | None) -> list[CheckedModel]:
+    """A check-up of each model, or of the one of that name."""
+    config = load(home)
+    targets = model_targets((await _choose_model(config)).settings, secrets=config.secrets)
+    async with ModelPool() as pool:
+        return [await _probe_model(pool, target) for target in _select_targets(targets, name)]
+
+
+async def _choose_model(config: Config) -> SelectedModel:
+    origin = config.origins.get("model.provider", "")
+    return await select_model(config.settings.model, origin=origin)
+
+
+async def _describe_model(
+    pool: ModelPool, chosen: SelectedModel, target: ModelTarget, index: int
+) -> ListedModel:
+    found = ListedModel(
+        role=f"stand-in {index}" if index else "model",
+        provider=target.provider,
+        name=target.name,
+        api_mode=target.api_mode,
+        base_url=target.base_url,
+        key=target.key_reference,
+        why="stands in when those before it fail" if index else chosen.choice.why,
+    )
+    try:
+        return msgspec.structs.replace(found, offers=await pool.list_models(target))
+    except ModelError as error:
+        return msgspec.structs.replace(found, problem=str(error))
+
+
+async def _probe_model(pool: ModelPool, target: ModelTarget) -> CheckedModel:
+    # Once more at the most, for a connection that was kept too long: whoever checks wants to
+    # see the failure, not to wait until it has passed.
+    client = pool.lease(msgspec.structs.replace(target, retries=1))
+    found = await check_model(client, now=time.monotonic)
+    if target.provider is Provider.DEMO:
+        found = msgspec.structs.replace(found, tools=None)  # it uses only those it has a part for
+    return CheckedModel(
+        provider=target.provider,
+        name=target.name,
+        api_mode=target.api_mode,
+        base_url=target.base_url,
+        checkup=found,
+    )
+
+
+def _select_targets(targets: list[ModelTarget], name: str | None) -> list[ModelTarget]:
+    if name is None:
+        return targets
+    known = [target for target in targets if target.name == name]
+    return known or [msgspec.structs.replace(targets[0], name=name)]
+
+
+# MERGED holdfast.cli.trial: A trial: one tiny call to a model, to see whether its key, its name and its address are right.
+_TEST_PROMPT = "Say hello in three words."
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelTrial:
+    """What the model said, and how many seconds it took to the first word."""
+
+    text: str
+    first_token_seconds: float
+
+
+def try_model(target: ModelTarget) -> ModelTrial:
+    """Raises `ModelFailed`, which says what to do."""
+    return asyncio.run(_try_model(target))
+
+
+async def _try_model(target: ModelTarget) -> ModelTrial:
+    request = ModelRequest(system="You are brief.", messages=(UserMessage(text=_TEST_PROMPT),))
+    began, first, text = time.monotonic(), 0.0, ""
+    async with ModelPool() as pool:
+        client = pool.lease(target)
+        async with aclosing(client.stream(request)) as events:
+            async for event in events:
+                if isinstance(event, TextDelta):
+                    first = first or time.monotonic() - began
+                elif isinstance(event, Completed):
+                    text = event.message.text
+    return ModelTrial(text=text.strip(), first_token_seconds=first)

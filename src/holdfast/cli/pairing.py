@@ -1,11 +1,24 @@
-"""`holdfast pairing`: who asks to be let in, letting them in by their code, and sending away."""
+"""`holdfast pairing`: lists pairing requests and paired users; approves, denies and revokes them."""
+
+import time
+from typing import Any
 
 import click
+import msgspec
 
-from holdfast.cli.common.home import chosen_home, home_option
-from holdfast.cli.common.output import json_option
+from holdfast.cli.common.options import chosen_home, home_option
+from holdfast.cli.common.output import (
+    format_duration,
+    format_time,
+    json_option,
+    print_json,
+    print_table,
+    sanitize,
+)
+from holdfast.server.api.views.pairing import PairedUserView, PairingRequestView, PairingView
 
 
+# MERGED holdfast.cli.pairing: `holdfast pairing`: who asks to be let in, letting them in by their code, and sending away.
 @click.group("pairing")
 @home_option
 def command() -> None:
@@ -27,8 +40,7 @@ def command() -> None:
 @json_option
 def list_pairing(as_json: bool) -> None:
     """Who waits with a code, and who was let in."""
-    from holdfast.cli.pairing_shown import print_pairing  # noqa: PLC0415 - not for --help
-    from holdfast.server.local.client import ControlClient  # noqa: PLC0415 - as above
+    from holdfast.server.local.control_client import ControlClient  # noqa: PLC0415 - as above
     from holdfast.system.paths import Paths  # noqa: PLC0415 - as above
 
     print_pairing(ControlClient(Paths(chosen_home())).get("/pairing"), as_json=as_json)
@@ -68,9 +80,56 @@ def revoke(as_json: bool, who: str) -> None:
 
 
 def _decide(verb: str, body: dict[str, str], *, as_json: bool) -> None:
-    from holdfast.cli.pairing_shown import print_decision  # noqa: PLC0415 - not for --help
-    from holdfast.server.local.client import ControlClient  # noqa: PLC0415 - as above
+    from holdfast.server.local.control_client import ControlClient  # noqa: PLC0415 - as above
     from holdfast.system.paths import Paths  # noqa: PLC0415 - as above
 
     told = ControlClient(Paths(chosen_home())).post(f"/pairing/{verb}", body)
     print_decision(told, as_json=as_json)
+
+
+# MERGED holdfast.cli.pairing_shown: Pairing as the command line shows it.
+_NO_REQUESTS = (
+    "Nobody waits to be let in. Whoever writes to a bot privately and is not in its allow list "
+    "gets a code."
+)
+_REQUEST_HEADERS = ["WAITS", "CALLS THEMSELVES", "SINCE", "LEFT"]
+_PAIRED_HEADERS = ["LET IN", "CALLS THEMSELVES", "SINCE", "BY"]
+
+
+def print_pairing(document: Any, *, as_json: bool) -> None:
+    if as_json:
+        print_json(document)
+        return
+    pairing = msgspec.convert(document, PairingView)
+    if pairing.locked_until is not None:
+        left = format_duration(max(0.0, pairing.locked_until - time.time()))
+        click.echo(f"No code is taken for {left}: too many wrong ones were tried.")
+    if pairing.requests:
+        print_table(_REQUEST_HEADERS, [_request_row(each) for each in pairing.requests])
+        click.echo("`holdfast pairing approve CODE` lets in whose code it is: ask them for it.")
+    else:
+        click.echo(_NO_REQUESTS)
+    if pairing.users:
+        print_table(_PAIRED_HEADERS, [_paired_row(each) for each in pairing.users])
+
+
+def _request_row(request: PairingRequestView) -> list[str]:
+    left = format_duration(max(0.0, request.expires_at - time.time()))
+    return [
+        sanitize(request.principal),
+        sanitize(request.user_name or ""),
+        format_time(request.asked_at),
+        left,
+    ]
+
+
+def _paired_row(user: PairedUserView) -> list[str]:
+    by = sanitize(user.approved_by)
+    return [sanitize(user.principal), sanitize(user.user_name or ""), format_time(user.since), by]
+
+
+def print_decision(decision: Any, *, as_json: bool) -> None:
+    if as_json:
+        print_json(decision)
+    else:
+        click.echo(sanitize(str(decision["told"])))

@@ -1,11 +1,36 @@
-"""`holdfast restore`: a backup takes the place of what is in a home."""
+"""`holdfast restore`: restores a backup, or salvages a damaged database; existing files are set aside, never deleted."""
+
+import time
+from pathlib import Path
 
 import click
+import msgspec
 
-from holdfast.cli.common.home import chosen_home, home_option
-from holdfast.cli.common.output import json_option
+from holdfast.cli.backup import backup_dir, backup_json
+from holdfast.cli.common.options import chosen_home, home_flag, home_option
+from holdfast.cli.common.output import (
+    confirm,
+    format_duration,
+    format_time,
+    json_option,
+    print_json,
+    progress_bar,
+    ratio_progress_bar,
+)
+from holdfast.config import prepare_home
+from holdfast.core.config.versions import ENV_FILE
+from holdfast.core.errors import HoldfastError
+from holdfast.core.ops.backup import BackupManifest
+from holdfast.store.backup import archive, directory
+from holdfast.store.backup import restore as stored
+from holdfast.store.backup.create import DATABASE
+from holdfast.store.backup.restore import RestoreResult
+from holdfast.store.recovery.recover import RecoveryResult, recover_database
+from holdfast.system.lock import HomeLock
+from holdfast.system.paths import Paths
 
 
+# MERGED holdfast.cli.restore: `holdfast restore`: a backup takes the place of what is in a home.
 @click.command("restore")
 @home_option
 @json_option
@@ -27,12 +52,90 @@ def command(as_json: bool, name: str | None, salvage: bool, everything: bool, ye
       holdfast restore latest
       holdfast restore --salvage
     """
-    from holdfast.cli import restoring  # noqa: PLC0415 - not needed for --help
 
     if salvage == (name is not None):
         raise click.UsageError("Name a backup (`latest` is the newest), or say --salvage.")
     home = chosen_home()
     if name is None:
-        restoring.salvage_database(home, yes=yes, as_json=as_json)
+        salvage_database(home, yes=yes, as_json=as_json)
     else:
-        restoring.restore_backup(home, name, everything=everything, yes=yes, as_json=as_json)
+        restore_backup(home, name, everything=everything, yes=yes, as_json=as_json)
+
+
+# MERGED holdfast.cli.restoring: Restoring: asked for, done under the home's lock, and told what is there then.
+LOCK_PURPOSE = "holdfast restore"
+
+
+def restore_backup(home: Path, name: str, *, everything: bool, yes: bool, as_json: bool) -> None:
+    backup = directory.find_backup(backup_dir(home), name)
+    manifest = archive.read_manifest(backup)
+    prepare_home(home)
+    with HomeLock(home, purpose=LOCK_PURPOSE):
+        if not yes:
+            _confirm_restore(home, backup, manifest)
+        restored = restore_under_lock(home, backup, everything=everything)
+    if as_json:
+        about = msgspec.to_builtins(restored)
+        print_json(about | {"backup": backup_json(backup, manifest)})
+        return
+    _print_restored(home, restored)
+
+
+def restore_under_lock(home: Path, backup: Path, *, everything: bool = False) -> RestoreResult:
+    """To be called by the holder of the home's lock."""
+    length = archive.read_manifest(backup).database_bytes
+    with progress_bar("Restoring", length) as advance:
+        return stored.restore_backup(
+            home, backup, at=time.time(), overwrite=everything, progress=advance
+        )
+
+
+def salvage_database(home: Path, *, yes: bool, as_json: bool) -> None:
+    database = Paths(home).db
+    if not database.exists():
+        raise HoldfastError(f"There is no {database}; `holdfast backup list` has the backups.")
+    with HomeLock(home, purpose=LOCK_PURPOSE):
+        if not yes:
+            confirm(f"Read what can be read of {database} into a new file, and set this one aside?")
+        saved, aside = salvage_under_lock(home)
+    if as_json:
+        print_json(msgspec.to_builtins(saved) | {"aside": [aside]})
+        return
+    click.echo(f"{saved.summary()}.")
+    click.echo(f"What was there is {home / aside}.")
+
+
+def salvage_under_lock(home: Path) -> tuple[RecoveryResult, str]:
+    """To be called by the holder of the home's lock. Reads the damaged file, which is set aside."""
+    database = home / DATABASE
+    with ratio_progress_bar("Reading") as reached:
+        return stored.replace_database(
+            home, at=time.time(), make=lambda new: recover_database(database, new, progress=reached)
+        )
+
+
+def _confirm_restore(home: Path, backup: Path, manifest: BackupManifest) -> None:
+    age = format_duration(max(0.0, time.time() - manifest.made_at))
+    there = Paths(home).db.exists()
+    aside = f" What is in {home} now is set aside." if there else ""
+    question = (
+        f"Restore {backup.name}, {age} old ({manifest.describe()})?{aside} "
+        "What was said since is not in it."
+    )
+    confirm(question)
+
+
+def _print_restored(home: Path, restored: RestoreResult) -> None:
+    manifest = restored.manifest
+    click.echo(f"{home} is as it was at {format_time(manifest.made_at)}: {manifest.describe()}.")
+    if manifest.last_active is not None:
+        click.echo(f"The last conversation in it was used at {format_time(manifest.last_active)}.")
+    for name in restored.aside:
+        click.echo(f"Set aside: {home / name}")
+    if restored.placed:
+        click.echo(f"Other files that were put back: {restored.placed}.")
+    if restored.left:
+        click.echo(f"Other files that were there already, and stayed (--all): {restored.left}.")
+    if not manifest.secrets and not (home / ENV_FILE).exists():
+        click.echo("Keys are not in it: put them into the environment or .env again.")
+    click.echo(f"Start it:  holdfast run{home_flag(home)}")

@@ -1,26 +1,93 @@
-"""The root of the commands, and what the shell hears when one fails."""
+"""The root command: the list of all commands, loaded lazily, and the exit code of an error.
 
+Only click may be imported here: every command and every start of the gateway passes through this file.
+"""
+
+import platform
 import sys
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any, NamedTuple
 
 import click
+from click.shell_completion import CompletionItem
 
 from holdfast import __version__
-from holdfast.cli.common.home import home_option
-from holdfast.cli.common.letters import find_undecodable, replace_unencodable
-from holdfast.cli.lazy import LazyCommand, LazyGroup
+from holdfast.cli.common.options import home_option
+from holdfast.cli.common.output import (
+    find_undecodable,
+    json_option,
+    print_json,
+    replace_unencodable,
+)
 from holdfast.core.errors import HoldfastError
 
+
+# MERGED holdfast.cli.lazy: A group of commands that imports each of them only when it is called.
+class LazyCommand(NamedTuple):
+    """Where a command is defined (`module`, whose `command` it is, or `module:name`), and its help line."""
+
+    module: str
+    summary: str
+
+
+class LazyGroup(click.Group):
+    def __init__(self, *args: Any, lazy: Mapping[str, LazyCommand], **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._commands = lazy
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self._commands)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in self._commands:
+            return None
+        module, _, name = self._commands[cmd_name].module.partition(":")
+        command = vars(import_module(module))[name or "command"]
+        assert isinstance(command, click.Command)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """One that there is not is told with the one that may have been meant."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            import difflib  # noqa: PLC0415 - for an error alone
+
+            for near in difflib.get_close_matches(args[0], self._commands, n=1):
+                told = f"{error.message} Did you mean {near!r}?"
+                raise click.UsageError(told, ctx=error.ctx) from None
+            raise
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """The names of the commands, without importing any of them."""
+        if incomplete.startswith("-"):
+            return super().shell_complete(ctx, incomplete)
+        return [
+            CompletionItem(name, help=lazy.summary)
+            for name, lazy in self._commands.items()
+            if name.startswith(incomplete)
+        ]
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, lazy.summary) for name, lazy in self._commands.items()])
+
+
+# MERGED holdfast.cli.root: The root of the commands, and what the shell hears when one fails.
 COMMANDS = {
     "run": LazyCommand("holdfast.cli.gateway.run", "Start the gateway and stay in front of it."),
     "gateway": LazyCommand(
-        "holdfast.cli.gateway.gateway_group", "Start, stop, restart or install the gateway."
+        "holdfast.cli.gateway.command", "Start, stop, restart or install the gateway."
     ),
-    "chat": LazyCommand("holdfast.cli.chat.chat", "Talk to the agent in this terminal."),
+    "chat": LazyCommand("holdfast.cli.chat.app", "Talk to the agent in this terminal."),
     "ask": LazyCommand("holdfast.cli.ask", "Ask one thing and print the answer, for scripts."),
     "send": LazyCommand("holdfast.cli.send", "Send a message or a file to a chat."),
-    "link": LazyCommand("holdfast.cli.link", "Print a link that opens the page, logged in."),
+    "link": LazyCommand("holdfast.cli.tokens:link_command", "Print a link that opens the page, logged in."),
     "setup": LazyCommand("holdfast.cli.setup", "Set up a model, or an account of a chat platform."),
-    "status": LazyCommand("holdfast.cli.status.status", "Ask the running gateway how it is."),
+    "status": LazyCommand("holdfast.cli.status.command", "Ask the running gateway how it is."),
     "top": LazyCommand("holdfast.cli.top.command", "Watch the gateway at work, live."),
     "sessions": LazyCommand(
         "holdfast.cli.sessions", "List, read, follow, export or delete conversations."
@@ -29,7 +96,7 @@ COMMANDS = {
     "memory": LazyCommand("holdfast.cli.memory", "Show or change what is remembered about people."),
     "jobs": LazyCommand("holdfast.cli.jobs", "Have agents do something later, or regularly."),
     "platforms": LazyCommand(
-        "holdfast.cli.platforms.platforms",
+        "holdfast.cli.platforms.command",
         "Show, check, pause or resume the accounts of chat platforms.",
     ),
     "approvals": LazyCommand(
@@ -48,19 +115,17 @@ COMMANDS = {
         "holdfast.cli.restore", "Put a backup back, or save a damaged database."
     ),
     "doctor": LazyCommand(
-        "holdfast.cli.doctor.doctor", "Say what is wrong here, and mend what can be."
+        "holdfast.cli.doctor.command", "Say what is wrong here, and mend what can be."
     ),
     "config": LazyCommand(
-        "holdfast.cli.config.config", "Look at the configuration, change it, and go back."
+        "holdfast.cli.config.command", "Look at the configuration, change it, and go back."
     ),
     "judge": LazyCommand("holdfast.cli.judge", "Say what is thought of a shell command."),
     "token": LazyCommand(
-        "holdfast.cli.token", "Print the API's token; make others that only look."
+        "holdfast.cli.tokens", "Print the API's token; make others that only look."
     ),
-    "completion": LazyCommand(
-        "holdfast.cli.completion", "Print a completion script for your shell."
-    ),
-    "version": LazyCommand("holdfast.cli.version", "Print the version."),
+    "completion": LazyCommand("holdfast.cli.root:completion_command", "Print a completion script for your shell."),
+    "version": LazyCommand("holdfast.cli.root:version_command", "Print the version."),
 }
 
 
@@ -91,8 +156,8 @@ def run() -> None:
         cli.main(prog_name="holdfast")
     except HoldfastError as error:
         click.echo(f"{click.style('error:', fg='red')} {error}", err=True)
-        from holdfast.config.surroundings import process_environment  # noqa: PLC0415 - as in exit_code
-        from holdfast.system.launchd_exit import launchd_exit_code  # noqa: PLC0415 - as above
+        from holdfast.config.home import process_environment  # noqa: PLC0415 - as in exit_code
+        from holdfast.system.exit_codes import launchd_exit_code  # noqa: PLC0415 - as above
 
         sys.exit(launchd_exit_code(exit_code(error), process_environment()))
 
@@ -100,17 +165,49 @@ def run() -> None:
 def exit_code(error: HoldfastError) -> int:
     # Imported here: by now whatever raised the error has loaded these.
     from holdfast.config import ConfigError  # noqa: PLC0415 - not on the way of --help
-    from holdfast.server.local.client import GatewayDown, GatewayStoreUnavailable  # noqa: PLC0415 - as above
-    from holdfast.system import exits  # noqa: PLC0415 - as above
+    from holdfast.server.local.control_client import GatewayDown, GatewayStoreUnavailable  # noqa: PLC0415 - as above
+    from holdfast.system import exit_codes  # noqa: PLC0415 - as above
     from holdfast.system.lock import HomeInUse  # noqa: PLC0415 - as above
 
     match error:
         case ConfigError():
-            return exits.CONFIG_EXIT
+            return exit_codes.CONFIG_EXIT
         case GatewayStoreUnavailable():
-            return exits.FAILED
+            return exit_codes.FAILED
         case GatewayDown():
-            return exits.GATEWAY_DOWN
+            return exit_codes.GATEWAY_DOWN
         case HomeInUse():
-            return exits.HOME_IN_USE
-    return exits.FAILED
+            return exit_codes.HOME_IN_USE
+    return exit_codes.FAILED
+
+
+# MERGED holdfast.cli.version: `holdfast version`: what is installed here.
+@click.command("version")
+@json_option
+def version_command(as_json: bool) -> None:
+    """Print the version."""
+    if as_json:
+        print_json({"holdfast": __version__, "python": platform.python_version()})
+    else:
+        click.echo(f"holdfast {__version__}")
+
+
+# MERGED holdfast.cli.completion: `holdfast completion`: the script that teaches a shell our commands.
+SHELLS = ("bash", "zsh", "fish")
+
+
+@click.command("completion")
+@click.argument("shell", type=click.Choice(SHELLS))
+def completion_command(shell: str) -> None:
+    """Print a completion script for your shell.
+
+    \b
+    bash, in ~/.bashrc:                      eval "$(holdfast completion bash)"
+    zsh, in ~/.zshrc, after compinit:        eval "$(holdfast completion zsh)"
+    fish, once:  holdfast completion fish > ~/.config/fish/completions/holdfast.fish
+    """
+    from click.shell_completion import get_completion_class  # noqa: PLC0415 - not for --help
+
+    kind = get_completion_class(shell)
+    assert kind is not None, "click knows every shell that is offered"
+    click.echo(kind(cli, {}, "holdfast", "_HOLDFAST_COMPLETE").source())

@@ -1,13 +1,42 @@
-"""`holdfast sessions`: which conversations there are, what was said in one, and moving them."""
+"""`holdfast sessions`: lists, shows, follows, exports, imports and deletes conversations."""
 
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import BinaryIO
+from urllib.parse import quote
 
 import click
+import msgspec
 
-from holdfast.cli.common.home import chosen_home, home_option
-from holdfast.cli.common.options import complete_session
-from holdfast.cli.common.output import json_option
+from holdfast.cli.chat.screen import format_call
+from holdfast.cli.common.connection import find_session
+from holdfast.cli.common.options import chosen_home, complete_session, home_option
+from holdfast.cli.common.output import (
+    confirm,
+    format_time,
+    json_option,
+    print_fields,
+    print_json,
+    print_table,
+    sanitize,
+)
+from holdfast.core.errors import HoldfastError
+from holdfast.core.messages.transcript import AssistantMessage, ToolMessage
+from holdfast.server.api.client import ApiClient
+from holdfast.server.api.views.sessions import (
+    RecordView,
+    SessionDetail,
+    SessionList,
+    SessionView,
+    TranscriptPage,
+    TurnView,
+)
+from holdfast.server.local.control_client import GatewayDown, GatewayStoreUnavailable
 
+# MERGED holdfast.cli.sessions: `holdfast sessions`: which conversations there are, what was said in one, and moving them.
 _NAME_OR_ID = "NAME-OR-ID"
 
 
@@ -37,7 +66,6 @@ def command() -> None:
 @click.option("--children", is_flag=True, help="With those of child agents.")
 def list_sessions(as_json: bool, limit: int, offset: int, children: bool) -> None:
     """The conversations, the most recently active first."""
-    from holdfast.cli.sessions_read import print_sessions  # noqa: PLC0415 - not needed for --help
 
     print_sessions(chosen_home(), limit=limit, offset=offset, subagents=children, as_json=as_json)
 
@@ -48,7 +76,6 @@ def list_sessions(as_json: bool, limit: int, offset: int, children: bool) -> Non
 @click.argument("name", metavar=_NAME_OR_ID, shell_complete=complete_session)
 def show_session(as_json: bool, name: str) -> None:
     """One conversation: its transcript and its turns."""
-    from holdfast.cli.sessions_read import print_session  # noqa: PLC0415 - not needed for --help
 
     print_session(chosen_home(), name, as_json=as_json)
 
@@ -59,8 +86,8 @@ def show_session(as_json: bool, name: str) -> None:
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per event, as it comes.")
 def follow_session(name: str, as_json: bool) -> None:
     """Watch a conversation live; Ctrl-C ends that, and touches nothing."""
-    from holdfast.cli.chat.watching import follow  # noqa: PLC0415 - as above
-    from holdfast.cli.common.gateway import api_client_for  # noqa: PLC0415 - not needed for --help
+    from holdfast.cli.chat.app import follow  # noqa: PLC0415 - as above
+    from holdfast.cli.common.connection import api_client_for  # noqa: PLC0415 - not needed for --help
 
     follow(api_client_for(chosen_home()), name, as_json=as_json)
 
@@ -71,8 +98,7 @@ def follow_session(name: str, as_json: bool) -> None:
 @click.option("-o", "--output", type=click.Path(dir_okay=False), help="Write it there (new, 0600).")
 def export_session(name: str, output: str | None) -> None:
     """A conversation as JSON Lines: the session, then its records."""
-    from holdfast.cli.common.gateway import api_client_for  # noqa: PLC0415 - not needed for --help
-    from holdfast.cli.sessions_moved import export_transcript  # noqa: PLC0415 - as above
+    from holdfast.cli.common.connection import api_client_for  # noqa: PLC0415 - not needed for --help
 
     export_transcript(api_client_for(chosen_home()), name, output=output)
 
@@ -83,8 +109,7 @@ def export_session(name: str, output: str | None) -> None:
 @click.argument("file", type=click.File("rb"), default="-")
 def import_session(as_json: bool, file: BinaryIO) -> None:
     """Take in what `export` wrote, from a FILE or standard input, as a session of its own."""
-    from holdfast.cli.common.gateway import api_client_for  # noqa: PLC0415 - not needed for --help
-    from holdfast.cli.sessions_moved import import_transcript  # noqa: PLC0415 - as above
+    from holdfast.cli.common.connection import api_client_for  # noqa: PLC0415 - not needed for --help
 
     import_transcript(api_client_for(chosen_home()), file.read(), as_json=as_json)
 
@@ -97,7 +122,168 @@ def import_session(as_json: bool, file: BinaryIO) -> None:
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 def delete_sessions(names: tuple[str, ...], yes: bool) -> None:
     """Delete conversations for good, with their files and processes."""
-    from holdfast.cli.common.gateway import api_client_for  # noqa: PLC0415 - not needed for --help
-    from holdfast.cli.sessions_moved import delete_by_name  # noqa: PLC0415 - as above
+    from holdfast.cli.common.connection import api_client_for  # noqa: PLC0415 - not needed for --help
 
     delete_by_name(api_client_for(chosen_home()), names, yes=yes)
+
+
+# MERGED holdfast.cli.sessions_read: Sessions read: listed and shown, by the running gateway or, with none, from its store.
+_PAGE_SIZE = 1000
+
+
+def print_sessions(home: Path, *, limit: int, offset: int, subagents: bool, as_json: bool) -> None:
+    listed = _fetch_sessions(home, limit=limit, offset=offset, subagents=subagents)
+    if as_json:
+        print_json(msgspec.to_builtins(listed))
+    elif not listed.sessions:
+        click.echo("No sessions." if offset == 0 else "No more sessions.")
+    else:
+        # The title before the chat, whose name is long: it is what a person knows it by.
+        headers = ("SESSION", "ACTIVE", "STATE", "TITLE", "MESSAGES", "CHAT")
+        print_table(headers, [*map(_session_row, listed.sessions)])
+
+
+def print_session(home: Path, name: str, *, as_json: bool) -> None:
+    detail = _fetch_session(home, name)
+    if as_json:
+        print_json(msgspec.to_builtins(detail))
+        return
+    session = detail.session
+    print_fields(
+        [
+            ("session", session.id),
+            ("chat", _chat_address(session)),
+            ("opened", format_time(session.created_at)),
+            ("active", format_time(session.active_at)),
+            ("turns", _turn_counts(detail.turns)),
+        ]
+    )
+    for record in detail.records:
+        click.echo()
+        _print_record(record)
+
+
+def _fetch_sessions(home: Path, *, limit: int, offset: int, subagents: bool) -> SessionList:
+    from holdfast.cli.common.connection import api_client_for  # noqa: PLC0415 - a module beside this one
+
+    try:
+        asked: dict[str, str | int] = {"limit": limit, "offset": offset}
+        if subagents:
+            asked["children"] = "true"
+        return api_client_for(home).get("/sessions", SessionList, asked)
+    except GatewayStoreUnavailable:
+        raise
+    except GatewayDown:
+        from holdfast.cli.common.offline import read_stored_sessions  # noqa: PLC0415 - imports the store
+
+        return read_stored_sessions(home, limit=limit, offset=offset, subagents=subagents)
+
+
+def _fetch_session(home: Path, name: str) -> SessionDetail:
+    """The session with all of its records."""
+    from holdfast.cli.common.connection import api_client_for  # noqa: PLC0415 - a module beside this one
+
+    try:
+        api = api_client_for(home)
+        detail = api.read_session(find_session(api, name).id, limit=_PAGE_SIZE)
+        path = f"/sessions/{quote(detail.session.id, safe='')}/transcript"
+        while detail.more:
+            query = {"before": detail.records[0].seq, "limit": _PAGE_SIZE}
+            page = api.get(path, TranscriptPage, query)
+            detail = msgspec.structs.replace(
+                detail, records=page.records + detail.records, more=page.more
+            )
+        return detail
+    except GatewayStoreUnavailable:
+        raise
+    except GatewayDown:
+        from holdfast.cli.common.offline import read_stored_session  # noqa: PLC0415 - imports the store
+
+        return read_stored_session(home, name)
+
+
+def _session_row(session: SessionView) -> tuple[str, ...]:
+    return (
+        session.id,
+        format_time(session.active_at),
+        session.state if session.current else "over",
+        sanitize(session.title),
+        str(session.messages),
+        _chat_address(session),
+    )
+
+
+def _chat_address(session: SessionView) -> str:
+    return f"{session.platform}:{sanitize(session.chat)}"
+
+
+def _turn_counts(turns: list[TurnView]) -> str:
+    states = [turn.state for turn in turns]
+    counted = ", ".join(f"{states.count(state)} {state}" for state in dict.fromkeys(states))
+    return counted or "none"
+
+
+def _print_record(record: RecordView) -> None:
+    message = record.message
+    kind = type(message).__name__.removesuffix("Message").lower()
+    who = f"{kind} {message.name} ({message.outcome})" if isinstance(message, ToolMessage) else kind
+    click.echo(click.style(f"{who} · {format_time(record.at)}", bold=True))
+    if message.text:
+        click.echo(sanitize(message.text))
+    for call in message.calls if isinstance(message, AssistantMessage) else ():
+        click.echo(click.style(sanitize(format_call(call.name, call.arguments)), dim=True))
+
+
+# MERGED holdfast.cli.sessions_moved: Sessions taken out of a gateway, put into one, and deleted.
+_JSON_LINES = "application/x-ndjson"
+
+
+def export_transcript(api: ApiClient, name: str, *, output: str | None) -> None:
+    session = find_session(api, name)
+    with open_output(output) as file:
+        for piece in api.stream_bytes(f"/sessions/{quote(session.id, safe='')}/export"):
+            file.write(piece)
+    if output is not None:
+        click.echo(f"{session.id} is in {output}.", err=True)
+
+
+def import_transcript(api: ApiClient, lines: bytes, *, as_json: bool) -> None:
+    if not lines.strip():
+        raise HoldfastError("There is nothing to import; `holdfast sessions export` writes it.")
+    answer = api.request("POST", "/sessions/import", lines, content_type=_JSON_LINES)
+    session = msgspec.json.decode(answer, type=SessionView)
+    if as_json:
+        print_json(msgspec.to_builtins(session))
+    else:
+        click.echo(f"{session.id}: {session.messages} messages, {session.title!r}")
+
+
+def delete_by_name(api: ApiClient, names: tuple[str, ...], *, yes: bool) -> None:
+    sessions = [find_session(api, name) for name in names]
+    for session in sessions:
+        if not yes:
+            question = f"Delete {session.id} ({session.messages} messages, {session.title!r})?"
+            confirm(question)
+        api.request("DELETE", f"/sessions/{quote(session.id, safe='')}")
+        click.echo(f"{session.id} is deleted.")
+
+
+@contextmanager
+def open_output(output: str | None) -> Iterator[BinaryIO]:
+    """Where an export goes; a file is for its owner alone, and is whole or not there."""
+    if output is None:
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    try:
+        fd = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        raise HoldfastError(f"{output} exists already; remove it or name another.") from None
+    except OSError as error:
+        raise HoldfastError(f"{output} cannot be written: {error.strerror}") from None
+    try:
+        with open(fd, "wb") as file:
+            yield file
+    except BaseException:
+        os.unlink(output)
+        raise

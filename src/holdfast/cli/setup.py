@@ -1,13 +1,31 @@
-"""`holdfast setup`: from nothing to a model that answers, and to doors where people write."""
+"""`holdfast setup`: chooses a model, tests it, and writes it to holdfast.toml and .env.
+
+Nothing is written before the model has answered, or the person insists.
+"""
 
 import os
 import sys
+from dataclasses import dataclass
+from pathlib import Path
 
 import click
 
-from holdfast.cli.common.home import chosen_home, home_option
+from holdfast.cli.common.config_files import print_file_diff, set_env_variable
+from holdfast.cli.common.options import chosen_home, home_flag, home_option
 from holdfast.cli.common.output import json_option
+from holdfast.config import load, prepare_home
+from holdfast.config.document import read_text
+from holdfast.config.environment import read_dotenv
+from holdfast.config.files import mode_of, write_atomically
+from holdfast.config.toml_edit import UnpatchableToml, patch_table
+from holdfast.core.config.settings import KEY_VARIABLES, ModelSettings, Provider
+from holdfast.core.config.versions import CONFIG_FILE, ENV_FILE
+from holdfast.core.errors import HoldfastError, ModelError
+from holdfast.core.secrets import Secret
+from holdfast.models.target import ModelTarget, make_target
+from holdfast.system.lock import is_gateway_running
 
+# MERGED holdfast.cli.setup: `holdfast setup`: from nothing to a model that answers, and to doors where people write.
 _PROVIDER_NAMES = ("anthropic", "openai", "openrouter", "local", "demo")
 
 
@@ -76,10 +94,8 @@ def command(
         return
     if given or owner or account != "default" or as_json:
         raise click.UsageError("--account, --set, --owner and --json are about a --door.")
-    from holdfast.cli.choosing import ModelOptions, choose_from_options, choose_interactively  # noqa: PLC0415 - no --help
-    from holdfast.cli.installing import install_model  # noqa: PLC0415 - as above
     from holdfast.config.document import read_document  # noqa: PLC0415 - as above
-    from holdfast.core.config.home_files import CONFIG_FILE  # noqa: PLC0415 - as above
+    from holdfast.core.config.versions import CONFIG_FILE  # noqa: PLC0415 - as above
 
     home = chosen_home()
     read_document(home / CONFIG_FILE)  # one that is broken is told before anybody is asked
@@ -104,9 +120,13 @@ def _add_account(
     test: bool,
     as_json: bool,
 ) -> None:
-    from holdfast.cli.platforms.door_opening import connect_account  # noqa: PLC0415 - not for --help
-    from holdfast.cli.platforms.door_person import TerminalPrompter  # noqa: PLC0415 - as above
-    from holdfast.cli.platforms.door_setup import AddAccountOptions, add_account, print_added  # noqa: PLC0415 - as above
+    from holdfast.cli.platforms.add import (  # noqa: PLC0415 - as above
+        AddAccountOptions,
+        add_account,
+        connect_account,  # noqa: PLC0415 - not for --help
+        print_added,
+    )
+    from holdfast.cli.platforms.prompts import TerminalPrompter  # noqa: PLC0415 - as above
 
     home = chosen_home()
     person = TerminalPrompter() if sys.stdin.isatty() and not as_json else None
@@ -133,6 +153,235 @@ def _parse_setting(text: str) -> tuple[str, str]:
 
 
 def _complete_platform() -> list[str]:
-    from holdfast.config.doors import plugin_names  # noqa: PLC0415 - only where Tab was pressed
+    from holdfast.config.platforms import plugin_names  # noqa: PLC0415 - only where Tab was pressed
 
     return list(plugin_names())
+
+
+# MERGED holdfast.cli.providers: The providers as a newcomer meets them: who they are, and where a key is made.
+@dataclass(frozen=True, kw_only=True)
+class ProviderInfo:
+    provider: Provider
+    title: str
+    key_page: str = ""  # where a key is made; "": none is needed
+    default_base_url: str = ""  # what a server of one's own usually has
+
+    @property
+    def key_variable(self) -> str:
+        return KEY_VARIABLES.get(self.provider, "")
+
+
+PROVIDERS = (
+    ProviderInfo(
+        provider=Provider.ANTHROPIC,
+        title="Anthropic (Claude)",
+        key_page="https://console.anthropic.com/settings/keys",
+    ),
+    ProviderInfo(
+        provider=Provider.OPENAI,
+        title="OpenAI (GPT)",
+        key_page="https://platform.openai.com/api-keys",
+    ),
+    ProviderInfo(
+        provider=Provider.OPENROUTER,
+        title="OpenRouter (models of many makers, one key)",
+        key_page="https://openrouter.ai/settings/keys",
+    ),
+    ProviderInfo(
+        provider=Provider.LOCAL,
+        title="a server of your own: Ollama, llama.cpp, LM Studio, vLLM",
+        default_base_url="http://127.0.0.1:11434/v1",
+    ),
+    ProviderInfo(
+        provider=Provider.DEMO, title="none yet: the demo, which needs no key and is no AI"
+    ),
+)
+
+
+def find_provider(provider: str) -> ProviderInfo:
+    return next(offer for offer in PROVIDERS if offer.provider == provider)
+
+
+# MERGED holdfast.cli.choosing: Choosing a model: what a person answers, or what the options say, as one choice.
+@dataclass(frozen=True, kw_only=True)
+class ModelOptions:
+    """What was said on the command line."""
+
+    provider: str | None = None
+    name: str | None = None
+    base_url: str | None = None
+    key_from_env: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelSetup:
+    """A model to be. `key` is kept in `.env` under `variable`; None: it needs none."""
+
+    provider_info: ProviderInfo
+    name: str = ""
+    base_url: str = ""
+    key: Secret | None = None
+    variable: str = ""
+
+    @property
+    def settings(self) -> ModelSettings:
+        return ModelSettings(
+            provider=self.provider_info.provider,
+            name=self.name,
+            base_url=self.base_url,
+            api_key=f"env:{self.variable}" if self.key else "",
+            retries=1,  # a person waits
+            first_token_timeout=30,
+        )
+
+    @property
+    def target(self) -> ModelTarget:
+        return make_target(self.settings, api_key=self.key)
+
+
+def choose_from_options(options: ModelOptions) -> ModelSetup:
+    """Raises for options with which no call could succeed."""
+    offer = find_provider(options.provider or "")
+    variable = options.key_from_env or offer.key_variable
+    key = os.environ.get(variable, "").strip() if variable else ""
+    if options.key_from_env and not key:
+        raise HoldfastError(f"--key-from-env: {variable} is not set in this shell.")
+    if offer.key_page and not key and not options.base_url:
+        raise HoldfastError(
+            f"{offer.title} needs a key: make one at {offer.key_page}, put it into {variable}, "
+            f"and say --key-from-env {variable}."
+        )
+    return ModelSetup(
+        provider_info=offer,
+        name=options.name or "",
+        base_url=options.base_url or offer.default_base_url,
+        key=Secret(key) if key else None,
+        variable=variable,
+    )
+
+
+def choose_interactively(home: Path, options: ModelOptions) -> ModelSetup:
+    click.echo("Which model should answer?\n")
+    for number, offer in enumerate(PROVIDERS, start=1):
+        click.echo(f"  {number}  {offer.title}")
+    offer = click.prompt("\nNumber", default="1", value_proc=_parse_provider)
+    base_url = options.base_url or ""
+    if offer.default_base_url and not base_url:
+        base_url = click.prompt("Address of the server", default=offer.default_base_url)
+    variable, key = _ask_api_key(home, offer) if offer.key_page else ("", None)
+    choice = ModelSetup(provider_info=offer, base_url=base_url, key=key, variable=variable)
+    usual = choice.target.name
+    name = (
+        options.name or click.prompt("Model", default=usual) if offer.key_page or base_url else ""
+    )
+    return ModelSetup(provider_info=offer, name=name, base_url=base_url, key=key, variable=variable)
+
+
+def _parse_provider(text: str) -> ProviderInfo:
+    """By its number, or by the name that --provider has for it."""
+    text = text.strip().lower()
+    for number, offer in enumerate(PROVIDERS, start=1):
+        if text in (str(number), offer.provider.value):
+            return offer
+    raise click.UsageError(f"{text!r} is none of these: say a number from 1 to {len(PROVIDERS)}.")
+
+
+def _ask_api_key(home: Path, provider_info: ProviderInfo) -> tuple[str, Secret]:
+    """The key and the variable it is kept in. It is never shown."""
+    known = os.environ.get(provider_info.key_variable) or read_dotenv(home / ENV_FILE).values.get(
+        provider_info.key_variable
+    )
+    if known and click.confirm(
+        f"{provider_info.key_variable} holds a key already; use that?", default=True
+    ):
+        return provider_info.key_variable, Secret(known.strip())
+    click.echo(
+        f"\nMake a key here and copy it: {click.style(provider_info.key_page, underline=True)}"
+    )
+    key = click.prompt("Paste it (it is not shown)", hide_input=True).strip()
+    variable = provider_info.key_variable
+    if os.environ.get(variable, key) != key:
+        # The environment goes before .env, and would hide the new key behind the old.
+        variable = f"{variable}_HOLDFAST"
+    return variable, Secret(key)
+
+
+# MERGED holdfast.cli.installing: Installing a choice: tried, shown, written into the home, and checked as a start would.
+LOCAL_PLATFORMS = ("api", "web")  # doors that ask for the token or a login, and know no strangers
+
+
+def install_model(home: Path, choice: ModelSetup, *, test: bool, ask: bool) -> None:
+    """Nothing is written before the model has answered, or a person wants it all the same."""
+    target = choice.target
+    if test and choice.provider_info.provider is not Provider.DEMO:
+        _test_choice(choice, ask=ask)
+    prepare_home(home)
+    _write_config(home, choice, ask=ask)
+    config = load(home)
+    if config.settings.model.provider is not choice.provider_info.provider:
+        where = config.origins.get("model.provider", "somewhere")
+        raise HoldfastError(f"{where} sets another provider, and goes before {CONFIG_FILE}.")
+    click.echo(f"{target.name} ({choice.provider_info.provider}) is set up.")
+    if is_gateway_running(home):
+        _reload_gateway(home)
+    else:
+        click.echo(f"Start it:  holdfast run{home_flag(home)}")
+    if any(name not in LOCAL_PLATFORMS for name in config.settings.platforms):
+        click.echo("Whoever writes to your bot gets a code:  holdfast pairing approve CODE")
+    else:
+        click.echo(f"To be reached in a chat:  holdfast setup --door telegram{home_flag(home)}")
+
+
+def _reload_gateway(home: Path) -> None:
+    from holdfast.cli.config.command import reload_running  # noqa: PLC0415 - only for a running gateway
+
+    reload_running(home, as_json=False)
+
+
+def _test_choice(choice: ModelSetup, *, ask: bool) -> None:
+    from holdfast.cli.models import try_model  # noqa: PLC0415 - brings the whole of HTTP
+
+    click.echo(f"Asking {choice.target.name} to say hello …")
+    try:
+        heard = try_model(choice.target)
+    except ModelError as error:
+        if not ask:
+            raise HoldfastError(
+                f"The model does not answer, and nothing was written: {error}"
+            ) from None
+        click.echo(click.style(str(error), fg="red"))
+        click.confirm("Write it down all the same?", default=False, abort=True)
+        return
+    click.echo(f"It answers, after {heard.first_token_seconds:.1f} s: {heard.text[:200]}")
+
+
+def _write_config(home: Path, choice: ModelSetup, *, ask: bool) -> None:
+    path = home / CONFIG_FILE
+    before = read_text(path) or ""
+    after = _patch_config(path, before, choice)
+    changes = print_file_diff(path, before, after)
+    if ask:
+        click.confirm("Write this?", default=True, abort=True)
+    if choice.key is not None and set_env_variable(
+        home / ENV_FILE, choice.variable, choice.key.reveal()
+    ):
+        click.echo(f"The key is in {home / ENV_FILE} (mode 0600), as {choice.variable}.")
+    if changes:
+        write_atomically(path, after, mode=mode_of(path))
+
+
+def _patch_config(path: Path, before: str, choice: ModelSetup) -> str:
+    settings = choice.settings
+    values: dict[str, str | None] = {
+        "provider": settings.provider,
+        "name": settings.name or None,
+        "api_mode": None,  # the old provider's may not fit the new one
+        "base_url": settings.base_url or None,
+        "api_key": settings.api_key or None,
+    }
+    try:
+        return patch_table(before, "model", values)
+    except UnpatchableToml as error:
+        lines = [f'{key} = "{value}"' for key, value in values.items() if value]
+        wanted = "\n".join(["[model]", *lines])
+        raise HoldfastError(f"{path}: {error}. Write this there yourself:\n\n{wanted}") from None

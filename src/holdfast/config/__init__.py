@@ -1,7 +1,6 @@
-"""The file, checked and frozen; the only reader of the environment.
+"""The configuration, checked and frozen. Only this package reads the environment.
 
-What reads and checks the file is imported when it is first asked for: a command that only has to
-know which home is meant should not wait for every rule of it.
+The loader is imported on first use: a command that only needs the home should not wait for every rule.
 """
 
 from importlib import import_module
@@ -11,7 +10,7 @@ from holdfast.config.errors import ConfigError
 from holdfast.config.home import prepare_home, resolve_home, shared_state_dir
 
 if TYPE_CHECKING:
-    from holdfast.config.loading import Config, load, load_settings
+    from holdfast.config.loader import Config, load, load_settings
     from holdfast.config.views import EffectiveKey, json_schema, list_keys
 
 __all__ = [
@@ -28,9 +27,9 @@ __all__ = [
 ]
 
 _LAZY = {
-    "Config": "loading",
-    "load": "loading",
-    "load_settings": "loading",
+    "Config": "loader",
+    "load": "loader",
+    "load_settings": "loader",
     "EffectiveKey": "views",
     "json_schema": "views",
     "list_keys": "views",

@@ -1,4 +1,4 @@
-"""Editing holdfast.toml: a few keys or the whole of it, checked before anything is written."""
+"""Edits holdfast.toml: some keys or the whole file, checked before anything is written."""
 
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -10,14 +10,14 @@ import msgspec
 
 from holdfast.config.document import parse_document, read_text
 from holdfast.config.errors import ConfigError, config_error, format_key
+from holdfast.config.files import mode_of, write_atomically
 from holdfast.config.keys import Key, find_key
-from holdfast.config.loading import Config
-from holdfast.config.toml_patch import UnpatchableToml, format_path, format_value, patch_toml
+from holdfast.config.loader import Config
+from holdfast.config.toml_edit import UnpatchableToml, format_path, format_value, patch_toml
 from holdfast.config.views import list_keys, mask_value
-from holdfast.config.whole_file import mode_of, write_atomically
-from holdfast.core.address_passwords import PASSWORD_MASK, has_masked_password
-from holdfast.core.config.effect import ChangeEffect, change_effect
-from holdfast.core.config.home_files import CONFIG_FILE
+from holdfast.core.config.changes import ChangeEffect, change_effect
+from holdfast.core.config.versions import CONFIG_FILE
+from holdfast.core.secrets import PASSWORD_MASK, has_masked_password
 
 CheckConfig = Callable[[str], Config]
 """Reads a text as the file that a gateway would start with; raises `ConfigError`."""

@@ -1,4 +1,4 @@
-"""The one message a person gets for a configuration that cannot be used."""
+"""The error message for a configuration that cannot be used: place, problem, found, allowed, nearest, fix."""
 
 from collections.abc import Iterable
 
@@ -29,7 +29,7 @@ def config_error(
         lines.append(f"  nearest:  did you mean `{nearest}`?")
     if fix:
         lines.append(f"  fix:      {fix}")
-    from holdfast.core.address_passwords import mask_passwords  # noqa: PLC0415 - see `shown`
+    from holdfast.core.secrets import mask_passwords  # noqa: PLC0415 - see `shown`
 
     # Here, since a door of somebody else words its own errors, with the value that it was given.
     return ConfigError(mask_passwords("\n".join(lines)))

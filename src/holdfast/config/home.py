@@ -1,13 +1,15 @@
-"""The home directory: which one is meant, and whether it can be used."""
+"""The home directory (which one, and whether it can be used), and the environment of this process."""
 
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 from holdfast.config.errors import ConfigError, config_error
 
 
+# MERGED holdfast.config.home: The home directory: which one is meant, and whether it can be used.
 def resolve_home(option: str | None = None, environ: Mapping[str, str] | None = None) -> Path:
     """`--home`, else `$HOLDFAST_HOME`, else `~/.holdfast`; made absolute, not created. It need not
     be there, but what is there must not be a file: nothing that is asked about it would be true."""
@@ -73,3 +75,16 @@ def _home_error(home: Path, why: str) -> ConfigError:
         why,
         fix="choose another with --home or HOLDFAST_HOME, or mend its owner and mode",
     )
+
+
+# MERGED holdfast.config.surroundings: The surroundings: what this process was told by whoever started it, for those who deal with
+# supervisors and need more of it than a configuration holds.
+def process_environment() -> Mapping[str, str]:
+    return MappingProxyType(dict(os.environ))
+
+
+def pop_variables(names: Iterable[str]) -> dict[str, str]:
+    """These variables, which are taken out: they were meant for this process, and neither it nor
+    a program that it starts is to find them a second time."""
+    found = {name: os.environ.pop(name, None) for name in names}
+    return {name: value for name, value in found.items() if value is not None}

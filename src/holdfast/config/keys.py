@@ -1,4 +1,4 @@
-"""Keys by the names that people write: which there are, and what each may hold."""
+"""Keys by the names that people write: which exist, and how a value from the command line is read."""
 
 import re
 import tomllib
@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from msgspec import inspect
 
-from holdfast.config.doors import PluginUnusable, find_plugin, plugin_names
+from holdfast.config.environment import parse_value
 from holdfast.config.errors import (
     ConfigError,
     closest_match,
@@ -15,9 +15,16 @@ from holdfast.config.errors import (
     format_key,
     is_secret_path,
 )
-from holdfast.config.platforms import ACCOUNTS, PLATFORMS, account_schema, plugin_schema
+from holdfast.config.platforms import (
+    ACCOUNTS,
+    PLATFORMS,
+    PluginUnusable,
+    account_schema,
+    find_plugin,
+    plugin_names,
+    plugin_schema,
+)
 from holdfast.config.schema import Node, describe, is_valid, settings_schema, unwrap_optional
-from holdfast.config.variables import parse_value
 
 _NAME_PART = re.compile(r"""\s*(?:"([^"]*)"|'([^']*)'|([^."'\s][^."']*?))\s*(\.|$)""")
 _TABLES = (inspect.StructType, inspect.DictType)

@@ -1,4 +1,4 @@
-"""The shape of the settings: what each key may hold, said in words and checked."""
+"""What each key may hold: described in words, and checked."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import inspect
 
-from holdfast.config.draft import RawConfig
+from holdfast.config.document import RawConfig
 from holdfast.config.errors import KeyPath, closest_match
 from holdfast.core.config.settings import Settings
 

@@ -1,4 +1,4 @@
-"""Secrets by reference: `"env:NAME"` and `"file:path"` turned into what they refer to."""
+"""Secrets by reference: resolves `"env:NAME"` and `"file:path"`."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -7,9 +7,8 @@ from typing import Any
 
 import msgspec
 
-from holdfast.config.document import read_text
-from holdfast.config.dotenv import mode_warnings
-from holdfast.config.draft import RawConfig
+from holdfast.config.document import RawConfig, read_text
+from holdfast.config.environment import mode_warnings
 from holdfast.config.errors import ConfigError, KeyPath, config_error, format_key
 from holdfast.core.config.settings import (
     FallbackModel,
@@ -19,7 +18,7 @@ from holdfast.core.config.settings import (
     Settings,
     is_secret_key,
 )
-from holdfast.core.secret import Secret
+from holdfast.core.secrets import Secret
 
 MIN_SECRET_LENGTH = 8
 _REFERENCE = re.compile(r"(env):([A-Za-z_][A-Za-z0-9_]*)|(file):(.+)")
@@ -115,9 +114,7 @@ def _url_passwords(settings: Settings) -> Iterator[tuple[KeyPath, str]]:
     for name, platform in settings.platforms.items():
         for path, value in _string_values(msgspec.to_builtins(platform), ("platforms", name)):
             if "@" in value and "://" in value:
-                from holdfast.core.address_passwords import (  # noqa: PLC0415 - few have any
-                    find_passwords,
-                )
+                from holdfast.core.secrets import find_passwords
 
                 yield from ((path, each) for each in find_passwords(value))
 

@@ -1,17 +1,17 @@
-"""The settings as a person or a program reads them: every key, its value, where it was set."""
+"""The settings for display: every key with its value and origin, and the JSON Schema."""
 
 from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 
-from holdfast.config.doors import usable_plugins
+from holdfast.config.environment import variable_name
 from holdfast.config.errors import KeyPath, format_key, is_secret_path
-from holdfast.config.loading import Config
-from holdfast.config.variables import variable_name
-from holdfast.core.address_passwords import PASSWORD_MASK, mask_passwords
-from holdfast.core.config.effect import change_effect
+from holdfast.config.loader import Config
+from holdfast.config.platforms import usable_plugins
+from holdfast.core.config.changes import change_effect
 from holdfast.core.config.settings import Settings
+from holdfast.core.secrets import PASSWORD_MASK, mask_passwords
 
 
 class EffectiveKey(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,1 +1,1 @@
-"""The words and rules: frozen structs, pure functions, and the ports. Nothing here does I/O."""
+"""Types and rules that everything else stands on. Pure: no event loop, no disk, no clock, no logging."""

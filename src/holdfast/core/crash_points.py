@@ -1,4 +1,4 @@
-"""Crash points: the numbered instants at which the fault tests kill the process."""
+"""The named instants at which the fault tests kill the process."""
 
 from enum import StrEnum
 from typing import Protocol

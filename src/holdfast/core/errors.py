@@ -1,4 +1,4 @@
-"""Errors a person reads: what happened, where, and what to do about it."""
+"""Errors that a person reads: what happened, where, and what to do about it."""
 
 
 class HoldfastError(Exception):

@@ -1,4 +1,4 @@
-"""Ids: a name for each kind, so that one is never passed for another."""
+"""One type per kind of id, so that the type checker catches one passed for another."""
 
 from typing import NewType
 

@@ -1,4 +1,4 @@
-"""Addresses: which ones a request of ours may reach, judged on the address that is connected to."""
+"""Which IP addresses our own requests may reach (protection against SSRF)."""
 
 import errno
 import ipaddress

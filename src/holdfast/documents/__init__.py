@@ -1,1 +1,1 @@
-"""Documents: what attached files say, read beside the gateway and shown to the model in part."""
+"""Text of attached documents, read in a child process with limits."""

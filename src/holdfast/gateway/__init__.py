@@ -1,1 +1,1 @@
-"""The house: intake, lanes, delivery, commands, recovery, shutdown."""
+"""The gateway: takes messages in, runs turns, and delivers the answers."""

@@ -1,11 +1,11 @@
-"""A gateway that runs: how it starts, who watches over it, and its one stop."""
+"""Starts a gateway, watches over its tasks while it runs, and stops it phase by phase."""
 
 import asyncio
 from typing import Any, Self
 
 from holdfast.core.errors import HoldfastError
 from holdfast.core.turns.stop import StopKind, StopOrder, StopRequester
-from holdfast.gateway.gateway import Gateway
+from holdfast.gateway.app import Gateway
 from holdfast.gateway.lifecycle.phases import Phase, run_phases
 from holdfast.gateway.lifecycle.recovery import Recovery
 from holdfast.gateway.lifecycle.stop import GatewayStop

@@ -1,4 +1,4 @@
-"""In force: the settings that hold now, and those who have to hear when others take their place."""
+"""The settings that apply now, and the components that are notified when they change."""
 
 from collections.abc import Callable
 

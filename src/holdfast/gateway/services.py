@@ -1,4 +1,4 @@
-"""What every lane, turn and command works with: made once, by the gateway, and handed down."""
+"""The objects that lanes, turns and commands share: built once by the gateway and passed down."""
 
 from typing import Protocol
 
@@ -10,29 +10,29 @@ from holdfast.core.crash_points import CrashHook
 from holdfast.core.ids import SessionId
 from holdfast.core.messages.inbox import BusyMode
 from holdfast.core.messages.source import Source
-from holdfast.core.people.judgement import CommandJudge
+from holdfast.core.people.approval import CommandJudge
 from holdfast.core.ports.protocols import Clock, IdFactory, Store
 from holdfast.core.ports.sandbox import Sandbox
 from holdfast.gateway.accounts.registry import PlatformRegistry
-from holdfast.gateway.agents.agents import AgentFactory
 from holdfast.gateway.agents.cache import AgentCache
+from holdfast.gateway.agents.factory import AgentFactory
 from holdfast.gateway.agents.memory import MemoryManager
-from holdfast.gateway.children import Subagents
-from holdfast.gateway.jobs.jobs import JobService
+from holdfast.gateway.jobs.service import JobService
 from holdfast.gateway.live.counters import Counters
 from holdfast.gateway.live.feeds import SessionFeeds
 from holdfast.gateway.live.subscriptions import MessageSubscriptions
 from holdfast.gateway.live_settings import LiveSettings
 from holdfast.gateway.notify.proactive import ProactiveSender
 from holdfast.gateway.notify.send_policy import SendPolicy
+from holdfast.gateway.outbound.delivery import DeliveryFactory
 from holdfast.gateway.outbound.post_commit import PostCommitPublisher
 from holdfast.gateway.outbound.quiet_chats import QuietChats
 from holdfast.gateway.outbound.reactions import WaitingReactions
-from holdfast.gateway.outbound.replies import DeliveryFactory
 from holdfast.gateway.outbound.stream_factory import StreamFactory
 from holdfast.gateway.redaction import Redaction
 from holdfast.gateway.sessions.titles import SessionTitles
-from holdfast.gateway.traces import MessageTracer
+from holdfast.gateway.subagents import Subagents
+from holdfast.gateway.tracing import MessageTracer
 from holdfast.gateway.turns.busy_notices import BusyNotices
 
 

@@ -1,1 +1,1 @@
-"""Voices: one connection pool, one codec an API mode, and a demo that needs no key."""
+"""Model clients: connection pool, codecs for three API modes, retries, fallbacks, demo model."""

@@ -1,4 +1,4 @@
-"""Faults: what went wrong with a model call, in words its reader can act on."""
+"""Builds the error of a failed model call: its kind, and a text that says what to do."""
 
 from collections.abc import Callable, Mapping
 from email.utils import parsedate_to_datetime

@@ -1,11 +1,11 @@
-"""A check-up of one model: can it be reached, does it stream, does it use tools, how fast is it."""
+"""Checks one model: is it reachable, does it stream, does it use tools, how fast is it."""
 
 from collections.abc import Callable
 from contextlib import aclosing
 
 import msgspec
 
-from holdfast.core.messages.message import UserMessage
+from holdfast.core.messages.transcript import UserMessage
 from holdfast.core.ports.protocols import ModelClient
 from holdfast.core.turns.model import (
     Completed,

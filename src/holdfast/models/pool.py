@@ -1,4 +1,4 @@
-"""The model pool: one set of connections for every agent, and the leases on it."""
+"""The model pool: one set of connections for every agent, and the clients that lease it."""
 
 import asyncio
 import random
@@ -17,10 +17,8 @@ from holdfast.core.turns.model import ModelEvent, ModelRequest
 from holdfast.models import errors
 from holdfast.models.codecs.codec import CODECS, Codec
 from holdfast.models.demo import DemoModel
-from holdfast.models.local.child import LocalServer
-from holdfast.models.local.files import find_model_file, strip_tools
-from holdfast.models.patience import CallDeadline, Sleep
-from holdfast.models.retry import RetryPolicy, with_retries
+from holdfast.models.local.server import LocalServer, find_model_file, strip_tools
+from holdfast.models.retry import CallDeadline, RetryPolicy, Sleep, with_retries
 from holdfast.models.target import ModelTarget
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""A model target: which model is called, where, with what key, and how long we wait for it."""
+"""A model target: which model is called, where, with what key, and with what time limits."""
 
 import re
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ import msgspec
 
 from holdfast.core.config.settings import ApiMode, ModelSettings, Provider
 from holdfast.core.errors import ModelError
-from holdfast.core.secret import Secret
+from holdfast.core.secrets import Secret
 
 
 class InvalidTarget(ModelError):

@@ -1,6 +1,6 @@
-"""The transport: model calls over one shared aiohttp session.
+"""HTTP transport of model calls: one shared aiohttp session, server-sent events, response bodies.
 
-Importing it makes aiohttp's TLS context, which reads the system's certificates: the pool does
+Importing it creates aiohttp's TLS context, which reads the system's certificates: the pool does
 so off the event loop, once, when the first real call is made.
 """
 
@@ -14,12 +14,216 @@ from yarl import URL
 from holdfast import __version__
 from holdfast.core.turns.model import ModelEvent, ModelFailed, ModelRequest
 from holdfast.models import errors
-from holdfast.models.codecs.codec import Codec
-from holdfast.models.discovery import parse_model_names
-from holdfast.models.patience import CallDeadline
-from holdfast.models.reading import NO_RESPONSE, ModelResponseStream, read_body, read_unstreamed
+from holdfast.models.codecs.codec import Codec, StreamDecoder
+from holdfast.models.retry import CallDeadline
+from holdfast.models.selection import parse_model_names
 from holdfast.models.target import ModelTarget
 
+# MERGED holdfast.models.sse: Server-sent events: the payloads in a stream of bytes, however it was cut into chunks.
+_BOM = b"\xef\xbb\xbf"
+_MAX_EVENT = 16 * 1024 * 1024
+
+
+class EventTooLong(Exception):
+    """More came than any event of a sane server has, and still no end of it."""
+
+
+class SseParser:
+    """Owns the bytes of an event whose end has not come yet.
+
+    Works on bytes, so that a character cut in two by a chunk boundary is whole again before
+    anybody decodes it. `ended` is set by the payload `[DONE]`; what follows it is not read.
+    """
+
+    __slots__ = ("_rest", "ended")
+
+    def __init__(self) -> None:
+        self._rest = b""
+        self.ended = False
+
+    def feed(self, chunk: bytes) -> list[bytes]:
+        """The payloads that this chunk completed."""
+        data = self._rest + chunk if self._rest else chunk
+        if b"\r" in data:
+            data = _normalise_newlines(data)
+        blocks = data.split(b"\n\n")
+        self._rest = blocks.pop()
+        if len(self._rest) > _MAX_EVENT:
+            raise EventTooLong
+        return self._payloads(blocks)
+
+    def flush(self) -> list[bytes]:
+        """What the stream's end leaves: the last event of a server that ends without a blank."""
+        rest, self._rest = self._rest.replace(b"\r", b"\n"), b""
+        return self._payloads([rest])
+
+    def _payloads(self, blocks: list[bytes]) -> list[bytes]:
+        payloads = []
+        for block in blocks:
+            if self.ended:
+                break
+            payload = _payload(block)
+            if payload == b"[DONE]":
+                self.ended = True
+            elif payload is not None:
+                payloads.append(payload)
+        return payloads
+
+
+def _normalise_newlines(data: bytes) -> bytes:
+    # A carriage return at the very end may be half of a CRLF: it waits for its other half.
+    held = data.endswith(b"\r")
+    body = data[:-1] if held else data
+    body = body.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    return body + b"\r" if held else body
+
+
+def _payload(block: bytes) -> bytes | None:
+    """The data of an event, its lines joined; None for comments, names and empty blocks."""
+    lines = block.count(b"\n")
+    if lines == 0 and block.startswith(b"data: "):
+        return block[6:]
+    if lines == 1 and block.startswith(b"event:"):
+        rest = block[block.index(b"\n") + 1 :]
+        if rest.startswith(b"data: "):
+            return rest[6:]
+    return _join_data(block)
+
+
+def _join_data(block: bytes) -> bytes | None:
+    lines = [
+        line[5:].removeprefix(b" ")
+        for line in block.removeprefix(_BOM).split(b"\n")
+        if line.startswith(b"data:")
+    ]
+    return b"\n".join(lines).strip() or None
+
+
+# MERGED holdfast.models.reading: Reading: an answer as its bytes come in, streamed or whole.
+_MAX_BODY = 4 * 1024 * 1024
+_USAGE_WAIT = 5.0  # the reply is whole: usage and the end mark are worth a short wait only
+_EOF_WAIT = 0.1  # for the end of the body, without which the connection cannot be used again
+NO_RESPONSE = "did not begin to answer"
+_STALLED = "stopped in the middle of its answer and sent nothing more"
+
+
+class ModelResponseStream:
+    """Owns the reading of one streamed answer."""
+
+    __slots__ = ("_content", "_decoder", "_deadline", "_sse", "_started", "_target", "done")
+
+    def __init__(
+        self,
+        response: aiohttp.ClientResponse,
+        decoder: StreamDecoder,
+        target: ModelTarget,
+        deadline: CallDeadline,
+    ) -> None:
+        self._content = response.content
+        self._decoder = decoder
+        self._target = target
+        self._deadline = deadline
+        self._sse = SseParser()
+        self._started = False
+        self.done = False
+
+    @property
+    def ended(self) -> bool:
+        return self._sse.ended or self._decoder.ended
+
+    async def next_events(self) -> list[ModelEvent]:
+        """The deltas in what arrives next; sets `over` at the end of the answer."""
+        try:
+            chunk = await self._read()
+        except ModelFailed:
+            if not self._decoder.finished or self._deadline.cancelled:
+                raise
+            chunk = b""  # the reply is whole: it is not lost to a server that does not end
+        try:
+            payloads = self._sse.feed(chunk) if chunk else self._sse.flush()
+        except EventTooLong as error:
+            raise errors.oversized_event_error(self._target) from error
+        events: list[ModelEvent] = []
+        if payloads:
+            events = self._decoder.feed(payloads)
+            self._started = True
+            self._deadline.mark_progress()
+        self.done = not chunk or self.ended
+        if self.ended and not self._content.at_eof():
+            await self._drain()
+        return events
+
+    async def _read(self) -> bytes:
+        limits = self._target.limits
+        if self._decoder.finished:
+            limit = min(_USAGE_WAIT, limits.between_tokens or _USAGE_WAIT)
+            stage, setting = _STALLED, "between_tokens_timeout"
+        elif self._started:
+            limit, stage, setting = limits.between_tokens, _STALLED, "between_tokens_timeout"
+        else:
+            limit, stage, setting = limits.first_token, NO_RESPONSE, "first_token_timeout"
+        try:
+            return await self._deadline.wait(
+                self._content.readany, limit, stage=stage, setting=setting
+            )
+        except (aiohttp.ClientError, OSError) as error:
+            raise errors.truncated_error(self._target) from error
+
+    async def _drain(self) -> None:
+        try:
+            await self._deadline.wait(
+                self._content.read, _EOF_WAIT, stage=_STALLED, setting="whole_timeout"
+            )
+        except (ModelFailed, aiohttp.ClientError, OSError):
+            return  # the reply is whole; only the connection is not worth keeping
+
+
+async def read_body(
+    response: aiohttp.ClientResponse, target: ModelTarget, deadline: CallDeadline
+) -> bytes:
+    deadline.mark_progress()
+    limit = target.limits.between_tokens
+    read = response.content.readany
+    body = b""
+    try:
+        while len(body) < _MAX_BODY and (
+            chunk := await deadline.wait(
+                read, limit, stage=_STALLED, setting="between_tokens_timeout"
+            )
+        ):
+            body += chunk
+    except (aiohttp.ClientError, OSError) as error:
+        raise errors.truncated_error(target) from error
+    return body
+
+
+async def read_unstreamed(
+    response: aiohttp.ClientResponse,
+    decoder: StreamDecoder,
+    target: ModelTarget,
+    deadline: CallDeadline,
+) -> list[ModelEvent]:
+    """The events of a server that answers in one piece though it was asked to stream, or that
+    streams under another name."""
+    body = await read_body(response, target, deadline)
+    if body.lstrip().startswith(b"{"):
+        events = decoder.feed([body])
+        ended = decoder.finished
+    elif body.lstrip().startswith((b"data:", b"event:", b":")):
+        splitter = SseParser()
+        events = decoder.feed([*splitter.feed(body), *splitter.flush()])
+        ended = splitter.ended or decoder.finished
+    else:
+        ended = False
+    if not ended:
+        raise errors.not_a_stream_error(target, response.content_type, body)
+    return [*events, decoder.complete(ended=True)]
+
+
+# MERGED holdfast.models.transport: The transport: model calls over one shared aiohttp session.
+#
+# Importing it makes aiohttp's TLS context, which reads the system's certificates: the pool does
+# so off the event loop, once, when the first real call is made.
 _MAX_ENDPOINTS = 256
 
 

@@ -1,1 +1,1 @@
-"""Doors: one a platform, all behind one port."""
+"""Chat platforms: one folder each, all behind the `Platform` port."""

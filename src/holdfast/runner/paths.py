@@ -1,4 +1,4 @@
-"""The place: where on disk a session's runner, its spool and its workspace are."""
+"""Where a session's runner, spool, socket and workspace are on disk."""
 
 import contextlib
 import hashlib

@@ -1,7 +1,12 @@
-"""The runners: all that live on behalf of this gateway, one for each session that uses tools."""
+"""All runners of this gateway, one for each session that uses tools: started, found again, ended, left to a successor."""
 
 import asyncio
+import contextlib
 import logging
+import os
+import signal
+import socket
+import struct
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,20 +19,88 @@ from holdfast.core.ids import SessionId
 from holdfast.core.ports.protocols import Clock
 from holdfast.core.ports.sandbox import Sandbox
 from holdfast.core.sessions.session import ProcessRow, RunnerRow
-from holdfast.runner import identity
-from holdfast.runner.bench import SessionSandbox
-from holdfast.runner.launch import launch_runner
-from holdfast.runner.link import RunnerConnection, RunnerConnectionLost
+from holdfast.runner.bubblewrap import ConfinementPlan, SandboxProbe
+from holdfast.runner.client import RunnerConnection, RunnerConnectionLost, SessionSandbox
+from holdfast.runner.launch import SystemdScopes, launch_runner
 from holdfast.runner.paths import SessionPaths, connect_socket, labelled_runners
-from holdfast.runner.probe import SandboxProbe
-from holdfast.runner.process_rows import mark_lost, to_process_rows
-from holdfast.runner.sandbox import ConfinementPlan
-from holdfast.runner.scopes import SystemdScopes
+from holdfast.runner.program import process_tree
 from holdfast.runner.workspace import Workspace
 
 log = logging.getLogger(__name__)
 
 
+# MERGED holdfast.runner.process_rows: Process rows: the runner's records of background processes in the store's words.
+def to_process_rows(session_id: SessionId, records: Sequence[dict[str, Any]]) -> list[ProcessRow]:
+    """A record that a command wrote over is left out."""
+    rows = []
+    for record in records:
+        with contextlib.suppress(msgspec.ValidationError):
+            rows.append(msgspec.convert({**record, "session_id": session_id}, ProcessRow))
+    return rows
+
+
+def mark_lost(row: ProcessRow, now: float) -> ProcessRow:
+    """What ran when its runner died has ended, and nobody knows how."""
+    if row.ended_at is not None:
+        return row
+    return msgspec.structs.replace(row, ended_at=now, note="lost: its sandbox ended under it")
+
+
+# MERGED holdfast.runner.identity: Identity: a process is its pid and its start time, proven before it is killed.
+_PEER_CREDENTIALS = struct.Struct("3i")
+
+
+def peer_pid(sock: socket.socket) -> int:
+    """The process that listens at the other end, as the kernel knows it."""
+    data = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER_CREDENTIALS.size)
+    return int(_PEER_CREDENTIALS.unpack(data)[0])
+
+
+def process_start_time(pid: int) -> int | None:
+    return process_tree.start_time(pid)
+
+
+async def kill_runner(pid: int, *, started: int, sandboxed: bool) -> bool:
+    """Kill that very process with all it ever started, and wait until they are gone.
+
+    False: it had ended before. In a sandbox its process is pid 1, whose end is the end of
+    all; without one everything below it is killed first, while it still holds them together.
+    """
+    try:
+        fd = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return False
+    try:
+        # Between these two lines the pid cannot pass to another: the descriptor holds it.
+        if process_tree.start_time(pid) != started:
+            return False
+        if not sandboxed:
+            await asyncio.to_thread(_kill_descendants, fd, pid)
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(fd, signal.SIGKILL)
+        await _wait_readable(fd)
+        return True
+    finally:
+        os.close(fd)
+
+
+def _kill_descendants(fd: int, pid: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        signal.pidfd_send_signal(fd, signal.SIGSTOP)
+    process_tree.kill_descendants(pid)
+
+
+async def _wait_readable(fd: int) -> None:
+    loop = asyncio.get_running_loop()
+    ready = asyncio.Event()
+    loop.add_reader(fd, ready.set)
+    try:
+        await ready.wait()
+    finally:
+        loop.remove_reader(fd)
+
+
+# MERGED holdfast.runner.runners: The runners: all that live on behalf of this gateway, one for each session that uses tools.
 class _LiveRunner(msgspec.Struct, frozen=True):
     """A runner we speak with, and who it is."""
 
@@ -253,8 +326,8 @@ class Runners:
         sock = connect_socket(place)
         if sock is None:
             return None
-        pid = identity.peer_pid(sock)
-        started = identity.process_start_time(pid)
+        pid = peer_pid(sock)
+        started = process_start_time(pid)
         if started is None:
             sock.close()
             return None
@@ -286,7 +359,7 @@ class Runners:
         self._connecting.pop(session_id, None)
         row = live.row if live else known
         if row is not None:
-            await identity.kill_runner(row.pid, started=row.start_time, sandboxed=row.sandboxed)
+            await kill_runner(row.pid, started=row.start_time, sandboxed=row.sandboxed)
         if live is not None:
             # The end is told before we return: a runner started next must not be taken for it.
             await live.connection.closed.wait()

@@ -1,8 +1,8 @@
-"""The workspace as the gateway reaches into it: listed, read and added to, link by link.
+"""A session's workspace as the gateway accesses it: listed, read and written without following links.
 
-What lies there was put there by commands that the gateway does not trust, and the gateway may
-have more rights than they. So no path is ever handed to the kernel whole: each part is opened
-from the folder before it, and none of them may be a link.
+Its files were put there by commands that the gateway does not trust, and the gateway may have more
+rights than they. So no path is ever given to the kernel whole: each part is opened from the folder
+before it, and none of them may be a link.
 """
 
 import contextlib

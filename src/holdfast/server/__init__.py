@@ -1,1 +1,1 @@
-"""The window: the one HTTP listener, the control socket, status and metrics."""
+"""What is reached from outside: the HTTP listener, the local sockets, status and metrics."""

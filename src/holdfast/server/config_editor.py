@@ -1,4 +1,7 @@
-"""Configuring a gateway that runs: its file is changed, one change at a time, and taken over."""
+"""Changes the configuration of a running gateway: edits the file, checks it, applies it, and rolls it back.
+
+Imported when it is first used, not at a start.
+"""
 
 import asyncio
 from collections.abc import Callable
@@ -7,12 +10,17 @@ from typing import Protocol
 
 from holdfast.config import Config, ConfigError, load
 from holdfast.config.editor import ConfigEdit, edit_keys, replace_file
-from holdfast.config.loading import read_current_text
-from holdfast.core.config.configuration import ConfigStatus, ReloadResult, SupportsReload
-from holdfast.core.config.kept_configuration import ConfigSource, ConfigVersion
+from holdfast.config.loader import read_current_text
 from holdfast.core.config.settings import Settings
+from holdfast.core.config.versions import (
+    ConfigSource,
+    ConfigStatus,
+    ConfigVersion,
+    ReloadResult,
+    SupportsReload,
+)
 from holdfast.core.errors import HoldfastError
-from holdfast.server.api.views.configuration_views import (
+from holdfast.server.api.views.config import (
     ConfigChange,
     ConfigChangeResult,
     ConfigVersionDetail,

@@ -1,1 +1,95 @@
-"""OpenTelemetry: spans as its SDK knows them, sent by OTLP over HTTP."""
+"""Exports spans by OTLP over HTTP: a bounded queue and a thread of the OpenTelemetry SDK.
+
+The only module that imports OpenTelemetry; it is imported only where `[otel]` names an endpoint.
+"""
+
+from threading import Thread
+
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import ReadableSpan
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter
+from opentelemetry.sdk.util.instrumentation import InstrumentationScope
+from opentelemetry.trace import Link, SpanContext, SpanKind, Status, StatusCode, TraceFlags
+
+from holdfast import __version__
+from holdfast.core.config.settings import OtelSettings
+from holdfast.core.ops import tracing
+from holdfast.core.secrets import Secret
+
+# MERGED holdfast.server.otel: OpenTelemetry: spans as its SDK knows them, sent by OTLP over HTTP.
+
+
+# MERGED holdfast.server.sender: The sender of spans: a bounded queue and a thread of the SDK's own, which speaks OTLP.
+#
+# The one module that imports OpenTelemetry; it is imported only where `[otel]` names an endpoint.
+_CLOSE_TIMEOUT = 3.0  # seconds for what is still queued when the gateway goes
+_SAMPLED = TraceFlags(TraceFlags.SAMPLED)
+_KINDS = {
+    tracing.SpanKind.CONSUMER: SpanKind.CONSUMER,
+    tracing.SpanKind.PRODUCER: SpanKind.PRODUCER,
+    tracing.SpanKind.CLIENT: SpanKind.CLIENT,
+    tracing.SpanKind.INTERNAL: SpanKind.INTERNAL,
+}
+
+
+def otlp_exporter(settings: OtelSettings, *, secret: Secret | None) -> SpanExporter:
+    """Speaks to the endpoint of the settings."""
+    headers = {settings.header: secret.reveal()} if secret is not None else {}
+    return OTLPSpanExporter(endpoint=settings.endpoint, headers=headers, timeout=_CLOSE_TIMEOUT)
+
+
+class OtlpSpanSender:
+    """Owns the queue and its thread. What the queue has no room for is dropped, by the SDK."""
+
+    def __init__(
+        self, exporter: SpanExporter, *, service: str, close_timeout: float = _CLOSE_TIMEOUT
+    ) -> None:
+        self._exporter = exporter
+        self._close_timeout = close_timeout
+        self._resource = Resource({"service.name": service, "service.version": __version__})
+        self._scope = InstrumentationScope("holdfast", __version__)
+        self._processor = BatchSpanProcessor(exporter)
+
+    def export(self, span: tracing.TraceSpan) -> None:
+        parent = (
+            None if span.parent is None else tracing.SpanContext(span.context.trace_id, span.parent)
+        )
+        attributes = dict(span.attributes)
+        if span.error:
+            attributes["error.type"] = span.error
+        self._processor.on_end(
+            ReadableSpan(
+                name=span.name,
+                context=_context(span.context),
+                parent=None if parent is None else _context(parent),
+                resource=self._resource,
+                attributes=attributes,
+                links=[Link(_context(place)) for place in span.links],
+                kind=_KINDS[span.kind],
+                instrumentation_scope=self._scope,
+                status=Status(StatusCode.ERROR if span.error else StatusCode.UNSET),
+                start_time=_nanoseconds(span.began_at),
+                end_time=_nanoseconds(max(span.began_at, span.ended_at)),
+            )
+        )
+
+    def close(self) -> None:
+        """Send what is queued, for a moment; then let it go. The SDK would wait half a minute for a
+        collector that does not answer, and a stop has other things to do."""
+        closing = Thread(target=self._processor.shutdown, name="last spans", daemon=True)
+        closing.start()
+        closing.join(self._close_timeout)
+        if closing.is_alive():
+            self._exporter.shutdown()  # which wakes it where it rests between two tries
+            closing.join(self._close_timeout)
+
+
+def _context(span_context: tracing.SpanContext) -> SpanContext:
+    return SpanContext(
+        span_context.trace_id, span_context.span_id, is_remote=False, trace_flags=_SAMPLED
+    )
+
+
+def _nanoseconds(seconds: float) -> int:
+    return int(seconds * 1e9)

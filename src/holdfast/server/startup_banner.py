@@ -1,4 +1,4 @@
-"""The greeting: what `holdfast run` tells the person who started it."""
+"""The text that `holdfast run` prints when the gateway is ready."""
 
 import shlex
 import sys

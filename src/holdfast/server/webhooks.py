@@ -1,4 +1,4 @@
-"""Hooks: what platforms are posted to, by whoever stands at the door when the post comes."""
+"""Routes the webhooks of platforms (`/hooks/…`) to the accounts that are configured when they come."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial

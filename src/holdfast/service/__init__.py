@@ -1,1 +1,1 @@
-"""The ground: lock, clock, logs, and the process itself."""
+"""The life of the process: start, stop, reload, handover to a successor, and its supervisors."""

@@ -1,4 +1,4 @@
-"""Outfitting: of a configuration is made what agents are made of."""
+"""Builds the agent configuration from the settings: model, API keys and tools."""
 
 from collections.abc import Iterable
 
@@ -7,11 +7,11 @@ import msgspec
 from holdfast.config import Config
 from holdfast.core.config.settings import ModelSettings, Settings
 from holdfast.core.ports.protocols import Platform
-from holdfast.core.secret import Secret
-from holdfast.gateway.agents.outfit import AgentConfig
-from holdfast.models.choice import SelectedModel, select_model
+from holdfast.core.secrets import Secret
+from holdfast.gateway.agents.factory import AgentConfig
+from holdfast.models.fallback import ModelLeases
 from holdfast.models.pool import ModelPool
-from holdfast.models.voices import ModelLeases
+from holdfast.models.selection import SelectedModel, select_model
 from holdfast.service.toolsets import ToolsetBuilder
 
 _FALLBACK_PREFIX = "model.fallbacks["

@@ -1,6 +1,6 @@
-"""Intent: what the next boot is to do with this home, kept in one small file.
+"""What the next boot should do with this home, in one small file.
 
-It is no status: whether a gateway runs now is asked of the process itself.
+It is not a status: whether a gateway runs now is asked of the process itself.
 """
 
 import os

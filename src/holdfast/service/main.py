@@ -1,44 +1,317 @@
-"""The composition root: config in, a running gateway out, and an exit code in the end."""
+"""Runs one gateway process: configuration in, exit code out.
+
+`run` sets up what exists outside the event loop (signals, lock, logs, status thread, watchdog).
+`GatewayProcess.run` then starts the gateway, waits for the one stop request, and stops it.
+"""
 
 import asyncio
 import logging
 import os
+import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from holdfast.agent.memory.providers import MemoryProviderUnavailable
 from holdfast.config import Config
-from holdfast.core.config.settings import Settings
-from holdfast.core.errors import HoldfastError
+from holdfast.core.config.settings import GatewaySettings, Settings, SupervisorChoice
+from holdfast.core.config.versions import ConfigSource
+from holdfast.core.errors import HoldfastError, RestartRefused
 from holdfast.core.ops.tracing import SpanExporter
-from holdfast.gateway.lifespan import GatewayCrashed
+from holdfast.core.turns.stop import StopKind, StopOrder, StopRequester
+from holdfast.gateway.lifecycle.phases import run_phases
+from holdfast.gateway.lifecycle.process_history import ProcessHistory
+from holdfast.gateway.lifecycle.stop_request import RestartController, StopRequest
+from holdfast.gateway.lifespan import GatewayCrashed, RunningGateway
 from holdfast.gateway.redaction import Redaction
 from holdfast.models.target import InvalidTarget
-from holdfast.server.status.status_thread import StatusThread
-from holdfast.service.event_loop import loop_factory, raise_open_file_limit
-from holdfast.service.footing import ProcessContext
-from holdfast.service.ground import LaunchOptions
+from holdfast.server.auth.login import BrowserLogin
+from holdfast.server.auth.viewers import ViewerTokens
+from holdfast.server.local.control_socket import LifecycleHandlers, LifecycleProgress
+from holdfast.server.status.gateway_status import GatewayStatus
+from holdfast.server.status.thread import Heartbeat, StatusThread
+from holdfast.service.fault_injection import parse_crash_point, parse_stall
+from holdfast.service.handover import Handover
 from holdfast.service.intent import IntentFile
-from holdfast.service.life import GatewayProcess
+from holdfast.service.runtime import loop_factory, raise_open_file_limit, tuned_gc
 from holdfast.service.signals import SignalHandlers
-from holdfast.service.supervisors.supervisor import UNIT_VARIABLE
+from holdfast.service.start import LaunchOptions, ProcessContext, ProcessStart, StartedParts
+from holdfast.service.stop import ProcessStop
+from holdfast.service.supervisors.current import (
+    UNIT_VARIABLE,
+    SdNotifier,
+    WatchdogKeepalive,
+    keepalive_interval,
+)
 from holdfast.service.watchdog import Watchdog
-from holdfast.system import exits
-from holdfast.system.clock import SystemClock
+from holdfast.service.wiring import GatewayWiring, ServerWiring
+from holdfast.system import exit_codes
+from holdfast.system.clock import IdGenerator, SystemClock
 from holdfast.system.lock import HomeInUse
-from holdfast.system.logs import logging_to
+from holdfast.system.logs import RecentLog, logging_to
 from holdfast.system.paths import Paths
-from holdfast.system.recent_log import RecentLog
 from holdfast.system.tokens import api_token
 
 if TYPE_CHECKING:
-    from holdfast.service.supervisors.unit_watch import UnitDriftCache
+    from holdfast.service.supervisors.installed_units import UnitDriftCache
 
 log = logging.getLogger(__name__)
 
 
+# MERGED holdfast.service.life: The life of a process: it starts, waits for the one order to go, and stops.
+_CLEANUP_SECONDS = (
+    25.0  # seconds that all phases but the drain and the parking may take together (C1)
+)
+_GRACE_SECONDS = 3.0  # on top; a supervisor gives more than that
+_EXIT_SECONDS = 5.0  # seconds from the last phase to the end of the interpreter
+_FAILURE_TEXT = "It cannot go on: what was begun is ended in order."
+
+_STOP_KINDS = {
+    signal.SIGTERM: StopKind.SIGNAL,  # nobody's plan: the next boot starts it again
+    signal.SIGINT: StopKind.STOP,
+    signal.SIGUSR1: StopKind.RESTART,
+    signal.SIGHUP: StopKind.SIGNAL,  # where its terminal is gone; else it is no order to go
+}
+
+
+class GatewayProcess:
+    """Owns this life of the gateway, from its first part to its last; knows nothing of messages.
+
+    Whoever wants it to go gives an order to its one `StopRequest`; a part that fails does, too.
+    """
+
+    def __init__(self, config: Config, *, context: ProcessContext) -> None:
+        self._config = config
+        self._context = context
+        self._clock = SystemClock()
+        self._new_id = IdGenerator(clock=self._clock)
+        self._started = StartedParts()
+        self._stop_request = StopRequest()
+        self._notifier = SdNotifier(config.environ)
+        self._handover = Handover(config, notifier=self._notifier)
+        self._stall = parse_stall(config.stall_at)
+        self._lifecycle = RestartController(
+            self._stop_request,
+            check=self._check_successor,
+            wait_until_idle=self._wait_until_idle,
+            on_change=self._notify_changed,
+        )
+        self._gateway_status = GatewayStatus(
+            clock=self._clock, stop_order=lambda: self._stop_request.order
+        )
+        self._progress = LifecycleProgress()
+        self._failure: BaseException | None = None  # what ended it, where nobody asked
+        self._background_tasks: set[asyncio.Task[None]] = set()
+
+    async def run(self) -> int:
+        """From the first part to the last; returns the exit code, or raises what ended it."""
+        loop = asyncio.get_running_loop()
+        every = keepalive_interval(self._config.environ, pid=os.getpid())
+        with (
+            tuned_gc() as started,
+            Heartbeat(loop, clock=self._clock) as heartbeat,
+            WatchdogKeepalive(loop, self._notifier, interval=every),
+        ):
+            self._context.signals.listen(loop, self._on_signal)
+            self._context.status_thread.watch_heartbeat(heartbeat)
+            self._context.status_thread.attach_loop(loop, self._gateway_status.quick_snapshot)
+            self._gateway_status.add_sources(self._process_status)
+            lives = ProcessHistory(clock=self._clock, new_id=self._new_id)
+            starting = asyncio.create_task(self._start(lives, started), name="start")
+            starting.add_done_callback(self._on_start_done)
+            order = await self._stop_request.wait()
+            return await self._stop(order, history=lives, start_task=starting)
+
+    async def _start(self, history: ProcessHistory, on_started: Callable[[], None]) -> None:
+        start = ProcessStart(
+            wiring=self._make_gateway_wiring(),
+            server_wiring=self._make_server_wiring(),
+            context=self._context,
+            started=self._started,
+            history=history,
+            lifecycle_handlers=LifecycleHandlers(
+                self._lifecycle,
+                hand_over=self._hand_over,
+                progress=self._progress,
+                clock=self._clock,
+            ),
+            notifier=self._notifier,
+            stall=self._stall,
+            on_running=self._watch_for_failure,
+        )
+        await start.run()
+        if self._started.listener is not None:
+            self._handover.store_sockets(self._started.listener.sockets)
+        on_started()
+
+    def _on_start_done(self, start_task: asyncio.Task[None]) -> None:
+        if not start_task.cancelled() and (error := start_task.exception()) is not None:
+            self._failure = error
+            self._stop_after_failure()
+
+    def _watch_for_failure(self, running: RunningGateway) -> None:
+        async def until_broken() -> None:
+            await running.failed.wait()
+            self._failure = running.failure
+            self._stop_after_failure()
+
+        self._run_in_background(until_broken())
+
+    def _stop_after_failure(self) -> None:
+        """Nobody asked for it, and there is nothing to go on with."""
+        order = StopOrder(kind=StopKind.CRASH, by=StopRequester.NOBODY, at=self._clock.now())
+        self._lifecycle.stop(order)
+
+    def _on_signal(self, which: signal.Signals) -> None:
+        """The first asks; one that comes after it hurries."""
+        if which is signal.SIGHUP and not self._context.signals.hung_up:
+            self._run_in_background(self._reload())
+            return
+        order = StopOrder(kind=_STOP_KINDS[which], by=StopRequester.SIGNAL, at=self._clock.now())
+        if order.kind is StopKind.RESTART:
+            self._run_in_background(self._restart(order))
+        else:
+            self._lifecycle.stop(order)
+
+    async def _reload(self) -> None:
+        reloader = self._started.reloader
+        if reloader is None or not self._started.ready:
+            return  # what it starts with was read a moment ago, and is looked at again when ready
+        if self._stop_request.order is not None:
+            return  # who comes next reads the file
+        await reloader.reload_and_log(by="SIGHUP", source=ConfigSource.RELOAD)
+
+    async def _restart(self, order: StopOrder) -> None:
+        try:
+            await self._lifecycle.restart(order)
+        except RestartRefused as refused:
+            log.warning("Not restarted: %s", refused, extra={"action": "restart_refused"})
+
+    async def _hand_over(self, to: Path, order: StopOrder) -> str:
+        """Give a waiting successor what it needs and go, or say who keeps this gateway."""
+        if self._handover.supervisor is not SupervisorChoice.NONE:
+            return self._handover.supervisor
+        listener = self._started.listener
+        if self._stop_request.order is not None or listener is None:
+            raise RestartRefused("the gateway is on its way out already.")
+        await self._handover.send_sockets(to, listener.sockets, address=listener.address)
+        if self._stop_request.order is None:  # one that was given meanwhile is not to be hurried
+            self._lifecycle.stop(order)
+        return ""
+
+    async def _check_successor(self, soon: bool) -> None:
+        listener = self._started.listener
+        if soon and listener is not None:
+            await self._handover.prepare(listener.sockets)
+        else:
+            await self._handover.check_successor()
+
+    async def _wait_until_idle(self) -> None:
+        if self._started.running is not None:
+            await self._started.running.gateway.lanes.wait_until_idle()
+
+    def _run_in_background(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._background_tasks.add(task)
+        task.add_done_callback(self._background_tasks.discard)
+
+    async def _stop(
+        self, order: StopOrder, *, history: ProcessHistory, start_task: asyncio.Task[None]
+    ) -> int:
+        loop, windows = asyncio.get_running_loop(), self._gateway_settings
+        allowed = (
+            windows.restart_drain_timeout + windows.park_timeout + _CLEANUP_SECONDS + _GRACE_SECONDS
+        )
+        self._context.watchdog.arm(loop, self._stall.watchdog_timeout or allowed)
+        why = (
+            f"Asked to go: {order.kind}, by {order.by}." if self._failure is None else _FAILURE_TEXT
+        )
+        log.info(why, extra={"action": "stopping"})
+        self._notifier.notify("STOPPING=1")
+        stop = ProcessStop(
+            order=order,
+            hurried=self._stop_request.hurried,
+            context=self._context,
+            started=self._started,
+            history=history,
+            handover=self._handover,
+            start_task=start_task,
+            failed=self._failure is not None,
+        )
+        await run_phases(
+            stop.phases(),
+            progress=self._enter_phase,
+            inside=self._stall.inside,
+            took=stop.phase_seconds,
+        )
+        for task in self._background_tasks:
+            task.cancel()
+        code = stop.exit_code if self._failure is None else exit_codes.FAILED
+        # What is left is the interpreter's; a thread that hangs must not hold it up for ever.
+        self._context.watchdog.arm(loop, _EXIT_SECONDS, code=code)
+        if self._failure is not None:
+            raise self._failure
+        return code
+
+    @property
+    def _gateway_settings(self) -> GatewaySettings:
+        running = self._started.running
+        settings = self._config.settings if running is None else running.gateway.services.settings
+        return settings.gateway
+
+    def _enter_phase(self, phase: str) -> None:
+        self._gateway_status.enter_phase(phase)
+        self._context.status_thread.publish(self._gateway_status.snapshot())
+        self._progress.publish(phase)
+        order = self._stop_request.order
+        self._notifier.status(phase if order is None else f"leaving ({order.kind}): {phase}")
+        self._notify_changed()
+        self._stall.enter(phase)
+
+    def _notify_changed(self) -> None:
+        """Whoever looks at the page sees how far it has come."""
+        if self._started.running is not None:
+            self._started.running.gateway.services.feeds.gateway_changed()
+
+    def _process_status(self) -> dict[str, Any]:
+        return {
+            "pending": self._lifecycle.pending_restart,
+            "supervisor": self._handover.supervisor.value,
+        }
+
+    def _make_login(self) -> BrowserLogin:
+        viewers = ViewerTokens.load(Paths(self._config.home).viewers, clock=self._clock)
+        return BrowserLogin(self._context.token, viewers=viewers, clock=self._clock)
+
+    def _make_gateway_wiring(self) -> GatewayWiring:
+        return GatewayWiring(
+            config=self._config,
+            token=self._context.token,
+            clock=self._clock,
+            new_id=self._new_id,
+            crash=parse_crash_point(self._config.crash_at),
+            lifecycle=self._lifecycle,
+            progress=self._enter_phase,
+            redact=self._context.redact,
+            spans=self._context.spans,
+        )
+
+    def _make_server_wiring(self) -> ServerWiring:
+        return ServerWiring(
+            config=self._config,
+            clock=self._clock,
+            new_id=self._new_id,
+            gateway_status=self._gateway_status,
+            status_thread=self._context.status_thread,
+            lifecycle=self._lifecycle,
+            login=self._make_login(),
+            recent_log=self._context.recent_log,
+        )
+
+
+# MERGED holdfast.service.main: The composition root: config in, a running gateway out, and an exit code in the end.
 def run(config: Config, launch: LaunchOptions) -> int:
     """Run a gateway until it is told to stop; the exit code says how that went."""
     try:
@@ -46,16 +319,16 @@ def run(config: Config, launch: LaunchOptions) -> int:
             return _run_locked(config, launch, signals)
     except HomeInUse as error:
         print(error, file=sys.stderr)
-        return exits.HOME_IN_USE
+        return exit_codes.HOME_IN_USE
     except (InvalidTarget, MemoryProviderUnavailable) as error:
         print(error, file=sys.stderr)
-        return exits.CONFIG_EXIT
+        return exit_codes.CONFIG_EXIT
     except GatewayCrashed as error:
         print(f"holdfast stopped: {error}", file=sys.stderr)
-        return exits.FAILED
+        return exit_codes.FAILED
     except HoldfastError as error:
         print(f"holdfast could not start: {error}", file=sys.stderr)
-        return exits.FAILED
+        return exit_codes.FAILED
 
 
 def _run_locked(config: Config, launch: LaunchOptions, signals: SignalHandlers) -> int:
@@ -106,8 +379,10 @@ class _UnitDrift:
         self._settings, self._cache = settings.gateway, None
 
     def __call__(self) -> Sequence[str]:
-        from holdfast.service.supervisors.installed import supervisor_backends  # noqa: PLC0415 - no start waits for it
-        from holdfast.service.supervisors.unit_watch import UnitDriftCache  # noqa: PLC0415 - as above
+        from holdfast.service.supervisors.installed_units import (
+            UnitDriftCache,  # noqa: PLC0415 - as above
+            supervisor_backends,  # noqa: PLC0415 - no start waits for it
+        )
 
         watch = self._cache
         if watch is None:
@@ -124,7 +399,7 @@ def _open_tracing(config: Config) -> Iterator[SpanExporter | None]:
         yield None
         return
     try:
-        from holdfast.server.sender import OtlpSpanSender, otlp_exporter  # noqa: PLC0415 - heavy, and an extra
+        from holdfast.server.otel import OtlpSpanSender, otlp_exporter  # noqa: PLC0415 - heavy, and an extra
     except ImportError as error:
         log.error(
             "There are no traces, since %s is not installed: pip install 'holdfast[otel]'.",

@@ -1,7 +1,7 @@
-"""The starter: a small detached process that starts a successor, sees it ready, and goes.
+"""The respawner: a small detached process that starts a successor, sees it ready, and exits.
 
-Whoever restarts waits for it, so it is there in an instant: it is told what it needs by its
-arguments, and imports what it seldom needs when it needs it.
+A restart waits for it, so it must start at once: it gets what it needs as arguments, and imports
+what it rarely needs only when it needs it. Runs as `python -m holdfast.service.respawner`.
 """
 
 import fcntl
@@ -13,13 +13,12 @@ import sys
 import time
 from dataclasses import dataclass
 
-from holdfast.service.backoff import RestartBackoff
-from holdfast.service.offspring import GatewayLauncher
-from holdfast.system import exits
+from holdfast.service.child_process import GatewayLauncher, RestartBackoff
+from holdfast.system import exit_codes
 
 # With these a start is over for good: it was told to stop, the home has another gateway, or a
 # person has to mend the configuration.
-_FINAL_EXIT_CODES = frozenset({exits.OK, exits.HOME_IN_USE, exits.CONFIG_EXIT})
+_FINAL_EXIT_CODES = frozenset({exit_codes.OK, exit_codes.HOME_IN_USE, exit_codes.CONFIG_EXIT})
 _MAX_QUEUE_WAIT = 5.0  # a wait longer than this is none that somebody should spend in a queue
 _MAX_OUTPUT_CHARS = 2000
 _MIN_CHANNEL_FD = 64
@@ -113,7 +112,7 @@ class Respawner:
                 self._log("error", f"{said}\nIt is not started again.", "successor_refused")
                 return
             wait = 0.0
-            if code != exits.GATEWAY_SERVICE_RESTART_EXIT_CODE:
+            if code != exit_codes.GATEWAY_SERVICE_RESTART_EXIT_CODE:
                 wait = self._backoff.next_wait(time.monotonic() - began)
             self._log("error", f"{said}\nIt is started again in {wait:g} s.", "successor_failed")
             if wait > _MAX_QUEUE_WAIT:
@@ -187,7 +186,7 @@ class Respawner:
         """A line in the gateway's own log, where whoever looks for the gateway looks."""
         import logging  # noqa: PLC0415 - not before the successor is on its way
 
-        from holdfast.system.log_lines import JsonFormatter  # noqa: PLC0415 - as above
+        from holdfast.system.logs import JsonFormatter  # noqa: PLC0415 - as above
 
         record = logging.makeLogRecord(
             {

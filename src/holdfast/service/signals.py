@@ -1,14 +1,16 @@
-"""Signals: how the process is asked to stop, restart or reload, from its first line to its last."""
+"""Signal handling: of the gateway process, and of the container's first process."""
 
 import asyncio
 import os
 import signal
-from collections.abc import Callable
+import socket
+from collections.abc import Callable, Sequence
 from types import FrameType
 from typing import Any, Self
 
-from holdfast.system import exits
+from holdfast.system import exit_codes
 
+# MERGED holdfast.service.signals: Signals: how the process is asked to stop, restart or reload, from its first line to its last.
 _STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 _HANDLED = (*_STOP_SIGNALS, signal.SIGUSR1, signal.SIGHUP)
 _STANDARD = (0, 1, 2)  # the descriptors of whoever started the process
@@ -71,7 +73,7 @@ class SignalHandlers:
             self._stop_count += 1
             if self._stop_count == _FORCE_EXIT_COUNT:
                 os.write(2, _FORCE_EXIT_TEXT)
-                os._exit(exits.FAILED)
+                os._exit(exit_codes.FAILED)
         if self._loop is None:
             self._queue(signal.Signals(number))
         else:
@@ -79,3 +81,46 @@ class SignalHandlers:
 
     def _queue(self, which: signal.Signals) -> None:
         self._pending.append(which)
+
+
+# MERGED holdfast.service.heard: Signals as something to wait for beside other things: each that comes can be read.
+class SignalQueue:
+    """Owns what these signals do while its context is open, and restores what it found."""
+
+    def __init__(self, signals: Sequence[signal.Signals]) -> None:
+        self._signals = signals
+        self._previous_handlers: dict[signal.Signals, Any] = {}
+        self._read_end, self._write_end = socket.socketpair()
+        self._previous_wakeup_fd = -1
+
+    def __enter__(self) -> Self:
+        for end in (self._read_end, self._write_end):
+            end.setblocking(False)
+        self._previous_wakeup_fd = signal.set_wakeup_fd(
+            self._write_end.fileno(), warn_on_full_buffer=False
+        )
+        for each in self._signals:
+            self._previous_handlers[each] = signal.signal(each, _noop_handler)
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        for each, handler in self._previous_handlers.items():
+            signal.signal(each, handler)
+        signal.set_wakeup_fd(self._previous_wakeup_fd)
+        self._read_end.close()
+        self._write_end.close()
+
+    def fileno(self) -> int:
+        """Readable when one has come."""
+        return self._read_end.fileno()
+
+    def read(self) -> list[int]:
+        """Those that have come since the last look, in order."""
+        try:
+            return list(self._read_end.recv(4096))
+        except BlockingIOError:
+            return []
+
+
+def _noop_handler(number: int, frame: FrameType | None) -> None:
+    """Python writes its number for us to read; a handler must be there for it to do so."""

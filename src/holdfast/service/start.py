@@ -1,33 +1,93 @@
-"""Starting: the parts of a gateway are entered one after the other, until it takes messages."""
+"""The start of a process: the parts are opened one after the other, until messages are accepted.
+
+A start can be cancelled anywhere; what it has opened by then is in `StartedParts`, which the stop
+closes.
+"""
 
 import logging
 import os
-from collections.abc import Callable
+import socket
+from collections.abc import Callable, Sequence
 
 import msgspec
 
 from holdfast.core.config.settings import SandboxMode
-from holdfast.gateway.gateway import Gateway
+from holdfast.core.ops.tracing import SpanExporter
+from holdfast.core.secrets import Secret
+from holdfast.gateway.app import Gateway
 from holdfast.gateway.lifecycle.process_history import MAX_ROWS, ProcessHistory
 from holdfast.gateway.lifespan import RunningGateway
-from holdfast.models.choice import SelectedModel
+from holdfast.gateway.live_settings import SettingsSubscriber
+from holdfast.gateway.redaction import Redaction
 from holdfast.models.pool import ModelPool
+from holdfast.models.selection import SelectedModel
 from holdfast.runner.runners import Runners
-from holdfast.server.api.room import ApiContext
-from holdfast.server.local.departing import LifecycleHandlers
+from holdfast.server.api.context import ApiContext
+from holdfast.server.http_listener import HttpListener
+from holdfast.server.local.control_socket import ControlSocket, LifecycleHandlers
 from holdfast.server.startup_banner import startup_banner
-from holdfast.service.footing import ProcessContext, StartedParts
-from holdfast.service.stalling import Stall
-from holdfast.service.supervisors.notify import SdNotifier
-from holdfast.service.supervisors.supervisor import BOOT_VARIABLE, UNIT_VARIABLE
-from holdfast.service.upkeep import Maintenance
-from holdfast.service.window import ServerWiring, store_and_runner_status
-from holdfast.service.wiring import GatewayWiring
+from holdfast.server.status.thread import StatusThread
+from holdfast.service.fault_injection import Stall
+from holdfast.service.intent import Intent, IntentFile, IntentState
+from holdfast.service.maintenance import Maintenance
+from holdfast.service.reload import Reloader
+from holdfast.service.signals import SignalHandlers
+from holdfast.service.supervisors.current import BOOT_VARIABLE, UNIT_VARIABLE, SdNotifier
+from holdfast.service.watchdog import Watchdog
+from holdfast.service.wiring import GatewayWiring, ServerWiring, store_and_runner_status
 from holdfast.store.sqlite.store import SqliteStore
+from holdfast.system.lock import HomeLock
+from holdfast.system.logs import RecentLog
 
 log = logging.getLogger(__name__)
 
 
+# MERGED holdfast.service.ground: The ground that a gateway stands on: the lock of its home, and what was left to it.
+class LaunchOptions(msgspec.Struct, frozen=True, kw_only=True):
+    lock: HomeLock  # taken already, or to be taken
+    sockets: Sequence[socket.socket] = ()  # that listen, and are its own from now on
+    unattended: bool = False  # nobody reads its output: it logs to its file alone
+
+
+# MERGED holdfast.service.footing: What a process stands on, and what it has begun: handed from its start to its stop.
+class ProcessContext(msgspec.Struct, frozen=True, kw_only=True):
+    """What is there before the event loop turns, and when it has stopped."""
+
+    launch: LaunchOptions
+    status_thread: StatusThread
+    signals: SignalHandlers
+    watchdog: Watchdog
+    intent: IntentFile
+    previous_intent: Intent | None  # what the intent was when this process came
+    token: Secret
+    redact: Redaction  # the one of this process: whoever keeps or says something has it
+    recent_log: RecentLog
+    settings_subscribers: tuple[
+        SettingsSubscriber, ...
+    ] = ()  # who goes by the settings and is no part of the gateway
+    spans: SpanExporter | None = None  # None: nobody collects traces
+
+    @property
+    def was_running(self) -> bool:
+        """The process before this one was ready once, and nobody had asked it to stop."""
+        ran = (IntentState.RUNNING, IntentState.DRAINING)
+        return self.previous_intent is not None and self.previous_intent.state in ran
+
+
+class StartedParts(msgspec.Struct):
+    """What a start has entered so far, which a stop has to leave."""
+
+    store: SqliteStore | None = None
+    models: ModelPool | None = None
+    listener: HttpListener | None = None
+    control: ControlSocket | None = None
+    running: RunningGateway | None = None
+    reloader: Reloader | None = None
+    maintenance: Maintenance | None = None
+    ready: bool = False
+
+
+# MERGED holdfast.service.start: Starting: the parts of a gateway are entered one after the other, until it takes messages.
 class ProcessStart(msgspec.Struct, frozen=True, kw_only=True):
     """One start. It may be cancelled anywhere: what it had entered by then is in `begun`."""
 
@@ -128,7 +188,7 @@ class ProcessStart(msgspec.Struct, frozen=True, kw_only=True):
         self._watch_config_file(self.started.maintenance, api_context.gateway)
 
     def _watch_config_file(self, maintenance: Maintenance, gateway: Gateway) -> None:
-        from holdfast.service.file_following import ConfigFileWatcher
+        from holdfast.service.reload import ConfigFileWatcher
 
         reloader = self.started.reloader
         assert reloader is not None, "it was made with the gateway"

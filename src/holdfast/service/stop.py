@@ -9,9 +9,9 @@ from holdfast.core.turns.stop import StopOrder
 from holdfast.gateway.lifecycle.phases import Phase
 from holdfast.gateway.lifecycle.process_history import ProcessHistory
 from holdfast.gateway.lifecycle.stop import DRAIN
-from holdfast.service.footing import ProcessContext, StartedParts
-from holdfast.service.heritage import Handover
-from holdfast.system import exits
+from holdfast.service.handover import Handover
+from holdfast.service.start import ProcessContext, StartedParts
+from holdfast.system import exit_codes
 
 log = logging.getLogger(__name__)
 
@@ -33,7 +33,7 @@ class ProcessStop:
     handover: Handover
     start_task: asyncio.Task[None]
     failed: bool
-    exit_code: int = field(default=exits.OK, init=False)
+    exit_code: int = field(default=exit_codes.OK, init=False)
     phase_seconds: dict[str, float] = field(default_factory=dict, init=False)
 
     def phases(self) -> Iterator[Phase]:

@@ -1,4 +1,4 @@
-"""The workshop: the tools that agents of this gateway get, and what those tools hold."""
+"""Builds the tools that agents of this gateway get; owns the browsers behind one of them."""
 
 import asyncio
 from collections.abc import Sequence
@@ -16,8 +16,7 @@ from holdfast.tools.browser.pool import BrowserPool
 from holdfast.tools.browser.tool import BrowserTool, is_browser_available
 from holdfast.tools.registry import Toolbox, ToolRegistry, default_tools
 from holdfast.tools.schedule import ScheduleTool
-from holdfast.tools.send_file import SendFileTool
-from holdfast.tools.send_message import SendMessageTool
+from holdfast.tools.send import SendFileTool, SendMessageTool
 from holdfast.tools.session_search import SessionSearchTool
 
 _ACTIONS_PER_CALL = 4.0  # a call of the browser may open it, go somewhere and look

@@ -1,4 +1,4 @@
-"""The watchdog of a stop: outside of the event loop, it ends a process that cannot end itself."""
+"""The watchdog of a stop: a thread that ends a process that cannot end itself in time."""
 
 import asyncio
 import faulthandler
@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from types import AsyncGeneratorType, CoroutineType, FrameType, GeneratorType
 from typing import Any, Self
 
-from holdfast.system import exits
+from holdfast.system import exit_codes
 
 log = logging.getLogger(__name__)
 
@@ -39,7 +39,7 @@ class Watchdog:
         self.disarm()
 
     def arm(
-        self, loop: asyncio.AbstractEventLoop, seconds: float, *, code: int = exits.FAILED
+        self, loop: asyncio.AbstractEventLoop, seconds: float, *, code: int = exit_codes.FAILED
     ) -> None:
         """End the process with this code in so many seconds; what was armed before is off."""
         self.disarm()

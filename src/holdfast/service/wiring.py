@@ -1,42 +1,132 @@
-"""Wiring: how the parts of a gateway fit together, as the configuration has it."""
+"""Builds the parts of a gateway and its server from the configuration; opens none of them."""
 
+import os
+import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import msgspec
+from aiohttp.web import RouteDef
 
-from holdfast.agent.memory.guarded import ProviderLimits
 from holdfast.agent.memory.notes import Notes
+from holdfast.agent.memory.provider_guard import ProviderLimits
 from holdfast.agent.memory.providers import load_providers
 from holdfast.config import Config, shared_state_dir
+from holdfast.core.config.settings import PlatformSettings, SupervisorChoice
 from holdfast.core.crash_points import CrashHook
+from holdfast.core.ids import SessionId
+from holdfast.core.messages.source import AttachmentUnavailable
 from holdfast.core.ops.tracing import SpanExporter
 from holdfast.core.ports.protocols import Clock, IdFactory, Lifecycle, Platform
-from holdfast.core.secret import Secret
-from holdfast.gateway.gateway import Gateway
-from holdfast.gateway.parts import GatewayDependencies
+from holdfast.core.secrets import Secret
+from holdfast.gateway.app import Gateway, GatewayDependencies
 from holdfast.gateway.redaction import Redaction
-from holdfast.models.choice import SelectedModel
 from holdfast.models.pool import ModelPool
+from holdfast.models.selection import SelectedModel
 from holdfast.platforms.api.platform import ApiPlatform
 from holdfast.platforms.web.platform import WebPlatform
+from holdfast.runner.bubblewrap import WORKSPACE
+from holdfast.runner.launch import SystemdScopes, systemd_run_prefix
 from holdfast.runner.runners import Runners
-from holdfast.runner.sandbox import WORKSPACE
+from holdfast.runner.workspace import CannotSaveFile, NoSuchFile, Workspace
+from holdfast.server.api import mount
+from holdfast.server.api.context import ApiContext, SharedReads, StreamKeepalive
+from holdfast.server.auth.login import BrowserLogin, LoginRoutes
+from holdfast.server.http_listener import HttpListener
+from holdfast.server.local.control_handlers import (
+    AccountHandlers,
+    BackupCopyHandlers,
+    ConfigHandlers,
+    PairingHandlers,
+    ViewerTokenHandlers,
+)
+from holdfast.server.local.control_socket import ControlSocket, LifecycleHandlers
+from holdfast.server.metrics import Metrics
+from holdfast.server.page import static_files
+from holdfast.server.status.gateway_status import GatewayStatus
+from holdfast.server.status.minute_stats import HOUR, MinuteHistory, hour_stats
+from holdfast.server.status.thread import StatusThread, resident_memory
+from holdfast.server.webhooks import WebhookRoutes
 from holdfast.service.agent_config import AgentConfigBuilder, select_configured_model
-from holdfast.service.backing_up import BackupCommand
-from holdfast.service.backups import BackupScheduler
-from holdfast.service.doors import credential_identities, open_platforms
-from holdfast.service.reloading import Reloader
-from holdfast.service.supervised import runner_scopes
+from holdfast.service.maintenance import BackupCommand, BackupScheduler
+from holdfast.service.platforms import credential_identities, open_platforms
+from holdfast.service.reload import Reloader
+from holdfast.service.supervisors.current import (
+    current_unit,
+    detect_supervisor,
+    parent_name,
+    read_own_cgroup,
+)
 from holdfast.service.toolsets import ToolsetBuilder
-from holdfast.service.workspace_files import WorkspaceFiles
 from holdfast.store.sqlite.store import SqliteStore
 from holdfast.system.credential_locks import FileCredentialLocks
+from holdfast.system.linux import TimerfdTimer
+from holdfast.system.logs import RecentLog, apply_log_level
 from holdfast.system.paths import Paths
-from holdfast.system.wall_alarm import TimerfdTimer
+from holdfast.system.uploads import UploadedFiles
 from holdfast.tools.shell import LazyShellJudge
 
+if TYPE_CHECKING:
+    from holdfast.server.config_editor import ConfigEditor
 
+
+# MERGED holdfast.service.workspace_files: Files as the gateway reaches them: put into a workspace for a message, read to be sent.
+class WorkspaceFiles:
+    """Every method blocks, and belongs into a thread."""
+
+    def __init__(self, home: Path) -> None:
+        self._home = home
+
+    def put(self, session_id: SessionId, name: str, data: bytes) -> str:
+        try:
+            return Workspace(self._home, session_id).save_upload(name, data)
+        except CannotSaveFile as error:
+            raise AttachmentUnavailable(str(error)) from None
+
+    def read(self, session_id: SessionId | None, path: str, max_bytes: int) -> bytes:
+        """The path as commands of the session would write it, or from the workspace on; without a
+        session, that of a file that was handed in."""
+        with self._open(session_id, path) as file:
+            data = file.read(max_bytes + 1)
+        if len(data) > max_bytes:
+            raise AttachmentUnavailable(f"{path!r} is larger than {max_bytes // 2**20} MB")
+        return data
+
+    def drop(self, path: str) -> None:
+        UploadedFiles(self._home).remove(path)
+
+    def _open(self, session_id: SessionId | None, path: str) -> BinaryIO:
+        if session_id is None:
+            return UploadedFiles(self._home).open(path)
+        try:
+            found = Workspace(self._home, session_id).list_or_open(
+                path.removeprefix(f"{WORKSPACE}/")
+            )
+        except NoSuchFile as error:
+            raise AttachmentUnavailable(str(error)) from None
+        if not isinstance(found, int):
+            raise AttachmentUnavailable(f"{path!r} is a folder, and only files can be sent")
+        return os.fdopen(found, "rb")
+
+
+# MERGED holdfast.service.supervised: Supervised: what follows for this process from the unit that started it.
+def runner_scopes(config: Config, *, clock: Clock) -> SystemdScopes | None:
+    """How runners are kept out of the unit (E1); None: no unit of systemd's started us."""
+    by = detect_supervisor(
+        config.settings.gateway.supervisor, config.environ, pid=os.getpid(), parent=parent_name()
+    )
+    if by is not SupervisorChoice.SYSTEMD:
+        return None
+    ours = current_unit(config.environ, cgroup=read_own_cgroup())
+    asked = systemd_run_prefix(
+        config.environ, user_unit=ours is not None and ours.user, uid=os.getuid()
+    )
+    return SystemdScopes(config.home, asked, clock=clock)
+
+
+# MERGED holdfast.service.wiring: Wiring: how the parts of a gateway fit together, as the configuration has it.
 class GatewayWiring(msgspec.Struct, frozen=True, kw_only=True):
     """Makes the parts and enters none of them: when each lives is the process's to say."""
 
@@ -166,3 +256,161 @@ class GatewayWiring(msgspec.Struct, frozen=True, kw_only=True):
     def _notes(self, store: SqliteStore) -> Notes:
         room = self.config.settings.memory.max_chars
         return Notes(store, clock=self.clock, redact=self.redact, max_chars=room)
+
+
+# MERGED holdfast.service.window: The window of a process: what of a gateway is seen and reached from outside, and by what.
+class ServerWiring(msgspec.Struct, frozen=True, kw_only=True):
+    """Makes what listens and what it shows, and opens none of it: that is the process's to say."""
+
+    config: Config
+    clock: Clock
+    new_id: IdFactory
+    gateway_status: GatewayStatus
+    status_thread: StatusThread
+    lifecycle: Lifecycle
+    login: BrowserLogin
+    recent_log: RecentLog
+
+    def config_handlers(
+        self, gateway: Gateway, store: SqliteStore, reloader: Reloader
+    ) -> ConfigHandlers:
+        def make() -> "ConfigEditor":
+            from holdfast.server.config_editor import ConfigEditor  # noqa: PLC0415 - not for a start
+
+            return ConfigEditor(reloader, history=store, settings=lambda: gateway.services.settings)
+
+        return ConfigHandlers(make, ready=lambda: self.gateway_status.running)
+
+    def api_context(
+        self,
+        gateway: Gateway,
+        store: SqliteStore,
+        runners: Runners,
+        *,
+        config_handlers: ConfigHandlers,
+    ) -> ApiContext:
+        return ApiContext(
+            gateway=gateway,
+            store=store,
+            runners=runners,
+            home=self.config.home,
+            login=self.login,
+            clock=self.clock,
+            new_id=self.new_id,
+            redact=gateway.services.redact,
+            keepalive=StreamKeepalive(),
+            shared_reads=SharedReads(store),
+            minute_history=self._minute_history(gateway, store),
+            recent_log=self.recent_log,
+            lifecycle=self.lifecycle,
+            config=config_handlers,
+            ready=lambda: self.gateway_status.running,
+            snapshot=self.gateway_status.snapshot,
+            fresh_snapshot=self.gateway_status.fresh_snapshot,
+            status_report=self.status_thread.reporter.report,
+        )
+
+    def _minute_history(self, gateway: Gateway, store: SqliteStore) -> MinuteHistory:
+        def lag() -> float:
+            loop = self.status_thread.reporter.loop
+            return 0.0 if loop is None else loop.worst_minute
+
+        return MinuteHistory(
+            gateway.services.counters,
+            store,
+            clock=self.clock,
+            agents=lambda: gateway.services.cache.status,
+            lag=lag,
+            memory=resident_memory,
+        )
+
+    def listener(
+        self, context: ApiContext, api: ApiPlatform, *, inherited: Sequence[socket.socket]
+    ) -> HttpListener:
+        listener = HttpListener(
+            self.config.settings.gateway,
+            routes=self._routes(context, api),
+            metrics=self._metrics(context),
+            login=self.login,
+            ready=context.ready,
+            port_chosen="gateway.port" in self.config.origins,
+            inherited=inherited,
+        )
+        context.gateway.services.live_settings.subscribe(listener.apply_settings, apply_log_level)
+        return listener
+
+    def _metrics(self, context: ApiContext) -> Metrics:
+        return Metrics(
+            context.store,
+            fresh_snapshot=context.fresh_snapshot,
+            status_report=context.status_report,
+            totals=context.gateway.services.counters.totals,
+            prices=lambda: context.gateway.services.settings.prices,
+        )
+
+    def _routes(self, context: ApiContext, api: ApiPlatform) -> list[RouteDef]:
+        wanted = self.config.settings.platforms.get("api", PlatformSettings())
+        return [
+            *(api.routes() if wanted.enabled else ()),
+            *WebhookRoutes(context.gateway.services.platforms, excluded=api).routes(),
+            *mount.routes(context),
+            *LoginRoutes(self.login).routes(),
+            *static_files.routes(),
+        ]
+
+    def report_pace_and_backups(self, context: ApiContext, backups: BackupScheduler) -> None:
+        """How the last hour went, and the last backup."""
+        self.gateway_status.add_sources(
+            lambda: {"last_backup": backups.status}, lambda: self._recent_pace(context)
+        )
+
+    def _recent_pace(self, context: ApiContext) -> dict[str, Any]:
+        now = self.clock.now()
+        prices = context.gateway.services.settings.prices
+        return {
+            "pace": hour_stats(context.minute_history.since(now - HOUR), now=now, prices=prices)
+        }
+
+    def control_socket(
+        self,
+        gateway: Gateway,
+        store: SqliteStore,
+        *,
+        link: Callable[[str], str],
+        lifecycle_handlers: LifecycleHandlers,
+        backups_changed: Callable[[], Awaitable[None]],
+        config_handlers: ConfigHandlers,
+    ) -> ControlSocket:
+        return ControlSocket(
+            Paths(self.config.home),
+            reads=store,
+            fresh_snapshot=self.gateway_status.fresh_snapshot,
+            make_login_link=link,
+            lifecycle=lifecycle_handlers,
+            extra_routes=[
+                *BackupCopyHandlers(
+                    store, clock=self.clock, backups_changed=backups_changed
+                ).routes(),
+                *PairingHandlers(
+                    gateway.pairing, ready=lambda: self.gateway_status.running
+                ).routes(),
+                *self._account_handlers(gateway).routes(),
+                *config_handlers.routes(),
+                *ViewerTokenHandlers(self.login.viewers, writes=store, clock=self.clock).routes(),
+            ],
+        )
+
+    def _account_handlers(self, gateway: Gateway) -> AccountHandlers:
+        return AccountHandlers(
+            gateway.accounts, clock=self.clock, ready=lambda: self.gateway_status.running
+        )
+
+
+def store_and_runner_status(store: SqliteStore, runners: Runners) -> dict[str, Any]:
+    """How the writing goes; and whether commands are confined, as far as it was tried."""
+    return {
+        "store": store.status,
+        "runners": runners.live_count,
+        "sandboxed": runners.sandboxed,
+        "why_unsandboxed": runners.why_unsandboxed,
+    }

@@ -1,4 +1,4 @@
-"""Claims: which gateway of this machine is connected with which credentials."""
+"""Locks on platform credentials: two gateways of one machine never connect with the same ones."""
 
 import asyncio
 import fcntl

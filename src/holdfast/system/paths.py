@@ -1,10 +1,10 @@
-"""Paths: where everything that belongs to one home is kept."""
+"""Paths of the files and directories that belong to one home."""
 
 import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from holdfast.core.config.home_files import CONFIG_FILE, ENV_FILE
+from holdfast.core.config.versions import CONFIG_FILE, ENV_FILE
 from holdfast.core.errors import HoldfastError
 
 # The kernel's limit for a socket's address is 108 bytes, with its closing zero.

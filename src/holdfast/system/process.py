@@ -1,10 +1,18 @@
-"""A process as the kernel knows it: alive or not, and since when."""
+"""Facts about processes from the kernel: start time, pidfd, whether one has ended.
+
+Also how to call this program again.
+"""
 
 import os
 import select
+import stat
+import sys
 from pathlib import Path
 
+from holdfast.core.errors import HoldfastError
 
+
+# MERGED holdfast.system.process: A process as the kernel knows it: alive or not, and since when.
 def start_time(pid: int) -> int | None:
     """Clock ticks from boot to this process's start; None: there is no such process.
 
@@ -39,3 +47,21 @@ def has_ended(fd: int, *, timeout: float) -> bool:
     poll = select.poll()
     poll.register(fd, select.POLLIN)
     return bool(poll.poll(max(0.0, timeout) * 1000))
+
+
+# MERGED holdfast.system.program: This program: how a supervisor starts the very one that runs here.
+def holdfast_command() -> tuple[str, ...]:
+    """The `holdfast` beside the interpreter that runs, else that interpreter with our package."""
+    beside = Path(sys.executable).with_name("holdfast")
+    if os.access(beside, os.X_OK):
+        return (str(beside),)
+    if not sys.executable:
+        raise HoldfastError(
+            "this interpreter does not know where it is; call holdfast by its full path"
+        )
+    return (sys.executable, "-m", "holdfast.cli")
+
+
+def is_setuid(program: str | None) -> bool:
+    """Whether a program takes its owner's rights, which `NoNewPrivileges` would keep from it."""
+    return program is not None and bool(os.stat(program).st_mode & stat.S_ISUID)

@@ -1,8 +1,7 @@
-"""The handover: a gateway gives its listening sockets to the process that follows it.
+"""Passes listening sockets from a running gateway to its successor, over a private Unix socket.
 
-They pass over a private Unix socket (SCM_RIGHTS), from one process of this user to another, both
-proven by the kernel. They are one socket with two owners then: nobody who connects is refused
-when the first of them goes.
+They pass by SCM_RIGHTS, from one process of this user to another, both verified by the kernel.
+Both own the socket then, so no client is refused when the first process ends.
 """
 
 import os

@@ -1,7 +1,9 @@
-"""Listening sockets: made here, or left to us by a predecessor or a supervisor.
+"""Listening sockets: bound here, or inherited from a predecessor or a supervisor.
 
-A listening socket that passes from process to process is never closed between them: whoever
-connects meanwhile waits in the kernel's queue, and is answered by the successor.
+A listening socket that passes from process to process is never closed in between: a client that
+connects meanwhile waits in the kernel's queue, and the successor answers it.
+
+Imports the standard library only: the respawner, which must start at once, needs it.
 """
 
 import array

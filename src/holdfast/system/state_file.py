@@ -1,4 +1,4 @@
-"""A small file that a door keeps: after a crash it is the old one or the new one, and whole."""
+"""A small JSON file that is replaced atomically: after a crash it is the old one or the new one, and complete."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""The API's bearer token: made once, kept in a file that only its owner can read."""
+"""The API's bearer token: created once, in a file that only its owner can read."""
 
 import os
 import secrets
@@ -6,7 +6,7 @@ import tempfile
 from pathlib import Path
 
 from holdfast.core.errors import HoldfastError
-from holdfast.core.secret import Secret
+from holdfast.core.secrets import Secret
 from holdfast.system.paths import Paths, private_dir
 
 

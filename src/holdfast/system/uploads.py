@@ -1,4 +1,4 @@
-"""Files that the owner has handed in to be sent: kept in the home until they have arrived."""
+"""Files that the owner uploaded to be sent: kept in the home until they are delivered."""
 
 import os
 import re
@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from holdfast.core.messages.attachment import AttachmentUnavailable
+from holdfast.core.messages.source import AttachmentUnavailable
 from holdfast.system.paths import Paths, private_dir
 
 _KEY = re.compile(r"[A-Za-z0-9_]{1,80}", re.ASCII)

@@ -1,4 +1,4 @@
-"""An intake that only remembers: for testing a door without a gateway behind it."""
+"""An intake that only records: for testing a platform without a gateway behind it."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -7,10 +7,9 @@ from itertools import count
 
 from holdfast.core.errors import ConnectError, HoldfastError
 from holdfast.core.ids import InboxId, PrincipalId
-from holdfast.core.messages.attachment import Attachment
 from holdfast.core.messages.events import MessageEnded, TurnEvent
 from holdfast.core.messages.inbox import Accepted, Inbound, InboxRow, InboxState
-from holdfast.core.messages.source import build_session_key
+from holdfast.core.messages.source import Attachment, build_session_key
 from holdfast.core.ports.protocols import Intake
 
 

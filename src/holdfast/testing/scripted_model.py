@@ -1,9 +1,9 @@
-"""A model that says what it is told to, when it is told to: for tests and for writers of bots."""
+"""A scripted model client, for tests: each call takes the next line of a script."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
 
-from holdfast.core.messages.message import AssistantMessage, StopReason, ToolCall
+from holdfast.core.messages.transcript import AssistantMessage, StopReason, ToolCall
 from holdfast.core.turns.model import Completed, ModelEvent, ModelFailed, ModelRequest, TextDelta
 from holdfast.core.turns.turn import Usage
 

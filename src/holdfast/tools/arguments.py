@@ -1,4 +1,4 @@
-"""Arguments: one struct per tool, from which both its JSON schema and its decoding come."""
+"""Tool arguments: one struct per tool gives both its JSON schema and its decoding."""
 
 from typing import Any, TypeVar
 

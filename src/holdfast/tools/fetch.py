@@ -1,4 +1,4 @@
-"""Fetching a web page and making readable text of it."""
+"""The tool `fetch`: gets a web page as text, from public addresses only."""
 
 import asyncio
 import socket

@@ -1,4 +1,4 @@
-"""The file tools: read, write, edit and search, done by the session's runner."""
+"""The tools `read`, `write`, `edit` and `search`, carried out by the session's runner."""
 
 from typing import Annotated
 

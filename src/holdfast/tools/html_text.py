@@ -1,11 +1,11 @@
-"""Readable text of a web page: what a person would read, with its links, and no more."""
+"""The readable text of an HTML page, with its links. Imported only when a page is HTML."""
 
 import codecs
 import re
 from html.parser import HTMLParser
 from urllib.parse import urljoin
 
-from holdfast.core.markup import close_html_tags
+from holdfast.core.untrusted import close_html_tags
 
 IGNORED_TAGS = frozenset(
     {"script", "style", "noscript", "template", "svg", "head", "iframe", "select"}

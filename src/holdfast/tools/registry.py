@@ -1,4 +1,4 @@
-"""The registry: every tool there is, and the toolboxes that agents get of them."""
+"""The registry of all tools, and the toolboxes that agents get."""
 
 import difflib
 from collections.abc import Iterable, Mapping
@@ -13,8 +13,7 @@ from holdfast.core.turns.model import ToolSchema
 from holdfast.core.turns.tool import ToolFailed
 from holdfast.tools.fetch import FetchTool
 from holdfast.tools.files import EditTool, FileSearchTool, ReadTool, WriteTool
-from holdfast.tools.process import ProcessTool
-from holdfast.tools.terminal import TerminalTool
+from holdfast.tools.terminal import ProcessTool, TerminalTool
 from holdfast.tools.todo import TodoTool
 
 

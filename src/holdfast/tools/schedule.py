@@ -1,4 +1,4 @@
-"""The `schedule` tool: an agent has things done later, again and again, or no more."""
+"""The tool `schedule`: adds, lists, pauses, resumes and removes jobs."""
 
 from typing import Literal
 

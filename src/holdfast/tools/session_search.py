@@ -1,4 +1,4 @@
-"""`session_search`: what was said before, in this conversation and in others of the same person."""
+"""The tool `session_search`: searches this conversation and others of the same person."""
 
 from datetime import UTC, datetime
 from typing import Annotated
@@ -6,8 +6,8 @@ from typing import Annotated
 import msgspec
 
 from holdfast.core.ids import SessionId
-from holdfast.core.ports.library import StoreReader
 from holdfast.core.ports.protocols import Clock
+from holdfast.core.ports.store import StoreReader
 from holdfast.core.sessions.search import SearchMatch, SearchQuery, search_scope
 from holdfast.core.turns.tool import (
     Arguments,

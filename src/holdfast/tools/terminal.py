@@ -1,12 +1,13 @@
-"""The terminal: runs a command in the session's shell."""
+"""The tools `terminal` and `process`: commands in the session's shell, and background processes."""
 
-from typing import Annotated
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Annotated, Literal
 
 import msgspec
 
 from holdfast.core.errors import RunnerError
-from holdfast.core.messages.message import ToolOutcome
-from holdfast.core.ports.sandbox import CommandResult
+from holdfast.core.messages.transcript import ToolOutcome
+from holdfast.core.ports.sandbox import CommandResult, ProcessInfo, ProcessOutput
 from holdfast.core.turns.tool import (
     Arguments,
     Danger,
@@ -18,6 +19,7 @@ from holdfast.core.turns.tool import (
 from holdfast.tools.arguments import decode, make_schema
 
 
+# MERGED holdfast.tools.terminal: The terminal: runs a command in the session's shell.
 class TerminalArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     command: str
     timeout: Annotated[float, msgspec.Meta(gt=0, description="seconds")] | None = None
@@ -84,3 +86,131 @@ def _remark(result: CommandResult) -> tuple[str, ToolOutcome]:
     if result.exit_code is None:
         return "[killed]", ToolOutcome.ERROR
     return ("" if result.output.strip() else "[no output]"), ToolOutcome.OK
+
+
+# MERGED holdfast.tools.process: The process tool: background processes of the session, started, watched and ended.
+MAX_WAIT = 600.0
+DEFAULT_WAIT = 30.0
+
+ProcessAction = Literal["start", "list", "poll", "log", "wait", "write", "kill"]
+
+
+class ProcessArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    action: ProcessAction
+    command: Annotated[str, msgspec.Meta(description="for start")] = ""
+    id: str = ""
+    text: Annotated[str, msgspec.Meta(description="for write; to stdin")] = ""
+    eof: bool = False
+    offset: Annotated[int, msgspec.Meta(description="for log; bytes")] | None = None
+    timeout: Annotated[float, msgspec.Meta(description="for wait; seconds")] = DEFAULT_WAIT
+
+
+WRITE_OUTCOME_UNKNOWN = (
+    "The gateway stopped while this was being written, and nobody knows whether it arrived. "
+    "Look at the process before you write it again."
+)
+
+
+class ProcessTool:
+    schema = make_schema(
+        "process",
+        "Background processes, which outlive this turn. poll: state and new output; "
+        "log: output from offset, or its end.",
+        ProcessArguments,
+    )
+    toolset = "terminal"
+    replay = ReplayClass.ATTACH
+    danger = Danger.CONFINED
+
+    def command(self, arguments: Arguments) -> str | None:
+        wanted = arguments.get("command")
+        starts = arguments.get("action") == "start" and isinstance(wanted, str)
+        return wanted if starts else None
+
+    async def run(self, context: ToolContext, arguments: Arguments) -> ToolOutput:
+        wanted = decode(ProcessArguments, arguments)
+        if wanted.action == "start" and not wanted.command.strip():
+            raise ToolFailed("start needs a command")
+        if wanted.action not in ("start", "list") and not wanted.id:
+            raise ToolFailed(f"{wanted.action} needs the id of a process; list names them")
+        try:
+            return ToolOutput(text=await _ACTIONS[wanted.action](context, wanted))
+        except RunnerError as error:
+            raise ToolFailed(str(error)) from error
+
+    async def attach(self, context: ToolContext, arguments: Arguments) -> ToolOutput | None:
+        """What only looks is done again; a start is looked up; what was written to a process
+        and whether it arrived nobody knows."""
+        wanted = decode(ProcessArguments, arguments)
+        if wanted.action == "write":
+            return ToolOutput(text=WRITE_OUTCOME_UNKNOWN, outcome=ToolOutcome.UNKNOWN)
+        if wanted.action == "poll":
+            # The poll that was cut may have taken the news with it: the log has them still.
+            return await self.run(context, {"action": "log", "id": wanted.id})
+        if wanted.action != "start":
+            return await self.run(context, arguments)
+        try:
+            process = await context.sandbox.started_process(context.call_id)
+        except RunnerError as error:
+            raise ToolFailed(str(error)) from error
+        return None if process is None else ToolOutput(text=_process_line(process))
+
+
+async def _start(context: ToolContext, wanted: ProcessArguments) -> str:
+    return _process_line(await context.sandbox.start_process(context.call_id, wanted.command))
+
+
+async def _list(context: ToolContext, wanted: ProcessArguments) -> str:
+    lines = [_process_line(process) for process in await context.sandbox.list_processes()]
+    return "\n".join(lines) or "there are no processes"
+
+
+async def _poll(context: ToolContext, wanted: ProcessArguments) -> str:
+    return _output_text(await context.sandbox.poll_process(wanted.id))
+
+
+async def _log(context: ToolContext, wanted: ProcessArguments) -> str:
+    part = await context.sandbox.read_process_log(wanted.id, offset=wanted.offset)
+    span = f"[bytes {part.offset} to {part.next} of {part.size}]"
+    return "\n".join(filter(None, (_process_line(part.process), part.output.rstrip("\n"), span)))
+
+
+async def _wait(context: ToolContext, wanted: ProcessArguments) -> str:
+    limit = min(max(0.0, wanted.timeout), MAX_WAIT)
+    return _output_text(await context.sandbox.wait_for_process(wanted.id, limit=limit))
+
+
+async def _write(context: ToolContext, wanted: ProcessArguments) -> str:
+    process = await context.sandbox.feed_process(wanted.id, wanted.text, eof=wanted.eof)
+    return f"wrote {len(wanted.text)} characters to {process.id}"
+
+
+async def _kill(context: ToolContext, wanted: ProcessArguments) -> str:
+    return _process_line(await context.sandbox.kill_process(wanted.id))
+
+
+_ACTIONS: Mapping[ProcessAction, Callable[[ToolContext, ProcessArguments], Awaitable[str]]] = {
+    "start": _start,
+    "list": _list,
+    "poll": _poll,
+    "log": _log,
+    "wait": _wait,
+    "write": _write,
+    "kill": _kill,
+}
+
+
+def _process_line(process: ProcessInfo) -> str:
+    state = "running" if process.running else "ended"
+    if process.exit_code is not None:
+        state = f"ended with exit code {process.exit_code}"
+    elif process.note:
+        state = f"ended ({process.note})"
+    command = process.command if len(process.command) <= 80 else process.command[:79] + "…"
+    return f"{process.id} {state}: {command}"
+
+
+def _output_text(part: ProcessOutput) -> str:
+    gap = f"[{part.skipped} bytes skipped; all output is in {part.path}]" if part.skipped else ""
+    body = part.output.rstrip("\n") or "[no new output]"
+    return "\n".join(filter(None, (_process_line(part.process), gap, body)))

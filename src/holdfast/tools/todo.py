@@ -1,4 +1,4 @@
-"""The todo list: kept in the transcript alone, so that it survives whatever that survives."""
+"""The tool `todo`: a list that is stored in the transcript only, so that it survives a restart with it."""
 
 from typing import Annotated, Literal
 

@@ -9,10 +9,10 @@ from tests.platforms.discord.vendor import ANN_DM, BOB_DM, BOT, Vendor
 
 from holdfast.core.ids import DeliveryId
 from holdfast.core.messages.outbox import Address, MessageEdit, Outbound
-from holdfast.core.secret import Secret
+from holdfast.core.secrets import Secret
+from holdfast.platforms.discord.history import DiscordCheckpoint
 from holdfast.platforms.discord.platform import DiscordPlatform
 from holdfast.platforms.discord.plugin import DiscordSettings
-from holdfast.platforms.discord.record import DiscordCheckpoint
 from holdfast.system.clock import SystemClock
 
 

@@ -8,8 +8,8 @@ from tests.platforms.discord.faults import Break, flood
 from tests.platforms.discord.vendor import ANN, ANN_DM, BOB_DM, BOT, TEXT, THREAD, Vendor
 
 from holdfast.core.errors import NotAddressed, StoreError, TransientStoreError
-from holdfast.platforms.discord.record import DiscordCheckpoint
-from holdfast.platforms.discord.snowflakes import snowflake_before
+from holdfast.platforms.discord.events import snowflake_before
+from holdfast.platforms.discord.history import DiscordCheckpoint
 from holdfast.testing.intake import RecordingIntake
 
 

@@ -6,8 +6,8 @@ import pytest
 from tests.platforms.discord.vendor import Vendor
 
 from holdfast.core.errors import SendError
-from holdfast.core.ports.door import PluginContext
-from holdfast.core.secret import Secret
+from holdfast.core.ports.platform_plugin import PluginContext
+from holdfast.core.secrets import Secret
 from holdfast.platforms.discord.plugin import PLUGIN, DiscordSettings
 from holdfast.system.clock import SystemClock
 

@@ -11,8 +11,8 @@ from tests.platforms.discord.vendor import ANN, BOB, BOT, TEXT, THREAD, Vendor
 from tests.platforms.stage import Stage, playing
 
 from holdfast.core.ids import CallId
-from holdfast.core.messages.message import ToolCall
 from holdfast.core.messages.outbox import DeliveryState
+from holdfast.core.messages.transcript import ToolCall
 from holdfast.core.people.approval import ApprovalState
 from holdfast.platforms.discord.plugin import DiscordSettings
 from holdfast.testing.scripted_model import ManualReply

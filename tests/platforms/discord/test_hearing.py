@@ -20,9 +20,8 @@ from tests.platforms.discord.vendor import (
 )
 
 from holdfast.core.errors import AccountDisconnected, ConnectRefused, StoreError
-from holdfast.core.messages.attachment import Attachment
 from holdfast.core.messages.inbox import Accepted, Inbound
-from holdfast.core.messages.source import Author, ChatType
+from holdfast.core.messages.source import Attachment, Author, ChatType
 from holdfast.testing.intake import RecordingIntake
 
 

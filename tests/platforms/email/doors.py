@@ -13,13 +13,12 @@ from tests.platforms.email.post_office import PASSWORD, PostOffice
 
 from holdfast.core.ids import DeliveryId
 from holdfast.core.messages.outbox import Address, Outbound
-from holdfast.core.ports.door import PluginContext
-from holdfast.core.secret import Secret
-from holdfast.platforms.email.names import digest
+from holdfast.core.ports.platform_plugin import PluginContext
+from holdfast.core.secrets import Secret
+from holdfast.platforms.email.events import EmailParser, digest
 from holdfast.platforms.email.platform import EmailPlatform
 from holdfast.platforms.email.plugin import ConnectionSecurity, EmailSettings
-from holdfast.platforms.email.reading import EmailParser
-from holdfast.platforms.email.record import MailboxCheckpoint, MailboxPosition
+from holdfast.platforms.email.state import MailboxCheckpoint, MailboxPosition
 from holdfast.system.clock import SystemClock
 
 CHECKS = "mx.localhost"  # who has looked at what arrives

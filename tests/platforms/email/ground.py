@@ -20,9 +20,9 @@ from tests.platforms.email.relay import Fault, Relay
 
 from holdfast.core.messages.outbox import Address, OutboundFile
 from holdfast.core.ports.protocols import Platform
-from holdfast.core.secret import Secret
+from holdfast.core.secrets import Secret
 from holdfast.platforms.email.plugin import SentCopies
-from holdfast.platforms.email.record import MailboxPosition
+from holdfast.platforms.email.state import MailboxPosition
 from holdfast.testing.conformance import (
     ChatKind,
     FaultProxy,

@@ -14,9 +14,9 @@ from tests.platforms.email.relay import Fault, Relay
 from tests.platforms.stage import Stage, playing
 
 from holdfast.core.ids import CallId
-from holdfast.core.messages.message import ToolCall
 from holdfast.core.messages.outbox import DeliveryState
-from holdfast.tools.send_file import SendFileTool
+from holdfast.core.messages.transcript import ToolCall
+from holdfast.tools.send import SendFileTool
 
 
 class Desk(Stage):

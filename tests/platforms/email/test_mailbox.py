@@ -25,17 +25,16 @@ from tests.platforms.email.post_office import PASSWORD, PostOffice
 from tests.platforms.email.relay import Relay
 
 from holdfast.core.errors import AccountDisconnected, ConnectRefused, NotAllowed
-from holdfast.core.messages.attachment import Attachment, AttachmentUnavailable
 from holdfast.core.messages.inbox import Accepted, Inbound
-from holdfast.core.ports.door import PluginContext
-from holdfast.core.secret import Secret
-from holdfast.platforms.email import line
-from holdfast.platforms.email.check import check_account
-from holdfast.platforms.email.guard import LoopLimiter
-from holdfast.platforms.email.keys import MailCredential, PasswordCredentials
-from holdfast.platforms.email.mailbox import ImapMailbox, open_mailbox
-from holdfast.platforms.email.platform import EmailPlatform
+from holdfast.core.messages.source import Attachment, AttachmentUnavailable
+from holdfast.core.ports.platform_plugin import PluginContext
+from holdfast.core.secrets import Secret
+from holdfast.platforms.email import client as line
+from holdfast.platforms.email.client import ImapMailbox, open_mailbox
+from holdfast.platforms.email.credentials import MailCredential, PasswordCredentials
+from holdfast.platforms.email.platform import EmailPlatform, check_account
 from holdfast.platforms.email.plugin import ConnectionSecurity, EmailSettings
+from holdfast.platforms.email.state import LoopLimiter
 from holdfast.system.clock import SystemClock
 from holdfast.testing.intake import RecordingIntake
 

@@ -12,12 +12,11 @@ from tests.platforms.email.relay import Relay
 from tests.platforms.email.tokens import ID, SECRET, TokenServer
 
 from holdfast.core.errors import AccountDisconnected, ConnectRefused, NotConnected
-from holdfast.core.ports.door import PluginContext
+from holdfast.core.ports.platform_plugin import PluginContext
 from holdfast.core.ports.protocols import Clock
-from holdfast.core.secret import Secret
-from holdfast.platforms.email.check import check_account
-from holdfast.platforms.email.oauth import OAuthCredentials
-from holdfast.platforms.email.platform import EmailPlatform
+from holdfast.core.secrets import Secret
+from holdfast.platforms.email.credentials import OAuthCredentials
+from holdfast.platforms.email.platform import EmailPlatform, check_account
 from holdfast.platforms.email.plugin import EmailSettings
 from holdfast.system.clock import SystemClock
 from holdfast.testing.intake import RecordingIntake

@@ -13,12 +13,11 @@ from tests.platforms.email.doors import CHECKS, address, mail, outbound
 
 from holdfast.core.messages.inbox import Inbound
 from holdfast.core.messages.source import Author, ChatType
-from holdfast.platforms.email.authentic import is_authentic
-from holdfast.platforms.email.composing import compose
-from holdfast.platforms.email.headers import decoded_header, header_addresses
-from holdfast.platforms.email.mail import parse_mail
+from holdfast.platforms.email.authentication import is_authentic
+from holdfast.platforms.email.events import EmailParser, MailIgnored
+from holdfast.platforms.email.mime import decoded_header, header_addresses, parse_mail
 from holdfast.platforms.email.plugin import EmailSettings
-from holdfast.platforms.email.reading import EmailParser, MailIgnored
+from holdfast.platforms.email.sender import compose
 
 ANN, BOT = "ann@localhost", "bot@localhost"
 SETTINGS = EmailSettings(

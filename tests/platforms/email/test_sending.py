@@ -27,13 +27,12 @@ from holdfast.core.errors import (
     Throttled,
 )
 from holdfast.core.messages.outbox import OutboundFile
-from holdfast.platforms.email.composing import compose
-from holdfast.platforms.email.keys import PasswordCredentials
-from holdfast.platforms.email.mailbox import open_mailbox
+from holdfast.platforms.email.client import open_mailbox
+from holdfast.platforms.email.credentials import PasswordCredentials
+from holdfast.platforms.email.events import EmailThread
 from holdfast.platforms.email.platform import capabilities_of
 from holdfast.platforms.email.plugin import EmailSettings, SentCopies
-from holdfast.platforms.email.sent import SentFolder
-from holdfast.platforms.email.threads import EmailThread
+from holdfast.platforms.email.sender import SentFolder, compose
 from holdfast.testing.intake import RecordingIntake
 
 SETTINGS = EmailSettings(

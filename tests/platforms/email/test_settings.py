@@ -9,7 +9,7 @@ from holdfast.config import ConfigError, load
 from holdfast.core.messages.inbox import BusyMode
 from holdfast.platforms.email.platform import capabilities_of
 from holdfast.platforms.email.plugin import EmailSettings
-from holdfast.service.doors import open_platforms
+from holdfast.service.platforms import open_platforms
 from holdfast.system.clock import SystemClock
 
 ENVIRON = {"ONE": "secret-one"}

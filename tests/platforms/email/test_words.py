@@ -2,8 +2,8 @@
 
 import pytest
 
-from holdfast.platforms.email.page import html_to_text
-from holdfast.platforms.email.words import split_reply
+from holdfast.platforms.email.events import split_reply
+from holdfast.platforms.email.mime import html_to_text
 
 ANSWERED = """Yes, please.
 

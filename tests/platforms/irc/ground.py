@@ -12,11 +12,10 @@ from tests.platforms.irc.ngircd import Ngircd, person
 from tests.platforms.irc.ngircd import Person as Client
 
 from holdfast.core.messages.outbox import Address, OutboundFile
-from holdfast.platforms.irc.formatting import strip_formatting
+from holdfast.platforms.irc.events import IrcMessage, strip_formatting
 from holdfast.platforms.irc.platform import IrcPlatform
 from holdfast.platforms.irc.plugin import IrcSettings
 from holdfast.platforms.irc.sender import REPEAT_NOTICE
-from holdfast.platforms.irc.wire import IrcMessage
 from holdfast.testing.conformance import (
     ChatKind,
     FaultProxy,

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import count
 
+from holdfast.platforms.irc.events import IrcMessage, parse_line
 from holdfast.platforms.irc.history import format_timestamp
-from holdfast.platforms.irc.wire import IrcMessage, parse_line
 
 ANN, BOB = "ann!~ann@home.example", "bob!~bob@work.example"
 ALL = frozenset(

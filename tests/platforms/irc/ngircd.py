@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from tests.ports import own_ports
 
-from holdfast.platforms.irc.wire import IrcMessage, format_line, parse_line
+from holdfast.platforms.irc.events import IrcMessage, format_line, parse_line
 
 SERVER_PASSWORD = "sesame"
 _CONFIGURATION = """

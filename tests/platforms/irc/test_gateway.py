@@ -12,8 +12,8 @@ from tests.platforms.irc.ngircd import person
 from tests.platforms.stage import Stage, playing
 
 from holdfast.core.ids import CallId
-from holdfast.core.messages.message import ToolCall, UserMessage
 from holdfast.core.messages.outbox import DeliveryState
+from holdfast.core.messages.transcript import ToolCall, UserMessage
 from holdfast.core.people.approval import ApprovalState
 
 

@@ -13,15 +13,15 @@ from holdfast.core.errors import ConnectRefused
 from holdfast.core.ids import PrincipalId
 from holdfast.core.jobs.job import RunSession
 from holdfast.core.messages.source import Source
-from holdfast.core.ports.door import PluginContext
-from holdfast.core.secret import Secret
+from holdfast.core.ports.platform_plugin import PluginContext
+from holdfast.core.secrets import Secret
 from holdfast.gateway.accounts.registry import PlatformRegistry
-from holdfast.gateway.jobs.destinations import JobDestinations, JobRequester
+from holdfast.gateway.jobs.service import JobDestinations, JobRequester
 from holdfast.gateway.live_settings import LiveSettings
 from holdfast.gateway.notify.chat_addresses import ChatAddressBook
 from holdfast.gateway.notify.home_channels import HomeChannels
 from holdfast.platforms.irc.plugin import PLUGIN, IrcSettings
-from holdfast.service.doors import credential_identities
+from holdfast.service.platforms import credential_identities
 from holdfast.system.clock import SystemClock
 
 TABLE = '[platforms.irc]\nhost = "irc.example.org"\n'

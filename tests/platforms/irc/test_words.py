@@ -4,11 +4,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.platforms.irc.formatting import strip_formatting
+from holdfast.platforms.irc.client import FloodLimiter
+from holdfast.platforms.irc.events import (
+    IrcMessage,
+    IrcNames,
+    format_line,
+    is_valid_target,
+    parse_line,
+    strip_formatting,
+)
 from holdfast.platforms.irc.history import format_timestamp
-from holdfast.platforms.irc.names import IrcNames, is_valid_target
-from holdfast.platforms.irc.pacing import FloodLimiter
-from holdfast.platforms.irc.wire import IrcMessage, format_line, parse_line
 
 _VALUE = st.text(st.characters(codec="utf-8", exclude_characters="\x00"))
 _LAST = st.text(st.characters(codec="utf-8", exclude_characters="\x00\r\n"))

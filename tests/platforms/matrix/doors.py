@@ -12,12 +12,12 @@ from tests.platforms.matrix.synapse import Account
 
 from holdfast.core.ids import DeliveryId
 from holdfast.core.messages.outbox import Address, MessageEdit, Outbound
-from holdfast.core.ports.door import PluginContext
-from holdfast.core.secret import Secret
+from holdfast.core.ports.platform_plugin import PluginContext
+from holdfast.core.secrets import Secret
 from holdfast.platforms.matrix.checkpoint import MatrixCheckpoint, SyncPosition
-from holdfast.platforms.matrix.paces import DEFAULT_TUNING, SyncTuning
 from holdfast.platforms.matrix.platform import MatrixPlatform
 from holdfast.platforms.matrix.plugin import MatrixSettings
+from holdfast.platforms.matrix.sync import DEFAULT_TUNING, SyncTuning
 from holdfast.system.clock import SystemClock
 
 _ids = count(1)

@@ -10,7 +10,7 @@ from tests.platforms.matrix.people import Person as Client
 
 from holdfast.core.messages.outbox import Address, OutboundFile
 from holdfast.platforms.matrix.platform import MatrixPlatform
-from holdfast.testing.conformance.ground import (
+from holdfast.testing.conformance.harness import (
     ChatKind,
     NotSupported,
     Participant,

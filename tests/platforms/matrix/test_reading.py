@@ -6,10 +6,8 @@ import msgspec
 import pytest
 
 from holdfast.core.messages.source import Author, ChatType
-from holdfast.platforms.matrix.heard import MessageContext
-from holdfast.platforms.matrix.history import parse_message
-from holdfast.platforms.matrix.reading import MatrixParser
-from holdfast.platforms.matrix.wire import MatrixMessage
+from holdfast.platforms.matrix.events import MatrixMessage, MatrixParser, MessageContext
+from holdfast.platforms.matrix.receiver import parse_message
 
 BOT = "@bot:example.org"
 READER = MatrixParser(BOT, account="default")

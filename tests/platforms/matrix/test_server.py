@@ -27,11 +27,10 @@ from tests.platforms.stage import Stage, playing
 from holdfast.core.errors import ConnectRefused, SendRejected
 from holdfast.core.messages.outbox import DeliveryState, OutboundFile
 from holdfast.core.messages.source import ChatType
-from holdfast.core.ports.signs import WAITING_REACTION
-from holdfast.platforms.matrix.check import check_account as asked
-from holdfast.platforms.matrix.paces import SyncTuning
-from holdfast.testing.conformance.check import ConformanceCheck
-from holdfast.testing.conformance.ground import Participant
+from holdfast.core.ports.capabilities import WAITING_REACTION
+from holdfast.platforms.matrix.platform import check_account as asked
+from holdfast.platforms.matrix.sync import SyncTuning
+from holdfast.testing.conformance.harness import ConformanceCheck, Participant
 from holdfast.testing.conformance.suite import CHECKS
 from holdfast.testing.intake import RecordingIntake
 from holdfast.testing.scripted_model import ManualReply

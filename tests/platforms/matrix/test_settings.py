@@ -47,8 +47,8 @@ def test_a_library_that_is_not_installed_parks_the_account_and_is_named(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(sys.modules, "nio", None)  # what Python has of a module that is not
-    monkeypatch.delitem(sys.modules, "holdfast.platforms.matrix.machine", raising=False)
-    monkeypatch.delitem(sys.modules, "holdfast.platforms.matrix.owed", raising=False)
+    monkeypatch.delitem(sys.modules, "holdfast.platforms.matrix.encryption", raising=False)
+    monkeypatch.delitem(sys.modules, "holdfast.platforms.matrix.encryption", raising=False)
     with pytest.raises(ConnectRefused) as told:
         _import_encryption()
     assert "pip install 'holdfast[matrix]'" in told.value.remedy

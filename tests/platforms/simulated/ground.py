@@ -18,8 +18,7 @@ from holdfast.testing.conformance import (
 )
 from holdfast.testing.intake import RecordingIntake
 from holdfast.testing.simulated.events import BotMessage, Faults, ReviseRequest, SayRequest
-from holdfast.testing.simulated.in_process import SimulatedPlatform
-from holdfast.testing.simulated.remote import RemoteSimulatedPlatform
+from holdfast.testing.simulated.platform import RemoteSimulatedPlatform, SimulatedPlatform
 from holdfast.testing.simulated.server import serve
 from holdfast.testing.simulated.service import ChatService
 

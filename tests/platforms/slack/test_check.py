@@ -8,10 +8,10 @@ from tests.platforms.slack.doors import door_to
 from tests.platforms.slack.vendor import SCOPES, Vendor
 
 from holdfast.core.errors import ConnectRefused, SendError
-from holdfast.core.ports.door import PluginContext
-from holdfast.core.secret import Secret
+from holdfast.core.ports.platform_plugin import PluginContext
+from holdfast.core.secrets import Secret
 from holdfast.gateway.accounts.registry import PlatformRegistry
-from holdfast.platforms.slack import scopes
+from holdfast.platforms.slack import client
 from holdfast.platforms.slack.plugin import PLUGIN, SlackSettings
 from holdfast.system.clock import SystemClock
 from holdfast.testing.intake import RecordingIntake
@@ -75,4 +75,4 @@ async def test_a_check_of_an_account_that_runs_says_what_it_lacks_now(
 def test_the_manifest_asks_for_what_is_needed_and_for_nothing_else() -> None:
     page = (DOCS / "slack.md").read_text()
     bot = page.partition("    bot:\n")[2].partition("settings:")[0]
-    assert set(re.findall(r"- (\S+)", bot)) == scopes.SCOPES == set(SCOPES.split(","))
+    assert set(re.findall(r"- (\S+)", bot)) == client.SCOPES == set(SCOPES.split(","))

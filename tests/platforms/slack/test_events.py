@@ -12,13 +12,12 @@ from tests.platforms.slack.vendor import ANN, BOB, BOT, BOT_USER, CHANNEL, Vendo
 from tests.platforms.slack.web_api import WebApi
 
 from holdfast.core.errors import AccountDisconnected, ConnectRefused, NotAllowed, StoreError
-from holdfast.core.messages.attachment import Attachment
 from holdfast.core.messages.inbox import Accepted, Inbound
-from holdfast.core.messages.source import Author, ChatType
-from holdfast.core.secret import Secret
-from holdfast.platforms.slack.api import SlackClient as Line
-from holdfast.platforms.slack.socket import SocketModeConnection
-from holdfast.platforms.slack.words import plain_text
+from holdfast.core.messages.source import Attachment, Author, ChatType
+from holdfast.core.secrets import Secret
+from holdfast.platforms.slack.client import SlackClient as Line
+from holdfast.platforms.slack.events import plain_text
+from holdfast.platforms.slack.receiver import SocketModeConnection
 from holdfast.testing.intake import RecordingIntake
 
 

@@ -11,8 +11,8 @@ from tests.platforms.slack.vendor import ANN, BOB, BOT_USER, CHANNEL, Vendor
 from tests.platforms.stage import Stage, playing
 
 from holdfast.core.ids import CallId
-from holdfast.core.messages.message import ToolCall, UserMessage
 from holdfast.core.messages.outbox import DeliveryState
+from holdfast.core.messages.transcript import ToolCall, UserMessage
 from holdfast.core.people.approval import ApprovalState
 from holdfast.platforms.slack.plugin import SlackSettings
 from holdfast.testing.scripted_model import ManualReply

@@ -11,8 +11,8 @@ from tests.platforms.slack.posting import content, posting, signed
 from tests.platforms.slack.vendor import Json, Vendor
 
 from holdfast.core.errors import ConnectRefused, IntakeClosed, NotAllowed, StoreError
-from holdfast.core.messages.attachment import Attachment
 from holdfast.core.messages.inbox import Accepted, Inbound
+from holdfast.core.messages.source import Attachment
 from holdfast.platforms.slack.platform import SlackPlatform
 from holdfast.testing.intake import RecordingIntake
 

@@ -10,11 +10,11 @@ from tests.platforms.slack.vendor import ANN, CHANNEL, SCOPES, Vendor, dm
 from holdfast.core.errors import NotConnected, OutcomeUnknown, SendRejected, Throttled
 from holdfast.core.ids import DeliveryId
 from holdfast.core.messages.outbox import Button, OutboundFile
-from holdfast.core.ports.signs import WAITING_REACTION
-from holdfast.core.secret import Secret
-from holdfast.platforms.slack.api import SlackClient as Line
-from holdfast.platforms.slack.finding import SlackDeliveryLookup
+from holdfast.core.ports.capabilities import WAITING_REACTION
+from holdfast.core.secrets import Secret
+from holdfast.platforms.slack.client import SlackClient as Line
 from holdfast.platforms.slack.platform import SlackPlatform
+from holdfast.platforms.slack.sender import SlackDeliveryLookup
 from holdfast.testing.intake import RecordingIntake
 
 PLAN = OutboundFile(name="plan ü.txt", data=b"the plan")

@@ -8,7 +8,7 @@ from tests.platforms.telegram.vendor import ANN, Vendor
 
 from holdfast.core.ids import DeliveryId
 from holdfast.core.messages.outbox import Address, MessageEdit, Outbound
-from holdfast.core.secret import Secret
+from holdfast.core.secrets import Secret
 from holdfast.platforms.telegram.platform import TelegramPlatform
 from holdfast.platforms.telegram.plugin import TelegramSettings
 

@@ -12,15 +12,15 @@ from tests.platforms.telegram.faults import Break
 from tests.platforms.telegram.vendor import ANN, BOB, Vendor
 
 from holdfast.core.ids import CallId, SessionId
-from holdfast.core.messages.message import ToolCall
 from holdfast.core.messages.outbox import DeliveryState
+from holdfast.core.messages.transcript import ToolCall
 from holdfast.core.people.approval import ApprovalState
-from holdfast.core.ports.signs import WAITING_REACTION
-from holdfast.core.secret import Secret
+from holdfast.core.ports.capabilities import WAITING_REACTION
+from holdfast.core.secrets import Secret
 from holdfast.platforms.telegram.plugin import TelegramSettings
 from holdfast.runner.workspace import Workspace
 from holdfast.testing.scripted_model import ManualReply
-from holdfast.tools.send_file import SendFileTool
+from holdfast.tools.send import SendFileTool
 
 PNG = b"\x89PNG\r\n\x1a\n and so on"
 

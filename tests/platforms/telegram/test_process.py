@@ -11,7 +11,7 @@ from tests.faults.lone import Lone
 from tests.platforms.telegram.doors import until
 from tests.platforms.telegram.vendor import ANN, Vendor
 
-from holdfast.system import exits
+from holdfast.system import exit_codes
 
 
 @pytest.fixture
@@ -75,7 +75,10 @@ async def test_the_owner_sends_words_and_files_from_the_shell(
     is told in words, by whoever knows it first."""
     chat = f"telegram:{ANN['id']}"
     down = await asyncio.to_thread(lone.cli, "send", chat, "hello")
-    assert (down.returncode, "No gateway is running" in down.stderr) == (exits.GATEWAY_DOWN, True)
+    assert (down.returncode, "No gateway is running" in down.stderr) == (
+        exit_codes.GATEWAY_DOWN,
+        True,
+    )
     vendor.say("hi")  # a bot may not begin a chat
     await asyncio.to_thread(lone.start)
     await until(lambda: vendor.sent)

@@ -18,7 +18,7 @@ from holdfast.core.errors import (
     Throttled,
 )
 from holdfast.core.messages.outbox import Address, Button, Outbound, OutboundFile
-from holdfast.core.ports.capabilities import Backlog, LengthUnit
+from holdfast.core.ports.capabilities import WAITING_REACTION, Backlog, LengthUnit
 from holdfast.core.ports.protocols import (
     HttpPlatform,
     SupportsEditing,
@@ -26,11 +26,10 @@ from holdfast.core.ports.protocols import (
     SupportsReactions,
     SupportsTyping,
 )
-from holdfast.core.ports.signs import WAITING_REACTION
-from holdfast.core.secret import Secret
+from holdfast.core.secrets import Secret
 from holdfast.platforms.telegram.client import TelegramClient
+from holdfast.platforms.telegram.events import TelegramUser
 from holdfast.platforms.telegram.platform import TelegramPlatform
-from holdfast.platforms.telegram.wire import TelegramUser
 from holdfast.testing.intake import RecordingIntake
 
 PNG = b"\x89PNG\r\n\x1a\n and so on"

@@ -18,8 +18,7 @@ from holdfast.core.errors import (
     StoreError,
 )
 from holdfast.core.messages.inbox import Inbound
-from holdfast.core.messages.quote import Quote
-from holdfast.core.messages.source import Author, ChatType, Source
+from holdfast.core.messages.source import Author, ChatType, Quote, Source
 from holdfast.testing.intake import RecordingIntake
 from holdfast.testing.simulated.events import ALWAYS
 

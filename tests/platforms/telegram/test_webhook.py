@@ -10,10 +10,10 @@ from tests.platforms.telegram.doors import door_to, until
 from tests.platforms.telegram.vendor import BOB, Vendor
 
 from holdfast.core.errors import AccountInUse, IntakeClosed, NotAllowed, StoreError
-from holdfast.core.secret import Secret
+from holdfast.core.secrets import Secret
 from holdfast.platforms.telegram.client import TelegramClient, TelegramConflict
 from holdfast.platforms.telegram.platform import TelegramPlatform
-from holdfast.platforms.telegram.webhook import SECRET_HEADER, TelegramWebhook
+from holdfast.platforms.telegram.receiver import SECRET_HEADER, TelegramWebhook
 from holdfast.testing.intake import RecordingIntake
 
 OUTSIDE = "https://bot.example.org"

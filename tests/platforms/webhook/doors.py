@@ -11,11 +11,10 @@ from tests.contract.conftest import Clock
 
 from holdfast.core.ids import DeliveryId
 from holdfast.core.messages.outbox import Address, Outbound
-from holdfast.core.secret import Secret
-from holdfast.platforms.webhook.door import WebhookSettings
-from holdfast.platforms.webhook.hook_settings import HookSettings
-from holdfast.platforms.webhook.hooks import hook_path
+from holdfast.core.secrets import Secret
 from holdfast.platforms.webhook.platform import WebhookPlatform
+from holdfast.platforms.webhook.plugin import HookSettings, WebhookSettings
+from holdfast.platforms.webhook.receiver import hook_path
 
 SECRET = "a secret of the hook"
 OURS = "whsec_bm90IGEgc2VjcmV0IG9mIGFueWJvZHk="

@@ -13,11 +13,10 @@ from tests.platforms.webhook.doors import OURS, SECRET, address, signed
 from tests.platforms.webhook.receiver import Break, Json, Receiver, listening
 
 from holdfast.core.messages.outbox import Address, OutboundFile
-from holdfast.core.secret import Secret
-from holdfast.platforms.webhook.door import WebhookSettings
-from holdfast.platforms.webhook.hook_settings import HookSettings
-from holdfast.platforms.webhook.hooks import hook_path
+from holdfast.core.secrets import Secret
 from holdfast.platforms.webhook.platform import WebhookPlatform
+from holdfast.platforms.webhook.plugin import HookSettings, WebhookSettings
+from holdfast.platforms.webhook.receiver import hook_path
 from holdfast.testing.conformance import (
     ChatKind,
     FaultProxy,

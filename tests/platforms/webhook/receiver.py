@@ -10,8 +10,8 @@ from typing import Any
 from aiohttp import web
 
 from holdfast.core.ports.protocols import Clock
-from holdfast.core.secret import Secret
-from holdfast.platforms.webhook.hook_settings import HookSettings, SignatureScheme
+from holdfast.core.secrets import Secret
+from holdfast.platforms.webhook.plugin import HookSettings, SignatureScheme
 from holdfast.platforms.webhook.signatures import (
     InvalidSignature,
     SignatureExpired,

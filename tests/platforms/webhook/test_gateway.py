@@ -16,8 +16,8 @@ from tests.platforms.webhook.receiver import Break, Receiver, listening
 
 from holdfast.core.config.settings import PlatformSettings
 from holdfast.core.ids import CallId, SessionId
-from holdfast.core.messages.message import ToolCall
 from holdfast.core.messages.outbox import DeliveryState
+from holdfast.core.messages.transcript import ToolCall
 from holdfast.core.ops.account import AccountState
 from holdfast.core.people.approval import ApprovalState
 from holdfast.runner.workspace import Workspace

@@ -12,11 +12,11 @@ from tests.platforms.webhook.doors import PATH, SECRET, Program, door_to, signed
 from tests.platforms.webhook.receiver import listening
 
 from holdfast.core.errors import IntakeClosed, NotAddressed, NotAllowed, StoreError
-from holdfast.core.messages.attachment import Attachment
 from holdfast.core.messages.inbox import Accepted, BusyMode, Inbound
-from holdfast.platforms.webhook.hook_settings import SignatureScheme
+from holdfast.core.messages.source import Attachment
 from holdfast.platforms.webhook.platform import WebhookPlatform
-from holdfast.platforms.webhook.rate import HookRateLimiter
+from holdfast.platforms.webhook.plugin import SignatureScheme
+from holdfast.platforms.webhook.receiver import HookRateLimiter
 from holdfast.testing.intake import RecordingIntake
 from holdfast.testing.simulated.events import ALWAYS
 

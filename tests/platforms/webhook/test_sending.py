@@ -23,12 +23,11 @@ from holdfast.core.errors import (
 from holdfast.core.messages.outbox import OutboundFile
 from holdfast.core.messages.source import Author
 from holdfast.core.net import is_public
-from holdfast.core.secret import Secret
+from holdfast.core.secrets import Secret
 from holdfast.platforms.webhook.client import WebhookClient as Line
 from holdfast.platforms.webhook.client import classify_response
-from holdfast.platforms.webhook.door import WebhookSettings
-from holdfast.platforms.webhook.hook_settings import SignatureScheme
 from holdfast.platforms.webhook.platform import WebhookPlatform
+from holdfast.platforms.webhook.plugin import SignatureScheme, WebhookSettings
 from holdfast.testing.intake import RecordingIntake
 
 

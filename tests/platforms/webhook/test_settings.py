@@ -10,13 +10,13 @@ from tests.platforms.webhook.receiver import Receiver
 
 from holdfast.config import Config, ConfigError, list_keys, load
 from holdfast.config.editor import ConfigEdit, changed_keys, edit_keys
-from holdfast.core.config.kept_configuration import ConfigSource, ConfigVersion
+from holdfast.core.config.versions import ConfigSource, ConfigVersion
 from holdfast.core.errors import SendError
-from holdfast.core.ports.door import PluginContext
-from holdfast.core.secret import Secret
+from holdfast.core.ports.platform_plugin import PluginContext
+from holdfast.core.secrets import Secret
 from holdfast.gateway.redaction import Redaction
-from holdfast.platforms.webhook.door import PLUGIN, WebhookSettings
-from holdfast.server.api.views.configuration_views import version_detail
+from holdfast.platforms.webhook.plugin import PLUGIN, WebhookSettings
+from holdfast.server.api.views.config import version_detail
 from holdfast.system.clock import SystemClock
 
 HOOK = '[platforms.webhook.hooks.build]\nsecret = "env:HOOK"\n'

@@ -9,8 +9,8 @@ import pytest
 from slack_sdk.signature import SignatureVerifier
 from tests.contract.conftest import HeldClock
 
-from holdfast.core.secret import Secret
-from holdfast.platforms.webhook.hook_settings import HookSettings, SignatureScheme
+from holdfast.core.secrets import Secret
+from holdfast.platforms.webhook.plugin import HookSettings, SignatureScheme
 from holdfast.platforms.webhook.signatures import (
     InvalidSignature,
     SignatureExpired,

@@ -11,7 +11,7 @@ from tests.platforms.xmpp.prosody import Prosody
 
 from holdfast.core.ids import DeliveryId
 from holdfast.core.messages.outbox import Address, MessageEdit, Outbound
-from holdfast.core.secret import Secret
+from holdfast.core.secrets import Secret
 from holdfast.platforms.xmpp.platform import XmppPlatform
 from holdfast.platforms.xmpp.plugin import XmppSettings
 from holdfast.system.clock import SystemClock

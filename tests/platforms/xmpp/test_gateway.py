@@ -12,8 +12,8 @@ from tests.platforms.xmpp.people import ANN, Person
 from tests.platforms.xmpp.prosody import Prosody
 
 from holdfast.core.ids import CallId
-from holdfast.core.messages.message import ToolCall, UserMessage
 from holdfast.core.messages.outbox import DeliveryState
+from holdfast.core.messages.transcript import ToolCall, UserMessage
 from holdfast.core.people.approval import ApprovalState
 from holdfast.testing.scripted_model import ManualReply
 

@@ -10,17 +10,18 @@ from tests.platforms.xmpp.people import ANN, BOT, Person, online
 from tests.platforms.xmpp.prosody import Prosody
 
 from holdfast.core.errors import NotAddressed, SendRejected, StoreError
-from holdfast.core.messages.attachment import AttachmentUnavailable
 from holdfast.core.messages.inbox import Inbound
 from holdfast.core.messages.outbox import Address
-from holdfast.core.messages.source import Author, ChatType
-from holdfast.platforms.xmpp.archive import ArchivePosition
-from holdfast.platforms.xmpp.downloads import XmppDownloads
-from holdfast.platforms.xmpp.marks import ArchiveCheckpoint, ArchiveCheckpoints
-from holdfast.platforms.xmpp.reading import XmppParser, split_mention
+from holdfast.core.messages.source import AttachmentUnavailable, Author, ChatType
+from holdfast.platforms.xmpp.archive import ArchiveCheckpoint, ArchiveCheckpoints, ArchivePosition
+from holdfast.platforms.xmpp.events import XmppMessage, XmppPresence, parse_message
+from holdfast.platforms.xmpp.receiver import (
+    XmppDownloads,
+    XmppParser,
+    open_http_sessions,
+    split_mention,
+)
 from holdfast.platforms.xmpp.rooms import XmppRoom
-from holdfast.platforms.xmpp.stanza import XmppMessage, XmppPresence, parse_message
-from holdfast.platforms.xmpp.web import open_http_sessions
 from holdfast.testing.intake import RecordingIntake
 from holdfast.testing.simulated.events import ALWAYS
 

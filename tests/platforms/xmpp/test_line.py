@@ -10,12 +10,11 @@ from tests.platforms.xmpp.people import BOT
 from tests.platforms.xmpp.prosody import Prosody
 
 from holdfast.core.errors import AccountInUse, ConnectError, ConnectRefused
-from holdfast.core.ports.door import PluginContext
-from holdfast.core.secret import Secret
-from holdfast.platforms.xmpp.check import check_account
-from holdfast.platforms.xmpp.endings import login_error
-from holdfast.platforms.xmpp.platform import client_factory
-from holdfast.platforms.xmpp.wire import make_ping
+from holdfast.core.ports.platform_plugin import PluginContext
+from holdfast.core.secrets import Secret
+from holdfast.platforms.xmpp.client import login_error
+from holdfast.platforms.xmpp.events import make_ping
+from holdfast.platforms.xmpp.platform import check_account, client_factory
 from holdfast.system.clock import SystemClock
 from holdfast.testing.intake import RecordingIntake
 
@@ -131,7 +130,7 @@ async def test_a_library_that_is_not_installed_parks_the_account_and_is_named(
     server: Prosody, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "slixmpp", None)  # what Python has of a module that is not
-    monkeypatch.delitem(sys.modules, "holdfast.platforms.xmpp.line", raising=False)
+    monkeypatch.delitem(sys.modules, "holdfast.platforms.xmpp.client", raising=False)
     told = await refused(server, tmp_path)
     assert isinstance(told, ConnectRefused)
     assert "pip install 'holdfast[xmpp]'" in told.remedy

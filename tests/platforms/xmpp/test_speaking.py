@@ -11,8 +11,7 @@ from tests.platforms.xmpp.prosody import Prosody
 from holdfast.core.errors import NotConnected, OutcomeUnknown, SendRejected
 from holdfast.core.ids import DeliveryId
 from holdfast.core.messages.outbox import OutboundFile
-from holdfast.core.ports.capabilities import Backlog
-from holdfast.core.ports.signs import WAITING_REACTION
+from holdfast.core.ports.capabilities import WAITING_REACTION, Backlog
 from holdfast.testing.intake import RecordingIntake
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from tests.service.fakes.service import Service
 
-from holdfast.service.supervisors import unit_file
+from holdfast.service.supervisors import systemd_unit
 
 SUBREAPER = 36
 VERSION = "systemd 252 (252.0-fake)\n"
@@ -109,7 +109,7 @@ class Manager:
 
     def load(self) -> None:
         files = [file for folder in self.folders for file in folder.glob("*.service")]
-        self.texts = {file.name: unit_file.read_unit_text(file) for file in files}
+        self.texts = {file.name: systemd_unit.read_unit_text(file) for file in files}
 
     def service(self, name: str) -> Service:
         if name not in self.services:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tests.service.fakes.descent import descendants
 
-from holdfast.service.supervisors import unit_file
+from holdfast.service.supervisors import systemd_unit
 
 CLEAN = (0, -signal.SIGTERM, -signal.SIGINT, -signal.SIGHUP, -signal.SIGPIPE)
 CREDENTIALS = struct.Struct("3i")
@@ -79,7 +79,7 @@ class Service:
         if self.pid and self._process is not None:
             self._enter("deactivating", "stop-sigterm")
             self._process.terminate()
-            limit = unit_file.parse_stop_seconds(self._text()) or 90.0
+            limit = systemd_unit.parse_stop_seconds(self._text()) or 90.0
             try:
                 await asyncio.wait_for(self._gone.wait(), limit)
             except TimeoutError:
@@ -96,12 +96,12 @@ class Service:
         self.status = ""
         self._listen()
         self._enter("activating", "start")
-        command = unit_file.parse_command(text)
+        command = systemd_unit.parse_command(text)
         fds = [fd for _, fd in self.kept]
         self._process = await asyncio.create_subprocess_exec(
             *("/bin/sh", "-c", INTRODUCE, "sh", *command),
             env=self._environment(text),
-            cwd=(unit_file.get_value(text, "WorkingDirectory") or "/")
+            cwd=(systemd_unit.get_value(text, "WorkingDirectory") or "/")
             .lstrip("-")
             .replace("%%", "%"),
             stdin=asyncio.subprocess.DEVNULL,
@@ -116,10 +116,10 @@ class Service:
         self.jobs.add(asyncio.ensure_future(self._watch(self._process)))
 
     def _environment(self, text: str) -> dict[str, str]:
-        told = {**os.environ, **unit_file.parse_environment(text)}
+        told = {**os.environ, **systemd_unit.parse_environment(text)}
         told["INVOCATION_ID"] = uuid.uuid4().hex
         told["NOTIFY_SOCKET"] = str(self._runtime / "notify")
-        if watchdog := unit_file.get_value(text, "WatchdogSec"):
+        if watchdog := systemd_unit.get_value(text, "WatchdogSec"):
             told["WATCHDOG_USEC"] = str(int(float(watchdog) * 1_000_000))
         if self.kept:
             told["LISTEN_FDS"] = str(len(self.kept))
@@ -189,13 +189,13 @@ class Service:
             self._waiting = asyncio.ensure_future(self._again())
 
     async def _again(self) -> None:
-        wait = float(unit_file.get_value(self._text(), "RestartSec") or 0.1)
+        wait = float(systemd_unit.get_value(self._text(), "RestartSec") or 0.1)
         await asyncio.sleep(wait / self._speed)
         self.restarts += 1
         await self._spawn()
 
     async def _guard(self, process: asyncio.subprocess.Process) -> None:
-        limit = float(unit_file.get_value(self._text(), "WatchdogSec") or 0)
+        limit = float(systemd_unit.get_value(self._text(), "WatchdogSec") or 0)
         while limit:
             await asyncio.sleep(max(0.01, self._fed + limit - time.monotonic()))
             if time.monotonic() - self._fed >= limit:
@@ -205,11 +205,11 @@ class Service:
 
     def _restarts_after(self, code: int) -> bool:
         text = self._text()
-        if code in unit_file.parse_exit_statuses(text, "RestartPreventExitStatus"):
+        if code in systemd_unit.parse_exit_statuses(text, "RestartPreventExitStatus"):
             return False
-        if code in unit_file.parse_exit_statuses(text, "RestartForceExitStatus"):
+        if code in systemd_unit.parse_exit_statuses(text, "RestartForceExitStatus"):
             return True
-        return unit_file.get_value(text, "Restart") == "on-failure" and code not in CLEAN
+        return systemd_unit.get_value(text, "Restart") == "on-failure" and code not in CLEAN
 
     def _sweep(self) -> None:
         """With its main process gone, all that is left in a unit is killed (KillMode=mixed)."""

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.core.people.judgement import CommandRisk
+from holdfast.core.people.approval import CommandRisk
 from holdfast.tools.shell.corpus import CorpusScore, LabelledCommand, read_corpus, score
 from holdfast.tools.shell.judge import ShellJudge
 

@@ -9,12 +9,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from holdfast.core.people.judgement import CommandJudge, CommandRisk
+from holdfast.core.people.approval import CommandJudge, CommandRisk
 from holdfast.tools.shell.corpus import read_corpus
-from holdfast.tools.shell.judge import MAX_COMMAND, ShellJudge
-from holdfast.tools.shell.table import ALL_RULES, RuleTable
-from holdfast.tools.shell.touching import EFFECT_PROGRAMS as PROGRAMS_THAT_TOUCH
-from holdfast.tools.shell.vehicles import NESTING_PROGRAMS as PROGRAMS_THAT_CARRY
+from holdfast.tools.shell.judge import ALL_RULES, MAX_COMMAND, RuleTable, ShellJudge
+from holdfast.tools.shell.nested_commands import NESTING_PROGRAMS as PROGRAMS_THAT_CARRY
+from holdfast.tools.shell.path_effects import EFFECT_PROGRAMS as PROGRAMS_THAT_TOUCH
 
 JUDGE: CommandJudge = ShellJudge()
 SEVERITY = [CommandRisk.HARMLESS, CommandRisk.DANGEROUS, CommandRisk.FORBIDDEN]

@@ -8,7 +8,8 @@ from tests.unit.text.reader import seen, signs
 from tests.unit.text.texts import QUICK, anything, markdown
 
 from holdfast.core.text.splitting import split_message
-from holdfast.platforms.text import email, matrix
+from holdfast.platforms.text import html as email
+from holdfast.platforms.text import html as matrix
 from holdfast.platforms.text.html import PlainAndHtml
 
 # The tags and attributes that https://spec.matrix.org/latest/client-server-api/#mroommessage-msgtypes

@@ -9,7 +9,7 @@ from tests.unit.text.reader import seen, signs
 from tests.unit.text.texts import QUICK, anything, markdown
 
 from holdfast.core.text.splitting import split_message
-from holdfast.platforms.text import irc, plain, xmpp
+from holdfast.platforms.text import irc, layout, xmpp
 
 # https://modern.ircdocs.horse/formatting: the codes that are used here.
 CODES = "\x02\x1d\x1e"
@@ -136,7 +136,7 @@ def test_what_becomes_of_what_on_xmpp(markdown: str, body: str, styled: bool) ->
 
 
 def test_plain_text_has_everything_but_the_marks() -> None:
-    assert plain.render_plain("# Head\n\n1. **b**\n   - [s](https://e.org)\n\n> q\n> > r") == (
+    assert layout.render_plain("# Head\n\n1. **b**\n   - [s](https://e.org)\n\n> q\n> > r") == (
         "Head\n\n1. b\n   ◦ s (https://e.org)\n\n> q\n>\n> > r"
     )
 
@@ -144,4 +144,4 @@ def test_plain_text_has_everything_but_the_marks() -> None:
 @QUICK
 @given(markdown)
 def test_plain_text_is_what_a_reader_of_the_markdown_sees(text: str) -> None:
-    assert signs(plain.render_plain(text)) == seen(text, addresses=True)
+    assert signs(layout.render_plain(text)) == seen(text, addresses=True)

@@ -4,7 +4,7 @@ import re
 from importlib import import_module
 from pathlib import Path
 
-from holdfast.platforms.text.tables import draw_table
+from holdfast.platforms.text.layout import draw_table
 
 PAGE = (Path(__file__).parents[3] / "docs" / "text.md").read_text(encoding="utf-8")
 

@@ -1,9 +1,8 @@
 """Linechat as a door: what can be set about an account, and how it is opened."""
 
 from holdfast.core.config.settings import PlatformSettings, Port
-from holdfast.core.ports.door import PlatformPlugin, PluginContext
+from holdfast.core.ports.platform_plugin import PlatformPlugin, PluginContext, SetupQuestion
 from holdfast.core.ports.protocols import Platform
-from holdfast.core.ports.question import SetupQuestion
 
 
 class LinechatSettings(PlatformSettings, frozen=True, kw_only=True):

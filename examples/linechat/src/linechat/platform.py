@@ -9,11 +9,10 @@ from typing import Any
 from holdfast.core import errors
 from holdfast.core.messages.inbox import Inbound
 from holdfast.core.messages.outbox import Outbound, Receipt
-from holdfast.core.messages.quote import Quote
-from holdfast.core.messages.source import Author, ChatType, Source
+from holdfast.core.messages.source import Author, ChatType, Quote, Source
 from holdfast.core.ports.capabilities import Backlog, Capabilities
 from holdfast.core.ports.protocols import Intake
-from holdfast.core.secret import Secret
+from holdfast.core.secrets import Secret
 
 Frame = dict[str, Any]
 Events = asyncio.Queue[Frame]

@@ -1,4 +1,4 @@
-"""The notes: the one way to change them, and what may stand in one."""
+"""Notes: the only way to change them, and what may be in one."""
 
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Literal, Protocol

@@ -1,4 +1,4 @@
-"""The `memory` tool: an agent keeps, mends and drops its notes."""
+"""The `memory` tool: an agent adds, replaces and removes notes."""
 
 from typing import Literal
 

@@ -1,12 +1,11 @@
-"""A conversation on a screen: events go in, and each thing is shown once."""
+"""Turns the events of one session into lines on a screen, each shown once."""
 
 import msgspec
 
-from holdfast.cli.approvals_shown import approval_prompt
-from holdfast.cli.chat.screen import Screen
-from holdfast.cli.chat.steps import format_call, format_outcome, last_line
+from holdfast.cli.approvals import approval_prompt
+from holdfast.cli.chat.screen import Screen, format_call, format_outcome, last_line
 from holdfast.core.messages.inbox import InboxState
-from holdfast.core.messages.message import (
+from holdfast.core.messages.transcript import (
     AssistantMessage,
     CompactionMessage,
     NoteMessage,
@@ -14,11 +13,18 @@ from holdfast.core.messages.message import (
     UserMessage,
 )
 from holdfast.core.turns.turn import LaneState
-from holdfast.server.api.following import ReceivedEvent
-from holdfast.server.api.views.approval_views import ApprovalView
-from holdfast.server.api.views.event_views import EndedEvent, TextEvent, ToolEvent, VoidEvent
-from holdfast.server.api.views.message_views import MessageView
-from holdfast.server.api.views.session_views import LiveState, RecordView, SessionView
+from holdfast.server.api.client import ReceivedEvent
+from holdfast.server.api.views.sessions import (
+    ApprovalView,
+    EndedEvent,
+    LiveState,
+    MessageView,
+    RecordView,
+    SessionView,
+    TextEvent,
+    ToolEvent,
+    VoidEvent,
+)
 
 _RETRY_NOTE = "↻ the model was asked again:"
 _COMPACTION_NOTE = "· what was said before is summarised for the model"

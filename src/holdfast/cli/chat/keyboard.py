@@ -1,4 +1,4 @@
-"""The keyboard: whole messages, from whoever types them or pipes them in."""
+"""The chat's input: whole messages from a pipe, and the pipe that wakes a select()."""
 
 import os
 import select

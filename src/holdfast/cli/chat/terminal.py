@@ -1,4 +1,7 @@
-"""The terminal: readline with its history, and a screen that is the conversation's between keys."""
+"""The chat's input on a terminal: readline with history and completion.
+
+Imports readline, which may write to the terminal: import this module only after checking that stdin is a TTY.
+"""
 
 import os
 import readline

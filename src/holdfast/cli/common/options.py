@@ -1,11 +1,55 @@
-"""Options that several commands share, and what the shell offers for them."""
+"""Options that several commands share (--home first of all), and their shell completion."""
 
-from collections.abc import Mapping
-from typing import Any
+import shlex
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
 
 import click
 from click.shell_completion import CompletionItem
 
+from holdfast.core.errors import HoldfastError
+
+# MERGED holdfast.cli.common.home: `--home`: understood before and after the command's name, resolved when it is needed.
+_HOME_KEY = "holdfast.home"
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+def home_option(command: _Command) -> _Command:
+    option = click.option(
+        "--home",
+        metavar="DIR",
+        expose_value=False,
+        callback=_remember,
+        help="Where the gateway keeps its data.  [default: $HOLDFAST_HOME or ~/.holdfast]",
+    )
+    return option(command)
+
+
+def chosen_home() -> Path:
+    """The home this invocation is about; it need not exist yet."""
+    from holdfast.config import resolve_home  # noqa: PLC0415 - not needed for --help
+
+    return resolve_home(click.get_current_context().meta.get(_HOME_KEY))
+
+
+def home_flag(home: Path) -> str:
+    """What a command that a person is told to type needs to be about this home; "": nothing."""
+    from holdfast.config import resolve_home  # noqa: PLC0415 - not needed for --help
+
+    try:
+        usual = home == resolve_home()
+    except HoldfastError:  # the environment names what can be nobody's home
+        usual = False
+    return "" if usual else f" --home {shlex.quote(str(home))}"
+
+
+def _remember(ctx: click.Context, _: click.Parameter, value: str | None) -> None:
+    if value is not None:
+        ctx.meta[_HOME_KEY] = value
+
+
+# MERGED holdfast.cli.common.options: Options that several commands share, and what the shell offers for them.
 BUSY_MODES = ("interrupt", "queue", "steer")
 _COMPLETION_TIMEOUT = 1.0  # seconds that whoever presses Tab waits for a gateway
 
@@ -21,7 +65,7 @@ def complete_session(
     ctx: click.Context, param: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
     """Names and ids of sessions; none where no gateway tells any."""
-    from holdfast.cli.common.names import fetch_session_names  # noqa: PLC0415 - only when Tab is pressed
+    from holdfast.cli.common.connection import fetch_session_names  # noqa: PLC0415 - only when Tab is pressed
 
     with ctx.scope():
         names = fetch_session_names()
@@ -44,7 +88,7 @@ def complete_job(
     ctx: click.Context, param: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
     """Numbers of jobs, with what each is called."""
-    from holdfast.cli.common.job_numbers import fetch_job_names  # noqa: PLC0415 - only when Tab is pressed
+    from holdfast.cli.common.connection import fetch_job_names  # noqa: PLC0415 - only when Tab is pressed
 
     with ctx.scope():
         names = fetch_job_names()
@@ -69,9 +113,8 @@ def complete_config_version(
 
 def _ask_gateway(ctx: click.Context, path: str) -> Mapping[str, Any]:
     """What the gateway that runs answers; nothing where there is none."""
-    from holdfast.cli.common.home import chosen_home  # noqa: PLC0415 - only when Tab is pressed
     from holdfast.core.errors import HoldfastError  # noqa: PLC0415 - as above
-    from holdfast.server.local.client import ControlClient  # noqa: PLC0415 - as above
+    from holdfast.server.local.control_client import ControlClient  # noqa: PLC0415 - as above
     from holdfast.system.paths import Paths  # noqa: PLC0415 - as above
 
     with ctx.scope():

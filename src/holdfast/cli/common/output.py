@@ -1,15 +1,79 @@
-"""What a command prints: JSON where a program looks, a table where a person does."""
+"""Prints results: JSON for programs, tables and progress bars for people, text made safe for a terminal.
 
+Imports click and the standard library only: `root` and `status` depend on it.
+"""
+
+import io
+import os
 import sys
-from collections.abc import Sequence
+import unicodedata
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import datetime
-from typing import Any
+from typing import Any, TextIO
 
 import click
 
-from holdfast.cli.common.columns import display_width, truncate
-from holdfast.cli.common.letters import can_encode_all
+from holdfast.core.errors import HoldfastError
 
+
+# MERGED holdfast.cli.common.columns: Columns: how much room a text takes on a terminal, and as much of one as there is room for.
+def display_width(text: str) -> int:
+    """How many columns a terminal gives to a text."""
+    if text.isascii():
+        return len(text)
+    return sum(_char_width(character) for character in text)
+
+
+def truncate(text: str, columns: int) -> str:
+    """The text, or its beginning and a mark that there was more."""
+    if display_width(text) <= columns:
+        return text
+    kept, left = [], columns - 1
+    for character in text:
+        left -= _char_width(character)
+        if left < 0:
+            break
+        kept.append(character)
+    return "".join(kept) + "…" if columns > 0 else ""
+
+
+def _char_width(character: str) -> int:
+    if unicodedata.combining(character):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in ("F", "W") else 1
+
+
+# MERGED holdfast.cli.common.letters: Letters that cannot be read or shown: they are told or replaced, and end no command half-way.
+def replace_unencodable() -> None:
+    """From now on, what this terminal has no letter for is shown as `?`, and what comes in and is
+    no text is taken as such a mark. Without it either is an exception wherever it happens to be."""
+    for stream in (sys.stdin, sys.stdout, sys.stderr):
+        # Under the C locale bytes are passed in as they are, to fail in the first request.
+        if isinstance(stream, io.TextIOWrapper) and (
+            stream.errors == "strict" or stream is sys.stdin
+        ):
+            stream.reconfigure(errors="replace")
+
+
+def find_undecodable(words: Sequence[str]) -> str | None:
+    """The first word of a command line that is no text in the encoding of the shell, with its bytes
+    written out; None: all of them are."""
+    odd = (os.fsencode(word) for word in words if _has_surrogates(word))
+    return next((word.decode("utf-8", "backslashreplace") for word in odd), None)
+
+
+def can_encode_all(stream: object) -> bool:
+    """Whether a stream has a letter for whatever is written to it."""
+    return not isinstance(stream, io.TextIOWrapper) or "utf" in stream.encoding.lower()
+
+
+def _has_surrogates(word: str) -> bool:
+    # What could not be decoded stands there as a lone surrogate (PEP 383).
+    return any("\udc80" <= letter <= "\udcff" for letter in word)
+
+
+# MERGED holdfast.cli.common.output: What a command prints: JSON where a program looks, a table where a person does.
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 
 
@@ -107,3 +171,70 @@ def _format_dict(table: dict[str, Any]) -> str:
     if name is None:
         return rest or "none"
     return f"{name} ({rest})" if rest else str(name)
+
+
+# MERGED holdfast.cli.common.harmless: Harmless text: what a model or a stranger wrote, without anything that a terminal would obey.
+# It must not move the cursor, set a title or answer for the user.
+_CONTROL_CHARACTERS = {code: "\N{REPLACEMENT CHARACTER}" for code in [*range(32), *range(127, 160)]}
+del _CONTROL_CHARACTERS[ord("\n")], _CONTROL_CHARACTERS[ord("\t")]
+_CONTROL_CHARACTERS[ord("\r")] = ""
+
+
+def sanitize(text: str) -> str:
+    return text.translate(_CONTROL_CHARACTERS)
+
+
+# MERGED holdfast.cli.common.able: What a stream of text is able to show: lines alone, a screen that is drawn on, colours.
+def is_dumb(out: TextIO) -> bool:
+    """Whether nothing but plain lines can be written there."""
+    return not out.isatty() or os.environ.get("TERM", "dumb") == "dumb"
+
+
+def is_coloured(out: TextIO) -> bool:
+    """Whether colours are shown there, and wanted (https://no-color.org)."""
+    return not is_dumb(out) and not os.environ.get("NO_COLOR")
+
+
+# MERGED holdfast.cli.common.bar: A bar on standard error for what takes long, where somebody looks at it.
+Advance = Callable[[int], None]
+
+_BAR_STEPS = 1000
+
+
+@contextmanager
+def progress_bar(label: str, length: int) -> Iterator[Advance]:
+    """A function to call with what was done since; nothing is shown where nobody looks."""
+    if not sys.stderr.isatty() or length <= 0:
+        yield lambda done: None
+        return
+    with click.progressbar(
+        length=length, label=label.ljust(20), file=sys.stderr, update_min_steps=length // 200
+    ) as shown:
+        yield shown.update
+
+
+@contextmanager
+def ratio_progress_bar(label: str) -> Iterator[Callable[[int, int], None]]:
+    """The same for what is told as so much of so much."""
+    with progress_bar(label, _BAR_STEPS) as advance:
+        shown = 0
+
+        def reached(done: int, of: int) -> None:
+            nonlocal shown
+            now = _BAR_STEPS * done // max(1, of)
+            advance(now - shown)
+            shown = now
+
+        yield reached
+
+
+# MERGED holdfast.cli.common.confirming: Asking a person before what cannot be taken back, and refusing where nobody is there to ask.
+def confirm(question: str) -> None:
+    """Returns only where somebody said yes. A script that forgot to say so hears what to say."""
+    try:
+        click.confirm(question, abort=True, err=True)
+    except click.Abort:
+        if sys.stdin.isatty():
+            raise
+        click.echo(err=True)  # the question stands there without its end
+        raise HoldfastError("Nobody said yes, and nothing was done; --yes says so.") from None

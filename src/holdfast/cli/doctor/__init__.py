@@ -1,1 +1,1 @@
-"""What `holdfast doctor` looks at: one file a matter, and one list of them all."""
+"""`holdfast doctor`: the command and its health checks."""

@@ -1,4 +1,4 @@
-"""A finding: what was seen, why it matters, what to do, and whether the doctor can do it."""
+"""The types of a health check: the home it examines, a finding with its remedy, and the protocol of a check."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass

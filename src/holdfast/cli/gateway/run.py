@@ -1,4 +1,7 @@
-"""`holdfast run`: start the gateway in the foreground, or in place of the one that runs."""
+"""`holdfast run`: starts the gateway in the foreground, or in place of the one that runs.
+
+The order of the imports inside `command` matters: see docs/decisions/0047.
+"""
 
 import os
 import sys
@@ -6,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from holdfast.cli.common.home import chosen_home, home_option
+from holdfast.cli.common.options import chosen_home, home_option
 
 if TYPE_CHECKING:
     import socket
@@ -40,24 +43,24 @@ def command(port: int | None, replace: bool, unattended: bool, understudy: int |
       HOLDFAST_MODEL_PROVIDER=openai HOLDFAST_MODEL_NAME=gpt-5 \\
         HOLDFAST_MODEL_API_KEY=env:OPENAI_API_KEY holdfast run
     """
-    from holdfast.service.garbage import disable_gc  # noqa: PLC0415 - as below
+    from holdfast.service.runtime import disable_gc  # noqa: PLC0415 - as below
 
     disable_gc()
     from holdfast.config import load, prepare_home  # noqa: PLC0415 - not needed for --help
-    from holdfast.config.surroundings import pop_variables  # noqa: PLC0415 - as above
+    from holdfast.config.home import pop_variables  # noqa: PLC0415 - as above
     from holdfast.system.sockets import LISTEN_VARIABLES, adopt_inherited  # noqa: PLC0415 - as above
 
     sockets = adopt_inherited(pop_variables(LISTEN_VARIABLES), pid=os.getpid())
     home = chosen_home()
     prepare_home(home)
     config = load(home, overrides={} if port is None else {"gateway.port": port})
-    from holdfast.service.lookup import import_aiohttp_without_aiodns  # noqa: PLC0415 - as below
+    from holdfast.service.runtime import import_aiohttp_without_aiodns  # noqa: PLC0415 - as below
 
     import_aiohttp_without_aiodns()
-    from holdfast.service.ground import LaunchOptions  # noqa: PLC0415 - as above
     from holdfast.service.main import run  # noqa: PLC0415 - a wrong configuration is told before the wait
-    from holdfast.system import exits  # noqa: PLC0415 - as above
-    from holdfast.system.launchd_exit import launchd_exit_code  # noqa: PLC0415 - as above
+    from holdfast.service.start import LaunchOptions  # noqa: PLC0415 - as above
+    from holdfast.system import exit_codes  # noqa: PLC0415 - as above
+    from holdfast.system.exit_codes import launchd_exit_code  # noqa: PLC0415 - as above
     from holdfast.system.lock import HomeLock  # noqa: PLC0415 - as above
 
     lock = HomeLock(home)
@@ -66,15 +69,15 @@ def command(port: int | None, replace: bool, unattended: bool, understudy: int |
     if replace:
         sockets = [*sockets, *_take_over(config, lock)]
     code = run(config, LaunchOptions(lock=lock, sockets=sockets, unattended=unattended))
-    exits.exit_now(launchd_exit_code(code, config.environ))
+    exit_codes.exit_now(launchd_exit_code(code, config.environ))
 
 
 def _wait_for_go_signal(config: "Config", lock: "HomeLock", fd: int) -> None:
     """Returns with the lock held; without a cue this process ends here."""
-    from holdfast.cli.gateway.fitness import check_can_start  # noqa: PLC0415 - only a restart asks for it
+    from holdfast.cli.gateway.takeover import check_can_start  # noqa: PLC0415 - only a restart asks for it
     from holdfast.cli.root import exit_code  # noqa: PLC0415 - as above
     from holdfast.core.errors import HoldfastError  # noqa: PLC0415 - as above
-    from holdfast.service.understudy import StandbyChannel  # noqa: PLC0415 - as above
+    from holdfast.service.successor import StandbyChannel  # noqa: PLC0415 - as above
     from holdfast.store.sqlite.schema import load_migrations  # noqa: PLC0415 - as above
 
     cue = StandbyChannel(fd)
@@ -90,7 +93,7 @@ def _wait_for_go_signal(config: "Config", lock: "HomeLock", fd: int) -> None:
 
 
 def _take_over(config: "Config", lock: "HomeLock") -> "list[socket.socket]":
-    from holdfast.cli.gateway.replacing import RestartDelegated, Takeover  # noqa: PLC0415 - few replace
+    from holdfast.cli.gateway.takeover import RestartDelegated, Takeover  # noqa: PLC0415 - few replace
 
     try:
         return Takeover(config, lock=lock, report=_print_progress).take_over()

@@ -1,4 +1,7 @@
-"""What is said of a gateway that does not run: since when, why, and what becomes of its work."""
+"""Describes a gateway that does not run: since when, why, and what happens to its work.
+
+Reads the store: import this module inside functions only.
+"""
 
 import json
 import time
@@ -12,7 +15,7 @@ import msgspec
 from holdfast.cli.common.output import format_duration, format_time
 from holdfast.core.turns.stop import StopKind, StopRow
 from holdfast.server.local.status_client import GatewayDown
-from holdfast.store.sqlite.writes.last_stop import read_last_stop
+from holdfast.store.sqlite.writes.gateway_stops import read_last_stop
 from holdfast.system.lock import LockHolder, read_holder
 from holdfast.system.paths import Paths
 

@@ -1,1 +1,1 @@
-"""`holdfast top`: a gateway at work, live on a terminal."""
+"""`holdfast top`: the live view of a gateway on a terminal."""

@@ -1,4 +1,4 @@
-"""A schedule: when a job is due, by cron expression, by interval or by date, in a time zone."""
+"""When a job is due: by cron expression, by interval or at a date, in a time zone."""
 
 from collections.abc import Iterator
 from datetime import datetime, tzinfo
@@ -22,7 +22,7 @@ class InvalidSchedule(HoldfastError):
 class Schedule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One of `cron`, `every` and `at` is set. Due times are whole seconds since the epoch."""
 
-    text: str  # as it was asked for
+    text: str = msgspec.field(name="words")  # as it was asked for; stored as `words`
     cron: str = ""  # five fields
     every: int = 0  # seconds, counted from `start`
     start: int = 0

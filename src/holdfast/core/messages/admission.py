@@ -1,5 +1,7 @@
-"""Admission: what a message does to the turn that is running when it comes, and which messages
-are one. Pure: whoever asks brings all that is known, and keeps what was decided."""
+"""What a message does to the turn that is running when it arrives, and which messages belong together.
+
+Pure: the caller passes in everything that is known, and stores the decision.
+"""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -9,7 +11,7 @@ import msgspec
 from holdfast.core.ids import PrincipalId, SessionKey
 from holdfast.core.messages.inbox import BusyMode, Inbound, InboxRow
 from holdfast.core.ports.capabilities import Capabilities
-from holdfast.core.text.length import message_length
+from holdfast.core.text.splitting import message_length
 
 NOTICE_INTERVAL = 30.0  # seconds between two notices that a session is busy
 _NEAR_LIMIT = 0.95  # clients split a long paste at a word, a little before their limit

@@ -1,10 +1,10 @@
-"""What happens in a turn, as one tagged union that log, page, API and tests all read."""
+"""What happens in a turn, as one tagged union that log, page, API and tests read."""
 
 import msgspec
 
 from holdfast.core.ids import CallId, InboxId, SessionId, TurnId
 from holdfast.core.messages.inbox import InboxState
-from holdfast.core.messages.message import ToolOutcome
+from holdfast.core.messages.transcript import ToolOutcome
 from holdfast.core.turns.turn import Usage
 
 

@@ -1,4 +1,4 @@
-"""The inbox: what was accepted, and the one visible end each message reaches."""
+"""The inbox: accepted messages, and the one visible end that each of them reaches."""
 
 from enum import StrEnum
 
@@ -6,9 +6,8 @@ import msgspec
 
 from holdfast.core.ids import InboxId, PrincipalId, SessionId, SessionKey, TurnId
 from holdfast.core.jobs.job import RunRequest
-from holdfast.core.messages.message import Image, Message
-from holdfast.core.messages.quote import Quote
-from holdfast.core.messages.source import Source
+from holdfast.core.messages.source import Quote, Source
+from holdfast.core.messages.transcript import Image, Message
 from holdfast.core.sessions.reset import ResetReason
 from holdfast.core.turns.subagent import Subagent
 
@@ -58,7 +57,8 @@ class Inbound(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     toolsets: tuple[str, ...] | None = None  # all that its turn may use; None: as configured
     cursor: Cursor | None = None
     note: bool = False  # ours and no person's: in the transcript it is a note
-    subagent: Subagent | None = None  # this is the work of a child, and opens its session
+    # Set for the work of a subagent, which opens its session. Stored as `child`.
+    subagent: Subagent | None = msgspec.field(name="child", default=None)
     run: RunRequest | None = None  # this is a run of a job
 
 

@@ -1,12 +1,16 @@
-"""The outbox: what is owed to a platform, and what is known of each delivery."""
+"""The outbox: deliveries that are pending for a platform, what is known of each, and messages that nobody asked for."""
 
 from enum import StrEnum
+from typing import Protocol
 
 import msgspec
 
-from holdfast.core.ids import DeliveryId, InboxId, SessionId, TurnId
+from holdfast.core.errors import HoldfastError
+from holdfast.core.ids import CallId, DeliveryId, InboxId, PrincipalId, SessionId, TurnId
+from holdfast.core.messages.transcript import NoteMessage
 
 
+# MERGED holdfast.core.messages.outbox: The outbox: what is owed to a platform, and what is known of each delivery.
 class DeliveryState(StrEnum):
     STREAMING = "streaming"  # it is shown as it grows: its text is not there yet
     PENDING = "pending"
@@ -31,7 +35,8 @@ class Button(msgspec.Struct, frozen=True, kw_only=True):
     """A button under a message: what it says, and what a click hands in as the text."""
 
     label: str
-    value: str  # at most 64 bytes: what platforms carry in a button
+    # At most 64 bytes, which platforms can carry in a button. Stored as `says`.
+    value: str = msgspec.field(name="says")
 
 
 class Address(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -169,3 +174,85 @@ def part_delivery_id(delivery_id: DeliveryId, number: int) -> DeliveryId:
 
 class Receipt(msgspec.Struct, frozen=True, kw_only=True):
     platform_message_id: str
+
+
+# MERGED holdfast.core.messages.saying: What is said to a chat where nobody has asked for it, and what its conversation keeps of that.
+class SendInitiator(StrEnum):
+    """On whose behalf a message comes out of the blue."""
+
+    OWNER = "owner"  # whoever runs the gateway, from a shell or a program
+    AGENT = "agent"  # an agent, in another conversation
+
+
+class ProactiveDelivery(msgspec.Struct, frozen=True, kw_only=True):
+    """One commit: the delivery, and the note of it in the transcript of the session that the
+    delivery names. The same delivery is said once, however often it is asked for."""
+
+    delivery: NewDelivery
+    note: NoteMessage | None = None
+    initiator: SendInitiator = SendInitiator.AGENT
+    at: float
+
+
+_INITIATOR_TEXT = {
+    SendInitiator.OWNER: "whoever runs this gateway has sent a message to this chat in your name",
+    SendInitiator.AGENT: "you have sent a message to this chat from another conversation",
+}
+
+
+def proactive_note(initiator: SendInitiator, text: str, *, file: str = "") -> NoteMessage:
+    """What the agent of a chat reads of a message that did not come out of its conversation.
+
+    Each line of it is marked, so that nothing that was sent can look like a note of ours.
+    """
+    lines = [*text.splitlines(), *([f"[a file: {file}]"] if file else [])]
+    quoted = "\n".join(f"> {line}".rstrip() for line in lines)
+    return NoteMessage(
+        text=f"[System note: {_INITIATOR_TEXT[initiator]}. Who answers may mean this:]\n{quoted}"
+    )
+
+
+# MERGED holdfast.core.messages.handing: Handing over: words and files that a turn gives to people, besides its answer.
+HERE = "here"  # the chat that the turn works for
+
+
+class SendNotPossible(HoldfastError):
+    """Nothing will reach anybody; the text says why, to the agent."""
+
+
+class OutgoingMessage(msgspec.Struct, frozen=True, kw_only=True):
+    """A message to be brought to a chat; `path` names a file of the workspace to go with it."""
+
+    to: str  # `here`, `home`, or platform:chat
+    text: str
+    path: str = ""
+
+
+class MessageSender(Protocol):
+    """Each call of a turn hands over once: asked again, by whatever process, it is the same
+    delivery."""
+
+    async def send_file(self, call_id: CallId, path: str, *, caption: str) -> None:
+        """Returns once the file is owed to the chat of the turn, durably. It is read again when it
+        is sent: until then it had better stay. Raises `SendNotPossible`."""
+        ...
+
+    async def send_message(self, call_id: CallId, message: OutgoingMessage) -> str:
+        """Returns once it is owed, durably, and says to which chat. Raises `SendNotPossible`."""
+        ...
+
+    async def was_queued(self, call_id: CallId) -> bool:
+        """Whether this call, started by an earlier process, has handed over what it was to."""
+        ...
+
+
+# MERGED holdfast.core.messages.quiet: A quiet chat: somebody has said whether it gets answers and nothing else.
+class QuietChat(msgspec.Struct, frozen=True, kw_only=True):
+    """`quiet` None: it is again as the configuration says."""
+
+    platform: str
+    account: str
+    chat_id: str
+    quiet: bool | None
+    set_by: PrincipalId
+    at: float

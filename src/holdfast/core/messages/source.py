@@ -1,5 +1,6 @@
-"""Where a message comes from, and the session key that place has."""
+"""Where a message comes from, the session key of that place, and what a message quotes or brings along."""
 
+from collections.abc import Awaitable, Callable
 from enum import StrEnum
 from functools import lru_cache
 from hashlib import sha256
@@ -7,8 +8,10 @@ from urllib.parse import quote, unquote_to_bytes
 
 import msgspec
 
+from holdfast.core.errors import HoldfastError
 from holdfast.core.ids import SessionKey
 
+# MERGED holdfast.core.messages.source: Where a message comes from, and the session key that place has.
 _MAX_PART_LENGTH = 256  # characters of a key that one id may take
 _KEPT_PREFIX = 64  # those that are kept of a longer one, for people to read
 _MAX_NAME_LENGTH = 64
@@ -132,3 +135,53 @@ def _encode_part(part: str) -> str:
 
 def _decode_part(part: str) -> str:
     return unquote_to_bytes(part).decode("utf-8", "replace")
+
+
+# MERGED holdfast.core.messages.quote: A quote: what a message answers, as the platform shows it beside it.
+_MAX_QUOTE_LENGTH = (
+    1000  # characters; whoever answers a long text has it before their eyes, in outline
+)
+
+
+class Quote(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """`ours`: the account that brings the message wrote it. A platform that does not say what was
+    answered leaves the text empty, and one that does not know whose it is leaves the names."""
+
+    text: str = ""
+    user_id: str | None = None
+    user_name: str | None = None
+    message_id: str | None = None
+    ours: bool = False
+
+
+def format_quote(quote: Quote) -> str | None:
+    """What the agent reads in front of the answer; None: nothing is known of it.
+
+    Each line is marked: nothing that is quoted can look like the words of whoever quotes it, nor
+    like a note of ours.
+    """
+    if not quote.text.strip():
+        return None
+    author = "you" if quote.ours else sanitise_name(quote.user_name, quote.user_id) or "somebody"
+    cut = (
+        quote.text if len(quote.text) <= _MAX_QUOTE_LENGTH else f"{quote.text[:_MAX_QUOTE_LENGTH]}…"
+    )
+    return "\n".join(f"> {line}".rstrip() for line in (f"{author} wrote:", *cut.splitlines()))
+
+
+# MERGED holdfast.core.messages.attachment: An attachment: a file that came with a message, and has not been fetched yet.
+ATTACHED_PREFIX = "[Attached, "
+"""What the line begins with that names, behind the words of a message, the files that came."""
+
+
+class AttachmentUnavailable(HoldfastError):
+    """The file is not to be had, now or later; the text says why, for the sender and the agent."""
+
+
+class Attachment(msgspec.Struct, frozen=True, kw_only=True):
+    """`fetch` brings the whole file. It raises `AttachmentUnavailable` where that will never work, and
+    anything else where the message had better be taken again later."""
+
+    name: str  # as its sender calls it; nobody has looked at it yet
+    fetch: Callable[[], Awaitable[bytes]]
+    size: int | None = None  # in bytes, where the platform says it before

@@ -1,4 +1,4 @@
-"""An account of a platform as it stands: connected or not, why not, and what comes next."""
+"""The connection state of a platform account: connected or not, why not, and what happens next."""
 
 from enum import StrEnum
 

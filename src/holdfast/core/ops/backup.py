@@ -1,4 +1,4 @@
-"""A backup: what it says about itself, what may be in it, and what can be wrong with it."""
+"""A backup: its manifest, its contents, and what can be wrong with it."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""Tracing: the way of a message as spans, in nobody's wire format."""
+"""Traces: the path of a message as spans, independent of any wire format."""
 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum

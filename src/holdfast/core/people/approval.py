@@ -1,22 +1,41 @@
-"""An approval: a command that waits for a person's word, and the words that stand."""
+"""Approvals: the risk of a command, the request that waits for a person's decision, and the rules that follow from it."""
 
 from collections.abc import Mapping
 from enum import StrEnum
+from typing import Protocol
 
 import msgspec
 
 from holdfast.core.errors import InvalidTransition
-from holdfast.core.ids import (
-    ApprovalId,
-    CallId,
-    DeliveryId,
-    PrincipalId,
-    RuleId,
-    SessionId,
-    TurnId,
-)
+from holdfast.core.ids import ApprovalId, CallId, DeliveryId, PrincipalId, RuleId, SessionId, TurnId
 from holdfast.core.messages.outbox import NewDelivery
 
+
+# MERGED holdfast.core.people.judgement: A judgement: what is thought of a command before it runs.
+class CommandRisk(StrEnum):
+    HARMLESS = "harmless"  # runs
+    DANGEROUS = "dangerous"  # a person is asked first
+    FORBIDDEN = "hopeless"  # refused: nobody could want it
+
+
+class CommandVerdict(msgspec.Struct, frozen=True, kw_only=True):
+    level: CommandRisk
+    rule: str = ""  # the rule that decided, by name: what "always" is remembered by
+    why: str = ""  # for people: what it would do
+    part: str = ""  # the piece of the command that the rule saw
+
+
+HARMLESS = CommandVerdict(level=CommandRisk.HARMLESS)
+
+
+class CommandJudge(Protocol):
+    def judge(self, command: str) -> CommandVerdict:
+        """The worst thing that the command, as a shell would read it, may do. Never raises:
+        what cannot be read is dangerous, and says so."""
+        ...
+
+
+# MERGED holdfast.core.people.approval: An approval: a command that waits for a person's word, and the words that stand.
 REQUESTER = "requester"  # in `approvals.approvers`: whoever's message the turn answers
 OPERATOR = PrincipalId("operator")  # whoever has the gateway's own token: page, CLI, API
 

@@ -1,6 +1,9 @@
-"""The audit: who asked for something, who allowed it, what was done, and with what effect."""
+"""The audit log: who asked for something, who allowed it, what was done, and how rows are chained and exported."""
 
+import csv
+import io
 from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
 from enum import StrEnum
 from hashlib import sha256
 
@@ -10,6 +13,7 @@ from holdfast.core.messages.inbox import Inbound, InboxRow
 from holdfast.core.messages.source import Author
 from holdfast.core.people.approval import OPERATOR
 
+# MERGED holdfast.core.people.audit: The audit: who asked for something, who allowed it, what was done, and with what effect.
 GATEWAY_ACTOR = "gateway"  # the actor of what nobody asked for
 UNKNOWN_ACTOR = "unknown"  # the actor of what was asked for before there was an audit
 DONE, REFUSED, ASKED = "done", "refused", "asked"
@@ -179,3 +183,51 @@ def salted_digest(salt: str, words: str) -> str:
 def chain_hash(previous: bytes, *row: AuditValue) -> bytes:
     """The hash of a row: over all of it, and over the hash of the row before."""
     return sha256(msgspec.json.encode((previous.hex(), *row))).digest()
+
+
+# MERGED holdfast.core.people.audit_csv: The audit as CSV: one line a row, harmless to a spreadsheet that opens it.
+_CSV_COLUMNS = (
+    "seq",
+    "time",
+    "kind",
+    "actor",
+    "session",
+    "turn",
+    "subject",
+    "outcome",
+    "detail",
+    "forgotten",
+    "hash",
+)
+_FORMULA_PREFIXES = ("=", "+", "-", "@", "\t", "\r", "\n")
+
+
+def format_csv_row(row: AuditRow) -> str:
+    detail = {**row.facts, **(row.words or {})}
+    time = datetime.fromtimestamp(row.at, UTC).isoformat(timespec="milliseconds")
+    texts = (
+        row.kind,
+        row.actor,
+        row.session_id or "",
+        row.turn_id or "",
+        row.subject,
+        row.outcome,
+        msgspec.json.encode(detail).decode() if detail else "",
+        "yes" if row.forgotten else "",
+        row.hash,
+    )
+    return _csv_line((str(row.seq), time, *map(_escape_formula, texts)))
+
+
+def _escape_formula(text: str) -> str:
+    """What begins like a formula would be one, and may come from anybody who talks here."""
+    return f"'{text}" if text.startswith(_FORMULA_PREFIXES) else text
+
+
+def _csv_line(cells: tuple[str, ...]) -> str:
+    line = io.StringIO()
+    csv.writer(line).writerow(cells)
+    return line.getvalue()
+
+
+CSV_HEADER = _csv_line(_CSV_COLUMNS)

@@ -1,4 +1,4 @@
-"""The commands: one table of names, arguments, help and permissions, read by every door."""
+"""The chat commands: one table of names, arguments, help texts and permissions."""
 
 from collections.abc import Iterable, Mapping
 from enum import StrEnum

@@ -1,4 +1,4 @@
-"""Memory: what is kept beyond a conversation, whose it is, and the port its providers meet by."""
+"""Memory beyond one conversation: notes, whose they are, and the port of memory providers."""
 
 import re
 import unicodedata
@@ -11,8 +11,8 @@ from urllib.parse import quote
 import msgspec
 
 from holdfast.core.ids import PrincipalId, SessionId, SessionKey, TurnId
-from holdfast.core.messages.message import Message
 from holdfast.core.messages.source import ChatType, parse_route
+from holdfast.core.messages.transcript import Message
 
 OwnerId = NewType("OwnerId", str)  # whose memory: "person:…" or, where people share, "place:…"
 

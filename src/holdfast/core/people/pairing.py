@@ -1,4 +1,4 @@
-"""Pairing: how somebody nobody knows yet asks to be let in, and what is remembered of it."""
+"""Pairing: how an unknown sender asks for access, and what is stored of it."""
 
 from enum import StrEnum
 

@@ -1,4 +1,4 @@
-"""What a platform can do, declared by it and read by delivery, status and recovery."""
+"""What a platform can do: declared by the platform, read by delivery, status and recovery."""
 
 from enum import StrEnum
 
@@ -7,6 +7,7 @@ import msgspec
 from holdfast.core.messages.source import ChatType
 
 
+# MERGED holdfast.core.ports.capabilities: What a platform can do, declared by it and read by delivery, status and recovery.
 class Backlog(StrEnum):
     """What a platform keeps for us while we are away."""
 
@@ -80,3 +81,8 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
         if chat_type is ChatType.DM or self.group_edit_interval is None:
             return self.edit_interval
         return self.group_edit_interval
+
+
+# MERGED holdfast.core.ports.signs: The sign that a person's message bears while it waits: one, so that a door which must name what
+# it takes back can.
+WAITING_REACTION = "👀"

@@ -1,4 +1,4 @@
-"""The ports: the protocols by which the rooms meet without knowing each other."""
+"""The ports: protocols by which the packages meet without importing each other."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -10,13 +10,12 @@ from holdfast.core.ids import (
     InboxId,
     SessionId,
 )
-from holdfast.core.messages.attachment import Attachment
 from holdfast.core.messages.events import MessageEnded, TurnEvent
 from holdfast.core.messages.inbox import Accepted, Inbound
 from holdfast.core.messages.outbox import Address, MessageEdit, Outbound, Receipt
+from holdfast.core.messages.source import Attachment
 from holdfast.core.ports.capabilities import Capabilities
-from holdfast.core.ports.journal import StoreWriter
-from holdfast.core.ports.library import StoreReader
+from holdfast.core.ports.store import StoreReader, StoreWriter
 from holdfast.core.sessions.search import SearchIndexStatus
 from holdfast.core.turns.model import ModelEvent, ModelRequest, ToolSchema
 from holdfast.core.turns.stop import StopOrder

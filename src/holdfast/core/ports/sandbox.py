@@ -1,4 +1,4 @@
-"""The workbench as a tool sees it: commands, processes and files of one session."""
+"""The sandbox port: commands, background processes and files of one session, as tools use them."""
 
 from collections.abc import Callable
 from typing import Protocol

@@ -1,4 +1,4 @@
-"""When a session has been left alone for so long that the next message begins a fresh one."""
+"""When a session has been idle for so long that the next message starts a new one."""
 
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta, tzinfo

@@ -1,4 +1,4 @@
-"""Searching what was said: what is asked for, what is found, and who may be shown it."""
+"""Full-text search in transcripts: the query, the hits, and who may see which."""
 
 import msgspec
 

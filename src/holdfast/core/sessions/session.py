@@ -1,27 +1,90 @@
-"""A session: one conversation, and what is remembered of it besides its messages."""
+"""A session (one conversation) with its title, and the effects that a chat command has on it in one commit."""
+
+from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
 from holdfast.core.ids import InboxId, PrincipalId, SessionId, SessionKey
-from holdfast.core.jobs.job import JobChange, RunPlan
+from holdfast.core.jobs.job import Job, JobChange, JobId, NewJob, RunPlan
 from holdfast.core.messages.inbox import Accepted, Inbound, InboxEnd, InboxRow
-from holdfast.core.messages.message import CompactionMessage, TranscriptRecord
-from holdfast.core.messages.outbox import Address, NewDelivery
-from holdfast.core.messages.quiet import QuietChat
+from holdfast.core.messages.outbox import Address, NewDelivery, QuietChat
+from holdfast.core.messages.transcript import (
+    CompactionMessage,
+    Message,
+    TranscriptRecord,
+    UserMessage,
+)
 from holdfast.core.people.approval import ApprovalDecision
-from holdfast.core.people.memory import NoteEditResult
+from holdfast.core.people.memory import NoteEdit, NoteEditResult
 from holdfast.core.people.pairing import PairingChange
 from holdfast.core.sessions.reset import ResetReason, SessionReset
-from holdfast.core.sessions.worded import (
-    BackgroundStart,
-    NewJobWithReply,
-    NoteEditsWithReply,
-    SkipRunsWithReply,
-)
 from holdfast.core.turns.stop import HomeChannel
 from holdfast.core.turns.turn import NO_USAGE, Usage
 
+# MERGED holdfast.core.sessions.title: The title of a session: its first words, until something better is known.
+MAX_TITLE_LENGTH = 80
 
+
+def initial_title(messages: Iterable[Message]) -> str:
+    """The first line of the first thing that was said."""
+    for message in messages:
+        if isinstance(message, UserMessage) and (said := message.text[:400].strip()):
+            return truncate_title(said.splitlines()[0])
+    return ""
+
+
+def truncate_title(text: str) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= MAX_TITLE_LENGTH else f"{text[: MAX_TITLE_LENGTH - 1]}…"
+
+
+# MERGED holdfast.core.sessions.worded: Changes of a command whose answer depends on what comes of them: their commit words it.
+# Called within the commit, on its thread and perhaps more than once: `told` has only its argument
+# to go by, and does nothing but say.
+
+
+class NoteEditsWithReply(msgspec.Struct, frozen=True, kw_only=True):
+    """Changes to a notebook, one after the other."""
+
+    edits: tuple[NoteEdit, ...]
+    reply: Callable[[Sequence[NoteEditResult]], str]
+
+
+class NewJobWithReply(msgspec.Struct, frozen=True, kw_only=True):
+    """A job to be; None: its person has `most` of them already."""
+
+    new: NewJob
+    limit: int
+    reply: Callable[[Job | None], str]
+
+
+class SkipRunsWithReply(msgspec.Struct, frozen=True, kw_only=True):
+    """What waits of a job is never begun; told is how many that were."""
+
+    job_id: JobId
+    why: str
+    reply: Callable[[int], str]
+
+
+class SessionOpening(msgspec.Struct, frozen=True, kw_only=True):
+    """A chat in which nothing was said yet, or whose session cannot go on, gets one."""
+
+    route: SessionKey
+    principal: PrincipalId | None
+    reset: SessionReset | None
+
+
+class BackgroundStart(msgspec.Struct, frozen=True, kw_only=True):
+    """A child that works beside the conversation from now on; `opens`: its parent is opened by
+    the same commit, unless another was quicker, which is its parent then."""
+
+    inbound: Inbound
+    route: SessionKey
+    principal: PrincipalId
+    open_parent: SessionOpening | None = None
+
+
+# MERGED holdfast.core.sessions.session: A session: one conversation, and what is remembered of it besides its messages.
 class SessionRow(msgspec.Struct, frozen=True, kw_only=True):
     id: SessionId
     route: SessionKey  # the route it was opened by

@@ -1,10 +1,9 @@
-"""Compaction: where a history may be cut, what a summariser is shown of it, and how its summary
-is shown to a model ever after."""
+"""Compaction: token estimates, where a history may be cut, and how its summary is shown to the model."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
 from holdfast.core.ids import CallId
-from holdfast.core.messages.message import (
+from holdfast.core.messages.transcript import (
     AssistantMessage,
     CompactionMessage,
     Message,
@@ -13,8 +12,41 @@ from holdfast.core.messages.message import (
     ToolMessage,
     UserMessage,
 )
-from holdfast.core.turns.tokens import estimate_tokens
 
+# MERGED holdfast.core.turns.tokens: Tokens: about how many a message takes, without a tokeniser.
+MESSAGE_OVERHEAD = 6  # what a message costs besides its text: its role, its ids
+IMAGE_TOKENS = 1_500  # a picture of ordinary size, at the providers that say what they count
+
+
+def estimate_tokens(message: Message) -> int:
+    """Near enough to know when the window fills: a real count replaces it with every reply."""
+    tokens = MESSAGE_OVERHEAD + estimate_text_tokens(message.text)
+    match message:
+        case UserMessage():
+            tokens += IMAGE_TOKENS * len(message.images)
+            tokens += estimate_text_tokens(message.note or "") + estimate_text_tokens(
+                message.quoted or ""
+            )
+            tokens += estimate_text_tokens(message.documents or "")
+        case AssistantMessage():
+            tokens += sum(estimate_text_tokens(part.text) for part in message.reasoning)
+            tokens += sum(
+                MESSAGE_OVERHEAD + estimate_text_tokens(call.arguments) for call in message.calls
+            )
+        case ToolMessage():
+            tokens += MESSAGE_OVERHEAD + IMAGE_TOKENS * len(message.images)
+    return tokens
+
+
+def estimate_text_tokens(text: str) -> int:
+    """Four characters a token where letters are Latin, three bytes elsewhere."""
+    if text.isascii():
+        return len(text) // 4
+    return len(text.encode("utf-8", "surrogatepass")) // 3
+
+
+# MERGED holdfast.core.turns.compaction: Compaction: where a history may be cut, what a summariser is shown of it, and how its summary
+# is shown to a model ever after.
 MIN_MESSAGES = 3  # messages that are worth a summary
 _MAX_RESULT_CHARS = 2_000  # characters of a tool's result that a summariser sees
 _MAX_REQUEST_CHARS = 6_000  # characters of the open request that a summary repeats word for word

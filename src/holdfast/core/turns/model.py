@@ -1,16 +1,19 @@
-"""What is said to a model and what comes back, in no provider's words."""
+"""Requests to a model and its replies, independent of any provider; what is known of models by their names."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Any
 
 import msgspec
 
+from holdfast.core.config.settings import VisionMode
 from holdfast.core.errors import ModelError
-from holdfast.core.messages.message import AssistantMessage, Message
-from holdfast.core.turns.turn import Usage
+from holdfast.core.messages.transcript import AssistantMessage, Message
+from holdfast.core.turns.turn import NO_USAGE, Usage
 
 
+# MERGED holdfast.core.turns.model: What is said to a model and what comes back, in no provider's words.
 class ModelChoice(msgspec.Struct, frozen=True, kw_only=True):
     """The model that answers, and why it is this one."""
 
@@ -107,3 +110,70 @@ class ModelFailed(ModelError):
         self.fault = fault
         self.status = status
         self.retry_after = retry_after
+
+
+# MERGED holdfast.core.turns.auxiliary: Auxiliary calls: what a model is asked beside the conversation, and why such a call failed.
+class AuxiliaryTask(StrEnum):
+    TITLE = "title"
+    SUMMARY = "summary"
+    VISION = "vision"
+
+
+class AuxiliaryFailed(ModelError):
+    """No answer came of it; whoever asked goes on without. `again`: it may be tried again.
+    `usage`: what it took all the same."""
+
+    def __init__(self, message: str, *, retryable: bool = True, usage: Usage = NO_USAGE) -> None:
+        super().__init__(message)
+        self.retryable = retryable
+        self.usage = usage
+
+
+# MERGED holdfast.core.turns.known_models: Known models: how much each can read at once, and which cannot see pictures.
+DEFAULT_CONTEXT_WINDOW = 128_000
+
+# The first pattern that is found in a name counts, so the special stand before the general. Where
+# a vendor sells a larger window by a switch of its own, the ordinary one is meant.
+_WINDOWS: Sequence[tuple[str, int]] = (
+    (r"smollm2", 8_192),
+    (r"gpt-3\.5", 16_385),
+    (r"gpt-4-turbo|gpt-4o|chatgpt-4o", 128_000),
+    (r"gpt-4\.1", 1_000_000),
+    (r"gpt-4-32k", 32_768),
+    (r"gpt-4(?![.\w])", 8_192),
+    (r"gpt-5-chat", 128_000),
+    (r"gpt-5", 272_000),
+    (r"gpt-oss", 131_072),
+    (r"o1-mini|o1-preview", 128_000),
+    (r"\bo[134](?![\w.])|\bo[134]-", 200_000),
+    (r"claude", 200_000),
+    (r"gemini-1\.5-pro", 2_000_000),
+    (r"gemini", 1_000_000),
+    (r"gemma-?2|gemma:", 8_192),
+    (r"llama-?3(?![.\d])", 8_192),
+    (r"llama-?2", 4_096),
+    (r"mixtral|mistral-7b", 32_768),
+    (r"kimi-k2|grok-4", 256_000),
+)
+_TEXT_ONLY = (
+    r"smollm2|gpt-3\.5|gpt-4-32k|gpt-4(?![.\w-])|gpt-oss|o1-mini|o1-preview|o3-mini|deepseek"
+    r"|codestral|mixtral|mistral-7b|llama-?2|llama-?3(?:\.[013])?(?![.\d])(?!.*vision)|qwen[23]?-?coder"
+    r"|kimi-k2|glm-4\.[56](?!v)|phi-?3(?!.*vision)"
+)
+
+
+def context_window(name: str) -> int:
+    """Tokens that the model of this name takes, question and answer together."""
+    lower = name.lower()
+    for pattern, window in _WINDOWS:
+        if re.search(pattern, lower):
+            return window
+    return DEFAULT_CONTEXT_WINDOW
+
+
+def accepts_images(name: str, configured: VisionMode = VisionMode.AUTO) -> bool:
+    """Whether pictures are shown to it. A name nobody knows sees: most do, and one that does
+    not says so, while a picture that is kept back is never missed."""
+    if configured is not VisionMode.AUTO:
+        return configured is VisionMode.YES
+    return re.search(_TEXT_ONLY, name.lower()) is None

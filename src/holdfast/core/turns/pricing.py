@@ -1,4 +1,4 @@
-"""Prices: what the tokens of a model cost, as somebody has set them."""
+"""What the tokens of a model cost, by the prices in the configuration."""
 
 from collections.abc import Mapping
 from typing import Annotated

@@ -1,12 +1,14 @@
-"""The provider request as a validated projection of the log: any history, however cut, is made
-one that every provider accepts, and nothing is ever changed in the log for it."""
+"""The model request as a validated projection of the transcript.
+
+Any history, however it was cut, becomes one that every provider accepts. The transcript itself is never changed for it.
+"""
 
 from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
 from holdfast.core.ids import CallId
-from holdfast.core.messages.message import (
+from holdfast.core.messages.transcript import (
     AssistantMessage,
     Image,
     Message,
@@ -16,8 +18,7 @@ from holdfast.core.messages.message import (
     ToolOutcome,
     UserMessage,
 )
-from holdfast.core.turns.compaction import visible_messages
-from holdfast.core.turns.tokens import estimate_tokens
+from holdfast.core.turns.compaction import estimate_tokens, visible_messages
 
 NO_RESULT = "No result of this call is recorded. It may or may not have had an effect: check."
 RESULT_OMITTED = "[This result was left out to make room. Call the tool again if it is needed.]"

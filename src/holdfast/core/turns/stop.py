@@ -1,4 +1,4 @@
-"""Stopping: why a gateway goes, who asked for it, and what became of what ran."""
+"""Why a gateway process ends, who asked for it, and what became of the turns that ran."""
 
 from collections.abc import Mapping
 from enum import StrEnum

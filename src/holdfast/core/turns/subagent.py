@@ -1,4 +1,4 @@
-"""A child: an agent that works for another one, in a session of its own."""
+"""A subagent: an agent that works for another one, in a session of its own."""
 
 from collections.abc import Callable, Sequence
 from enum import StrEnum
@@ -36,7 +36,8 @@ class Subagent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     depth: int  # 1: works for a conversation, 2: for a child of it
     max_steps: int
     toolsets: tuple[str, ...]
-    sandbox_session: SessionId  # the conversation whose workbench it shares
+    # The session whose sandbox it shares. Stored as `bench`.
+    sandbox_session: SessionId = msgspec.field(name="bench")
     model: str | None = None  # the model that was chosen there
     chat: Source  # where the people are that it works for
     message_id: str  # what they said last there

@@ -1,16 +1,19 @@
-"""The timeline of a turn: what the store knows of its course, as it is read to be shown."""
+"""Turns, their steps and their costs, as they are read to be displayed."""
+
+from collections.abc import Mapping
 
 import msgspec
 
-from holdfast.core.ids import CallId, InboxId, PrincipalId, TurnId
+from holdfast.core.ids import CallId, InboxId, PrincipalId, SessionId, TurnId
 from holdfast.core.messages.inbox import InboxState
-from holdfast.core.messages.message import CallRecovery, ToolOutcome
 from holdfast.core.messages.outbox import DeliveryRow
+from holdfast.core.messages.transcript import CallRecovery, ToolOutcome
 from holdfast.core.people.approval import Approval
 from holdfast.core.turns.stop import StopRow, TurnExitReason
 from holdfast.core.turns.turn import StepKind, TurnRow, TurnState, Usage
 
 
+# MERGED holdfast.core.turns.timeline: The timeline of a turn: what the store knows of its course, as it is read to be shown.
 class TurnOutline(msgspec.Struct, frozen=True, kw_only=True):
     """A turn as a whole. `usage` is of the steps so far where it is open."""
 
@@ -78,3 +81,35 @@ class TurnDetails(msgspec.Struct, frozen=True, kw_only=True):
 
 MAX_TIMELINE_ITEMS = 500
 MAX_TURNS_SCANNED = 2000
+
+
+# MERGED holdfast.core.turns.figures: Figures: what sessions, turns and replies took, as they are read to be shown beside them.
+class SessionPreview(msgspec.Struct, frozen=True, kw_only=True):
+    """What a list says of a session besides its row. `usage`: of its turns, of an open one its
+    steps so far, and of what was done beside them."""
+
+    session_id: SessionId
+    last_text: str  # the last words, or their beginning
+    last_role: str  # whose they are: "user", "assistant"; "": nothing was said yet
+    usage: Usage
+
+
+class ReplyStats(msgspec.Struct, frozen=True, kw_only=True):
+    """A reply of a model: its record, and what it took. It began when all before it was done, and a
+    process was there."""
+
+    record: int
+    turn_id: TurnId
+    model: str
+    began_at: float
+    ended_at: float
+    usage: Usage
+
+
+class TranscriptStats(msgspec.Struct, frozen=True, kw_only=True):
+    """Of a stretch of a transcript: its replies, and of the turns that wrote in it all."""
+
+    turns: tuple[TurnOutline, ...]  # the oldest first
+    replies: tuple[ReplyStats, ...]
+    deliveries: tuple[DeliveryRow, ...]
+    usage_by_model: Mapping[TurnId, Mapping[str, Usage]]  # of its turns, by model

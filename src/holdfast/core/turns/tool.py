@@ -1,4 +1,4 @@
-"""A tool as the agent sees it: schema, replay class, danger, and what it gets to work with."""
+"""A tool as the agent sees it: replay class, danger, output, and the context that a call gets."""
 
 from collections.abc import Callable, Mapping
 from enum import StrEnum
@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from holdfast.core.ids import CallId, PrincipalId, SessionId
-from holdfast.core.messages.message import CallRecovery, Image, ToolOutcome
+from holdfast.core.messages.transcript import CallRecovery, Image, ToolOutcome
 
 if TYPE_CHECKING:
     from holdfast.core.jobs.job import JobPort
-    from holdfast.core.messages.handing import MessageSender
+    from holdfast.core.messages.outbox import MessageSender
     from holdfast.core.ports.sandbox import Sandbox
     from holdfast.core.turns.subagent import Delegation
 

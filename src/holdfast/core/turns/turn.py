@@ -1,4 +1,4 @@
-"""A turn: one piece of work in a session, and what is written as it goes."""
+"""A turn: one piece of work in a session, the states of its lane, and what is written as it proceeds."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -8,8 +8,8 @@ import msgspec
 from holdfast.core.errors import InvalidTransition
 from holdfast.core.ids import CallId, InboxId, PrincipalId, SessionId, SessionKey, TurnId
 from holdfast.core.messages.inbox import InboxEnd, InboxRow
-from holdfast.core.messages.message import AssistantMessage, Message
 from holdfast.core.messages.outbox import NewDelivery, StartedDelivery
+from holdfast.core.messages.transcript import AssistantMessage, Message
 from holdfast.core.people.approval import Approval
 from holdfast.core.people.memory import PendingMemorySync
 from holdfast.core.sessions.reset import SessionReset

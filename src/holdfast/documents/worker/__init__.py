@@ -1,2 +1,1 @@
-"""The program that reads one document of a stranger, within limits, and ends; the standard library
-is all it needs."""
+"""The child process that reads one document of an unknown sender, with the standard library alone."""

@@ -1,4 +1,4 @@
-"""One document from standard input, its text to standard output; then the program is over."""
+"""The worker process: one document from standard input, its text to standard output, within resource limits."""
 
 import json
 import resource
@@ -68,8 +68,9 @@ def _read_html(data: bytes, buffer: TextBuffer) -> None:
 
 
 def _read_office(kind: str, data: bytes, buffer: TextBuffer) -> None:
-    from holdfast.documents.worker import sheets, writings  # noqa: PLC0415 - as above
-    from holdfast.documents.worker.packed import ZipDocument  # noqa: PLC0415 - as above
+    from holdfast.documents.worker import office  # noqa: PLC0415 - as above
+    from holdfast.documents.worker import office as writings
+    from holdfast.documents.worker.office import ZipDocument  # noqa: PLC0415 - as above
 
     packed = ZipDocument(data)
     match kind:
@@ -78,7 +79,7 @@ def _read_office(kind: str, data: bytes, buffer: TextBuffer) -> None:
         case "pptx":
             writings.read_pptx(packed, buffer)
         case "xlsx":
-            sheets.read_xlsx(packed, buffer)
+            office.read_xlsx(packed, buffer)
         case _:
             writings.read_open_document(packed, buffer)
 

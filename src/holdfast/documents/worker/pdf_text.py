@@ -1,14 +1,195 @@
-"""The text of a PDF: what its pages show, in the order in which they say it."""
+"""The text of a PDF: fonts, letters, and what the pages show in their order."""
 
 import re
-from collections.abc import Mapping
+import unicodedata
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
-from holdfast.documents.worker.pdf_file import PdfFile
-from holdfast.documents.worker.pdf_fonts import PdfFont, load_font
-from holdfast.documents.worker.pdf_syntax import END, PdfKeyword, PdfName, PdfParser, PdfRef
+from holdfast.documents.worker.pdf_file import END, PdfFile, PdfKeyword, PdfName, PdfParser, PdfRef
 from holdfast.documents.worker.text_buffer import TextBuffer, UnreadableDocument
 
+# MERGED holdfast.documents.worker.pdf_letters: The letters of a PDF that are known by name (https://github.com/adobe-type-tools/agl-aglfn).
+# Letters that are drawn as one and read as several.
+LIGATURES = {0xFB00: "ff", 0xFB01: "fi", 0xFB02: "fl", 0xFB03: "ffi", 0xFB04: "ffl"}
+_LIGATURE_NAMES = frozenset(LIGATURES.values())
+# Of Adobe's list, the names that texts are made of; those of letters with accents are put together.
+_NAMES = """
+space=0020 nbspace=0020 exclam=0021 quotedbl=0022 numbersign=0023 dollar=0024 percent=0025
+ampersand=0026 quotesingle=0027 parenleft=0028 parenright=0029 asterisk=002a plus=002b
+comma=002c hyphen=002d minus=002d period=002e slash=002f colon=003a semicolon=003b less=003c
+equal=003d greater=003e question=003f at=0040 bracketleft=005b backslash=005c bracketright=005d
+asciicircum=005e underscore=005f grave=0060 braceleft=007b bar=007c braceright=007d
+asciitilde=007e zero=0030 one=0031 two=0032 three=0033 four=0034 five=0035 six=0036 seven=0037
+eight=0038 nine=0039 endash=2013 emdash=2014 bullet=2022 quoteleft=2018 quoteright=2019
+quotedblleft=201c quotedblright=201d quotesinglbase=201a quotedblbase=201e guillemotleft=00ab
+guillemotright=00bb ellipsis=2026 dagger=2020 daggerdbl=2021 section=00a7 paragraph=00b6
+copyright=00a9 registered=00ae trademark=2122 degree=00b0 plusminus=00b1 multiply=00d7
+divide=00f7 Euro=20ac sterling=00a3 yen=00a5 cent=00a2 germandbls=00df ae=00e6 AE=00c6 oe=0153
+OE=0152 oslash=00f8 Oslash=00d8 dotlessi=0131 lslash=0142 Lslash=0141 eth=00f0 thorn=00fe
+mu=00b5 Omega=03a9 alpha=03b1 beta=03b2 gamma=03b3 delta=03b4 epsilon=03b5 lambda=03bb pi=03c0
+sigma=03c3 tau=03c4 phi=03c6 exclamdown=00a1 questiondown=00bf periodcentered=00b7 fraction=2044
+"""
+_NAMED = {name: chr(int(code, 16)) for name, code in (each.split("=") for each in _NAMES.split())}
+_ACCENTS = {
+    **{"grave": "\u0300", "acute": "\u0301", "circumflex": "\u0302", "tilde": "\u0303"},
+    **{"macron": "\u0304", "breve": "\u0306", "dotaccent": "\u0307", "dieresis": "\u0308"},
+    **{"ring": "\u030a", "hungarumlaut": "\u030b", "caron": "\u030c", "cedilla": "\u0327"},
+    **{"ogonek": "\u0328"},
+}
+
+
+def character_named(name: str) -> str:
+    """The letter of a name of Adobe's list; "": nobody knows."""
+    name = name.partition(".")[0]
+    if len(name) == 1 or name in _LIGATURE_NAMES:
+        return name
+    if name in _NAMED:
+        return _NAMED[name]
+    digits = name.removeprefix("uni") if name.startswith("uni") else name.removeprefix("u")
+    if digits != name and 4 <= len(digits) <= 6:
+        return _from_hex(digits)
+    if name[1:] in _ACCENTS:
+        return unicodedata.normalize("NFC", name[0] + _ACCENTS[name[1:]])
+    return ""
+
+
+def _from_hex(digits: str) -> str:
+    try:
+        return chr(int(digits, 16))
+    except (ValueError, OverflowError):
+        return ""
+
+
+# MERGED holdfast.documents.worker.pdf_fonts: The fonts of a PDF: which letters the codes of a text stand for, and how wide they are.
+_MAX_CHARACTERS = 200_000  # that one font maps
+_DEFAULT_WIDTH = 500.0  # thousandths of the size
+_BASE_ENCODINGS = {"WinAnsiEncoding": "cp1252", "MacRomanEncoding": "mac_roman"}
+# What fonts without an encoding of their own have in the places of control characters: the
+# ligatures of TeX.
+_TEX_LIGATURES = {0x0B: "ff", 0x0C: "fi", 0x0D: "fl", 0x0E: "ffi", 0x0F: "ffl", 0xAE: "ff"}
+
+
+@dataclass(slots=True, kw_only=True)
+class PdfFont:
+    """`letters` by code; codes are of `size` bytes each."""
+
+    characters: dict[int, str] = field(default_factory=dict)
+    code_bytes: int = 1
+    widths: dict[int, float] = field(default_factory=dict)
+    default_width: float = _DEFAULT_WIDTH
+
+    def decode(self, text: bytes) -> Iterator[tuple[str, float]]:
+        """Each letter with its width in thousandths; "" for one that nobody can name."""
+        for at in range(0, len(text) - self.code_bytes + 1, self.code_bytes):
+            code = int.from_bytes(text[at : at + self.code_bytes])
+            yield self.characters.get(code, ""), self.widths.get(code, self.default_width)
+
+
+def load_font(file: PdfFile, table: Mapping[str, Any]) -> PdfFont:
+    composite = table.get("Subtype") == "Type0"
+    font = _composite(file, table) if composite else _simple(file, table)
+    if data := file.stream(table.get("ToUnicode")):
+        _apply_cmap(data, font)
+    return font
+
+
+def _simple(file: PdfFile, table: Mapping[str, Any]) -> PdfFont:
+    encoding = file.resolve(table.get("Encoding"))
+    base = encoding.get("BaseEncoding") if isinstance(encoding, dict) else encoding
+    codec = _BASE_ENCODINGS.get(base or "", "cp1252")
+    letters = {code: bytes([code]).decode(codec, "ignore") for code in range(32, 256)}
+    if base is None:
+        letters.update(_TEX_LIGATURES)
+    if isinstance(encoding, dict):
+        letters.update(_differences(file.array(encoding.get("Differences"))))
+    first = int(file.number(table.get("FirstChar")))
+    widths = {
+        first + at: file.number(width, _DEFAULT_WIDTH)
+        for at, width in enumerate(file.array(table.get("Widths"))[:256])
+    }
+    return PdfFont(characters=letters, widths=widths)
+
+
+def _composite(file: PdfFile, table: Mapping[str, Any]) -> PdfFont:
+    inner = next(iter(file.array(table.get("DescendantFonts"))), None)
+    below = file.dictionary(inner)
+    usual = file.number(below.get("DW"), 1000.0)
+    return PdfFont(code_bytes=2, widths=dict(_widths(file, below)), default_width=usual)
+
+
+def _widths(file: PdfFile, below: Mapping[str, Any]) -> Iterator[tuple[int, float]]:
+    """`first [w w w]`, or `first last w`, one after the other (9.7.4.3)."""
+    items = [file.resolve(item) for item in file.array(below.get("W"))[:_MAX_CHARACTERS]]
+    at = 0
+    while at + 1 < len(items):
+        first, second = items[at], items[at + 1]
+        if not isinstance(first, int):
+            return
+        if isinstance(second, list):
+            for place, width in enumerate(second[:_MAX_CHARACTERS]):
+                yield first + place, file.number(width, 1000.0)
+            at += 2
+        elif at + 2 < len(items) and isinstance(second, int):
+            for code in range(first, min(second, first + 65536) + 1):
+                yield code, file.number(items[at + 2], 1000.0)
+            at += 3
+        else:
+            return
+
+
+def _differences(items: list[Any]) -> Iterator[tuple[int, str]]:
+    code = 0
+    for item in items:
+        if isinstance(item, PdfName):
+            yield code, character_named(item)
+            code += 1
+        elif isinstance(item, int):
+            code = item
+
+
+def _apply_cmap(data: bytes, font: PdfFont) -> None:
+    """Of a CMap (9.10.3), how long its codes are and what they stand for."""
+    reader, items = PdfParser(data), list[Any]()
+    while (item := reader.next_object()) is not END:
+        if not isinstance(item, PdfKeyword):
+            items.append(item)
+            continue
+        if item == "endcodespacerange" and items and isinstance(items[-1], bytes):
+            font.code_bytes = max(1, min(len(items[-1]), 4))
+        elif item == "endbfchar":
+            font.characters.update(_pairs(items))
+        elif item == "endbfrange":
+            font.characters.update(_ranges(items))
+        items.clear()
+        if len(font.characters) > _MAX_CHARACTERS:
+            return
+
+
+def _pairs(items: list[Any]) -> Iterator[tuple[int, str]]:
+    for code, letters in zip(items[::2], items[1::2], strict=False):
+        if isinstance(code, bytes) and isinstance(letters, bytes):
+            yield int.from_bytes(code), _decode_utf16(letters)
+
+
+def _ranges(items: list[Any]) -> Iterator[tuple[int, str]]:
+    for first, last, to in zip(items[::3], items[1::3], items[2::3], strict=False):
+        if not (isinstance(first, bytes) and isinstance(last, bytes)):
+            continue
+        start, end = int.from_bytes(first), int.from_bytes(last)
+        for place, code in enumerate(range(start, min(end, start + 65535) + 1)):
+            if isinstance(to, list):
+                if place < len(to) and isinstance(to[place], bytes):
+                    yield code, _decode_utf16(to[place])
+            elif isinstance(to, bytes) and to:
+                yield code, _decode_utf16((int.from_bytes(to) + place).to_bytes(len(to) + 1)[1:])
+
+
+def _decode_utf16(letters: bytes) -> str:
+    return letters.decode("utf-16-be", "ignore").replace("\x00", "").translate(LIGATURES)
+
+
+# MERGED holdfast.documents.worker.pdf_text: The text of a PDF: what its pages show, in the order in which they say it.
 Matrix = tuple[float, float, float, float, float, float]
 
 _IDENTITY: Matrix = (1.0, 0.0, 0.0, 1.0, 0.0, 0.0)

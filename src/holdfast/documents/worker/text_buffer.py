@@ -1,4 +1,4 @@
-"""The text of a document as it is gathered, up to what anybody wants of it."""
+"""Collects the text of a document up to a limit."""
 
 
 class UnreadableDocument(Exception):

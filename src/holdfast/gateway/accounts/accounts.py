@@ -1,8 +1,10 @@
-"""Accounts: the lines of every platform account, opened, paused, looked at and closed."""
+"""All account supervisors: opened, paused, resumed, checked, reconfigured and closed."""
 
 import asyncio
 from collections.abc import Coroutine, Iterator, Sequence
 from typing import Any
+
+import msgspec
 
 from holdfast.config.errors import closest_match
 from holdfast.core.errors import (
@@ -12,15 +14,69 @@ from holdfast.core.errors import (
     SendError,
     Throttled,
 )
-from holdfast.core.ops.account import AccountState, NoSuchAccount
-from holdfast.core.ops.facts import AccountStatus
+from holdfast.core.ops.account import AccountState, NoSuchAccount, PausedAccount
+from holdfast.core.ops.status import AccountStatus
 from holdfast.core.people.approval import OPERATOR
-from holdfast.core.ports.protocols import Platform, SupportsProbing
+from holdfast.core.people.audit import AuditEntry, AuditKind
+from holdfast.core.ports.protocols import Clock, Platform, Store, SupportsProbing
+from holdfast.core.ports.store import StoreWriter
 from holdfast.core.turns.subagent import INTERNAL_PLATFORM
 from holdfast.gateway.accounts.connection import AccountDependencies
-from holdfast.gateway.accounts.paused import PausedAccounts
 from holdfast.gateway.accounts.supervisor import AccountSupervisor
 
+# MERGED holdfast.gateway.accounts.paused: Paused accounts: which of them people have paused, kept over every restart.
+_KEY = "paused_accounts"
+
+
+class PausedAccounts:
+    """Owns the list; a copy of what the store has, changed by commits alone and one at a time: what
+    the store did not take is not on it, and is written by nobody else's change. Also an account
+    that is out of the configuration stays on it: it is paused still when it comes back."""
+
+    def __init__(self, store: Store, *, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+        self._changing = asyncio.Lock()
+        self._paused: dict[tuple[str, str], PausedAccount] = {}
+
+    async def load(self) -> None:
+        kept = await self._store.meta(_KEY)
+        rows = msgspec.json.decode(kept, type=list[PausedAccount]) if kept else []
+        self._paused = {(row.platform, row.account): row for row in rows}
+
+    def __contains__(self, key: tuple[str, str]) -> bool:
+        return key in self._paused
+
+    async def add(self, key: tuple[str, str], *, by: str) -> None:
+        """Returns when it is kept."""
+        async with self._changing:
+            platform, account = key
+            now = PausedAccount(platform=platform, account=account, at=self._clock.now())
+            store = self._store.audited(self._audit_entry(AuditKind.ACCOUNT_PAUSED, key, by))
+            await self._write({key: now, **self._paused}, store)
+
+    async def remove(self, key: tuple[str, str], *, by: str) -> None:
+        """Returns when it is kept, that somebody wanted it also where it was not on the list."""
+        async with self._changing:
+            act = self._audit_entry(AuditKind.ACCOUNT_RESUMED, key, by)
+            if key not in self._paused:
+                await self._store.record_audit(act)
+                return
+            wanted = {other: row for other, row in self._paused.items() if other != key}
+            await self._write(wanted, self._store.audited(act))
+
+    async def _write(
+        self, accounts: dict[tuple[str, str], PausedAccount], writes: StoreWriter
+    ) -> None:
+        text = msgspec.json.encode(list(accounts.values())).decode()
+        await writes.set_meta(_KEY, text)
+        self._paused = accounts
+
+    def _audit_entry(self, kind: AuditKind, key: tuple[str, str], by: str) -> AuditEntry:
+        return AuditEntry(kind=kind, actor=by, at=self._clock.now(), subject=":".join(key))
+
+
+# MERGED holdfast.gateway.accounts.accounts: Accounts: the lines of every platform account, opened, paused, looked at and closed.
 _PROBE_TIMEOUT = 10.0  # seconds that an account is given to answer when it is checked
 _CONTROL_PLATFORMS = frozenset({"api", "web"})  # by which one would have to ask for them again
 

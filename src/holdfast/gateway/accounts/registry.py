@@ -1,11 +1,11 @@
-"""The doors: every platform account, found by name, with the proof that it can be reached."""
+"""All platform accounts by name, with their status and the last proof that each is reachable."""
 
 from collections.abc import Callable, Iterable, Iterator
 
 from holdfast.core.errors import ConnectError
 from holdfast.core.messages.outbox import Address
 from holdfast.core.ops.account import ConnectionStatus
-from holdfast.core.ops.facts import AccountStatus
+from holdfast.core.ops.status import AccountStatus
 from holdfast.core.ports.capabilities import Capabilities
 from holdfast.core.ports.protocols import Clock, Platform, SupportsChatIdNormalisation
 from holdfast.core.turns.subagent import INTERNAL_PLATFORM

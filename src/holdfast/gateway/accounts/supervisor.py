@@ -1,4 +1,4 @@
-"""A line: what there is of an account's connection over time: tried, held, and tried again."""
+"""Keeps one account connected: tries, holds, backs off, pauses and reconnects."""
 
 import asyncio
 import logging
@@ -13,8 +13,11 @@ from holdfast.core.errors import (
 )
 from holdfast.core.ops.account import AccountState, ConnectionStatus
 from holdfast.core.ports.protocols import Platform
-from holdfast.gateway.accounts.backoff import ConnectionBackoff
-from holdfast.gateway.accounts.connection import AccountConnection, AccountDependencies
+from holdfast.gateway.accounts.connection import (
+    AccountConnection,
+    AccountDependencies,
+    ConnectionBackoff,
+)
 
 log = logging.getLogger(__name__)
 

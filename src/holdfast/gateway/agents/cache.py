@@ -1,4 +1,4 @@
-"""The agent cache: agents kept between turns, bounded in number, in bytes and in idle time."""
+"""The agent cache: agents kept between turns, bounded in number, bytes and idle time."""
 
 import asyncio
 import logging
@@ -9,7 +9,7 @@ from itertools import islice
 from holdfast.agent.agent import Agent
 from holdfast.core.config.settings import Settings
 from holdfast.core.ids import SessionId
-from holdfast.core.ops.facts import AgentCacheStatus
+from holdfast.core.ops.status import AgentCacheStatus
 
 log = logging.getLogger(__name__)
 

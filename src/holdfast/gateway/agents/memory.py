@@ -1,4 +1,4 @@
-"""Memory in the house: which hook is called when, and what of its answers the model is shown."""
+"""Calls the hooks of memory providers, and decides what of their answers the model is shown."""
 
 import asyncio
 import logging
@@ -7,13 +7,13 @@ from functools import partial
 
 import msgspec
 
-from holdfast.agent.memory.guarded import ProviderGuard, ProviderLimits
 from holdfast.agent.memory.notes import Notes
+from holdfast.agent.memory.provider_guard import ProviderGuard, ProviderLimits
 from holdfast.core.config.settings import Settings
 from holdfast.core.errors import StoreError
 from holdfast.core.ids import SessionId
 from holdfast.core.messages.inbox import InboxRow
-from holdfast.core.messages.message import Message, NoteMessage
+from holdfast.core.messages.transcript import Message, NoteMessage
 from holdfast.core.people.memory import (
     AnsweredTurn,
     MemoryHook,

@@ -1,25 +1,26 @@
-"""Asking: whether a call may run, and the message that puts it to people where they must say."""
+"""Decides whether a tool call may run, and asks people where they must decide."""
 
 import asyncio
 from collections.abc import Callable, Sequence
 
 import msgspec
 
-from holdfast.agent.work import PendingCall, WaitingForApproval
+from holdfast.agent.turn_port import PendingCall, WaitingForApproval
 from holdfast.core.config.settings import ApprovalMode, ApprovalSettings
 from holdfast.core.crash_points import CrashPoint
 from holdfast.core.ids import ApprovalId, DeliveryId, PrincipalId, SessionId, TurnId
 from holdfast.core.messages.inbox import InboxRow
-from holdfast.core.messages.message import ToolOutcome
 from holdfast.core.messages.outbox import DeliveryKind
+from holdfast.core.messages.transcript import ToolOutcome
 from holdfast.core.people.approval import (
     REQUESTER,
     Approval,
     ApprovalRequest,
     ApprovalRule,
     ApprovalState,
+    CommandRisk,
+    CommandVerdict,
 )
-from holdfast.core.people.judgement import CommandRisk, CommandVerdict
 from holdfast.core.turns.tool import ToolOutput
 from holdfast.gateway.approvals.pending import PendingApprovals
 from holdfast.gateway.approvals.prompt import approval_buttons, approval_text, escape_unprintable

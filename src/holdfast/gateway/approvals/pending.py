@@ -1,4 +1,4 @@
-"""What a turn waits for: its approvals, as far as they are pending, being decided, or ended."""
+"""The approvals of one turn: pending, being decided, or ended; wakes the lane that waits for them."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
@@ -14,8 +14,8 @@ from holdfast.core.people.approval import (
     ApprovalState,
     approval_transition,
 )
-from holdfast.core.ports.journal import StoreWriter
 from holdfast.core.ports.protocols import Clock
+from holdfast.core.ports.store import StoreWriter
 
 
 class PendingApprovals:

@@ -1,4 +1,4 @@
-"""The question: how an approval is put to people in a chat, in words and as buttons."""
+"""The text and the buttons by which an approval is asked for in a chat."""
 
 import re
 from collections.abc import Sequence

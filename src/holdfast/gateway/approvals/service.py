@@ -1,4 +1,4 @@
-"""Approvals: who may answer one, what an answer does, and what those are told who are too late."""
+"""Answers to approvals: who may give one, what it changes, and what a late answer is told."""
 
 import asyncio
 import logging
@@ -20,7 +20,7 @@ from holdfast.core.people.approval import (
     ApprovalState,
 )
 from holdfast.gateway.approvals.pending import end_approvals, succeeded
-from holdfast.gateway.inbound.authorise import AccessPolicy, Action, OwnedResource, principal_of
+from holdfast.gateway.inbound.access import AccessPolicy, Action, OwnedResource, principal_of
 from holdfast.gateway.services import Services
 from holdfast.gateway.turns.lanes import Lanes
 

@@ -1,1 +1,1 @@
-"""The commands: what a leading slash asks of the gateway itself, past any turn that runs."""
+"""Slash commands: what is asked of the gateway itself, past any turn that runs."""

@@ -1,18 +1,173 @@
-"""/approvals: what waits for a word here, and which words stand; and taking one back."""
+"""Commands about approvals: /approve, /deny, /approvals."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
+from holdfast.core.errors import StoreError
+from holdfast.core.ids import ApprovalId
 from holdfast.core.messages.source import Source
-from holdfast.core.people.approval import ApprovalDecision, ApprovalRule, ApprovalScope
+from holdfast.core.people.approval import Approval, ApprovalDecision, ApprovalRule, ApprovalScope
 from holdfast.core.people.commands import COMMANDS_BY_NAME
 from holdfast.gateway.approvals.prompt import command_summary as in_short
 from holdfast.gateway.approvals.prompt import format_duration
-from holdfast.gateway.approvals.service import ApprovalService
+from holdfast.gateway.approvals.service import (
+    ApprovalResponse,
+    ApprovalService,
+    late_answer_text,
+    principal_name,
+)
 from holdfast.gateway.commands.command import CommandRequest
-from holdfast.gateway.commands.reply import send_reply
-from holdfast.gateway.inbound.authorise import principal_of
+from holdfast.gateway.commands.reply import commit_effect, prepare_effect, send_reply
+from holdfast.gateway.inbound.access import principal_of
 from holdfast.gateway.services import Services
 
+# MERGED holdfast.gateway.commands.approving: Answering an approval in a chat: which one is meant, whether one may, and the one commit.
+NOTHING_PENDING = "Nothing waits for approval here."
+_ALL = "all"
+
+
+class ApprovalReplies:
+    """Carries out what /approve, /deny and a plain yes or no have in common."""
+
+    def __init__(self, services: Services, approvals: ApprovalService) -> None:
+        self._services = services
+        self._approvals = approvals
+
+    def begin(
+        self, request: CommandRequest, *, target: str, answer: ApprovalResponse
+    ) -> Awaitable[None]:
+        """`target`: a number, an id, "all", or "" for the only one there is. Who is meant is
+        decided in this instant, so that of two answers one is the first."""
+        found = self._find_approvals(request, target, answer)
+        if isinstance(found, str):
+            return send_reply(self._services, request.row, found)
+        if not found:
+            return self._reply_ended(request, ApprovalId(target))
+        source = request.row.inbound.source
+        allowed = [each for each in found if self._approvals.may_answer(each, source)]
+        if not allowed:
+            return send_reply(self._services, request.row, _not_allowed_text(found[0]))
+        decision = self._approvals.claim(allowed, answer, by=request.row.principal)
+        return self._decide(request, decision, _decided_text(allowed, answer))
+
+    async def _decide(self, request: CommandRequest, decision: ApprovalDecision, text: str) -> None:
+        effect = prepare_effect(self._services, request.row, text, decision=decision)
+        try:
+            await commit_effect(
+                self._services,
+                effect,
+                on_committed=lambda _: self._approvals.settled(decision, durable=True),
+            )
+        except StoreError:
+            self._approvals.settled(decision, durable=False)
+            raise
+
+    def _find_approvals(
+        self, request: CommandRequest, target: str, answer: ApprovalResponse
+    ) -> list[Approval] | str:
+        """The approvals that are meant, or why there is none; []: the store may know it."""
+        if is_approval_id(target):
+            found = self._approvals.find(ApprovalId(target))
+            if found is None:
+                return []
+            return [found] if found.pending else late_answer_text(found)
+        pending = self._approvals.pending_in(request.session_id)
+        if target.isdecimal():
+            # No length of digits is too long to read: what fails here fails at every start.
+            return self._find_by_number(request, pending, int(target[:9]))
+        if not pending:
+            return self._nothing_pending_text(request)
+        if len(pending) > 1 and target != _ALL:
+            lines = [f"{each.number}. {in_short(each)}" for each in pending]
+            how = "/approve" if answer.approved else "/deny"
+            which = f"Which one? {how} {pending[0].number} is the first, {how} all is all of them:"
+            return "\n".join([which, *lines])
+        return pending
+
+    def _find_by_number(
+        self, request: CommandRequest, pending: Sequence[Approval], number: int
+    ) -> list[Approval] | str:
+        found = [each for each in pending if each.number == number]
+        if len(found) > 1:
+            lines = [f"{each.id}: {in_short(each)}" for each in found]
+            return "\n".join(["Several have that number. Say which, by its id:", *lines])
+        if found:
+            return found
+        known = self._approvals.of_turn(request.session_id) if request.session_id else ()
+        ended = next((each for each in known if each.number == number), None)
+        return late_answer_text(ended) if ended else NOTHING_PENDING
+
+    def _nothing_pending_text(self, request: CommandRequest) -> str:
+        """Nothing is pending: of the turn that is at work, the last answer is told."""
+        known = self._approvals.of_turn(request.session_id) if request.session_id else ()
+        return f"{late_answer_text(known[-1])} /stop ends what runs." if known else NOTHING_PENDING
+
+    async def _reply_ended(self, request: CommandRequest, approval_id: ApprovalId) -> None:
+        row = await self._services.store.approval(approval_id)
+        text = f"There is no approval {approval_id}." if row is None else late_answer_text(row)
+        await send_reply(self._services, request.row, text)
+
+
+def is_approval_id(word: str) -> bool:
+    return word.startswith("ap_")
+
+
+def is_target(word: str) -> bool:
+    return word.isdecimal() or is_approval_id(word) or word.lower() == _ALL
+
+
+def _not_allowed_text(approval: Approval) -> str:
+    people = " or ".join(map(principal_name, approval.approvers)) or "an operator"
+    return f"Only {people} may answer this."
+
+
+def _decided_text(chosen: Sequence[Approval], answer: ApprovalResponse) -> str:
+    verb = "Approved" if answer.approved else "Denied"
+    what = "\n".join(in_short(each) for each in chosen)
+    if not answer.approved or answer.scope is ApprovalScope.ONCE:
+        return f"{verb}: {what}"
+    if not any(each.rule for each in chosen):
+        return f"{verb}, but only this once, since it is like nothing else: {what}"
+    scope = "in this conversation" if answer.scope is ApprovalScope.SESSION else "from now on"
+    return f"{verb}, with all that is like it {scope} (/approvals lists and revokes): {what}"
+
+
+# MERGED holdfast.gateway.commands.approve: /approve: let a command run that waits for a person's word.
+class ApproveCommand:
+    name = "approve"
+
+    def __init__(self, services: Services, approval_replies: ApprovalReplies) -> None:
+        self._services = services
+        self._approval_replies = approval_replies
+
+    def begin(self, request: CommandRequest) -> Awaitable[None]:
+        words = request.argument.split()
+        target = words.pop(0) if words and is_target(words[0]) else ""
+        scope = words.pop(0).lower() if words else ApprovalScope.ONCE
+        if words or scope not in list(ApprovalScope):
+            return send_reply(
+                self._services,
+                request.row,
+                COMMANDS_BY_NAME[self.name].usage_error("That is no answer."),
+            )
+        said = ApprovalResponse(approved=True, scope=ApprovalScope(scope))
+        return self._approval_replies.begin(request, target=target.lower(), answer=said)
+
+
+# MERGED holdfast.gateway.commands.deny: /deny: do not let a command run that waits for a person's word, and say why.
+class DenyCommand:
+    name = "deny"
+
+    def __init__(self, approval_replies: ApprovalReplies) -> None:
+        self._approval_replies = approval_replies
+
+    def begin(self, request: CommandRequest) -> Awaitable[None]:
+        first, _, rest = request.argument.partition(" ")
+        target, words = (first.lower(), rest) if is_target(first) else ("", request.argument)
+        said = ApprovalResponse(approved=False, comment=words.strip())
+        return self._approval_replies.begin(request, target=target, answer=said)
+
+
+# MERGED holdfast.gateway.commands.approvals: /approvals: what waits for a word here, and which words stand; and taking one back.
 _REVOKE = "revoke"
 
 

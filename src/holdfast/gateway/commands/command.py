@@ -1,4 +1,7 @@
-"""What carries a command out; `core/people/commands.py` says what there is to carry out."""
+"""What a slash command is: its parsing, and the protocol of what carries it out.
+
+The command line imports this file: keep it free of the gateway.
+"""
 
 import re
 from collections.abc import Awaitable

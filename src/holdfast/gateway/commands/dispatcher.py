@@ -1,4 +1,7 @@
-"""The command desk: parses, checks and carries out commands, never behind a turn."""
+"""Parses, authorises and carries out commands, never behind a turn.
+
+The commands themselves (`registry`) are imported when the first one is given.
+"""
 
 import asyncio
 import difflib
@@ -16,7 +19,7 @@ from holdfast.core.people.commands import COMMANDS, CommandSpec, Permission, ind
 from holdfast.core.sessions.session import CommandEffect
 from holdfast.gateway.commands.command import Command, CommandRequest, parse_command
 from holdfast.gateway.commands.reply import refuse, send_reply
-from holdfast.gateway.inbound.authorise import AccessPolicy, Action, principal_of
+from holdfast.gateway.inbound.access import AccessPolicy, Action, principal_of
 from holdfast.gateway.services import Services
 from holdfast.gateway.turns.lanes import Lanes
 

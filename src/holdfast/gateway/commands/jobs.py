@@ -1,4 +1,4 @@
-"""/cron: what is to be done at certain times, listed, added, changed, run and looked back at."""
+"""/cron: jobs listed, added, changed, run and looked back at."""
 
 from collections.abc import Awaitable, Callable
 
@@ -6,13 +6,12 @@ from holdfast.core.errors import StoreError
 from holdfast.core.jobs.job import Job, JobChangeKind, JobRefused
 from holdfast.core.jobs.schedule import InvalidSchedule
 from holdfast.core.people.commands import COMMANDS_BY_NAME
-from holdfast.core.sessions.worded import NewJobWithReply, SkipRunsWithReply
+from holdfast.core.sessions.session import NewJobWithReply, SkipRunsWithReply
 from holdfast.gateway.commands.command import CommandRequest
 from holdfast.gateway.commands.reply import send_effect_reply, send_reply
-from holdfast.gateway.jobs import job_lines
-from holdfast.gateway.jobs.destinations import JobRequester
-from holdfast.gateway.jobs.jobs import STOPPED_BEFORE_START, JobService
-from holdfast.gateway.jobs.scheduling import requester_of
+from holdfast.gateway.jobs import turn_jobs
+from holdfast.gateway.jobs.service import STOPPED_BEFORE_START, JobRequester, JobService
+from holdfast.gateway.jobs.turn_jobs import requester_of
 from holdfast.gateway.services import Services
 
 _MAX_RUNS = 10  # runs of a history
@@ -71,18 +70,18 @@ class CronCommand:
 
     async def _list(self, requester: JobRequester, request: CommandRequest) -> None:
         jobs = await self._jobs.list_jobs(requester)
-        lines = [*job_lines.job_lines(jobs, busy=self._jobs.running_jobs)]
+        lines = [*turn_jobs.job_lines(jobs, busy=self._jobs.running_jobs)]
         none = 'There are no jobs. /cron add "every weekday at 9" TEXT has one.'
         await send_reply(self._services, request.row, "\n".join(lines) or none)
 
     async def _add(self, requester: JobRequester, rest: str, request: CommandRequest) -> None:
-        from holdfast.core.jobs.job_words import parse_job  # noqa: PLC0415 - most gateways have no job
+        from holdfast.core.jobs.parser import parse_job  # noqa: PLC0415 - most gateways have no job
 
         jobs, now = self._jobs, self._services.clock.now()
         new = jobs.prepare_add(parse_job(rest), requester, key=f"command.{request.row.id}")
 
         def told(job: Job | None) -> str:
-            return jobs.limit_text if job is None else job_lines.job_created_text(job, now=now)
+            return jobs.limit_text if job is None else turn_jobs.job_created_text(job, now=now)
 
         worded = NewJobWithReply(new=new, limit=jobs.max_per_person, reply=told)
         await send_effect_reply(self._services, request.row, new_job=worded)
@@ -126,7 +125,7 @@ class CronCommand:
     async def _history(self, requester: JobRequester, number: int, request: CommandRequest) -> None:
         job = await self._jobs.find(number, requester)
         runs = await self._jobs.history(number, requester, limit=_MAX_RUNS)
-        lines = [*job_lines.run_lines(runs, job)] or ["It has not run yet."]
+        lines = [*turn_jobs.run_lines(runs, job)] or ["It has not run yet."]
         head = f"Job {job.id} ({job.spec.name}), {job.spec.schedule.description}:"
         await send_reply(self._services, request.row, "\n".join([head, *lines]))
 

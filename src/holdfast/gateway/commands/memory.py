@@ -1,12 +1,11 @@
-"""/memory: see and change what is remembered of whoever asks, or turn remembering off."""
+"""/memory: see and change what is remembered about the person, or turn it off."""
 
 from collections.abc import Awaitable, Callable, Sequence
 
 from holdfast.agent.memory.notes import InvalidNote, Notes, edit_refusal, format_notes
 from holdfast.core.people.commands import COMMANDS_BY_NAME
 from holdfast.core.people.memory import NoteEdit, NoteEditResult, OwnerId, memory_owner
-from holdfast.core.sessions.session import CommandOutcome
-from holdfast.core.sessions.worded import NoteEditsWithReply
+from holdfast.core.sessions.session import CommandOutcome, NoteEditsWithReply
 from holdfast.gateway.commands.command import CommandRequest
 from holdfast.gateway.commands.reply import send_effect_reply, send_reply
 from holdfast.gateway.services import Services

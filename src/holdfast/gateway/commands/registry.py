@@ -1,44 +1,44 @@
-"""Every command there is, with what it needs to be carried out."""
+"""All commands, built with what they need. Imported when the first command is given."""
 
 from holdfast.core.messages.inbox import BusyMode
 from holdfast.core.ports.protocols import Lifecycle
 from holdfast.gateway.approvals.service import ApprovalService
-from holdfast.gateway.commands.approvals import ApprovalsCommand
-from holdfast.gateway.commands.approve import ApproveCommand
-from holdfast.gateway.commands.approving import ApprovalReplies
-from holdfast.gateway.commands.background import BackgroundCommand
-from holdfast.gateway.commands.busy import BusyCommand
+from holdfast.gateway.commands.admin import PairingCommand, RestartCommand
+from holdfast.gateway.commands.approvals import (
+    ApprovalReplies,
+    ApprovalsCommand,
+    ApproveCommand,
+    DenyCommand,
+)
 from holdfast.gateway.commands.command import Command
-from holdfast.gateway.commands.compact import CompactCommand
-from holdfast.gateway.commands.deny import DenyCommand
 from holdfast.gateway.commands.dispatcher import CommandDispatcher
-from holdfast.gateway.commands.fork import ForkCommand
-from holdfast.gateway.commands.help import HelpCommand
+from holdfast.gateway.commands.history import CompactCommand, RetryCommand, UndoCommand
+from holdfast.gateway.commands.info import HelpCommand, StatusCommand, UsageCommand
 from holdfast.gateway.commands.jobs import CronCommand
 from holdfast.gateway.commands.memory import MemoryCommand
-from holdfast.gateway.commands.model import ModelCommand
-from holdfast.gateway.commands.new import CloseSession, NewCommand
-from holdfast.gateway.commands.pairing import PairingCommand
-from holdfast.gateway.commands.quiet import QuietCommand
-from holdfast.gateway.commands.restart import RestartCommand
-from holdfast.gateway.commands.resume import ResumeCommand
-from holdfast.gateway.commands.retry import RetryCommand
-from holdfast.gateway.commands.say import QueueSteerCommand
-from holdfast.gateway.commands.search import SearchCommand
-from holdfast.gateway.commands.sessions import SessionsCommand
-from holdfast.gateway.commands.sethome import SetHomeCommand
-from holdfast.gateway.commands.status import StatusCommand
-from holdfast.gateway.commands.stop import StopCommand
-from holdfast.gateway.commands.title import TitleCommand
-from holdfast.gateway.commands.undo import UndoCommand
-from holdfast.gateway.commands.usage import UsageCommand
-from holdfast.gateway.inbound.authorise import AccessPolicy
+from holdfast.gateway.commands.sessions import (
+    CloseSession,
+    ForkCommand,
+    NewCommand,
+    ResumeCommand,
+    SearchCommand,
+    SessionsCommand,
+    TitleCommand,
+)
+from holdfast.gateway.commands.settings import (
+    BusyCommand,
+    ModelCommand,
+    QuietCommand,
+    SetHomeCommand,
+)
+from holdfast.gateway.commands.turn import BackgroundCommand, QueueSteerCommand, StopCommand
+from holdfast.gateway.inbound.access import AccessPolicy
 from holdfast.gateway.inbound.pairing import PairingService
 from holdfast.gateway.notify.home_channels import HomeChannels
 from holdfast.gateway.notify.lifecycle_notices import LifecycleNotices
 from holdfast.gateway.services import Services
-from holdfast.gateway.sessions.insisting import ForceStop
 from holdfast.gateway.sessions.resolver import SessionStore
+from holdfast.gateway.sessions.teardown import ForceStop
 from holdfast.gateway.turns.lanes import Lanes
 
 

@@ -1,4 +1,4 @@
-"""Answering a command: the text, the effect and the end of its row in one commit."""
+"""Commits the effect of a command together with its reply and the end of its row."""
 
 import asyncio
 import logging

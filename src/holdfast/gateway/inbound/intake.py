@@ -1,4 +1,4 @@
-"""Intake: authorise, keep, acknowledge; then to the lane of the session, or to the commands."""
+"""The one entry for messages: checks, stores and acknowledges them, then hands them to the router."""
 
 import asyncio
 import logging
@@ -8,14 +8,14 @@ from contextlib import aclosing, asynccontextmanager
 from holdfast.core.crash_points import CrashPoint
 from holdfast.core.errors import ConnectError, IntakeClosed
 from holdfast.core.ids import InboxId, PrincipalId
-from holdfast.core.messages.attachment import Attachment
 from holdfast.core.messages.events import MessageEnded, TurnEvent
 from holdfast.core.messages.inbox import END_STATES, Accepted, Inbound, InboxRow
-from holdfast.gateway.inbound.receiving import AttachmentIntake
-from holdfast.gateway.inbound.threshold import InboundPolicy
+from holdfast.core.messages.source import Attachment
+from holdfast.gateway.durable_writes import wait_uncancelled
+from holdfast.gateway.inbound.attachments import AttachmentIntake
+from holdfast.gateway.inbound.group_policy import InboundPolicy
 from holdfast.gateway.services import Services
 from holdfast.gateway.sessions.resolver import route_of
-from holdfast.gateway.unbroken import wait_uncancelled
 
 log = logging.getLogger(__name__)
 

@@ -1,4 +1,4 @@
-"""Runs: those that are at work, each begun as a message, followed to its end, and stopped."""
+"""Executes job runs: each begun as a message, followed to its end, and stopped."""
 
 import asyncio
 import logging
@@ -25,7 +25,7 @@ from holdfast.core.sessions.session import CommandEffect
 from holdfast.core.turns.subagent import INTERNAL_PLATFORM
 from holdfast.gateway.approvals.prompt import format_duration
 from holdfast.gateway.commands.reply import commit_effect
-from holdfast.gateway.jobs.destinations import JobDestinations
+from holdfast.gateway.jobs.service import JobDestinations
 from holdfast.gateway.live.subscriptions import EndFuture
 from holdfast.gateway.services import Services
 from holdfast.gateway.turns.endings import STOPPED_BY_USER

@@ -1,4 +1,4 @@
-"""The scheduler: one task that plans what is due, begins what waits, and sleeps until the next."""
+"""One task that plans due jobs, begins waiting runs, and sleeps until the next."""
 
 import asyncio
 import logging
@@ -7,6 +7,7 @@ from collections.abc import Callable
 from holdfast.core.crash_points import CrashPoint
 from holdfast.core.errors import HoldfastError, StoreError
 from holdfast.core.jobs.job import (
+    SKIPPED_REPLACED,
     Job,
     JobChange,
     JobChangeKind,
@@ -15,9 +16,6 @@ from holdfast.core.jobs.job import (
     RunPlan,
     RunState,
     WaitingRun,
-)
-from holdfast.core.jobs.run_planning import (
-    SKIPPED_REPLACED,
     apply_overlap_policy,
     due_times_needed,
     plan_runs,

@@ -1,4 +1,4 @@
-"""Time zones by name, and the machine's own, with its summer time."""
+"""Time zones by name, and the machine's own with its summer time."""
 
 from datetime import UTC, datetime, timedelta, tzinfo
 

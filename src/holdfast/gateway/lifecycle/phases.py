@@ -1,4 +1,4 @@
-"""Shutdown: named phases in a fixed order, each with a deadline; one that fails skips no other."""
+"""Runs named shutdown phases in a fixed order, each with a deadline; a failed one skips no other."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""Lives: how each process of this gateway came to its end, as rows of the store."""
+"""The history of this gateway's processes: how each came to its end, as rows of the store."""
 
 from collections.abc import Mapping
 

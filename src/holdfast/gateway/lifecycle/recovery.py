@@ -1,4 +1,4 @@
-"""Recovery: what an earlier process left open is gone on with, before anything new is taken."""
+"""Recovery at start: resumes what an earlier process left open before anything new is accepted."""
 
 import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
@@ -11,7 +11,7 @@ from holdfast.core.messages.inbox import Accepted, InboxRow
 from holdfast.core.sessions.session import RunnerRow
 from holdfast.core.turns.stop import StopKind
 from holdfast.core.turns.turn import OpenTurn
-from holdfast.gateway.outbound.delivery import OutboxWorker
+from holdfast.gateway.outbound.outbox import OutboxWorker
 from holdfast.gateway.services import Services
 from holdfast.gateway.turns.endings import end_abandoned
 from holdfast.gateway.turns.lanes import Lanes

@@ -1,14 +1,124 @@
-"""The stop of a gateway: its phases in their order, each run for the reason the gateway goes."""
+"""The stop of a gateway: its phases, and how running turns are drained, parked, marked and cut."""
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 
+from holdfast.core.config.settings import GatewaySettings
 from holdfast.core.ids import SessionId
 from holdfast.core.turns.stop import StopOrder
-from holdfast.gateway.gateway import Gateway
-from holdfast.gateway.lifecycle.draining import TurnDrainer
+from holdfast.core.turns.turn import LaneState
+from holdfast.gateway.app import Gateway
 from holdfast.gateway.lifecycle.phases import Phase
+from holdfast.gateway.turns.lanes import Lanes
 
+log = logging.getLogger(__name__)
+
+
+# MERGED holdfast.gateway.lifecycle.draining: Draining: what becomes of the turns that run when a gateway goes. They finish, are parked at a
+# step boundary, or are marked and cut.
+_DETACH_TIMEOUT = 1.0  # seconds: the runners are let go, or their commands die with the turns
+
+
+class TurnDrainer:
+    """Owns the waiting of one stop, and the count of what it came to.
+
+    Its steps stand in this order for a reason: what is not waited for any more is marked before
+    it is interrupted, so that a crash in between is a cut that was told and counted once.
+    """
+
+    def __init__(
+        self,
+        lanes: Lanes,
+        order: StopOrder,
+        *,
+        settings: GatewaySettings,
+        hurried: asyncio.Event,
+        progress: Callable[[str], None],
+        detach: Callable[[], Awaitable[None]],
+    ) -> None:
+        self._lanes = lanes
+        self._order = order
+        self._settings = settings
+        self._hurried = hurried
+        self._progress = progress
+        self._detach = detach
+        self._reported = -1
+        self.parked = 0
+        self.interrupted = 0
+
+    @property
+    def finish_timeout(self) -> float:
+        """Seconds that running turns have to come to their end."""
+        return 0.0 if self._order.now else self._settings.restart_drain_timeout
+
+    @property
+    def park_timeout(self) -> float:
+        """Seconds that they have, besides, to come to a step boundary."""
+        waits = self._order.kind.restarts and not self._order.now
+        return self._settings.park_timeout if waits else 0.0
+
+    async def drain(self) -> None:
+        """C2. Without a window nothing is waited for, and who stands at a boundary is parked."""
+        self._report()
+        await self._wait_until_idle(self.finish_timeout)
+        if self._order.kind.restarts:
+            self._lanes.park()
+            await self._wait_until_idle(self.park_timeout)
+        self._report(force=True)
+
+    async def mark(self) -> None:
+        """F5: all that still runs, and nothing else; durable when this returns."""
+        leaving = self._lanes.leave(self._order.exit_reason)
+        results = await asyncio.gather(*leaving, return_exceptions=True)
+        for failure in filter(None, results):
+            log.error("A turn could not be marked: %s", failure, extra={"action": "mark_failed"})
+
+    async def interrupt(self) -> None:
+        """C3: once per agent. On a restart what runs in the runners is let go first: cancelling a
+        turn kills the command that it waits for."""
+        restarts = self._order.kind.restarts
+        try:
+            if restarts:
+                async with asyncio.timeout(_DETACH_TIMEOUT):
+                    await self._detach()
+        finally:
+            self.parked = self._lanes.parked_count
+            self.interrupted = self._lanes.cut(self._order.agent_notice, detached=restarts)
+            await self._lanes.close()
+
+    async def _wait_until_idle(self, seconds: float) -> None:
+        """Returns when no turn runs, when the time is over, or when nobody wants to wait."""
+        if seconds <= 0:
+            return
+        waking = asyncio.create_task(self._wake_when_hurried(), name="hurry")
+        try:
+            async with asyncio.timeout(seconds):
+                while self._report() and not self._hurried.is_set():
+                    self._lanes.changed.clear()
+                    await self._lanes.changed.wait()
+        except TimeoutError:
+            return
+        finally:
+            waking.cancel()
+
+    async def _wake_when_hurried(self) -> None:
+        await self._hurried.wait()
+        self._lanes.changed.set()
+
+    def _report(self, *, force: bool = False) -> int:
+        """How many turns run; whoever looks is told when that has changed, or at the end."""
+        running = self._lanes.count(LaneState.RUNNING)
+        if running != self._reported or force:
+            self._reported = running
+            text = f"draining: {running} turn{'' if running == 1 else 's'}"
+            self._progress(text)
+            goes = "Restarting" if self._order.kind.restarts else "Stopping"
+            log.info("%s, %s.", goes, text, extra={"action": "draining", "turns": running})
+        return running
+
+
+# MERGED holdfast.gateway.lifecycle.stop: The stop of a gateway: its phases in their order, each run for the reason the gateway goes.
 DRAIN = "drain"  # the one phase whose length is the operator's
 
 

@@ -1,11 +1,16 @@
-"""The tally: what happened in the present minute and since the start, counted as it happens."""
+"""Counts messages, turns, times and tokens: in the current minute and since the start."""
 
 from collections.abc import Mapping, Sequence
 
-from holdfast.core.messages.message import AssistantMessage, Message
-from holdfast.core.ops.histogram import Histogram
-from holdfast.core.ops.minute import DurationSum, MinuteStats, sum_usage
-from holdfast.core.ops.totals import OTHER_MODELS, ProcessTotals
+from holdfast.core.messages.transcript import AssistantMessage, Message
+from holdfast.core.ops.stats import (
+    OTHER_MODELS,
+    DurationSum,
+    Histogram,
+    MinuteStats,
+    ProcessTotals,
+    sum_usage,
+)
 from holdfast.core.turns.turn import NO_USAGE, EndTurn, TurnState, Usage
 
 _MAX_MODELS = 50  # that are told apart since the start: a vendor may call itself by many names

@@ -1,4 +1,4 @@
-"""Feeds: who looks at a session as it lives, and what is news to them."""
+"""Live feeds: who looks at a session or at the gateway, and what is new to them."""
 
 import asyncio
 from collections.abc import Iterator

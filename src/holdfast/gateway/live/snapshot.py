@@ -1,4 +1,4 @@
-"""How the house stands: what runs, waits and is owed at this instant, from memory alone."""
+"""What runs, waits and is owed now, from memory alone."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -9,10 +9,10 @@ from typing import Any
 import msgspec
 
 from holdfast.core.messages.inbox import InboxRow
-from holdfast.core.ops.facts import TurnStatus
+from holdfast.core.ops.status import TurnStatus
 from holdfast.core.turns.subagent import SubagentKind
 from holdfast.core.turns.turn import LaneState
-from holdfast.gateway.outbound.delivery import OutboxWorker
+from holdfast.gateway.outbound.outbox import OutboxWorker
 from holdfast.gateway.services import Services
 from holdfast.gateway.turns.lane import Lane
 from holdfast.gateway.turns.lanes import Lanes

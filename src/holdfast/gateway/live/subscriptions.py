@@ -1,4 +1,4 @@
-"""Who watches an accepted message, and what has streamed for it so far."""
+"""Subscriptions to an accepted message: its events while it is worked on, and its end."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""Named chats: what people write for a place, found among the doors that send."""
+"""Finds the chat that a written address (`platform:chat/thread`) means."""
 
 import re
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Telling people that the gateway goes, and that it is back: who hears it, where, and once."""
+"""Tells chats and home channels that the gateway stops, restarts, and is back; each once."""
 
 import asyncio
 from collections.abc import Iterator, Sequence

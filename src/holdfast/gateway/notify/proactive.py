@@ -1,4 +1,4 @@
-"""The messenger: brings words and files to a chat where nobody has asked for them."""
+"""Sends messages and files to chats that have not asked for them."""
 
 import asyncio
 
@@ -7,14 +7,21 @@ import msgspec
 from holdfast.agent.agent import Agent
 from holdfast.core.errors import SendRejected
 from holdfast.core.ids import DeliveryId, SessionId, TurnId
-from holdfast.core.messages.message import NoteMessage
-from holdfast.core.messages.outbox import Address, DeliveryKind, NewDelivery, PendingFile
-from holdfast.core.messages.saying import ProactiveDelivery, SendInitiator, proactive_note
+from holdfast.core.messages.outbox import (
+    Address,
+    DeliveryKind,
+    NewDelivery,
+    PendingFile,
+    ProactiveDelivery,
+    SendInitiator,
+    proactive_note,
+)
 from holdfast.core.messages.source import ChatType, Source, build_session_key
+from holdfast.core.messages.transcript import NoteMessage
 from holdfast.core.people.approval import OPERATOR
 from holdfast.core.people.audit import AuditEntry, AuditKind
-from holdfast.core.ports.journal import StoreWriter
 from holdfast.core.ports.protocols import Clock, Store
+from holdfast.core.ports.store import StoreWriter
 from holdfast.gateway.accounts.registry import PlatformRegistry
 from holdfast.gateway.agents.cache import AgentCache
 from holdfast.gateway.approvals.pending import succeeded

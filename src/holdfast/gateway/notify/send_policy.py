@@ -1,13 +1,12 @@
-"""Outreach: which chats an agent may speak to besides its own, and who is asked before."""
+"""Which chats an agent may send to besides its own, and when a person is asked first."""
 
 from holdfast.core.errors import NotAllowed
 from holdfast.core.jobs.job import HOME
-from holdfast.core.messages.handing import HERE
 from holdfast.core.messages.inbox import InboxRow
-from holdfast.core.messages.outbox import Address
-from holdfast.core.people.judgement import HARMLESS, CommandRisk, CommandVerdict
+from holdfast.core.messages.outbox import HERE, Address
+from holdfast.core.people.approval import HARMLESS, CommandRisk, CommandVerdict
 from holdfast.core.turns.subagent import INTERNAL_PLATFORM
-from holdfast.gateway.inbound.authorise import (
+from holdfast.gateway.inbound.access import (
     AccessPolicy,
     Action,
     Principal,
@@ -16,7 +15,7 @@ from holdfast.gateway.inbound.authorise import (
 )
 from holdfast.gateway.notify.chat_addresses import ChatAddressBook, NoSuchChat, format_chat
 from holdfast.gateway.notify.home_channels import HomeChannels
-from holdfast.gateway.outbound.replies import reply_address
+from holdfast.gateway.outbound.delivery import reply_address
 
 
 class SendPolicy:

@@ -1,16 +1,21 @@
-"""Handing over words and files on behalf of one turn, to the people it may speak to."""
+"""Sends messages and files on behalf of one turn, to the chats it may send to."""
 
 from hashlib import sha256
 
 from holdfast.core.errors import NotAllowed, SendRejected
 from holdfast.core.ids import CallId, DeliveryId, SessionId, TurnId
-from holdfast.core.messages.handing import OutgoingMessage, SendNotPossible
 from holdfast.core.messages.inbox import InboxRow
-from holdfast.core.messages.outbox import Address, DeliveryKind, PendingFile
-from holdfast.core.messages.saying import SendInitiator
+from holdfast.core.messages.outbox import (
+    Address,
+    DeliveryKind,
+    OutgoingMessage,
+    PendingFile,
+    SendInitiator,
+    SendNotPossible,
+)
 from holdfast.gateway.notify.chat_addresses import NoSuchChat, format_chat
 from holdfast.gateway.notify.proactive import ProactiveSendRequest
-from holdfast.gateway.outbound.replies import reply_address
+from holdfast.gateway.outbound.delivery import reply_address
 from holdfast.gateway.services import Services
 
 _NO_FILES = (

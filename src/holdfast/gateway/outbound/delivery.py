@@ -1,371 +1,215 @@
-"""Delivery: drains the outbox, in order per chat, and is the only one who talks to platforms."""
+"""Deliveries: made as rows that answer a message, queued for sending, and waited for."""
 
 import asyncio
-import logging
-from collections.abc import Callable, Iterable
-from functools import partial
 
 import msgspec
 
-from holdfast.core.crash_points import CrashHook
-from holdfast.core.errors import NotConnected, OutcomeUnknown, SendRejected, StoreError, Throttled
-from holdfast.core.ids import DeliveryId
+from holdfast.core.ids import DeliveryId, InboxId, SessionId, TurnId
+from holdfast.core.jobs.job import JOBS_ACCOUNT
+from holdfast.core.messages.inbox import InboxRow
 from holdfast.core.messages.outbox import (
     Address,
+    Button,
+    DeliveryKind,
     DeliveryRow,
     DeliveryState,
-    DeliveryStatus,
     NewDelivery,
+    PendingFile,
     StartedDelivery,
 )
-from holdfast.core.ports.journal import StoreWriter
-from holdfast.core.ports.protocols import Clock, Platform
+from holdfast.core.messages.source import Author, ChatType
+from holdfast.core.ports.protocols import IdFactory
+from holdfast.core.ports.store import StoreReader
+from holdfast.core.turns.subagent import INTERNAL_PLATFORM
 from holdfast.gateway.accounts.registry import PlatformRegistry
-from holdfast.gateway.outbound.attempts import FIRST_WAIT, DeliverySender
-from holdfast.gateway.outbound.chat_queues import ChatKey, ChatQueue, ChatQueues, chat_key
-from holdfast.gateway.outbound.completing import MultipartSender
-from holdfast.gateway.outbound.files import OutgoingFiles
-from holdfast.gateway.outbound.pacing import RateGate
-from holdfast.gateway.outbound.parcel import QueuedDelivery, queued_delivery, recovered_delivery
-from holdfast.gateway.outbound.passing import BestEffortOutput
-from holdfast.gateway.outbound.posting import PartSender, recovered_part
-from holdfast.gateway.outbound.reach import AccountConnectivity
-from holdfast.gateway.outbound.receipts import DeliveryWaiters
-from holdfast.gateway.outbound.reply_stream import ReplyStream
-from holdfast.gateway.outbound.sign import Reaction
-from holdfast.gateway.outbound.way import SendGate
-from holdfast.gateway.redaction import Redaction
-from holdfast.gateway.traces import MessageTracer
-
-log = logging.getLogger(__name__)
-
-_MAX_WAIT = 60.0
-_RESEND_WAIT = 0.05  # seconds, doubled each time, before what a platform takes once is sent again
 
 
-class OutboxWorker:
-    """Owns what is owed to platforms: a queue per chat, with its gate."""
+# MERGED holdfast.gateway.outbound.parcel: A parcel: a delivery on its way, as the one who delivers it carries it.
+class QueuedDelivery(msgspec.Struct, frozen=True, kw_only=True):
+    """`doubtful`: an earlier attempt may have arrived."""
 
-    def __init__(
-        self,
-        platforms: PlatformRegistry,
-        *,
-        writes: StoreWriter,
-        clock: Clock,
-        redact: Redaction,
-        crash: CrashHook,
-        outgoing_files: OutgoingFiles,
-        delivery_waiters: DeliveryWaiters | None = None,
-        on_failed: Callable[[DeliveryId], None] = lambda _: None,
-        tracer: MessageTracer | None = None,
-    ) -> None:
-        self._tracer = tracer
+    id: DeliveryId
+    address: Address
+    text: str
+    expires_at: float | None = None
+    buttons: tuple[Button, ...] = ()
+    file: PendingFile | None = None
+    stale: bool = False  # it was worth saying only by the process that came to owe it
+    started: StartedDelivery | None = (
+        None  # some of it was sent before it was whole, or before this start
+    )
+    outcome_unknown: bool = False
+    resent: bool = False  # it was already sent again once, marked
+    session_id: SessionId | None = None
+    inbox_id: InboxId | None = None  # the message that it answers
+    failures: int = 0  # times in a row that its platform was not there
+
+
+def queued_delivery(new: NewDelivery, *, final: str) -> QueuedDelivery:
+    """Of a row that has just been committed; `final` is the text of one without."""
+    return QueuedDelivery(
+        id=new.id,
+        address=new.address,
+        text=final if new.text is None else new.text,
+        expires_at=new.expires_at,
+        buttons=new.buttons,
+        file=new.file,
+        started=new.started,
+        session_id=new.session_id,
+        inbox_id=new.inbox_id,
+    )
+
+
+def recovered_delivery(row: DeliveryRow) -> QueuedDelivery:
+    """Of a row that an earlier process has left."""
+    return QueuedDelivery(
+        id=row.id,
+        address=row.address,
+        text=row.text,
+        expires_at=row.expires_at,
+        buttons=row.buttons,
+        stale=row.kind is DeliveryKind.SHUTDOWN_NOTICE,
+        # An attempt without an outcome was cut between the send and its receipt.
+        outcome_unknown=row.outcome_unknown or row.state is DeliveryState.SENDING,
+        resent=row.resends > 0,
+        started=StartedDelivery(id=row.id, parts=row.parts) if row.parts else None,
+        file=row.file,
+        session_id=row.session_id,
+        inbox_id=row.inbox_id,
+    )
+
+
+# MERGED holdfast.gateway.outbound.replies: Replies: the deliveries that answer a message, addressed to where it came from.
+class DeliveryFactory:
+    """Makes delivery rows; where committed means fetchable, a row is born sent."""
+
+    def __init__(self, platforms: PlatformRegistry, *, new_id: IdFactory) -> None:
         self._platforms = platforms
-        self._clock = clock
-        self._receipts = delivery_waiters or DeliveryWaiters()
-        self._sender = DeliverySender(
-            platforms,
-            writes=writes,
-            clock=clock,
-            redact=redact,
-            crash=crash,
-            outgoing_files=outgoing_files,
-            delivery_waiters=self._receipts,
-            on_failed=on_failed,
-            tracer=tracer,
+        self._new_id = new_id
+
+    def reply(
+        self,
+        row: InboxRow,
+        text: str | None,
+        *,
+        kind: DeliveryKind = DeliveryKind.REPLY,
+        session_id: SessionId | None = None,
+        turn_id: TurnId | None = None,
+        silent: bool = False,
+    ) -> NewDelivery:
+        """A delivery to the sender of `row`; `text` None: the final message of the turn.
+        `quiet`: nobody is sent it, and whoever looks finds it."""
+        run = row.inbound.run
+        if run is not None and text is not None and kind is DeliveryKind.REPLY:
+            text = f"Job {run.job_id} ({run.name}): {text}"  # nobody there has asked just now
+        address = _job_history_address(row) if silent else reply_address(row)
+        fetchable = self._platforms.capabilities(address).fetchable
+        return NewDelivery(
+            id=DeliveryId(self._new_id("dlv")),
+            address=address,
+            kind=kind,
+            text=text,
+            session_id=session_id,
+            turn_id=turn_id,
+            inbox_id=row.id,
+            state=DeliveryState.SENT if fetchable else DeliveryState.PENDING,
         )
-        self._part_sender = PartSender(
-            platforms, writes=writes, clock=clock, crash=crash, redact=redact
+
+    def is_fetched(self, row: InboxRow) -> bool:
+        """Whether its sender comes for the answer, and gets it in one piece."""
+        return self._platforms.capabilities(reply_address(row)).fetchable
+
+    def notice(
+        self,
+        row: InboxRow,
+        text: str,
+        *,
+        session_id: SessionId | None = None,
+        turn_id: TurnId | None = None,
+        expires_at: float | None = None,
+    ) -> NewDelivery:
+        """Something the gateway says beside the answer to `row`, worth saying until then."""
+        return NewDelivery(
+            id=DeliveryId(self._new_id("dlv")),
+            address=reply_address(row),
+            kind=DeliveryKind.NOTICE,
+            text=text,
+            session_id=session_id,
+            turn_id=turn_id,
+            expires_at=expires_at,
         )
-        self._multipart_sender = MultipartSender(self._part_sender, redact=redact)
-        self._streams: dict[DeliveryId, ReplyStream] = {}  # begun, and not yet owed
-        self._queues = ChatQueues()
-        self._connectivity = AccountConnectivity(platforms, clock=clock)
+
+
+def reply_address(row: InboxRow) -> Address:
+    source, run = row.inbound.source, row.inbound.run
+    if run is not None and run.address is not None:
+        return run.address
+    # In a chat of two, everything answers the last message; quoting it would be noise. What the
+    # operator says has no message there that could be quoted.
+    alone = source.chat_type is ChatType.DM or source.author is Author.OPERATOR
+    return Address(
+        platform=source.platform,
+        account=source.account,
+        chat_id=source.chat_id,
+        thread_id=source.thread_id,
+        reply_to=None if alone else row.inbound.message_id,
+    )
+
+
+def _job_history_address(row: InboxRow) -> Address:
+    return Address(platform=INTERNAL_PLATFORM, account=JOBS_ACCOUNT, chat_id=str(row.id))
+
+
+# MERGED holdfast.gateway.outbound.receipts: Receipts: whoever waits for the end of a delivery hears of it.
+_END_STATES = (DeliveryState.SENT, DeliveryState.FAILED)
+
+
+class DeliveryWaiters:
+    """Owns who waits for what; most deliveries are waited for by nobody, and cost a look."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[DeliveryId, set[asyncio.Event]] = {}
         self._closed = False
 
-    def __len__(self) -> int:
-        return self._queues.pending_count
-
-    @property
-    def undeliverable_counts(self) -> dict[str, int]:
-        """How much waits for accounts that nobody answers for any more, by account."""
-        return self._queues.undeliverable_counts(self._platforms.has)
-
-    @property
-    def oldest_since(self) -> float | None:
-        """When the delivery came to be in front that has been there longest; None: none is owed."""
-        return self._queues.oldest_since
-
-    def enqueue_committed(self, deliveries: Iterable[NewDelivery], final: str = "") -> None:
-        """Deliver rows that have just been committed; `final` is the text of those without."""
-        for new in deliveries:
-            if new.started is not None and new.state is not DeliveryState.PENDING:
-                self._streams.pop(new.id, None)
-            if new.state is DeliveryState.PENDING:
-                self._enqueue(queued_delivery(new, final=final))
-
-    def recover(self, rows: Iterable[DeliveryRow]) -> None:
-        """Go on with what an earlier process owed, in the order in which it came to owe it."""
-        for row in rows:
-            self._enqueue(recovered_delivery(row))
-
-    def holds(self, delivery_id: DeliveryId) -> bool:
-        """Whether it is on its way here, or waits to be."""
-        return self._queues.holds(delivery_id)
-
-    def status_of(self, row: DeliveryRow) -> DeliveryStatus | None:
-        """What it waits for; None: it is not here, because it has ended or was never owed."""
-        from holdfast.gateway.outbound.prospect import delivery_status
-
-        address = row.address
-        if (chat := self._queues.find(address)) is None:
-            return None
-        wait = max(chat.gate.held_for, self._connectivity.rate_gate(address).held_for)
-        connected = self._connectivity.connected_event(address).is_set()
-        until = self._clock.now() + wait if wait > 0 else None
-        return delivery_status(row.id, chat.deliveries, connected=connected, until=until)
-
-    def account_connected(self, platform: Platform) -> None:
-        """Begin to send to this account.
-
-        What is owed waits for this: before it, a platform cannot say what it does with a
-        delivery that it may have had already.
-        """
-        self._connectivity.mark_connected(platform)
-
-    def account_disconnected(self, platform: Platform) -> None:
-        """Its line is gone: what is owed to this account waits until it is there again."""
-        self._connectivity.mark_disconnected(platform)
-
-    async def flush(self) -> None:
-        """Returns when nothing is under way; what is owed to a closed door stays in the store,
-        and is not waited for."""
-        while under_way := self._active_tasks():
-            away = asyncio.ensure_future(self._connectivity.wait_until_one_lost())
-            try:
-                await asyncio.wait((*under_way, away), return_when=asyncio.FIRST_COMPLETED)
-            finally:
-                away.cancel()
-
-    def _active_tasks(self) -> list[asyncio.Task[None]]:
-        """What sends to accounts that can be reached, as far as is known."""
-        reached = [
-            chat
-            for key, chat in self._queues.with_deliveries
-            if self._connectivity.is_reachable(*key[:2])
-        ]
-        return [chat.task for chat in reached if chat.task and not chat.task.done()]
-
-    async def close(self) -> None:
-        """Stop sending. What has no receipt yet is in the store, and a successor's to settle;
-        so is what comes to be owed from now on."""
+    def close(self) -> None:
+        """Nothing is sent any more: whoever waits hears what is known by now."""
         self._closed = True
-        self._receipts.close()
-        tasks = [chat.task for chat in self._queues.values() if chat.task]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        self._queues.clear()
+        for delivery_id in self._waiting:
+            self.notify(delivery_id)
 
-    def stream(self, delivery_id: DeliveryId) -> ReplyStream | None:
-        """The reply of that id, where this process has begun to show it."""
-        return self._streams.get(delivery_id)
+    def notify(self, delivery_id: DeliveryId) -> None:
+        """Something is known of it now that was not before, and the store has it."""
+        for event in self._waiting.get(delivery_id, ()):
+            event.set()
 
-    def try_show(self, output: BestEffortOutput) -> bool:
-        """Show what is not owed; False: not now, since something is owed to its chat or that must
-        be left in peace. Progress and typing are dropped under pressure, replies never."""
-        chat = self._queues.find(output.address)
-        if (chat is not None and chat.deliveries) or not self.allows_best_effort(output.address):
-            return False
-        if isinstance(output, ReplyStream):
-            self._streams[output.id] = output
-        self._enqueue(output)
-        return True
-
-    def allows_best_effort(self, address: Address) -> bool:
-        """Whether what nobody is owed may be shown there: the account is there, and it and the
-        chat have not asked to be left in peace."""
-        chat = self._queues.find(address)
-        if self._connectivity.rate_gate(address).is_held or (
-            chat is not None and chat.gate.is_held
-        ):
-            return False
-        return self._closed or self._connectivity.is_reachable(address.platform, address.account)
-
-    def enqueue_reaction(self, reaction: Reaction) -> None:
-        """Make of it what is wanted, as soon as nothing is owed to its chat."""
-        if self._closed:
-            return
-        chat = self._queue_for(reaction.address)
-        if reaction not in chat.reactions:
-            chat.reactions.append(reaction)
-
-    def _enqueue(self, delivery: QueuedDelivery | BestEffortOutput) -> None:
-        if self._closed:
-            return
-        chat = self._queue_for(delivery.address)
-        if self._tracer is not None and isinstance(delivery, QueuedDelivery):
-            self._tracer.delivery_queued(delivery)
-        if not chat.deliveries:
-            chat.first_since = self._clock.now()
-        chat.deliveries.append(delivery)
-
-    def _queue_for(self, address: Address) -> ChatQueue:
-        """With a task that brings what is put into it next."""
-        key = chat_key(address)
-        chat = self._queues.get(key)
-        if chat is None:
-            chat = self._queues[key] = ChatQueue(self._clock)
-            chat.task = asyncio.create_task(self._drain(key, chat), name=f"deliver {key[2]}")
-        return chat
-
-    async def _drain(self, key: ChatKey, chat: ChatQueue) -> None:
-        while chat.deliveries or chat.reactions:
-            try:
-                if not chat.deliveries:
-                    await self._send_reaction(chat)
-                    continue
-                await self._send_first(chat)
-            except StoreError as error:
-                # Sending what cannot be recorded would send it again after a restart.
-                log.error(
-                    "A delivery waits for the store: %s",
-                    error,
-                    extra={"action": "outbox_waiting_for_store"},
-                )
-                await asyncio.sleep(FIRST_WAIT)
-                continue
-            brought = chat.deliveries.popleft()
-            if self._tracer is not None and isinstance(brought, QueuedDelivery):
-                self._tracer.delivery_done(brought.id)
-            chat.first_since = self._clock.now()
-        del self._queues[key]  # no await since the queue was seen empty: nobody added to it
-
-    async def _send_first(self, chat: ChatQueue) -> None:
-        """Bring the first parcel to its end: sent, failed, or for good unknown. What is known of
-        it by then stays in the queue: a store that fails between two attempts forgets no doubt."""
-        parcel, gate = chat.deliveries[0], chat.gate
-        if not isinstance(parcel, QueuedDelivery):
-            await self._send_best_effort(parcel, gate)
-            return
-        if parcel.stale:  # known without its platform, which may never be connected again
-            why = "expired with the process that owed it"
-            await self._sender.settle(parcel, DeliveryState.FAILED, error=why)
-            return
-        line = self._connectivity.connected_event(parcel.address)
-        await line.wait()  # what an account can do is known once it is connected
-        if self._has_parts(parcel):
-            await self._send_parts(parcel, gate)
-            return
-        if parcel.started is not None:  # and nothing of it was shown: it is one like any other
-            self._streams.pop(parcel.id, None)
-        account = self._connectivity.rate_gate(parcel.address)
-        while True:
-            await gate.wait()
-            await account.wait()
-            await line.wait()
-            following = await self._attempt(parcel, gate)
-            if following is None:
-                return
-            parcel = chat.deliveries[0] = following
-
-    def _has_parts(self, delivery: QueuedDelivery) -> bool:
-        """Some of it is there already, or it is too long for one message."""
-        platform = self._platforms.find(delivery.address)
-        if delivery.file is not None:
-            return False
-        if platform is None or (
-            delivery.started is None and platform.capabilities.max_length is None
-        ):
-            return False
-        if self._sender.end_without_sending(delivery, platform):
-            return False
-        if (begun := self._started_stream(delivery)) is not None and begun.parts:
-            return True
-        limited = platform.capabilities.max_length is not None
-        return limited and not self._multipart_sender.is_one_message(delivery, platform)
-
-    def _started_stream(self, delivery: QueuedDelivery) -> StartedDelivery | None:
-        """As it stands now: something may have been shown since its turn ended."""
-        stream = self._streams.get(delivery.id)
-        return delivery.started if stream is None else stream.as_started
-
-    async def _send_parts(self, delivery: QueuedDelivery, gate: RateGate) -> None:
-        platform = self._platforms.find(delivery.address)
-        assert platform is not None, "a parcel without a platform has no parts"
-        begun = self._started_stream(delivery) or StartedDelivery(id=delivery.id)
-        if (stream := self._streams.get(delivery.id)) is not None:
-            gate.hold(stream.edit_cooldown)
-        end = await self._multipart_sender.send_parts(
-            delivery,
-            platform,
-            parts=[recovered_part(part) for part in begun.parts],
-            shown_text=begun.shown_text,
-            send_gate=self._send_gate(delivery, gate),
-        )
-        await self._sender.settle(delivery, end.state, message_id=end.message_id, error=end.error)
-        self._streams.pop(delivery.id, None)
-
-    def _send_gate(
-        self, output: QueuedDelivery | BestEffortOutput | Reaction, gate: RateGate
-    ) -> SendGate:
-        return SendGate(
-            gate,
-            self._connectivity.rate_gate(output.address),
-            connected=self._connectivity.connected_event(output.address),
-            on_unreachable=partial(self._connectivity.mark_unreachable, output.address),
-        )
-
-    async def _send_reaction(self, chat: ChatQueue) -> None:
-        """What it waits for, anything that comes to be owed would wait for as well; and that goes
-        first then."""
-        sign = chat.reactions[0]
-        way = self._send_gate(sign, chat.gate)
-        await way.wait()
-        if chat.deliveries:
-            return
-        chat.reactions.popleft()
-        if (platform := self._platforms.find(sign.address)) is not None:
-            await sign.apply(platform, way)
-
-    async def _send_best_effort(self, output: BestEffortOutput, gate: RateGate) -> None:
-        platform = self._platforms.find(output.address)
-        if platform is not None:
-            await output.send(self._part_sender, platform, self._send_gate(output, gate))
-        await gate.wait()  # who comes next waits too, where the platform has asked for that
-
-    async def _attempt(self, delivery: QueuedDelivery, gate: RateGate) -> QueuedDelivery | None:
-        """One attempt; the parcel as it now stands if there is to be another."""
-        platform = self._platforms.find(delivery.address)
-        if end := self._sender.end_without_sending(delivery, platform):
-            await self._sender.settle(delivery, end[0], error=end[1])
-            return None
-        assert platform is not None, "a parcel without a platform has ended"
+    async def wait_for_end(
+        self, delivery_id: DeliveryId, *, reads: StoreReader, wait: float
+    ) -> DeliveryRow | None:
+        """The row, once it has ended or so many seconds have passed; None: there is none."""
+        event = asyncio.Event()
+        self._waiting.setdefault(delivery_id, set()).add(event)
         try:
-            await self._sender.attempt(delivery, platform)
-        except Throttled as error:
-            held = self._connectivity.rate_gate(delivery.address) if error.whole_account else gate
-            held.hold(error.retry_after)
-            await self._sender.settle(delivery, DeliveryState.PENDING, error=str(error))
-            return delivery
-        except NotConnected as error:
-            self._connectivity.mark_unreachable(delivery.address)
-            if self._connectivity.connected_event(
-                delivery.address
-            ).is_set():  # else it is waited for, not guessed at
-                gate.hold(min(FIRST_WAIT * 2**delivery.failures, _MAX_WAIT))
-            await self._sender.settle(delivery, DeliveryState.PENDING, error=str(error))
-            return msgspec.structs.replace(delivery, failures=delivery.failures + 1)
-        except SendRejected as error:
-            about = {"action": "delivery_failed", "session": delivery.session_id}
-            log.warning("A reply was refused: %s", error, extra=about)
-            await self._sender.settle(delivery, DeliveryState.FAILED, error=str(error))
-        except OutcomeUnknown as error:
-            await self._sender.settle(delivery, DeliveryState.UNKNOWN, error=str(error))
-            if delivery.outcome_unknown:  # the first is sent again at once, and no other
-                gate.hold(min(_RESEND_WAIT * 2**delivery.failures, _MAX_WAIT))
-            failures = delivery.failures + 1
-            return msgspec.structs.replace(
-                delivery, outcome_unknown=True, resent=delivery.outcome_unknown, failures=failures
-            )
-        return None
+            async with asyncio.timeout(wait):
+                while not _is_over(await reads.delivery(delivery_id)) and not self._closed:
+                    await event.wait()
+                    event.clear()  # before the look: what is settled behind it is not missed
+        except TimeoutError:
+            pass
+        finally:
+            self._remove(delivery_id, event)
+        return await reads.delivery(delivery_id)
+
+    def _remove(self, delivery_id: DeliveryId, event: asyncio.Event) -> None:
+        self._waiting[delivery_id].discard(event)
+        if not self._waiting[delivery_id]:
+            del self._waiting[delivery_id]
+
+
+def _is_over(row: DeliveryRow | None) -> bool:
+    return row is None or has_ended(row)
+
+
+def has_ended(row: DeliveryRow) -> bool:
+    """Nothing more is done about one that is unknown and was sent again already."""
+    unknown = row.state is DeliveryState.UNKNOWN and row.resends > 0
+    return row.state in _END_STATES or unknown

@@ -1,12 +1,12 @@
-"""Outgoing files: read from their workspace when they are sent, and looked through for secrets."""
+"""Files to be sent: read from the workspace when they are sent, and refused where they contain a secret."""
 
 import asyncio
 from collections.abc import Callable, Iterator
 
 from holdfast.core.errors import SendRejected
 from holdfast.core.ids import SessionId
-from holdfast.core.messages.attachment import AttachmentUnavailable
 from holdfast.core.messages.outbox import OutboundFile, PendingFile
+from holdfast.core.messages.source import AttachmentUnavailable
 from holdfast.gateway.redaction import Redaction
 
 MAX_FILE_BYTES = 50 * 1024 * 1024  # bytes; no platform takes much more from a bot

@@ -1,17 +1,16 @@
-"""Announcing: what follows a commit that ended messages — their watchers hear it, and what is
-owed goes out."""
+"""Publishes what a commit ended: to subscribers, feeds and reactions, and to the outbox."""
 
 from collections.abc import Iterable
 
 from holdfast.core.ids import SessionId, TurnId
 from holdfast.core.messages.events import MessageEnded
 from holdfast.core.messages.inbox import InboxEnd
-from holdfast.core.messages.message import AssistantMessage
 from holdfast.core.messages.outbox import NewDelivery
+from holdfast.core.messages.transcript import AssistantMessage
 from holdfast.core.turns.turn import NO_USAGE, EndTurn, Usage
 from holdfast.gateway.live.feeds import SessionFeeds
 from holdfast.gateway.live.subscriptions import MessageSubscriptions
-from holdfast.gateway.outbound.delivery import OutboxWorker
+from holdfast.gateway.outbound.outbox import OutboxWorker
 from holdfast.gateway.outbound.reactions import WaitingReactions
 from holdfast.gateway.redaction import Redaction
 

@@ -1,9 +1,9 @@
-"""Quiet: the accounts and chats that get answers and nothing else."""
+"""Accounts and chats that get answers and nothing else."""
 
 from holdfast.core.config.settings import Settings
-from holdfast.core.messages.quiet import QuietChat
+from holdfast.core.messages.outbox import QuietChat
 from holdfast.core.messages.source import Source
-from holdfast.core.ports.library import StoreReader
+from holdfast.core.ports.store import StoreReader
 
 _ChatKey = tuple[str, str, str]
 

@@ -1,4 +1,4 @@
-"""Signs: which messages bear ours, because they came while a turn ran and wait for theirs."""
+"""Tracks which queued messages carry our 👀 reaction until their turn begins."""
 
 import asyncio
 from collections.abc import Iterable
@@ -9,10 +9,10 @@ from holdfast.core.messages.outbox import Address
 from holdfast.core.messages.source import Author
 from holdfast.core.ports.protocols import Clock, SupportsReactions
 from holdfast.gateway.accounts.registry import PlatformRegistry
-from holdfast.gateway.outbound.delivery import OutboxWorker
+from holdfast.gateway.outbound.best_effort import Reaction
+from holdfast.gateway.outbound.delivery import reply_address
+from holdfast.gateway.outbound.outbox import OutboxWorker
 from holdfast.gateway.outbound.quiet_chats import QuietChats
-from holdfast.gateway.outbound.replies import reply_address
-from holdfast.gateway.outbound.sign import Reaction
 
 
 class WaitingReactions:

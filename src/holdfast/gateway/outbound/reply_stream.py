@@ -1,4 +1,4 @@
-"""A reply as it grows: shown in its chat before it is whole, always as the same message."""
+"""A reply shown in its chat while it is written, always as the same message."""
 
 import asyncio
 import logging
@@ -6,23 +6,131 @@ from collections.abc import Callable
 
 from holdfast.core.crash_points import CrashHook, CrashPoint
 from holdfast.core.errors import NotConnected, SendError, SendRejected, Throttled
-from holdfast.core.messages.events import StepEnded, StreamVoided, TurnEvent
+from holdfast.core.ids import CallId
+from holdfast.core.messages.events import (
+    StepEnded,
+    StreamVoided,
+    TextStreamed,
+    ToolEnded,
+    ToolStarted,
+    TurnEvent,
+)
 from holdfast.core.messages.outbox import DeliveryPart, NewDelivery, StartedDelivery
-from holdfast.core.ports.journal import StoreWriter
+from holdfast.core.messages.transcript import summarise_arguments
 from holdfast.core.ports.protocols import Clock, Platform
-from holdfast.gateway.outbound.doing import ToolProgress
-from holdfast.gateway.outbound.posting import (
+from holdfast.core.ports.store import StoreWriter
+from holdfast.gateway.outbound.rate_limit import SendGate
+from holdfast.gateway.outbound.sender import (
     OutgoingPart,
     PartSender,
     editor_of,
     part_after_error,
     recovered_part,
+    split_for_platform,
 )
-from holdfast.gateway.outbound.way import SendGate
-from holdfast.gateway.outbound.wording import StreamText
 
 log = logging.getLogger(__name__)
 
+
+# MERGED holdfast.gateway.outbound.doing: What a turn does at the moment, as a few short lines beneath the words that it shows.
+_MAX_LINES = 3  # lines
+_MAX_LINE_LENGTH = 60  # characters of what a call is about
+
+
+class ToolProgress:
+    """Owns the calls that run. Whoever looks on in a group sees which tools, and not with what: not
+    all that is asked for there is everybody's."""
+
+    def __init__(self, *, private: bool) -> None:
+        self._private = private
+        self._running: dict[CallId, str] = {}
+
+    def update(self, event: TurnEvent) -> bool:
+        """Whether something has begun, or is over."""
+        if isinstance(event, ToolStarted):
+            self._running[event.call_id] = self._line(event)
+            return True
+        return isinstance(event, ToolEnded) and self._running.pop(event.call_id, "") != ""
+
+    def clear(self) -> None:
+        self._running.clear()
+
+    @property
+    def lines(self) -> str:
+        """ "": nothing runs."""
+        lines = list(self._running.values())
+        more = len(lines) - _MAX_LINES
+        if more > 0:
+            lines[_MAX_LINES:] = [f"▸ … and {more} more"]
+        return "\n".join(lines)
+
+    def _line(self, event: ToolStarted) -> str:
+        told = summarise_arguments(event.arguments).replace("`", "'") if self._private else ""
+        cut = told if len(told) <= _MAX_LINE_LENGTH else f"{told[:_MAX_LINE_LENGTH]}…"
+        # As code: nothing of it is a mark, a mention or a link to the platform.
+        return f"▸ {event.name} `{cut}`" if cut.strip() else f"▸ {event.name}"
+
+
+# MERGED holdfast.gateway.outbound.wording: What a growing reply would show: the words of its step, and beneath them what is being done.
+class StreamText:
+    """Owns the pieces of the present step, and the words of those before it, which stand until
+    there is something better. `doing` None: it is not shown."""
+
+    def __init__(self, *, tool_progress: ToolProgress | None, previous: str = "") -> None:
+        self._tool_progress = tool_progress
+        self._previous = previous
+        self._pieces: list[str] = []
+
+    def update(self, event: TurnEvent) -> bool:
+        """Whether there may be something new to show."""
+        if isinstance(event, TextStreamed):
+            self._pieces.append(event.text)
+            return True
+        if isinstance(event, StepEnded):
+            self._previous = self.reply_text
+        if isinstance(event, StepEnded | StreamVoided):
+            self._pieces.clear()
+            return False
+        return self._tool_progress is not None and self._tool_progress.update(event)
+
+    def reset(self) -> None:
+        """A turn begins: nothing runs, and the present step has not said anything."""
+        self._pieces.clear()
+        if self._tool_progress is not None:
+            self._tool_progress.clear()
+
+    @property
+    def has_text(self) -> bool:
+        return bool(self._pieces)
+
+    @property
+    def reply_text(self) -> str:
+        words = "".join(self._pieces)
+        return words if words.strip() else self._previous
+
+    @property
+    def text(self) -> str:
+        """All of it; "": there is nothing to show."""
+        words, doing = self.reply_text, self._tool_lines
+        if not words.strip():
+            return doing
+        return f"{words}\n\n{doing}" if doing else words
+
+    def first_message(self, platform: Platform) -> tuple[str, str, bool]:
+        """The first message, what of it are words, and whether those need another one. For what is
+        being done no word gives way: where both do not fit, it is left out."""
+        words, *more = split_for_platform(self.reply_text, platform)
+        if more or not self._tool_lines:
+            return words, words, bool(more)
+        whole = split_for_platform(self.text, platform)
+        return whole[0] if len(whole) == 1 else words, words, False
+
+    @property
+    def _tool_lines(self) -> str:
+        return "" if self._tool_progress is None else self._tool_progress.lines
+
+
+# MERGED holdfast.gateway.outbound.reply_stream: A reply as it grows: shown in its chat before it is whole, always as the same message.
 _FIRST_SHOWN_AFTER = 0.5  # seconds at most: a reply that is whole by then is sent in one piece
 _TOOLS_SHOWN_AFTER = 2.0  # seconds that a tool runs before it alone is worth a message
 

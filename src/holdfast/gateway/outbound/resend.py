@@ -1,9 +1,9 @@
-"""Resending: a delivery that ended without a receipt is owed again, because somebody wants it."""
+"""Sends a delivery again that ended without a receipt, when an operator asks for it."""
 
 from holdfast.core.errors import HoldfastError
 from holdfast.core.messages.outbox import DeliveryKind, DeliveryRow, DeliveryState
 from holdfast.core.people.approval import OPERATOR
-from holdfast.gateway.outbound.delivery import OutboxWorker
+from holdfast.gateway.outbound.outbox import OutboxWorker
 from holdfast.gateway.services import Services
 
 _UNFINISHED_STATES = (DeliveryState.STREAMING, DeliveryState.PENDING, DeliveryState.SENDING)

@@ -1,4 +1,4 @@
-"""Streaming: which turns show what they do as they do it, and how what was shown ends with them."""
+"""Decides which turns stream their reply or show typing, and how a streamed reply ends with its turn."""
 
 import msgspec
 
@@ -13,17 +13,16 @@ from holdfast.core.messages.outbox import (
     StartedDelivery,
 )
 from holdfast.core.messages.source import ChatType, Source
-from holdfast.core.ports.journal import StoreWriter
 from holdfast.core.ports.protocols import Clock, IdFactory
+from holdfast.core.ports.store import StoreWriter
 from holdfast.core.turns.turn import EndTurn
 from holdfast.gateway.accounts.registry import PlatformRegistry
 from holdfast.gateway.live_settings import LiveSettings
-from holdfast.gateway.outbound.delivery import OutboxWorker
-from holdfast.gateway.outbound.doing import ToolProgress
+from holdfast.gateway.outbound.best_effort import TypingIndicator
+from holdfast.gateway.outbound.delivery import reply_address
+from holdfast.gateway.outbound.outbox import OutboxWorker
 from holdfast.gateway.outbound.quiet_chats import QuietChats
-from holdfast.gateway.outbound.replies import reply_address
-from holdfast.gateway.outbound.reply_stream import ReplyStream
-from holdfast.gateway.outbound.typist import TypingIndicator
+from holdfast.gateway.outbound.reply_stream import ReplyStream, ToolProgress
 
 _CUT_TEXT = "({reason})"
 

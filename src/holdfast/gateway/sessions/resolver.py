@@ -1,4 +1,4 @@
-"""The sessions: which one a route goes on in, and when a fresh one takes its place."""
+"""Chooses the session of a message: the current one of its route, or a fresh one by the reset policy."""
 
 import asyncio
 import logging
@@ -10,8 +10,8 @@ from holdfast.core.config.settings import SessionSettings, Settings
 from holdfast.core.errors import HoldfastError
 from holdfast.core.ids import PrincipalId, SessionId, SessionKey
 from holdfast.core.messages.inbox import InboxRow, RouteTarget
-from holdfast.core.messages.message import NoteMessage
 from holdfast.core.messages.source import Source, build_session_key, is_shared
+from holdfast.core.messages.transcript import NoteMessage
 from holdfast.core.people.audit import GATEWAY_ACTOR, AuditEntry, AuditKind
 from holdfast.core.sessions.reset import (
     ResetPolicies,
@@ -22,11 +22,11 @@ from holdfast.core.sessions.reset import (
 )
 from holdfast.core.sessions.session import ProcessRow, SessionRow
 from holdfast.gateway.commands.command import CommandRequest
-from holdfast.gateway.inbound.authorise import principal_of
+from holdfast.gateway.inbound.access import principal_of
 from holdfast.gateway.services import Services
-from holdfast.gateway.turns.barrier import LanePause
-from holdfast.gateway.turns.cut_notes import interruption_note
+from holdfast.gateway.turns.lane import LanePause
 from holdfast.gateway.turns.lanes import Lanes
+from holdfast.gateway.turns.transcript_notes import interruption_note
 
 log = logging.getLogger(__name__)
 

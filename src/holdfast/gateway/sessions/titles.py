@@ -1,4 +1,4 @@
-"""Titles: after the first turn of a session, a short name in place of its first words."""
+"""Gives a session a short title after its first turn, with the auxiliary model."""
 
 import asyncio
 import logging
@@ -6,11 +6,10 @@ import logging
 from holdfast.agent.auxiliary import AuxiliaryClient
 from holdfast.core.errors import StoreError
 from holdfast.core.ids import SessionId
-from holdfast.core.messages.message import AssistantMessage, Message, UserMessage
-from holdfast.core.ports.journal import StoreWriter
-from holdfast.core.sessions.title import initial_title, truncate_title
-from holdfast.core.turns.auxiliary import AuxiliaryFailed, AuxiliaryTask
-from holdfast.core.turns.model import Completed, ModelRequest
+from holdfast.core.messages.transcript import AssistantMessage, Message, UserMessage
+from holdfast.core.ports.store import StoreWriter
+from holdfast.core.sessions.session import initial_title, truncate_title
+from holdfast.core.turns.model import AuxiliaryFailed, AuxiliaryTask, Completed, ModelRequest
 from holdfast.gateway.live.feeds import SessionFeeds
 from holdfast.gateway.redaction import Redaction
 

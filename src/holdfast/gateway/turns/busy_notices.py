@@ -1,4 +1,4 @@
-"""Notices: what a person is told about a message that came while a turn ran, seldom enough."""
+"""Tells the sender of a message that came while a turn ran what happens to it, at most now and then."""
 
 import asyncio
 import logging
@@ -8,12 +8,12 @@ from holdfast.core.ids import TurnId
 from holdfast.core.messages.admission import is_notice_due
 from holdfast.core.messages.inbox import InboxRow
 from holdfast.core.messages.outbox import NewDelivery
-from holdfast.core.ports.journal import StoreWriter
 from holdfast.core.ports.protocols import Clock
+from holdfast.core.ports.store import StoreWriter
 from holdfast.gateway.accounts.registry import PlatformRegistry
+from holdfast.gateway.outbound.delivery import DeliveryFactory, reply_address
 from holdfast.gateway.outbound.post_commit import PostCommitPublisher
 from holdfast.gateway.outbound.quiet_chats import QuietChats
-from holdfast.gateway.outbound.replies import DeliveryFactory, reply_address
 
 log = logging.getLogger(__name__)
 

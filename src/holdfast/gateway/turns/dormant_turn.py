@@ -1,4 +1,4 @@
-"""A turn set aside: open in the log, with no agent, until it is gone on with or ended."""
+"""An open turn without an agent: it waits for a person, or an earlier process left it."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Sequence
@@ -13,8 +13,7 @@ from holdfast.core.turns.stop import LeftTurn, TurnExitReason
 from holdfast.core.turns.turn import EndTurn, OpenTurn
 from holdfast.gateway.approvals.pending import PendingApprovals, wait_for_decision
 from holdfast.gateway.services import Services
-from holdfast.gateway.turns.endings import end_abandoned, end_stopped_dormant
-from holdfast.gateway.turns.finishing import write_end
+from holdfast.gateway.turns.endings import end_abandoned, end_stopped_dormant, write_end
 from holdfast.gateway.turns.turn_log import write_exit
 
 

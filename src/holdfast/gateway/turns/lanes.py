@@ -1,21 +1,77 @@
-"""The lanes: one for each session that has something to do, and none for those that have not."""
+"""All live lanes, where the routes in use point, and how a stopping gateway holds, parks, marks and cuts them."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from holdfast.core.ids import SessionId, SessionKey
 from holdfast.core.messages.inbox import InboxRow
-from holdfast.core.messages.message import NoteMessage
+from holdfast.core.messages.transcript import NoteMessage
 from holdfast.core.sessions.reset import SessionReset
 from holdfast.core.turns.stop import TurnExitReason
+from holdfast.core.turns.subagent import SubagentKind
 from holdfast.core.turns.turn import LaneState, OpenTurn
 from holdfast.gateway.services import Services
-from holdfast.gateway.turns import parting
-from holdfast.gateway.turns.barrier import LanePause
-from holdfast.gateway.turns.course import LaneLoop
-from holdfast.gateway.turns.lane import Lane
+from holdfast.gateway.turns.lane import Lane, LaneLoop, LanePause
 
 
+# MERGED holdfast.gateway.turns.parting: Parting: how a gateway that goes leaves a lane: held, and its turn parked, or marked and cut.
+#
+# Plain functions, all of them: what they decide is decided before anything else can happen.
+def hold_lane(lane: Lane, *, allow_subagents: bool) -> None:
+    """No turn begins here any more; with `children`, one that another turn waits for still may."""
+    lane.held = not (allow_subagents and _is_awaited_subagent(lane))
+
+
+def park_lane(lane: Lane) -> None:
+    """The running turn stands at its next step boundary, or is found to stand at one."""
+    if lane.running_turn is None:
+        return
+    lane.running_turn.park()
+    if lane.running_turn is None:
+        lane.set_state(LaneState.PARKED)
+
+
+def leave_lane(lane: Lane, reason: TurnExitReason) -> asyncio.Future[None] | None:
+    """The gateway is about to cut the running turn: it is marked, which is durable when what is
+    returned is done. One that is parked or waits was not cut, and one that has ended is only to
+    be written so. None: nothing is open."""
+    if lane.closing_write is not None:
+        return lane.closing_write.try_now()
+    if lane.running_turn is not None and lane.running_turn.exit_reason is None:
+        lane.running_turn.leave(reason)
+    if lane.dormant_turn is not None:
+        return lane.dormant_turn.leave()
+    return None if lane.current_turn is None else lane.current_turn.exit_write
+
+
+def is_cut_short(lane: Lane) -> bool:
+    """The turn here is not ended by this process, and not parked either. One that was marked is
+    cut, also where it has come to a step boundary since."""
+    turn = lane.current_turn
+    return (
+        turn is not None and turn.ending is None and turn.exit_reason is not TurnExitReason.PARKED
+    )
+
+
+def cut_lane(lane: Lane, reason: str, *, detached: bool) -> bool:
+    """Interrupt the running turn, which stays open; whether there was one to cut."""
+    was_cut_short = is_cut_short(lane)
+    if lane.running_turn is not None:
+        lane.running_turn.cut(reason, detached=detached)
+    return was_cut_short
+
+
+def _is_awaited_subagent(lane: Lane) -> bool:
+    """A turn elsewhere waits for what is done here: it is a child's lane."""
+    if lane.current_turn is not None:
+        rows: Sequence[InboxRow] = lane.current_turn.rows
+    else:
+        rows = lane.dormant_turn.rows if lane.dormant_turn else lane.mailbox
+    child = rows[0].inbound.subagent if rows else None
+    return child is not None and child.kind is SubagentKind.FOREGROUND
+
+
+# MERGED holdfast.gateway.turns.lanes: The lanes: one for each session that has something to do, and none for those that have not.
 class Lanes:
     """Owns the live lanes, and where the routes in use point right now.
 
@@ -48,7 +104,7 @@ class Lanes:
     def parked_count(self) -> int:
         """How many turns stand at a step boundary, parked there or for a person's word."""
         resting = (LaneState.PARKED, LaneState.WAITING)
-        return sum(lane.state in resting and not parting.is_cut_short(lane) for lane in self)
+        return sum(lane.state in resting and not is_cut_short(lane) for lane in self)
 
     def session_of(self, route: SessionKey) -> SessionId | None:
         """Where the route points, if that is known here better than in the log."""
@@ -151,7 +207,7 @@ class Lanes:
         self._held, self._subagents_held = True, not allow_subagents
         self._notify_changes()
         for lane in self:
-            parting.hold_lane(lane, allow_subagents=allow_subagents)
+            hold_lane(lane, allow_subagents=allow_subagents)
 
     def _notify_changes(self) -> None:
         """Every change is news from now on; as long as nobody waits for any, none is told."""
@@ -164,24 +220,24 @@ class Lanes:
         not: whoever waits for it is parked."""
         self._hold_all()
         for lane in self:
-            parting.park_lane(lane)
+            park_lane(lane)
 
     def _hold_all(self) -> None:
         self._held = self._subagents_held = True
         for lane in self:
-            parting.hold_lane(lane, allow_subagents=False)
+            hold_lane(lane, allow_subagents=False)
 
     def leave(self, reason: TurnExitReason) -> list[asyncio.Future[None]]:
         """Mark what still runs. All that is returned is done when it is durable how each open turn
         is left. Nothing begins behind it: that would be cut without a mark."""
         self._hold_all()
-        leaving = [parting.leave_lane(lane, reason) for lane in self]
+        leaving = [leave_lane(lane, reason) for lane in self]
         return [one for one in leaving if one is not None]
 
     def cut(self, reason: str, *, detached: bool) -> int:
         """Interrupt every turn that runs, where it stands; how many did. None begins after this."""
         self._closed = True
-        return sum(parting.cut_lane(lane, reason, detached=detached) for lane in self)
+        return sum(cut_lane(lane, reason, detached=detached) for lane in self)
 
     async def close(self) -> None:
         """End every lane; all that is owed is in the log."""

@@ -1,4 +1,4 @@
-"""The steers of a turn: what its user adds while it runs, until the model has been told."""
+"""Messages that a person adds to a running turn, until the model has seen them."""
 
 import asyncio
 from collections import deque
@@ -9,10 +9,10 @@ from holdfast.core.ids import InboxId
 from holdfast.core.messages.admission import STEERED_NOTICE
 from holdfast.core.messages.events import MessageEnded
 from holdfast.core.messages.inbox import InboxRow, InboxState
-from holdfast.core.messages.message import UserMessage
+from holdfast.core.messages.transcript import UserMessage
 from holdfast.gateway.approvals.pending import succeeded
 from holdfast.gateway.services import Services
-from holdfast.gateway.turns.transcribing import user_message
+from holdfast.gateway.turns.transcript_notes import user_message
 from holdfast.gateway.turns.turn_log import TurnLog
 
 

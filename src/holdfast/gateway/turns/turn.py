@@ -10,20 +10,22 @@ from holdfast.core.ids import SessionId, TurnId
 from holdfast.core.messages.admission import RunningTurn
 from holdfast.core.messages.events import TurnEvent
 from holdfast.core.messages.inbox import InboxRow
-from holdfast.core.messages.message import ToolMessage
+from holdfast.core.messages.transcript import ToolMessage
 from holdfast.core.turns.model import Completed, FallbackUsed
 from holdfast.core.turns.projection import open_calls
 from holdfast.core.turns.stop import TurnExitReason
 from holdfast.core.turns.turn import BeginTurn, EndTurn, OpenTurn, TurnRow, TurnState, Usage
 from holdfast.gateway.approvals.pending import PendingApprovals
-from holdfast.gateway.live.live import LiveStep
-from holdfast.gateway.live.screen import TurnBroadcast
+from holdfast.gateway.live.live_step import LiveStep, TurnBroadcast
 from holdfast.gateway.outbound.stream_factory import with_stream_end
 from holdfast.gateway.services import Services
-from holdfast.gateway.turn_trace import TurnTrace
-from holdfast.gateway.turns.outliving import all_calls_detachable, results_of_cancelled_calls
+from holdfast.gateway.tracing import TurnTrace
 from holdfast.gateway.turns.steering import SteerQueue
-from holdfast.gateway.turns.transcribing import interrupted_call_results
+from holdfast.gateway.turns.transcript_notes import (
+    all_calls_detachable,
+    interrupted_call_results,
+    results_of_cancelled_calls,
+)
 from holdfast.gateway.turns.turn_context import TurnContext
 from holdfast.gateway.turns.turn_log import TurnLog
 

@@ -1,19 +1,19 @@
-"""A running turn as its agent sees it: what `agent.work.Work` promises, kept."""
+"""A running turn as its agent sees it: the implementation of the agent's turn context port."""
 
 import asyncio
 from collections.abc import Awaitable, Sequence
 
 from holdfast.agent.agent import Agent
 from holdfast.agent.auxiliary import AuxiliaryClient
-from holdfast.agent.work import Parked, PendingCall
+from holdfast.agent.turn_port import Parked, PendingCall
 from holdfast.core.config.settings import Settings
 from holdfast.core.crash_points import CrashHook
 from holdfast.core.ids import CallId, PrincipalId, SessionId, TurnId
 from holdfast.core.jobs.job import JobPort
 from holdfast.core.messages.events import TurnEvent
-from holdfast.core.messages.handing import MessageSender
 from holdfast.core.messages.inbox import InboxRow
-from holdfast.core.messages.message import (
+from holdfast.core.messages.outbox import MessageSender
+from holdfast.core.messages.transcript import (
     AssistantMessage,
     CompactionMessage,
     Message,
@@ -22,19 +22,18 @@ from holdfast.core.messages.message import (
     UserMessage,
 )
 from holdfast.core.ports.sandbox import Sandbox
-from holdfast.core.turns.auxiliary import AuxiliaryTask
-from holdfast.core.turns.model import Completed, FallbackUsed
+from holdfast.core.turns.model import AuxiliaryTask, Completed, FallbackUsed
 from holdfast.core.turns.subagent import Delegation
 from holdfast.core.turns.tool import ToolOutput
 from holdfast.core.turns.turn import NO_USAGE, Usage
 from holdfast.gateway.approvals.gate import ApprovalGate
 from holdfast.gateway.approvals.pending import PendingApprovals
-from holdfast.gateway.delegating import DelegateService, delegation_requester
-from holdfast.gateway.jobs.scheduling import TurnJobs
-from holdfast.gateway.live.screen import TurnBroadcast
+from holdfast.gateway.jobs.turn_jobs import TurnJobs
+from holdfast.gateway.live.live_step import TurnBroadcast
 from holdfast.gateway.notify.turn_sender import TurnSender
 from holdfast.gateway.services import Services
-from holdfast.gateway.turn_trace import TurnTrace
+from holdfast.gateway.subagents import DelegateService, delegation_requester
+from holdfast.gateway.tracing import TurnTrace
 from holdfast.gateway.turns.steering import SteerQueue
 from holdfast.gateway.turns.turn_log import TurnLog
 

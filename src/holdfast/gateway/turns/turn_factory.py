@@ -1,4 +1,4 @@
-"""How the turns of a session begin: the agent, what goes into the first commit, and going on."""
+"""Starts and resumes the turns of a session: leases the agent and writes the first commit."""
 
 from collections.abc import Sequence
 
@@ -6,17 +6,22 @@ from holdfast.agent.agent import Agent
 from holdfast.core.crash_points import CrashPoint
 from holdfast.core.ids import InboxId, SessionId, TurnId
 from holdfast.core.messages.inbox import InboxRow
-from holdfast.core.messages.message import Message, NoteMessage, ToolMessage
 from holdfast.core.messages.outbox import NewDelivery
+from holdfast.core.messages.transcript import Message, NoteMessage, ToolMessage
 from holdfast.core.people.audit import requesters_of
 from holdfast.core.sessions.reset import SessionReset
 from holdfast.core.turns.turn import BeginTurn
 from holdfast.gateway.approvals.pending import PendingApprovals
 from holdfast.gateway.services import Services
-from holdfast.gateway.turns.cut_notes import UNANSWERED_RESULTS_NOTE, interruption_note
 from holdfast.gateway.turns.dormant_turn import DormantTurn
-from holdfast.gateway.turns.opening import new_session_note, new_session_notice, session_owner
-from holdfast.gateway.turns.transcribing import transcript_message
+from holdfast.gateway.turns.transcript_notes import (
+    UNANSWERED_RESULTS_NOTE,
+    interruption_note,
+    new_session_note,
+    new_session_notice,
+    session_owner,
+    transcript_message,
+)
 from holdfast.gateway.turns.turn import Turn
 
 RecalledNote = tuple[InboxId, NoteMessage]

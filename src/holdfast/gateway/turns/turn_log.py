@@ -1,4 +1,4 @@
-"""What a turn writes: its beginning, each step, and the one end, in this order and no other."""
+"""What a turn writes: its beginning, each step, and its one end, in this order."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -7,7 +7,7 @@ from holdfast.agent.agent import Agent
 from holdfast.core.crash_points import CrashPoint
 from holdfast.core.errors import HoldfastError, StoreError
 from holdfast.core.ids import CallId, InboxId, SessionId, TurnId
-from holdfast.core.messages.message import (
+from holdfast.core.messages.transcript import (
     AssistantMessage,
     CompactionMessage,
     NoteMessage,
@@ -17,8 +17,8 @@ from holdfast.core.messages.message import (
 from holdfast.core.turns.stop import LeftTurn, TurnExitReason
 from holdfast.core.turns.turn import BeginTurn, EndTurn, OpenTurn, Usage
 from holdfast.gateway.approvals.pending import succeeded
+from holdfast.gateway.durable_writes import wait_uncancelled
 from holdfast.gateway.services import Services
-from holdfast.gateway.unbroken import wait_uncancelled
 
 
 class TurnClosed(HoldfastError):

@@ -1,11 +1,11 @@
-"""What an API mode has to offer: a request as bytes, and the events in the bytes that answer."""
+"""What a codec offers: a request as bytes, and the events in the bytes of the response."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
 from holdfast.core.config.settings import ApiMode
 from holdfast.core.turns.model import Completed, ModelEvent, ModelRequest
-from holdfast.models.codecs.anthropic_messages import AnthropicCodec
+from holdfast.models.codecs.anthropic import AnthropicCodec
 from holdfast.models.codecs.chat_completions import ChatCompletionsCodec
 from holdfast.models.codecs.responses import ResponsesCodec
 from holdfast.models.target import ModelTarget

@@ -1,4 +1,4 @@
-"""The child: serves one model file until its stdin is closed.
+"""The server process: serves one model file until its stdin is closed.
 
 python -m holdfast.models.local FILE      # prints {"base_url": "http://127.0.0.1:N/v1"}
 """

@@ -1,1 +1,1 @@
-"""The API door: the OpenAI API in front of a durable agent."""
+"""The API platform: the OpenAI API in front of a durable agent."""

@@ -12,31 +12,32 @@ from holdfast.core.errors import SendRejected, StoreError
 from holdfast.core.messages.inbox import OPEN_STATES, InboxRow
 from holdfast.core.messages.outbox import Outbound, Receipt
 from holdfast.core.ports.capabilities import Backlog, Capabilities
-from holdfast.core.ports.library import StoreReader
 from holdfast.core.ports.protocols import IdFactory, Intake
-from holdfast.core.secret import Secret
-from holdfast.platforms.api import chat, responses
-from holdfast.platforms.api.answering import AnswerFormat, RequestProcessor
-from holdfast.platforms.api.bearer import has_token
-from holdfast.platforms.api.files import to_attachments
-from holdfast.platforms.api.names import (
+from holdfast.core.ports.store import StoreReader
+from holdfast.core.secrets import Secret
+from holdfast.platforms.api import responses
+from holdfast.platforms.api import responses as chat
+from holdfast.platforms.api.http import (
+    KEEPALIVE_INTERVAL,
+    WRITE_TIMEOUT,
+    OpenAiError,
+    bad_request,
+    has_token,
+    json_response,
+    store_unavailable,
+    stream_events,
+)
+from holdfast.platforms.api.requests import (
     MESSAGE_ID_HEADER,
     SESSION_HEADER,
-    to_inbound,
-    validate_header,
-)
-from holdfast.platforms.api.reading import (
     ApiConversation,
     parse_chat_request,
     parse_responses_request,
+    to_attachments,
+    to_inbound,
+    validate_header,
 )
-from holdfast.platforms.api.refusals import (
-    OpenAiError,
-    bad_request,
-    json_response,
-    store_unavailable,
-)
-from holdfast.platforms.api.streaming import KEEPALIVE_INTERVAL, WRITE_TIMEOUT, stream_events
+from holdfast.platforms.api.responses import AnswerFormat, RequestProcessor
 
 MODEL = "holdfast"
 _MODEL_CARD = {"id": MODEL, "object": "model", "created": 0, "owned_by": "holdfast"}

@@ -1,7 +1,7 @@
-"""The API as a door: what can be set about it."""
+"""Declares the API platform and its settings."""
 
 from holdfast.core.config.settings import PlatformSettings
-from holdfast.core.ports.door import PlatformPlugin
+from holdfast.core.ports.platform_plugin import PlatformPlugin
 
 
 class ApiSettings(PlatformSettings, frozen=True, kw_only=True):

@@ -1,21 +1,263 @@
-"""Answers in the shape of the Responses API."""
+"""Answers requests: waits for the end of a message or streams it, as a chat completion or as a response of the Responses API."""
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import AsyncGenerator, Iterator, Sequence
+from typing import Any, Protocol
 
 import msgspec
 
+from holdfast.core.errors import IntakeClosed, NotAllowed, StoreError
 from holdfast.core.ids import InboxId
-from holdfast.core.messages.events import MessageEnded, TurnEvent
-from holdfast.core.messages.inbox import InboxRow, InboxState
+from holdfast.core.messages.events import (
+    MessageEnded,
+    StepEnded,
+    StreamVoided,
+    TextStreamed,
+    TurnEvent,
+)
+from holdfast.core.messages.inbox import OPEN_STATES, Inbound, InboxRow, InboxState
+from holdfast.core.messages.source import Attachment
+from holdfast.core.messages.transcript import Message
+from holdfast.core.ports.protocols import Intake
+from holdfast.core.ports.store import StoreReader
 from holdfast.core.turns.turn import Usage
-from holdfast.platforms.api.names import response_id
-from holdfast.platforms.api.refusals import OpenAiError
-from holdfast.platforms.api.telling import AnswerText
+from holdfast.platforms.api.http import OpenAiError, RetryAdvice, bad_request, store_unavailable
+from holdfast.platforms.api.requests import (
+    MESSAGE_ID_HEADER,
+    is_same_message,
+    parse_response_id,
+    response_id,
+    response_not_found,
+)
 
+
+# MERGED holdfast.platforms.api.answering: Answering: from a request's message to the end it comes to, waited for or told as it grows.
+class AnswerFormat(Protocol):
+    """How one of the two APIs says the events of an answer."""
+
+    def start(self) -> Iterator[bytes]: ...
+    def on_event(self, event: TurnEvent) -> Iterator[bytes]: ...
+    def on_error(self, error: OpenAiError) -> Iterator[bytes]: ...
+
+
+class RequestProcessor:
+    """Asks the gateway in the API's name; keeps nothing of any request."""
+
+    def __init__(self, intake: Intake, *, reads: StoreReader, platform: str) -> None:
+        self._intake = intake
+        self._reads = reads
+        self._platform = platform
+
+    async def accept(self, message: Inbound, attachments: Sequence[Attachment] = ()) -> InboxRow:
+        """The row of the message; a repeated id attaches to the row there was."""
+        try:
+            accepted = await self._intake.accept(message, attachments)
+        except (StoreError, IntakeClosed) as error:
+            text = f"the message was not accepted: {error}"
+            raise OpenAiError(503, text, code="not_accepted") from None
+        except NotAllowed as error:
+            raise OpenAiError(403, str(error), code="not_allowed") from None
+        if accepted.duplicate and not is_same_message(accepted.row.inbound, message):
+            raise OpenAiError(
+                409,
+                f"{MESSAGE_ID_HEADER} {message.message_id!r} was used for another message; "
+                "give each message an id of its own.",
+                code="message_id_reused",
+                param=MESSAGE_ID_HEADER,
+                retry=RetryAdvice.NO,
+            )
+        return accepted.row
+
+    async def wait_for_answer(self, row: InboxRow) -> MessageEnded:
+        """The answer, waited for; raises `Refusal` where there will be none."""
+        return _check_answered(await self.wait_for_end(row))
+
+    async def wait_for_end(self, row: InboxRow) -> MessageEnded:
+        ended = await self._intake.wait_for_end(row.id)
+        if ended is None:
+            raise _gateway_stopped(row)
+        return ended
+
+    async def stream_answer(
+        self, row: InboxRow, answer_format: AnswerFormat
+    ) -> AsyncGenerator[bytes, None]:
+        """The answer as it grows; what goes wrong is its last piece."""
+        yield b"".join(answer_format.start())
+        try:
+            async with self._intake.watch(row.id) as events:
+                async for event in events:
+                    if isinstance(event, MessageEnded):
+                        _check_answered(event)
+                    if piece := b"".join(answer_format.on_event(event)):
+                        yield piece
+                    if isinstance(event, MessageEnded):
+                        return
+            raise _gateway_stopped(row)
+        except OpenAiError as refusal:
+            yield b"".join(answer_format.on_error(refusal))
+        except StoreError as error:
+            yield b"".join(answer_format.on_error(store_unavailable(error)))
+
+    async def find_row(self, response: str) -> InboxRow:
+        row = await self._reads.inbox_row(parse_response_id(response))
+        if row is None or row.inbound.source.platform != self._platform:
+            raise response_not_found(response)
+        return row
+
+    async def conversation_until(self, response: str) -> tuple[Message, ...]:
+        """The conversation up to the end of that response, which is waited for."""
+        row = await self.find_row(response)
+        if row.state in OPEN_STATES:
+            await self.wait_for_end(row)
+            row = await self.find_row(response)
+        if row.state is not InboxState.ANSWERED:
+            raise bad_request(
+                f"{response} was not answered ({row.state}), so nothing can follow it; go on "
+                "from an earlier response.",
+                param="previous_response_id",
+            )
+        if row.session_id is None or row.turn_id is None:
+            return ()  # a command: the gateway answered, and no conversation
+        records = await self._reads.transcript(row.session_id)
+        last = max((r.seq for r in records if r.turn_id == row.turn_id), default=0)
+        return tuple(record.message for record in records if record.seq <= last)
+
+
+def _check_answered(ended: MessageEnded) -> MessageEnded:
+    if ended.state in (InboxState.ANSWERED, InboxState.MERGED):
+        return ended
+    if ended.state is InboxState.SUPERSEDED:
+        text = f"this message was given up: {ended.reason or 'a command ended it'}."
+        raise OpenAiError(409, text, code=ended.state, retry=RetryAdvice.NO)
+    status = 403 if ended.state is InboxState.REFUSED else 502
+    raise OpenAiError(status, ended.text or ended.reason, code=ended.state, retry=RetryAdvice.NO)
+
+
+def _gateway_stopped(row: InboxRow) -> OpenAiError:
+    return OpenAiError(
+        503,
+        "the gateway stopped before this was answered. The message is kept and will be answered: "
+        f"send it again with {MESSAGE_ID_HEADER}: {row.inbound.message_id}",
+        code="stopped",
+        retry=RetryAdvice.WITH_ID,
+    )
+
+
+# MERGED holdfast.platforms.api.telling: Telling an answer piece by piece to somebody to whom nothing said can be unsaid.
+class AnswerText:
+    """Owns what was told of the present step.
+
+    A step that follows another begins a new paragraph, one that is made again says so, and
+    whatever of the final text was not streamed comes with the end.
+    """
+
+    def __init__(self) -> None:
+        self._sent: list[str] = []
+        self._gap = ""  # what is to stand before the next piece
+
+    def delta(self, event: TurnEvent) -> str:
+        """What to say on this event; "": nothing."""
+        match event:
+            case TextStreamed():
+                return self._emit(event.text)
+            case StepEnded() if self._sent:
+                self._start_over("\n\n")
+            case StreamVoided() if self._sent:
+                self._start_over(f"\n\n[{event.why}; once more]\n\n")
+            case MessageEnded():
+                return self._remainder(event.text)
+        return ""
+
+    def _emit(self, text: str) -> str:
+        if not text:
+            return ""
+        gap, self._gap = self._gap, ""
+        self._sent.append(text)
+        return gap + text
+
+    def _remainder(self, text: str) -> str:
+        told = "".join(self._sent)
+        if text.startswith(told):
+            return self._emit(text[len(told) :])
+        self._start_over("\n\n")  # the stream was joined late, or another answer came of it
+        return self._emit(text)
+
+    def _start_over(self, gap: str) -> None:
+        self._gap = gap
+        self._sent.clear()
+
+
+# MERGED holdfast.platforms.api.chat: Answers in the shape of chat completions.
 _encode = msgspec.json.Encoder().encode
 
 
+def chat_completion(
+    ended: MessageEnded, inbox_id: InboxId, *, model: str, at: float
+) -> dict[str, Any]:
+    return {
+        "id": f"chatcmpl-{inbox_id}",
+        "object": "chat.completion",
+        "created": int(at),
+        "model": model,
+        "choices": [
+            {
+                "index": 0,
+                "message": {"role": "assistant", "content": ended.text},
+                "finish_reason": "stop",
+            }
+        ],
+        "usage": chat_usage(ended.usage),
+    }
+
+
+def chat_usage(used: Usage) -> dict[str, Any]:
+    return {
+        "prompt_tokens": used.input_tokens,
+        "completion_tokens": used.output_tokens,
+        "total_tokens": used.input_tokens + used.output_tokens,
+        "prompt_tokens_details": {"cached_tokens": used.cached_tokens},
+        "completion_tokens_details": {"reasoning_tokens": used.reasoning_tokens},
+    }
+
+
+class ChatCompletionStream:
+    """Turns the events of an answer into chunks."""
+
+    def __init__(self, inbox_id: InboxId, *, model: str, at: float, with_usage: bool) -> None:
+        self._frame = {
+            "id": f"chatcmpl-{inbox_id}",
+            "object": "chat.completion.chunk",
+            "created": int(at),
+            "model": model,
+        }
+        self._with_usage = with_usage
+        self._answer_text = AnswerText()
+
+    def start(self) -> Iterator[bytes]:
+        yield self._chunk({"role": "assistant", "content": ""})
+
+    def on_event(self, event: TurnEvent) -> Iterator[bytes]:
+        if piece := self._answer_text.delta(event):
+            yield self._chunk({"content": piece})
+        if isinstance(event, MessageEnded):
+            yield self._chunk({}, finish="stop")
+            if self._with_usage:
+                yield _sse_data({**self._frame, "choices": [], "usage": chat_usage(event.usage)})
+            yield b"data: [DONE]\n\n"
+
+    def on_error(self, error: OpenAiError) -> Iterator[bytes]:
+        """Too late for a status: the error is the last event."""
+        yield _sse_data(error.body())
+
+    def _chunk(self, delta: dict[str, str], *, finish: str | None = None) -> bytes:
+        choice = {"index": 0, "delta": delta, "finish_reason": finish}
+        return _sse_data({**self._frame, "choices": [choice]})
+
+
+def _sse_data(body: dict[str, Any]) -> bytes:
+    return b"data: " + _encode(body) + b"\n\n"
+
+
+# MERGED holdfast.platforms.api.responses: Answers in the shape of the Responses API.
 _RESPONSE_STATUS = {
     InboxState.QUEUED: "queued",
     InboxState.RUNNING: "in_progress",

@@ -1,1 +1,1 @@
-"""Discord: bots in chats of two, servers and threads."""
+"""Discord: bots in direct chats, servers and threads."""

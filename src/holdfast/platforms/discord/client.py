@@ -1,4 +1,4 @@
-"""Discord's REST interface: one call, and what its answer means for whoever made it."""
+"""Discord's REST API: calls, uploads and downloads, and what an answer means for the caller."""
 
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -8,13 +8,13 @@ import aiohttp
 import msgspec
 
 from holdfast import __version__
-from holdfast.core.deep_json import decode_json
 from holdfast.core.errors import NotConnected, OutcomeUnknown, SendRejected, Throttled
-from holdfast.core.messages.attachment import AttachmentUnavailable
 from holdfast.core.messages.outbox import OutboundFile
-from holdfast.core.secret import Secret
-from holdfast.platforms.discord.wire import DiscordError
-from holdfast.platforms.fetched import read_body
+from holdfast.core.messages.source import AttachmentUnavailable
+from holdfast.core.secrets import Secret
+from holdfast.core.untrusted import decode_json
+from holdfast.platforms.discord.events import DiscordError
+from holdfast.platforms.inbound import read_body
 
 T = TypeVar("T")
 

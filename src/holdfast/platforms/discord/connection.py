@@ -1,8 +1,7 @@
-"""The line: Discord's gateway, held by discord.py, which also resumes it where Discord allows that.
+"""The websocket to Discord's gateway, held by discord.py, which also resumes it where Discord allows that.
 
-The library is imported by whoever opens a line. It reads each event into objects of its own and
-hands those to tasks; this door takes the events as they come instead, in their order, for nothing
-may be taken out of turn.
+Importing this imports discord.py, so it is imported only when a connection is opened. The library parses each event into
+objects of its own and passes those to tasks; here the raw frames are taken instead, in the order in which they arrive.
 """
 
 from collections.abc import AsyncIterator, Callable
@@ -13,9 +12,9 @@ import aiohttp
 import discord
 
 from holdfast.core.errors import AccountDisconnected, ConnectError, ConnectRefused
-from holdfast.core.secret import Secret
+from holdfast.core.secrets import Secret
+from holdfast.platforms.discord.events import DiscordUser
 from holdfast.platforms.discord.plugin import NEW_TOKEN_REMEDY, PORTAL_URL
-from holdfast.platforms.discord.wire import DiscordUser
 
 _CLOSED_BAD_TOKEN, _CLOSED_BAD_INTENTS = 4004, 4014
 # https://discord.com/developers/docs/topics/opcodes-and-status-codes#gateway-gateway-close-event-codes

@@ -1,4 +1,4 @@
-"""The Discord platform: one bot, which hears over the gateway and speaks over REST."""
+"""The Discord platform: one bot, which receives over the gateway websocket and sends over REST."""
 
 import asyncio
 import logging
@@ -12,27 +12,56 @@ import msgspec
 
 from holdfast.core.errors import ConnectError, ConnectRefused, SendError
 from holdfast.core.messages.outbox import Address, MessageEdit, Outbound, Receipt
+from holdfast.core.people.commands import COMMANDS_BY_NAME, command_menu
 from holdfast.core.ports.capabilities import Backlog, Capabilities, ChatIdFormat, Formatting
+from holdfast.core.ports.platform_plugin import AccountIdentity, PluginContext
 from holdfast.core.ports.protocols import Clock, Intake
-from holdfast.core.secret import Secret
+from holdfast.core.secrets import Secret
 from holdfast.platforms.discord.client import DiscordBadToken, DiscordClient
-from holdfast.platforms.discord.ears import DiscordReceiverConfig
-from holdfast.platforms.discord.hearing import DiscordReceiver
+from holdfast.platforms.discord.events import PLATFORM, DiscordUser, snowflake_at
+from holdfast.platforms.discord.history import DiscordCheckpoint
 from holdfast.platforms.discord.plugin import NEW_TOKEN_REMEDY, DiscordSettings
-from holdfast.platforms.discord.reading import PLATFORM
-from holdfast.platforms.discord.record import DiscordCheckpoint
+from holdfast.platforms.discord.receiver import DiscordReceiver, DiscordReceiverConfig
 from holdfast.platforms.discord.sender import DiscordSender
-from holdfast.platforms.discord.slash_commands import slash_commands
-from holdfast.platforms.discord.snowflakes import snowflake_at
-from holdfast.platforms.discord.wire import DiscordUser
 from holdfast.platforms.text.discord import MAX_LENGTH, fits
 
-if TYPE_CHECKING:  # the library is imported when a line is opened, and not before
+if TYPE_CHECKING:
     from holdfast.platforms.discord.connection import DiscordConnection
 
 log = logging.getLogger(__name__)
 
 
+# MERGED holdfast.platforms.discord.slash_commands: Slash commands: what Discord offers to whoever types a slash.
+_MAX_DESCRIPTION_LENGTH = 100
+_TEXT_OPTION = 3  # the type of an option that is a text
+_GUILD_CONTEXT, _DM_CONTEXT = 0, 1  # where a command is offered
+
+
+def slash_commands() -> list[dict[str, Any]]:
+    """https://discord.com/developers/docs/interactions/application-commands: those that everybody
+    may give. Whatever follows a command is one text: what it means is for the command to say."""
+    return [
+        {
+            "name": each.name,
+            "description": each.help[:_MAX_DESCRIPTION_LENGTH],
+            "contexts": [_GUILD_CONTEXT, _DM_CONTEXT],
+            "options": _options(COMMANDS_BY_NAME[each.name].arguments),
+        }
+        for each in command_menu()
+    ]
+
+
+def _options(arguments: str) -> list[dict[str, Any]]:
+    if not arguments:
+        return []
+    required = not arguments.startswith("[")
+    description = arguments[:_MAX_DESCRIPTION_LENGTH]
+    return [
+        {"type": _TEXT_OPTION, "name": "text", "description": description, "required": required}
+    ]
+
+
+# MERGED holdfast.platforms.discord.platform: The Discord platform: one bot, which hears over the gateway and speaks over REST.
 def capabilities_of(settings: DiscordSettings) -> Capabilities:
     """Discord takes about five messages in five seconds in a channel, edits among them; its
     heartbeat is answered every 41 seconds."""
@@ -167,3 +196,14 @@ def load_connection(settings: DiscordSettings) -> "tuple[str, DiscordConnection]
             remedy="pip install 'holdfast[discord]', then restart the gateway",
         ) from error
     return base_url(), DiscordConnection(content=settings.message_content)
+
+
+# MERGED holdfast.platforms.discord.check: Asking Discord whose token that is.
+async def check_account(context: PluginContext[DiscordSettings]) -> AccountIdentity:
+    """Raises a `SendError` for a token that Discord does not know, and `ConnectRefused` where the
+    library is missing without which the account could not be connected."""
+    base_url, _ = load_connection(context.settings)
+    api = DiscordClient(context.secrets["token"])
+    async with api.open(base_url, lambda: None):
+        me = await api.call("GET", "/users/@me", DiscordUser)
+    return AccountIdentity(name=me.username, chat_link=f"https://discord.com/users/{me.id}")

@@ -1,13 +1,17 @@
-"""Discord as a door: what can be set about a bot."""
+"""Declares the Discord platform and the settings of a bot."""
 
 from typing import Annotated
 
 import msgspec
 
 from holdfast.core.config.settings import PlatformSettings
-from holdfast.core.ports.door import AccountIdentity, PlatformPlugin, PluginContext
+from holdfast.core.ports.platform_plugin import (
+    AccountIdentity,
+    PlatformPlugin,
+    PluginContext,
+    SetupQuestion,
+)
 from holdfast.core.ports.protocols import Platform
-from holdfast.core.ports.question import SetupQuestion
 
 PORTAL_URL = "https://discord.com/developers/applications"
 NEW_TOKEN_REMEDY = f"{PORTAL_URL}, Bot, Reset Token gives a new one; set platforms.discord.token"
@@ -43,7 +47,7 @@ def _open(context: PluginContext[DiscordSettings]) -> Platform:
 
 
 async def _check(context: PluginContext[DiscordSettings]) -> AccountIdentity:
-    from holdfast.platforms.discord.check import check_account  # noqa: PLC0415 - imports an HTTP client
+    from holdfast.platforms.discord.platform import check_account  # noqa: PLC0415 - imports an HTTP client
 
     return await check_account(context)
 

@@ -1,4 +1,4 @@
-"""Sending: our messages, changes and signs as calls of Discord's REST interface."""
+"""Sends messages, edits, files, typing indicators and reactions as calls of Discord's REST API."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -10,9 +10,9 @@ import msgspec
 
 from holdfast.core.ids import DeliveryId
 from holdfast.core.messages.outbox import Address, Button, MessageEdit, Outbound, Receipt
-from holdfast.core.ports.signs import WAITING_REACTION
+from holdfast.core.ports.capabilities import WAITING_REACTION
 from holdfast.platforms.discord.client import DiscordClient, DiscordNotFound
-from holdfast.platforms.discord.wire import DiscordSentMessage
+from holdfast.platforms.discord.events import DiscordSentMessage
 from holdfast.platforms.text.discord import MAX_LENGTH, render
 
 _BUTTONS_IN_A_ROW = 5

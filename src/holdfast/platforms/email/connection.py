@@ -1,4 +1,7 @@
-"""A session with both servers: what there is of an account while it is connected."""
+"""The connection to both mail servers: all parts of an account that exist while it is connected.
+
+Importing this module imports the mail libraries: import it lazily, in a thread.
+"""
 
 import asyncio
 import re
@@ -16,24 +19,31 @@ from holdfast.core.errors import (
 )
 from holdfast.core.ids import DeliveryId
 from holdfast.core.messages.outbox import Address, Outbound, Receipt
-from holdfast.core.ports.door import PluginContext
+from holdfast.core.ports.platform_plugin import PluginContext
 from holdfast.core.ports.protocols import Intake
-from holdfast.platforms.email.broken import PoisonMails
-from holdfast.platforms.email.composing import compose
-from holdfast.platforms.email.guard import LoopLimiter
-from holdfast.platforms.email.keys import CredentialProvider, PasswordCredentials
-from holdfast.platforms.email.line import make_tls_context
-from holdfast.platforms.email.mailbox import ImapMailbox, open_mailbox
-from holdfast.platforms.email.names import digest, message_id_of
-from holdfast.platforms.email.oauth import OAuthCredentials
+from holdfast.platforms.email.client import ImapMailbox, make_tls_context, open_mailbox
+from holdfast.platforms.email.credentials import (
+    CredentialProvider,
+    OAuthCredentials,
+    PasswordCredentials,
+)
+from holdfast.platforms.email.events import (
+    PLATFORM,
+    EmailParser,
+    ThreadFiles,
+    digest,
+    domain_of,
+    message_id_of,
+)
 from holdfast.platforms.email.plugin import EmailSettings
-from holdfast.platforms.email.reading import PLATFORM, EmailParser, domain_of
-from holdfast.platforms.email.receiving import EmailReceiver
-from holdfast.platforms.email.record import MailboxCheckpoint, MailboxPosition
-from holdfast.platforms.email.sent import SentFolder
-from holdfast.platforms.email.submitting import SmtpClient, SmtpLoginRefused
-from holdfast.platforms.email.taking import MailProcessor
-from holdfast.platforms.email.threads import ThreadFiles
+from holdfast.platforms.email.receiver import EmailReceiver, MailProcessor
+from holdfast.platforms.email.sender import SentFolder, SmtpClient, SmtpLoginRefused, compose
+from holdfast.platforms.email.state import (
+    LoopLimiter,
+    MailboxCheckpoint,
+    MailboxPosition,
+    PoisonMails,
+)
 
 _SENDABLE_ADDRESS = re.compile(
     r"[!-;=?A-~]+@[!-;=?A-~]+"

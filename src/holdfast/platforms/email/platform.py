@@ -1,4 +1,4 @@
-"""The e-mail platform: one mailbox, listened to over IMAP and answered over SMTP."""
+"""The e-mail platform: one mailbox, received over IMAP and answered over SMTP; and the check of its credentials."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -11,15 +11,15 @@ from holdfast.core.errors import ConnectError, ConnectRefused, NotConnected
 from holdfast.core.ids import DeliveryId
 from holdfast.core.messages.outbox import Address, Outbound, Receipt
 from holdfast.core.ports.capabilities import Backlog, Capabilities, Formatting
-from holdfast.core.ports.door import PluginContext
+from holdfast.core.ports.platform_plugin import AccountIdentity, PluginContext
 from holdfast.core.ports.protocols import Intake
-from holdfast.platforms.email.broken import PoisonMails
-from holdfast.platforms.email.guard import LoopLimiter
 from holdfast.platforms.email.plugin import EmailSettings, SentCopies
+from holdfast.platforms.email.state import LoopLimiter, PoisonMails
 
+# MERGED holdfast.platforms.email.platform: The e-mail platform: one mailbox, listened to over IMAP and answered over SMTP.
 if TYPE_CHECKING:  # the libraries are imported when a line is opened, and not before
     from holdfast.platforms.email.connection import EmailConnection
-    from holdfast.platforms.email.receiving import EmailReceiver
+    from holdfast.platforms.email.receiver import EmailReceiver
 
     OpenConnection = Callable[
         [PluginContext[EmailSettings], Callable[[], None]],
@@ -132,3 +132,18 @@ def _import_open_connection() -> "OpenConnection":
             remedy="pip install 'holdfast[email]', then restart the gateway",
         ) from error
     return open_connection
+
+
+# MERGED holdfast.platforms.email.check: Asking both mail servers whether they let us in.
+async def check_account(context: PluginContext[EmailSettings]) -> AccountIdentity:
+    """Raises the `ConnectError` that says what is wrong with which."""
+    try:
+        from holdfast.platforms.email.connection import open_connection
+    except ModuleNotFoundError as error:
+        raise ConnectRefused(
+            f"the libraries that speak with mail servers are not installed ({error})",
+            remedy="pip install 'holdfast[email]'",
+        ) from error
+    async with open_connection(context, lambda: None, save_tokens=False):
+        address = context.settings.address
+    return AccountIdentity(name=address, chat_link=f"mailto:{address}")

@@ -1,4 +1,7 @@
-"""E-mail as a door: what can be set about a mailbox."""
+"""Declares the e-mail platform: its settings, its setup questions, and how a mailbox is opened.
+
+Imports little: it is read whenever the configuration is checked.
+"""
 
 from collections.abc import Iterator
 from enum import StrEnum
@@ -9,9 +12,13 @@ import msgspec
 
 from holdfast.core.config.settings import PlatformSettings, Port
 from holdfast.core.messages.inbox import BusyMode
-from holdfast.core.ports.door import AccountIdentity, PlatformPlugin, PluginContext
+from holdfast.core.ports.platform_plugin import (
+    AccountIdentity,
+    PlatformPlugin,
+    PluginContext,
+    SetupQuestion,
+)
 from holdfast.core.ports.protocols import Platform
-from holdfast.core.ports.question import SetupQuestion
 
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _MAX_IDLE_SECONDS = 29 * 60  # seconds: RFC 2177, a server may hang up after half an hour
@@ -155,7 +162,7 @@ def _open(context: PluginContext[EmailSettings]) -> Platform:
 
 
 async def _check(context: PluginContext[EmailSettings]) -> AccountIdentity:
-    from holdfast.platforms.email.check import check_account  # noqa: PLC0415 - needed by setup only
+    from holdfast.platforms.email.platform import check_account  # noqa: PLC0415 - needed by setup only
 
     return await check_account(context)
 

@@ -1,1 +1,1 @@
-"""IRC: one nick on one network, over a client of our own."""
+"""IRC: one nick on one network, with a client of our own."""

@@ -1,12 +1,12 @@
-"""Channels: those we are to be in, and those we are in."""
+"""Channels of one connection: which to join, and which we are in."""
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from holdfast.core.errors import NotConnected, OutcomeUnknown, SendRejected
-from holdfast.core.secret import Secret
-from holdfast.platforms.irc.line import IrcClient
-from holdfast.platforms.irc.wire import IrcMessage
+from holdfast.core.secrets import Secret
+from holdfast.platforms.irc.client import IrcClient
+from holdfast.platforms.irc.events import IrcMessage
 
 log = logging.getLogger(__name__)
 

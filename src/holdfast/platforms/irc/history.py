@@ -1,18 +1,29 @@
-"""History: what was said while we were away, where the server or a bouncer keeps it.
+"""The history that a server or bouncer keeps, and the checkpoint file that says how far it was read.
 
-https://ircv3.net/specs/extensions/chathistory
+https://ircv3.net/specs/extensions/chathistory. Most messages of a channel are not for the agent and leave no row in the
+inbox: without the checkpoint, they would be read again at each start.
 """
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime
+from pathlib import Path
+from threading import Lock
+
+import msgspec
 
 from holdfast.core.errors import HoldfastError, NotConnected, OutcomeUnknown
-from holdfast.platforms.irc.line import IrcClient
-from holdfast.platforms.irc.wire import IrcMessage
+from holdfast.platforms.irc.client import IrcClient
+from holdfast.platforms.irc.events import IrcMessage
+from holdfast.system import state_file
 
 log = logging.getLogger(__name__)
 
+
+# MERGED holdfast.platforms.irc.history: History: what was said while we were away, where the server or a bouncer keeps it.
+#
+# https://ircv3.net/specs/extensions/chathistory
 REQUIRED_CAPABILITIES = frozenset({"draft/chathistory", "batch", "server-time", "message-tags"})
 PLAYBACK_BATCHES = frozenset({"chathistory", "znc.in/playback"})  # batches of what was said before
 _TARGETS_BATCH = "draft/chathistory-targets"
@@ -161,3 +172,62 @@ def _just_before(timestamp: str) -> str:
 
 def _message_key(message: IrcMessage) -> MessageKey:
     return message.tags.get("msgid"), message.tags.get("time"), message.source, message.params
+
+
+# MERGED holdfast.platforms.irc.record: The record: how far the history of a network was looked at, which no row of the inbox says.
+#
+# Most of what is said in a channel is not for the agent, and leaves no row. Without this mark, what
+# was said before the first row of a channel would be looked at again at each start, and all that was
+# ever said there at the first one.
+_LOSS_CONSEQUENCE = "what was said on IRC while the gateway was down is not looked for this time."
+
+
+class IrcCheckpointFile(msgspec.Struct, frozen=True, kw_only=True):
+    until: str  # everything before this moment was looked at, in every chat
+
+
+class IrcCheckpoint:
+    """Owns one file, which is replaced as a whole. What it says may be old: whoever goes by it
+    looks at some messages twice, and at none never."""
+
+    def __init__(self, path: Path, until: str) -> None:
+        self._path = path
+        self._saved = ""
+        self._write_lock = Lock()  # of a thread, which goes on when nobody waits for it any more
+        self.until = until
+
+    @classmethod
+    async def load(cls, path: Path, *, initial: str) -> "IrcCheckpoint":
+        """Who was never here before has seen everything there is."""
+        written = await asyncio.to_thread(
+            state_file.load, path, IrcCheckpointFile, consequence=_LOSS_CONSEQUENCE
+        )
+        record = cls(path, initial if written is None else written.until)
+        if written is None:
+            await record.save()
+        return record
+
+    def advance(self, until: str) -> None:
+        self.until = max(until, self.until)
+
+    async def save(self) -> None:
+        """Where it cannot be written, the older mark stands, and does no harm."""
+        if self.until == self._saved:
+            return
+        try:
+            await asyncio.to_thread(self._write)
+        except OSError as error:
+            log.warning(
+                "%s cannot be written: %s",
+                self._path,
+                error,
+                extra={"action": "checkpoint_not_saved"},
+            )
+
+    def _write(self) -> None:
+        with self._write_lock:  # what is written last is what is known last
+            until = self.until
+            state_file.write_atomically(
+                self._path, msgspec.json.encode(IrcCheckpointFile(until=until))
+            )
+            self._saved = until

@@ -1,4 +1,7 @@
-"""IRC as a door: what can be set about a nick on a network."""
+"""Declares the IRC platform: its settings, its setup questions, and how an account is opened.
+
+Imports little: it is read whenever the configuration is checked.
+"""
 
 import re
 from enum import StrEnum
@@ -8,9 +11,13 @@ import msgspec
 from msgspec.structs import force_setattr as set_attribute
 
 from holdfast.core.config.settings import PlatformSettings, Port
-from holdfast.core.ports.door import AccountIdentity, PlatformPlugin, PluginContext
+from holdfast.core.ports.platform_plugin import (
+    AccountIdentity,
+    PlatformPlugin,
+    PluginContext,
+    SetupQuestion,
+)
 from holdfast.core.ports.protocols import Platform
-from holdfast.core.ports.question import SetupQuestion
 
 TLS_PORT, PLAIN_PORT = 6697, 6667
 # RFC 2812, 2.3.1; networks differ in how long one may be, and say so when it is asked for.
@@ -122,7 +129,7 @@ def _open(context: PluginContext[IrcSettings]) -> Platform:
 
 
 async def _check(context: PluginContext[IrcSettings]) -> AccountIdentity:
-    from holdfast.platforms.irc.check import check_account  # noqa: PLC0415 - imports TLS
+    from holdfast.platforms.irc.platform import check_account  # noqa: PLC0415 - imports TLS
 
     return await check_account(context)
 

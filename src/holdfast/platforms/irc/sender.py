@@ -1,10 +1,9 @@
-"""Sending: our messages as lines, and what is known of each once it was written.
+"""Sends messages as IRC lines, and finds out whether the server accepted them.
 
-A server with echo-message (https://ircv3.net/specs/extensions/echo-message) says each line back to
-us once it has taken it, and that is the receipt; with labeled-response
-(https://ircv3.net/specs/extensions/labeled-response) there is no doubt which line is meant. Other
-servers say nothing of a line that they have taken. They answer in order, though: the PONG to a PING
-that follows the lines comes behind every complaint about them.
+A server with echo-message (https://ircv3.net/specs/extensions/echo-message) returns each line to us once it has accepted
+it: that is the receipt. With labeled-response (https://ircv3.net/specs/extensions/labeled-response) it is certain which
+line is meant. Other servers do not confirm lines, but they answer in order: the PONG to a PING behind the lines comes
+after every error about them.
 """
 
 import asyncio
@@ -15,11 +14,9 @@ from collections.abc import Mapping
 from holdfast.core.errors import NotConnected, OutcomeUnknown, SendError, SendRejected, Throttled
 from holdfast.core.messages.outbox import Address, Outbound, Receipt
 from holdfast.platforms.irc.channels import ChannelMembership
-from holdfast.platforms.irc.greeting import USERNAME
-from holdfast.platforms.irc.line import IrcClient, is_pong
-from holdfast.platforms.irc.names import is_valid_target
+from holdfast.platforms.irc.client import USERNAME, IrcClient, is_pong
+from holdfast.platforms.irc.events import IrcMessage, is_valid_target
 from holdfast.platforms.irc.users import UserDirectory
-from holdfast.platforms.irc.wire import IrcMessage
 from holdfast.platforms.text.irc import render
 
 REPEAT_NOTICE = "(This may have reached you before.)\n\n"

@@ -1,8 +1,7 @@
-"""People: who is behind a nick, and which nick somebody is behind.
+"""Users of one connection: who is behind a nick, and which nick a user has now.
 
-A nick belongs to whoever holds it now. What names a person for good is an account, where the
-network has them and tells of them (https://ircv3.net/specs/extensions/account-tag); else the whole
-of nick, user and host.
+A nick belongs to whoever holds it now. What names a person for good is an account, where the network has accounts
+(https://ircv3.net/specs/extensions/account-tag); else the whole of nick, user and host.
 """
 
 from collections.abc import Callable
@@ -10,10 +9,9 @@ from collections.abc import Callable
 import msgspec
 
 from holdfast.core.errors import NotConnected, OutcomeUnknown, SendRejected
-from holdfast.platforms.irc.line import IrcClient
-from holdfast.platforms.irc.names import IrcNames
+from holdfast.platforms.irc.client import IrcClient
+from holdfast.platforms.irc.events import IrcMessage, IrcNames
 from holdfast.platforms.irc.plugin import IdentifyBy
-from holdfast.platforms.irc.wire import IrcMessage
 
 _FRESH_SECONDS = 60.0  # seconds for which somebody who spoke is taken to be there still
 _MAX_USERS = 1000  # of whom it is remembered when they spoke; the others are asked for

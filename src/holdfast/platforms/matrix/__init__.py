@@ -1,1 +1,1 @@
-"""Matrix: an account in rooms and threads, encrypted or not."""
+"""Matrix: an account in rooms and threads, with or without encryption."""

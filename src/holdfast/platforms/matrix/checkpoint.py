@@ -1,9 +1,7 @@
-"""The record: how far everything was looked at, what could not be read yet, and which room goes on
-with the chat of which.
+"""The checkpoint file of a Matrix account: the sync position, events that cannot be decrypted yet, and room upgrades.
 
-Most of what is said in rooms is not for the agent, so no row of the inbox says that it was looked
-at: without the mark, all of it would be fetched again at each start. And a message whose keys have
-not come is in no inbox either.
+Most messages in rooms are not for the agent and leave no row in the inbox: without the position, all of them would be
+fetched again at each start. An event whose keys have not arrived is in no inbox either.
 """
 
 import asyncio
@@ -15,7 +13,7 @@ from threading import Lock
 import msgspec
 
 from holdfast.core.errors import TransientStoreError
-from holdfast.platforms.matrix.wire import Json
+from holdfast.platforms.matrix.events import Json
 from holdfast.system import state_file
 
 log = logging.getLogger(__name__)
@@ -49,7 +47,7 @@ class UndecryptedEvent(msgspec.Struct, frozen=True, kw_only=True):
 
     room_id: str
     event: Json
-    notified: bool = False  # whoever wrote it knows
+    notified: bool = msgspec.field(name="told", default=False)  # the sender has been told
 
     @property
     def event_id(self) -> str:
@@ -64,10 +62,15 @@ class PendingUpgrade(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MatrixCheckpointFile(msgspec.Struct, frozen=True, kw_only=True):
-    position: SyncPosition | None = None
-    undecrypted: tuple[UndecryptedEvent, ...] = ()
-    pending_upgrades: dict[str, PendingUpgrade] = {}
-    chat_by_room: dict[str, str] = {}  # rooms that go on with the chat of another, oldest first
+    """The names in the file are older than those of the fields."""
+
+    position: SyncPosition | None = msgspec.field(name="place", default=None)
+    undecrypted: tuple[UndecryptedEvent, ...] = msgspec.field(name="sealed", default=())
+    pending_upgrades: dict[str, PendingUpgrade] = msgspec.field(
+        name="awaited", default_factory=dict
+    )
+    # Rooms that continue the chat of another one, oldest first.
+    chat_by_room: dict[str, str] = msgspec.field(name="followed", default_factory=dict)
 
 
 class MatrixCheckpoint:

@@ -1,4 +1,4 @@
-"""The Matrix platform: one account, which hears by syncing and speaks by events."""
+"""The Matrix platform: one account, composed of client, sync loop and sender; and the check of its credentials."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -12,30 +12,32 @@ from holdfast.core.errors import (
     ConnectRefused,
     NotConnected,
     SendError,
+    SendRejected,
     Throttled,
 )
 from holdfast.core.messages.outbox import Address, MessageEdit, Outbound, Receipt
 from holdfast.core.ports.capabilities import Backlog, Capabilities, Formatting, LengthUnit
-from holdfast.core.ports.door import PluginContext
+from holdfast.core.ports.platform_plugin import AccountIdentity, PluginContext
 from holdfast.core.ports.protocols import Intake
-from holdfast.platforms.matrix.api import MatrixBadToken, MatrixClient
 from holdfast.platforms.matrix.checkpoint import MatrixCheckpoint, SyncPosition
-from holdfast.platforms.matrix.hearing import MatrixListener
-from holdfast.platforms.matrix.keys import RoomKeys
-from holdfast.platforms.matrix.login import MatrixLogin
-from holdfast.platforms.matrix.paces import DEFAULT_TUNING, SyncTuning
+from holdfast.platforms.matrix.client import MatrixBadToken, MatrixClient, MatrixLogin, log_in
+from holdfast.platforms.matrix.events import PLATFORM, MatrixEmptyResponse, MatrixIdentity
 from holdfast.platforms.matrix.plugin import MatrixSettings
-from holdfast.platforms.matrix.reading import PLATFORM
-from holdfast.platforms.matrix.rooms import RoomDirectory
+from holdfast.platforms.matrix.rooms import RoomDirectory, RoomKeys
 from holdfast.platforms.matrix.sender import MAX_BODY_BYTES, MatrixSender
-from holdfast.platforms.matrix.stream import RESPONSE_GRACE
-from holdfast.platforms.matrix.wire import MatrixIdentity
-from holdfast.platforms.text.matrix import fits_matrix
+from holdfast.platforms.matrix.sync import (
+    DEFAULT_TUNING,
+    RESPONSE_GRACE,
+    MatrixListener,
+    SyncTuning,
+)
+from holdfast.platforms.text.html import fits_matrix
 
-if TYPE_CHECKING:  # imports the library, which is imported when a line is opened
-    from holdfast.platforms.matrix.machine import EncryptionMachine
+if TYPE_CHECKING:
+    from holdfast.platforms.matrix.encryption import EncryptionMachine
 
 
+# MERGED holdfast.platforms.matrix.platform: The Matrix platform: one account, which hears by syncing and speaks by events.
 def capabilities_of(settings: MatrixSettings) -> Capabilities:
     """A server keeps everything, and knows how far we came by the token that we show it; of two
     events of one transaction it makes one."""
@@ -211,12 +213,43 @@ class MatrixPlatform:
 def _import_encryption() -> "type[EncryptionMachine]":
     """In a thread: the import takes half a second, and the loop has others to serve."""
     try:
-        from holdfast.platforms.matrix.machine import (  # noqa: PLC0415 - imports matrix-nio
-            EncryptionMachine,
-        )
+        from holdfast.platforms.matrix.encryption import EncryptionMachine
     except ModuleNotFoundError as error:
         raise ConnectRefused(
             f"the library that speaks Matrix is not installed ({error})",
             remedy="pip install 'holdfast[matrix]', then restart the gateway",
         ) from error
     return EncryptionMachine
+
+
+# MERGED holdfast.platforms.matrix.check: Asking a homeserver whose credentials those are.
+_CHECK_TIMEOUT = 20.0  # seconds that an answer may take
+
+
+async def check_account(context: PluginContext[MatrixSettings]) -> AccountIdentity:
+    """With a password, a device is made and taken away again. Raises a `ConnectError` or a
+    `SendError`."""
+    api = MatrixClient(context.settings.homeserver, timeout=_CHECK_TIMEOUT)
+    async with api.open(lambda: None):
+        if (token := context.secrets.get("token")) is not None:
+            api.set_token(token.reveal())
+            try:
+                name = (await api.whoami()).user_id
+            except MatrixBadToken as error:
+                raise ConnectRefused(
+                    str(error), remedy="docs/matrix.md says how to get one"
+                ) from error
+        else:
+            name = await _try_password(api, context)
+    return AccountIdentity(name=name, chat_link=f"https://matrix.to/#/{name}")
+
+
+async def _try_password(client: MatrixClient, context: PluginContext[MatrixSettings]) -> str:
+    user, password = context.settings.user, context.secrets["password"]
+    try:
+        given = await log_in(client, user, password, device_name="Holdfast, trying its password")
+    except (SendRejected, MatrixBadToken) as error:
+        raise ConnectRefused(str(error), remedy="look at the name and the password") from error
+    client.set_token(given.access_token)
+    await client.call_idempotent("POST", "/logout", MatrixEmptyResponse, body={})
+    return given.user_id

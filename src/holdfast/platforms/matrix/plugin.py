@@ -1,4 +1,7 @@
-"""Matrix as a door: what can be set about an account."""
+"""Declares the Matrix platform: its settings, its setup questions, and how an account is opened.
+
+Imports little: it is read whenever the configuration is checked.
+"""
 
 import re
 from typing import Annotated
@@ -7,9 +10,13 @@ from urllib.parse import urlsplit
 import msgspec
 
 from holdfast.core.config.settings import PlatformSettings
-from holdfast.core.ports.door import AccountIdentity, PlatformPlugin, PluginContext
+from holdfast.core.ports.platform_plugin import (
+    AccountIdentity,
+    PlatformPlugin,
+    PluginContext,
+    SetupQuestion,
+)
 from holdfast.core.ports.protocols import Platform
-from holdfast.core.ports.question import SetupQuestion
 
 _USER_ID = re.compile(r"@[^:\s]+:\S+")
 
@@ -61,7 +68,7 @@ def _open(context: PluginContext[MatrixSettings]) -> Platform:
 
 
 async def _check(context: PluginContext[MatrixSettings]) -> AccountIdentity:
-    from holdfast.platforms.matrix.check import check_account  # noqa: PLC0415 - imports an HTTP client
+    from holdfast.platforms.matrix.platform import check_account  # noqa: PLC0415 - imports an HTTP client
 
     return await check_account(context)
 

@@ -1,4 +1,4 @@
-"""Sending: our messages, changes and signs as events of a room."""
+"""Sends messages, edits, files, typing notifications and reactions as Matrix events."""
 
 import asyncio
 import mimetypes
@@ -9,21 +9,19 @@ from typing import Any
 import msgspec
 
 from holdfast.core.messages.outbox import Address, MessageEdit, Outbound, OutboundFile, Receipt
-from holdfast.core.messages.pictures import detect_image
+from holdfast.core.messages.transcript import detect_image
+from holdfast.core.ports.capabilities import WAITING_REACTION
 from holdfast.core.ports.protocols import IdFactory
-from holdfast.core.ports.signs import WAITING_REACTION
-from holdfast.platforms.matrix.api import DuplicateReaction, MatrixClient
-from holdfast.platforms.matrix.keys import RoomKeys
-from holdfast.platforms.matrix.paths import room_path
-from holdfast.platforms.matrix.rooms import RoomDirectory
-from holdfast.platforms.matrix.wire import (
+from holdfast.platforms.matrix.client import DuplicateReaction, MatrixClient, room_path
+from holdfast.platforms.matrix.events import (
     MESSAGE,
     REACTION,
     Json,
     MatrixEmptyResponse,
     MatrixSendResponse,
 )
-from holdfast.platforms.text.matrix import fits_matrix, render_matrix
+from holdfast.platforms.matrix.rooms import RoomDirectory, RoomKeys
+from holdfast.platforms.text.html import fits_matrix, render_matrix
 
 # Bytes of both bodies as JSON. An edit carries them twice, and a sealed event is a third longer:
 # an event may have 65,536 bytes in all.
@@ -123,9 +121,7 @@ class MatrixSender:
     async def _upload(self, room_id: str, file: OutboundFile) -> Json:
         if not (await self._rooms.room_info(room_id)).encrypted:
             return {"url": await self._client.upload(file)}
-        from holdfast.platforms.matrix.sealed_files import (  # noqa: PLC0415 - imports the library
-            encrypt_file,
-        )
+        from holdfast.platforms.matrix.encryption import encrypt_file
 
         data, keys = await asyncio.to_thread(encrypt_file, file.data)
         # Its name would tell the server what it must not know.

@@ -1,1 +1,1 @@
-"""Slack: an app of a workspace, reached over a socket or by what Slack posts."""
+"""Slack: an app of a workspace, connected by Socket Mode or by HTTP events."""

@@ -1,6 +1,6 @@
-"""The backlog: what was said in Slack while nobody listened, asked of the history of each chat.
+"""Fetches the messages that were written in Slack while the gateway was disconnected, from each chat's history.
 
-Slack brings an event again for a few minutes, and then no more; but it keeps what was said.
+Slack redelivers an event only for some minutes; the history has it for longer.
 """
 
 import asyncio
@@ -18,12 +18,11 @@ from holdfast.core.errors import (
     StoreError,
     Throttled,
 )
-from holdfast.platforms.pauses import backoff_delays
-from holdfast.platforms.slack.api import SlackClient
+from holdfast.platforms.inbound import backoff_delays
 from holdfast.platforms.slack.checkpoint import SlackCheckpoint, ts_seconds
-from holdfast.platforms.slack.refusals import UnreadableResponse
-from holdfast.platforms.slack.taking import SlackReceiver
-from holdfast.platforms.slack.wire import SlackMessage, SlackPageCursor
+from holdfast.platforms.slack.client import SlackClient, UnreadableResponse
+from holdfast.platforms.slack.events import SlackMessage, SlackPageCursor
+from holdfast.platforms.slack.receiver import SlackReceiver
 
 log = logging.getLogger(__name__)
 

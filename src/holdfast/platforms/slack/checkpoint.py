@@ -1,9 +1,7 @@
-"""The record: what an app has to know after it was away, and Slack does not tell.
+"""The checkpoint file of a Slack app: how far events were processed, and the chats and threads to ask after a gap.
 
-An app without further permissions is not told in which chats it is; and what is said in a thread
-is in no history but the thread's own. Without the list, what is written there while nobody listens
-would be found by nobody. Most of what is said in a channel is not for the agent, so no row of
-the inbox says that it was looked at: the mark does.
+An app without further scopes is not told which chats it is in, and a thread's messages are only in the thread's own
+history. Without this list, messages written while the gateway was down would not be found.
 """
 
 import asyncio
@@ -34,7 +32,8 @@ class SlackCheckpointFile(msgspec.Struct, frozen=True, kw_only=True):
     until: float  # everything that was said before was looked at, in every chat
     chats: dict[str, str] = {}  # with their kinds, as events tell them
     threads: tuple[ThreadKey, ...] = ()  # in which the agent was spoken to; the last one last
-    disconnected_at: float = 0.0  # when the line was last let go with all taken; 0: it was not
+    # When the connection was last closed with every event taken; 0: never. Stored as `left`.
+    disconnected_at: float = msgspec.field(name="left", default=0.0)
 
 
 class SlackCheckpoint:

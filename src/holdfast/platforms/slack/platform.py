@@ -1,4 +1,4 @@
-"""The Slack platform: one app of a workspace, connected by hearing its events."""
+"""The Slack platform: one app of a workspace, composed of client, receiver and sender; and the check of its credentials."""
 
 import asyncio
 import logging
@@ -20,33 +20,38 @@ from holdfast.core.errors import (
 from holdfast.core.ids import DeliveryId
 from holdfast.core.messages.outbox import Address, MessageEdit, Outbound, Receipt
 from holdfast.core.ports.capabilities import Backlog, Capabilities, ChatIdFormat, Formatting
+from holdfast.core.ports.platform_plugin import AccountIdentity, PluginContext
 from holdfast.core.ports.protocols import Clock, Intake
-from holdfast.core.secret import Secret
-from holdfast.platforms.slack.api import SlackClient
+from holdfast.core.secrets import Secret
 from holdfast.platforms.slack.backlog import SlackBacklog as PastEvents
 from holdfast.platforms.slack.checkpoint import SlackCheckpoint
-from holdfast.platforms.slack.finding import SlackDeliveryLookup
-from holdfast.platforms.slack.people import SlackUserNames
-from holdfast.platforms.slack.plugin import SlackSettings
-from holdfast.platforms.slack.posted import SlackEventsEndpoint
-from holdfast.platforms.slack.reading import PLATFORM, SlackParser
-from holdfast.platforms.slack.refusals import MissingScope, SlackBadToken
-from holdfast.platforms.slack.scopes import (
+from holdfast.platforms.slack.client import (
     APPS_PAGE,
     HISTORY_SCOPES,
     REACTIONS_SCOPE,
     WRITE_SCOPE,
+    MissingScope,
+    SlackBadToken,
+    SlackClient,
     missing_scope_error,
     missing_scope_warnings,
 )
-from holdfast.platforms.slack.sending import REPEAT_NOTICE_LENGTH, SlackSender
-from holdfast.platforms.slack.socket import PING_INTERVAL, SocketModeConnection
-from holdfast.platforms.slack.taking import SlackReceiver
-from holdfast.platforms.slack.wire import SlackIdentity
+from holdfast.platforms.slack.events import PLATFORM, SlackIdentity, SlackParser, SocketUrl
+from holdfast.platforms.slack.plugin import SlackSettings
+from holdfast.platforms.slack.receiver import (
+    PING_INTERVAL,
+    SlackEventsEndpoint,
+    SlackReceiver,
+    SlackUserNames,
+    SocketModeConnection,
+)
+from holdfast.platforms.slack.sender import REPEAT_NOTICE_LENGTH, SlackDeliveryLookup, SlackSender
 from holdfast.platforms.text.slack import MAX_LENGTH, fits
 
 log = logging.getLogger(__name__)
 
+
+# MERGED holdfast.platforms.slack.platform: The Slack platform: one app of a workspace, connected by hearing its events.
 _KEEPALIVE_INTERVAL = 60.0  # seconds between two questions, where events are posted
 _CHECKPOINT_FILE = "heard.json"
 
@@ -302,3 +307,18 @@ class SlackPlatform:
                 remedy=f"take the token from {APPS_PAGE} and set {where}",
             )
         return AccountDisconnected(str(error))
+
+
+# MERGED holdfast.platforms.slack.check: Asking Slack whose tokens those are.
+async def check_account(context: PluginContext[SlackSettings]) -> AccountIdentity:
+    """Both tokens are shown to Slack; the ticket for a socket that it gives for the second one is
+    not used. Raises the `SendError` that says what is wrong with which, and `ConnectRefused` where
+    the app may not even write."""
+    api = SlackClient(context.secrets["token"], base_url=context.settings.base_url)
+    async with api.open(lambda: None, lambda _: None):
+        me = await api.call_form("auth.test", SlackIdentity)
+        if (app_token := context.secrets.get("app_token")) is not None:
+            await api.call_with_token(app_token, "apps.connections.open", SocketUrl)
+    if api.scopes and WRITE_SCOPE not in api.scopes:
+        raise missing_scope_error(WRITE_SCOPE)
+    return AccountIdentity(name=f"@{me.user}", missing_grants=missing_scope_warnings(api.scopes))

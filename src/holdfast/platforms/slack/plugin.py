@@ -1,13 +1,20 @@
-"""Slack as a door: what can be set about an app."""
+"""Declares the Slack platform: its settings, its setup questions, and how an account is opened.
+
+Imports little: it is read whenever the configuration is checked. The HTTP client is imported by `platform.py`.
+"""
 
 from typing import Annotated
 
 import msgspec
 
 from holdfast.core.config.settings import PlatformSettings
-from holdfast.core.ports.door import AccountIdentity, PlatformPlugin, PluginContext
+from holdfast.core.ports.platform_plugin import (
+    AccountIdentity,
+    PlatformPlugin,
+    PluginContext,
+    SetupQuestion,
+)
 from holdfast.core.ports.protocols import Platform
-from holdfast.core.ports.question import SetupQuestion
 
 DEFAULT_BASE_URL = "https://slack.com/api"
 
@@ -56,7 +63,7 @@ def _open(context: PluginContext[SlackSettings]) -> Platform:
 
 
 async def _check(context: PluginContext[SlackSettings]) -> AccountIdentity:
-    from holdfast.platforms.slack.check import check_account  # noqa: PLC0415 - imports an HTTP client
+    from holdfast.platforms.slack.platform import check_account  # noqa: PLC0415 - imports an HTTP client
 
     return await check_account(context)
 

@@ -1,1 +1,1 @@
-"""The Telegram door: a bot of the Bot API, polled or by webhook, over plain HTTP of our own."""
+"""Telegram: bots in direct chats, groups, channels and topics."""

@@ -1,4 +1,4 @@
-"""The Bot API over HTTP: one call, and what its answer means for whoever made it."""
+"""The Bot API over HTTP: calls, uploads and downloads, and what an answer means for the caller."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -7,13 +7,13 @@ from typing import Any, TypeVar
 import aiohttp
 import msgspec
 
-from holdfast.core.deep_json import decode_json
 from holdfast.core.errors import NotConnected, OutcomeUnknown, SendRejected, Throttled
-from holdfast.core.messages.attachment import AttachmentUnavailable
 from holdfast.core.messages.outbox import OutboundFile
-from holdfast.core.secret import Secret
-from holdfast.platforms.fetched import read_body
-from holdfast.platforms.telegram.wire import TelegramFile, TelegramResponse
+from holdfast.core.messages.source import AttachmentUnavailable
+from holdfast.core.secrets import Secret
+from holdfast.core.untrusted import decode_json
+from holdfast.platforms.inbound import read_body
+from holdfast.platforms.telegram.events import TelegramFile, TelegramResponse
 
 T = TypeVar("T")
 

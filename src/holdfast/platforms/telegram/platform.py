@@ -1,4 +1,4 @@
-"""The Telegram platform: one bot, connected by getting its updates, polled or posted."""
+"""The Telegram platform: one bot, connected by receiving its updates, polled or posted."""
 
 import asyncio
 import logging
@@ -19,25 +19,31 @@ from holdfast.core.errors import (
 from holdfast.core.messages.outbox import Address, MessageEdit, Outbound, Receipt
 from holdfast.core.people.commands import command_menu
 from holdfast.core.ports.capabilities import Backlog, Capabilities, ChatIdFormat, LengthUnit
+from holdfast.core.ports.platform_plugin import AccountIdentity, PluginContext
 from holdfast.core.ports.protocols import Intake
-from holdfast.core.secret import Secret
+from holdfast.core.secrets import Secret
 from holdfast.platforms.telegram.client import (
     TelegramBadToken,
     TelegramClient,
     TelegramConflict,
     TelegramWebhookActive,
 )
+from holdfast.platforms.telegram.events import PLATFORM, TelegramParser, TelegramUser
 from holdfast.platforms.telegram.plugin import TelegramSettings
-from holdfast.platforms.telegram.polling import POLL_GRACE, TelegramPoller
-from holdfast.platforms.telegram.reading import PLATFORM, TelegramParser
-from holdfast.platforms.telegram.sending import REPEAT_NOTICE_LENGTH, TelegramSender
-from holdfast.platforms.telegram.taking import TelegramReceiver
-from holdfast.platforms.telegram.webhook import CHECK_INTERVAL, TelegramWebhook
-from holdfast.platforms.telegram.wire import TelegramUser
+from holdfast.platforms.telegram.receiver import (
+    CHECK_INTERVAL,
+    POLL_GRACE,
+    TelegramPoller,
+    TelegramReceiver,
+    TelegramWebhook,
+)
+from holdfast.platforms.telegram.sender import REPEAT_NOTICE_LENGTH, TelegramSender
 from holdfast.platforms.text.telegram import fits
 
 log = logging.getLogger(__name__)
 
+
+# MERGED holdfast.platforms.telegram.platform: The Telegram platform: one bot, connected by getting its updates, polled or posted.
 _MAX_LENGTH = 4096  # UTF-16 units of one message
 _MAX_FILE_BYTES = 50 * 1024 * 1024  # bytes of one file from a bot
 _MAX_DESCRIPTION_LENGTH = 256  # characters of a line in the menu
@@ -207,3 +213,12 @@ class TelegramPlatform:
                 holder=error.holder,
             )
         return AccountDisconnected(str(error))
+
+
+# MERGED holdfast.platforms.telegram.check: Asking Telegram whose token that is.
+async def check_account(context: PluginContext[TelegramSettings]) -> AccountIdentity:
+    """Raises the `SendError` that says what Telegram made of the token."""
+    api = TelegramClient(context.secrets["token"], base_url=context.settings.base_url)
+    async with api.open(lambda: None):
+        me = await api.call("getMe", TelegramUser)
+    return AccountIdentity(name=f"@{me.username}", chat_link=f"https://t.me/{me.username}")

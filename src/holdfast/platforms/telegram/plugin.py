@@ -1,4 +1,4 @@
-"""Telegram as a door: what can be set about a bot."""
+"""Declares the Telegram platform and the settings of a bot."""
 
 from typing import Annotated
 from urllib.parse import urlsplit
@@ -6,9 +6,13 @@ from urllib.parse import urlsplit
 import msgspec
 
 from holdfast.core.config.settings import PlatformSettings
-from holdfast.core.ports.door import AccountIdentity, PlatformPlugin, PluginContext
+from holdfast.core.ports.platform_plugin import (
+    AccountIdentity,
+    PlatformPlugin,
+    PluginContext,
+    SetupQuestion,
+)
 from holdfast.core.ports.protocols import Platform
-from holdfast.core.ports.question import SetupQuestion
 
 API_URL = "https://api.telegram.org"
 
@@ -44,7 +48,7 @@ def _open(context: PluginContext[TelegramSettings]) -> Platform:
 
 
 async def _check(context: PluginContext[TelegramSettings]) -> AccountIdentity:
-    from holdfast.platforms.telegram.check import check_account  # noqa: PLC0415 - imports an HTTP client
+    from holdfast.platforms.telegram.platform import check_account  # noqa: PLC0415 - imports an HTTP client
 
     return await check_account(context)
 

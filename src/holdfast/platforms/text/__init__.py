@@ -1,1 +1,1 @@
-"""Text: what an agent says in Markdown, in the form that each platform shows."""
+"""Renders the agent's Markdown in the format of each platform."""

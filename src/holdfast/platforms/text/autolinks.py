@@ -1,9 +1,9 @@
-"""Bare links: a rule of the parser for addresses without marks, before their signs are read."""
+"""A rule for the Markdown parser: URLs without markup become links before emphasis is parsed."""
 
 from markdown_it import MarkdownIt
 from markdown_it.rules_inline import StateInline
 
-from holdfast.platforms.text.addresses import URL_REST, URL_SCHEME, trim_url
+from holdfast.platforms.text.markdown import URL_REST, URL_SCHEME, trim_url
 
 
 def add_autolinks(parser: MarkdownIt) -> None:

@@ -1,26 +1,25 @@
-"""Discord: its own Markdown, with every sign escaped that it would read and that was not meant.
+"""Renders Markdown for Discord: its own dialect, with every character escaped that it would read as markup by mistake.
 
-What it reads: https://support.discord.com/hc/en-us/articles/210298617 and, for what that leaves
-open, the rules of the parser it is built on (simple-markdown): a backslash makes any sign but
-letters, digits and space a plain one; there are three levels of headings; quotes do not nest;
-a masked link whose words look like an address is shown as it was written. Whom a message may
-notify is not for its text to say but for `allowed_mentions`.
+What it reads: https://support.discord.com/hc/en-us/articles/210298617 and, for what that leaves open, the rules of the parser
+it is built on (simple-markdown): a backslash makes any character but letters, digits and space a plain one; there are three
+levels of headings; quotes do not nest; a masked link whose text looks like a URL is shown as it was written. Whom a message
+notifies is decided by `allowed_mentions`, not by its text.
 """
 
 import re
 from functools import lru_cache
 
-from holdfast.platforms.text.flow import (
+from holdfast.platforms.text.layout import (
     LayoutItem,
     LayoutOptions,
     PreformattedText,
+    StyledRun,
     TextLine,
     TextSpan,
     lay_out,
+    styled_runs,
 )
-from holdfast.platforms.text.reading import parse_markdown
-from holdfast.platforms.text.styling import StyledRun, styled_runs
-from holdfast.platforms.text.tree import Emphasis
+from holdfast.platforms.text.markdown import Emphasis, parse_markdown
 
 MAX_LENGTH = 2000  # characters of a message
 ZERO_WIDTH_SPACE = "\u200b"  # stands between two marks that would be read as one

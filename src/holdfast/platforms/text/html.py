@@ -1,12 +1,21 @@
-"""HTML: a tree in the few tags that Matrix clients and mail readers agree on."""
+"""Renders Markdown as HTML of the few tags that Matrix clients and mail readers agree on, with a plain text beside it.
+
+Matrix: `formatted_body` is given only where it shows more than `body`
+(https://spec.matrix.org/latest/client-server-api/#mroommessage-msgtypes). An event may have 65,536 bytes with all that a
+server adds to it (…/#size-limits), so both bodies together, as JSON, have to stay well below that.
+
+E-mail: `text/plain` and `text/html` of one message, neither with a maximum length. The HTML has no styles, pictures or
+scripts: mail readers remove them, and they would tell a sender that the mail was opened.
+"""
 
 from collections.abc import Iterable
+from functools import lru_cache
 from html import escape
 
 import msgspec
 
-from holdfast.platforms.text.flow import TASK_DONE, TASK_OPEN
-from holdfast.platforms.text.tree import (
+from holdfast.platforms.text.layout import TASK_DONE, TASK_OPEN, plain_text
+from holdfast.platforms.text.markdown import (
     Block,
     BlockQuote,
     CodeBlock,
@@ -23,8 +32,10 @@ from holdfast.platforms.text.tree import (
     PlainText,
     StyledInline,
     TableBlock,
+    parse_markdown,
 )
 
+# MERGED holdfast.platforms.text.html: HTML: a tree in the few tags that Matrix clients and mail readers agree on.
 _TAGS = {Emphasis.BOLD: "strong", Emphasis.ITALIC: "em", Emphasis.STRIKE: "del"}
 
 
@@ -118,3 +129,43 @@ class PlainAndHtml(msgspec.Struct, frozen=True, kw_only=True):
 
     plain: str
     html: str = ""
+
+
+# MERGED holdfast.platforms.text.matrix: Matrix: a body of letters, and HTML of the tags that the specification lets clients show.
+#
+# `formatted_body` is given only where it shows more than `body`
+# (https://spec.matrix.org/latest/client-server-api/#mroommessage-msgtypes). An event may have 65,536
+# bytes with all that a server adds to it (…/#size-limits), so both bodies together, as JSON, have to
+# stay well below that.
+MATRIX_MAX_BYTES = (
+    56_000  # bytes of both bodies as JSON; an edit carries them twice, so half of it there
+)
+
+
+@lru_cache(maxsize=4)  # what was measured is sent next
+def render_matrix(text: str) -> PlainAndHtml:
+    """Never empty where the text is not."""
+    blocks = parse_markdown(text)
+    plain = plain_text(blocks)
+    return PlainAndHtml(plain=plain, html="" if is_unformatted(blocks) else blocks_to_html(blocks))
+
+
+def fits_matrix(text: str, *, limit: int = MATRIX_MAX_BYTES // 2) -> bool:
+    both = render_matrix(text)
+    return len(msgspec.json.encode((both.plain, both.html))) <= limit
+
+
+# MERGED holdfast.platforms.text.email: E-mail: `text/plain` and `text/html` of one message. Neither has a greatest length.
+#
+# The HTML is one without styles, pictures or scripts: what mail readers take off anyway, and what
+# would tell a sender that somebody has read.
+def render_email(text: str) -> PlainAndHtml:
+    """Never empty where the text is not. Without marks there is no HTML: plain mail is mail."""
+    blocks = parse_markdown(text)
+    plain = plain_text(blocks)
+    if is_unformatted(blocks):
+        return PlainAndHtml(plain=plain)
+    head = '<html><head><meta charset="utf-8"></head><body>'
+    return PlainAndHtml(
+        plain=plain, html=f"<!DOCTYPE html>{head}{blocks_to_html(blocks)}</body></html>"
+    )

@@ -1,24 +1,22 @@
-"""IRC: one line a message, in bytes, with the control codes that most clients show.
+"""Renders Markdown for IRC: one line per message, limited in bytes, with the control codes that most clients show.
 
 A message has 512 bytes with the prefix that the server sets before it and the line's end
-(https://modern.ircdocs.horse/#message-format), so what is left for the text depends on who says it
-where. The codes: https://modern.ircdocs.horse/formatting.
+(https://modern.ircdocs.horse/#message-format), so what is left for the text depends on the sender and the target.
+The codes: https://modern.ircdocs.horse/formatting.
 """
 
 from collections.abc import Iterator
 
 from holdfast.core.ports.capabilities import LengthUnit
-from holdfast.core.text.graphemes import grapheme_boundary
-from holdfast.core.text.length import fitting_prefix, message_length
-from holdfast.platforms.text.flow import (
+from holdfast.core.text.splitting import fitting_prefix, grapheme_boundary, message_length
+from holdfast.platforms.text.layout import (
     LayoutOptions,
     PreformattedText,
     TextLine,
     TextSpan,
     lay_out,
 )
-from holdfast.platforms.text.reading import parse_markdown
-from holdfast.platforms.text.tree import Emphasis
+from holdfast.platforms.text.markdown import Emphasis, parse_markdown
 
 MAX_LINE_BYTES = 400  # bytes of a line where nothing more is known
 _LAYOUT = LayoutOptions(links=False, columns=72)

@@ -1,10 +1,9 @@
-"""Telegram: plain text and entities, which no sign in a text can be mistaken for.
+"""Renders Markdown for Telegram as plain text and entities, which no character of a text can be mistaken for.
 
-The Bot API takes a text with `entities` or with a `parse_mode`. A parse mode is refused as a whole
-("can't parse entities") where one mark is not escaped as that version of the server wants it.
-Entities are refused only where they leave the text or end within a character; those that overlap
-wrongly are mended or dropped (https://core.telegram.org/bots/api#messageentity, and
-`fix_formatted_text` of TDLib, which is the Bot API server).
+The Bot API takes a text with `entities` or with a `parse_mode`. A parse mode is refused as a whole ("can't parse entities")
+where one mark is not escaped as that version of the server wants it. Entities are refused only where they leave the text or
+end within a character; those that overlap wrongly are repaired or dropped (https://core.telegram.org/bots/api#messageentity,
+and `fix_formatted_text` of TDLib, which is the Bot API server).
 """
 
 from functools import lru_cache
@@ -12,8 +11,8 @@ from functools import lru_cache
 import msgspec
 
 from holdfast.core.ports.capabilities import LengthUnit
-from holdfast.core.text.length import message_length
-from holdfast.platforms.text.flow import (
+from holdfast.core.text.splitting import message_length
+from holdfast.platforms.text.layout import (
     LayoutItem,
     LayoutOptions,
     PreformattedText,
@@ -21,8 +20,7 @@ from holdfast.platforms.text.flow import (
     TextSpan,
     lay_out,
 )
-from holdfast.platforms.text.reading import parse_markdown, unformatted_text
-from holdfast.platforms.text.tree import Emphasis
+from holdfast.platforms.text.markdown import Emphasis, parse_markdown, unformatted_text
 
 MAX_LENGTH = 4096  # UTF-16 units of a message, "after entities parsing"
 MAX_ENTITIES = 100  # what comes after them is not shown as such

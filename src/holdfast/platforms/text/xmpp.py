@@ -1,8 +1,8 @@
-"""XMPP: a body in the marks of Message Styling, or one that says it has none.
+"""Renders Markdown for XMPP: a body in Message Styling, or one that is marked as unstyled.
 
-XEP-0393 has no way to escape a mark (https://xmpp.org/extensions/xep-0393.html), but it has
-`<unstyled/>`: a text that says an asterisk of its own is sent plain, with that hint. A mark stays
-visible in what clients show, and stands only behind a space or another mark.
+XEP-0393 has no way to escape a mark (https://xmpp.org/extensions/xep-0393.html), but it has `<unstyled/>`: a text with an
+asterisk of its own is sent plain, with that hint. A mark stays visible in what clients show, and is read only after a space or
+another mark.
 """
 
 import re
@@ -10,17 +10,17 @@ from functools import lru_cache
 
 import msgspec
 
-from holdfast.platforms.text.flow import (
+from holdfast.platforms.text.layout import (
     LayoutItem,
     LayoutOptions,
     PreformattedText,
+    StyledRun,
     TextLine,
     lay_out,
+    plain_text,
+    styled_runs,
 )
-from holdfast.platforms.text.plain import plain_text
-from holdfast.platforms.text.reading import parse_markdown
-from holdfast.platforms.text.styling import StyledRun, styled_runs
-from holdfast.platforms.text.tree import Emphasis
+from holdfast.platforms.text.markdown import Emphasis, parse_markdown
 
 _LAYOUT = LayoutOptions(links=False, columns=72)
 _MARKS = {Emphasis.STRIKE: "~", Emphasis.ITALIC: "_", Emphasis.BOLD: "*"}

@@ -1,5 +1,4 @@
-"""The web platform: the door of the page and the command line, which meet the gateway over
-`/api/v1`."""
+"""The web platform: chats of the page and the command line, which talk to the gateway over `/api/v1`."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -1,1 +1,1 @@
-"""Webhooks: programs post to hooks of the gateway, and its answers are posted to an address."""
+"""Webhooks: programs post to the gateway, and answers are posted to an endpoint of theirs."""

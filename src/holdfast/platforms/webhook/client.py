@@ -1,4 +1,4 @@
-"""The receiver: the address that answers are posted to, and what its reply means for them."""
+"""Posts answers to the endpoint of an account, and says what its HTTP status means for the delivery."""
 
 import asyncio
 import logging
@@ -9,13 +9,11 @@ from contextlib import asynccontextmanager
 import aiohttp
 import msgspec
 
-from holdfast.core.address_passwords import mask_passwords
 from holdfast.core.errors import NotConnected, OutcomeUnknown, SendError, SendRejected, Throttled
 from holdfast.core.net import AddressPolicy, guarded_socket_factory, is_public
 from holdfast.core.ports.protocols import Clock
-from holdfast.core.secret import Secret
-from holdfast.platforms.webhook.door import WebhookSettings
-from holdfast.platforms.webhook.hook_settings import USER_AGENT
+from holdfast.core.secrets import Secret, mask_passwords
+from holdfast.platforms.webhook.plugin import USER_AGENT, WebhookSettings
 from holdfast.platforms.webhook.signatures import standard_headers
 
 _CONNECT_TIMEOUT = 10.0  # seconds for a connection to come about

@@ -1,4 +1,4 @@
-"""The webhook platform: hooks that programs post to, and a receiver that answers are posted to."""
+"""The webhook platform: hooks that programs post to, and an endpoint that answers are posted to."""
 
 import asyncio
 import logging
@@ -18,16 +18,17 @@ from holdfast.core.errors import (
 )
 from holdfast.core.messages.outbox import Outbound, Receipt
 from holdfast.core.ports.capabilities import Capabilities, Formatting
+from holdfast.core.ports.platform_plugin import AccountIdentity, PluginContext
 from holdfast.core.ports.protocols import Clock, IdFactory, Intake
-from holdfast.core.secret import Secret
+from holdfast.core.secrets import Secret, mask_passwords
 from holdfast.platforms.webhook.client import WebhookUnauthorized, create_client
-from holdfast.platforms.webhook.door import WebhookSettings
-from holdfast.platforms.webhook.files import WebhookFile, encode_file
-from holdfast.platforms.webhook.hook_settings import PLATFORM
-from holdfast.platforms.webhook.hooks import WebhookReceiver
+from holdfast.platforms.webhook.plugin import PLATFORM, WebhookSettings
+from holdfast.platforms.webhook.receiver import WebhookFile, WebhookReceiver, encode_file
 
 log = logging.getLogger(__name__)
 
+
+# MERGED holdfast.platforms.webhook.platform: The webhook platform: hooks that programs post to, and a receiver that answers are posted to.
 MAX_MESSAGE_LENGTH = 100_000  # characters of one message: what is longer is posted in parts
 MAX_FILE_BYTES = 25 * 1024 * 1024  # bytes of one file; what is posted of it is a third longer
 
@@ -199,3 +200,16 @@ def _to_message(outbound: Outbound) -> WebhookMessage:
         maybe_repeated=outbound.may_be_duplicate,
         file=None if file is None else encode_file(file.name, file.data),
     )
+
+
+# MERGED holdfast.platforms.webhook.check: Asking a receiver whether it knows us.
+async def check_account(context: PluginContext[WebhookSettings]) -> AccountIdentity:
+    """Raises the `SendError` that says what is wrong. Without a receiver there is nobody to ask:
+    who posts is known when they do."""
+    settings = context.settings
+    if not settings.url:
+        return AccountIdentity(name=f"hooks {', '.join(settings.hooks)}")
+    receiver = create_client(settings, context.secrets, clock=context.clock)
+    async with receiver.open(lambda: None):
+        await receiver.ping(context.new_id("ping"), account=context.account)
+    return AccountIdentity(name=mask_passwords(settings.url))

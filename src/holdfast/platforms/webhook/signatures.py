@@ -1,4 +1,4 @@
-"""Signatures: how a post proves whom it comes from, and how ours do."""
+"""Verifies the signature of a posted request, and signs our own."""
 
 import base64
 import binascii
@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Mapping
 
 from holdfast.core.errors import HoldfastError
 from holdfast.core.ports.protocols import Clock
-from holdfast.core.secret import Secret
-from holdfast.platforms.webhook.hook_settings import HookSettings, SignatureScheme
+from holdfast.core.secrets import Secret
+from holdfast.platforms.webhook.plugin import HookSettings, SignatureScheme
 
 _BASE64_PREFIX = "whsec_"  # of a key that is written in base64
 _MAX_TIME_DIGITS = 16  # digits

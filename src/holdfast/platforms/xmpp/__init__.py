@@ -1,1 +1,1 @@
-"""XMPP: an account of any server as a door, in chats of two and in rooms."""
+"""XMPP: an account of any server, in direct chats and in rooms."""

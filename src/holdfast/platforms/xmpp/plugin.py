@@ -1,4 +1,7 @@
-"""XMPP as a door: what can be set about an account."""
+"""Declares the XMPP platform: its settings, its setup questions, and how an account is opened.
+
+Imports little: it is read whenever the configuration is checked.
+"""
 
 from ipaddress import ip_address
 from typing import Annotated
@@ -6,9 +9,13 @@ from typing import Annotated
 import msgspec
 
 from holdfast.core.config.settings import PlatformSettings
-from holdfast.core.ports.door import AccountIdentity, PlatformPlugin, PluginContext
+from holdfast.core.ports.platform_plugin import (
+    AccountIdentity,
+    PlatformPlugin,
+    PluginContext,
+    SetupQuestion,
+)
 from holdfast.core.ports.protocols import Platform
-from holdfast.core.ports.question import SetupQuestion
 
 _DEFAULT_PORT = 5222
 
@@ -83,7 +90,7 @@ def _open(context: PluginContext[XmppSettings]) -> Platform:
 
 
 async def _check(context: PluginContext[XmppSettings]) -> AccountIdentity:
-    from holdfast.platforms.xmpp.check import check_account  # noqa: PLC0415 - imports slixmpp
+    from holdfast.platforms.xmpp.platform import check_account  # noqa: PLC0415 - imports slixmpp
 
     return await check_account(context)
 

@@ -1,7 +1,4 @@
-"""Rooms: those that the bot is in, and who else is there (XEP-0045).
-
-https://xmpp.org/extensions/xep-0045.html
-"""
+"""Multi-user chat rooms: entering, occupants, and whether we are still in one (https://xmpp.org/extensions/xep-0045.html)."""
 
 import asyncio
 import logging
@@ -9,13 +6,17 @@ from collections.abc import Callable, Mapping
 from xml.etree.ElementTree import Element
 
 from holdfast.core.errors import AccountDisconnected, OutcomeUnknown, SendError
-from holdfast.platforms.xmpp.stanza import CLIENT, XmppMessage, XmppPresence, bare_jid, resource_of
-from holdfast.platforms.xmpp.wire import (
+from holdfast.platforms.xmpp.events import (
+    CLIENT,
     StanzaRejected,
+    XmppMessage,
+    XmppPresence,
     XmppStream,
     add_child,
+    bare_jid,
     make_element,
     make_ping,
+    resource_of,
 )
 
 log = logging.getLogger(__name__)

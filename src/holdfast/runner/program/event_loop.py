@@ -1,4 +1,4 @@
-"""The loop: descriptors, timers and ended children of a single-threaded program."""
+"""The event loop of a single-threaded program: descriptors, timers, and exited children."""
 
 from __future__ import annotations
 

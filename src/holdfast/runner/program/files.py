@@ -1,15 +1,33 @@
-"""Files: reading, writing and editing text, done in a forked worker of the runner."""
+"""File operations (read, write, edit, search), each in a forked worker so that none can block the runner."""
 
 from __future__ import annotations
 
+import fnmatch
+import json
 import os
+import re
+import signal
 import stat
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from .asker import RunnerRefusal
-from .spool import decode_text
+from .command_process import detach_from_runner, open_devnull
+from .confinement import limit_this_process
+from .event_loop import EventLoop
+from .process_tree import signal_all
+from .protocol import RunnerRefusal, RunnerRequest
+from .quota import DiskQuota
+from .shell import ShellTerminals
+from .spool import (
+    Spool,
+    SpoolRecord,
+    decode_text,
+    read_record,
+    try_to_write_durably,
+    write_atomically,
+)
 
+# MERGED holdfast.runner.program.files: Files: reading, writing and editing text, done in a forked worker of the runner.
 MAX_TEXT = 48 * 1024  # bytes of text in one answer
 MAX_LINE = 2000
 MAX_EDITABLE = 20 * 1024 * 1024
@@ -152,3 +170,188 @@ def _nearest_match(text: str, old: str) -> str:
     first = max(0, at - 2)
     shown = "\n".join(lines[first : first + min(len(wanted) + 4, 20)])
     return f"; the nearest is at line {at + 1}:\n{shown}"
+
+
+# MERGED holdfast.runner.program.search: Search: a regular expression over files, or the names of files alone.
+MAX_MATCHES = 100
+MAX_MATCH_LINE = 300
+MAX_SEARCHED_FILE = 10 * 1024 * 1024
+SKIPPED_FOLDERS = frozenset({".git", "node_modules", "__pycache__", ".venv"})
+
+
+def search_files(frame: Mapping[str, Any]) -> dict[str, Any]:
+    """Matches as `path:line: text`, or, without a pattern, the paths that fit the glob."""
+    root, glob, pattern = str(frame["path"]), str(frame.get("glob") or ""), frame.get("pattern")
+    if not os.path.exists(root):
+        raise RunnerRefusal(f"no such file or folder: {root}")
+    paths = (path for path in _walk_files(root) if _matches_glob(path, root, glob))
+    hits = _grep(_compile(str(pattern)), paths, root) if pattern else _relative_names(paths, root)
+    lines: list[str] = []
+    for hit in hits:
+        if len(lines) == MAX_MATCHES:
+            return {"lines": lines, "more": True}
+        lines.append(hit)
+    return {"lines": lines, "more": False}
+
+
+def _compile(pattern: str) -> re.Pattern[str]:
+    try:
+        return re.compile(pattern)
+    except re.error as error:
+        raise RunnerRefusal(f"the pattern is no regular expression: {error}") from None
+
+
+def _walk_files(root: str) -> Iterator[str]:
+    if os.path.isfile(root):
+        yield root
+        return
+    for folder, folders, names in os.walk(root):
+        folders[:] = sorted(name for name in folders if name not in SKIPPED_FOLDERS)
+        for name in sorted(names):
+            yield os.path.join(folder, name)
+
+
+def _matches_glob(path: str, root: str, glob: str) -> bool:
+    if not glob:
+        return True
+    relative = os.path.relpath(path, root)
+    plain = glob[3:] if glob.startswith("**/") else glob
+    name = relative if "/" in plain else os.path.basename(path)
+    return fnmatch.fnmatchcase(name, plain) or fnmatch.fnmatchcase(relative, glob)
+
+
+def _relative_names(paths: Iterator[str], root: str) -> Iterator[str]:
+    return (os.path.relpath(path, root) for path in paths)
+
+
+def _grep(pattern: re.Pattern[str], paths: Iterator[str], root: str) -> Iterator[str]:
+    for path in paths:
+        shown = os.path.relpath(path, root) if path != root else os.path.basename(path)
+        for number, line in enumerate(_read_lines(path), start=1):
+            if pattern.search(line):
+                yield f"{shown}:{number}: {line.strip()[:MAX_MATCH_LINE]}"
+
+
+def _read_lines(path: str) -> list[str]:
+    """None of a file that is large, binary, no plain file, or not ours to read."""
+    if not os.path.isfile(path):
+        return []
+    try:
+        with open(path, "rb") as file:
+            data = file.read(MAX_SEARCHED_FILE + 1)
+    except OSError:
+        return []
+    if len(data) > MAX_SEARCHED_FILE or b"\0" in data[:8192]:
+        return []
+    return data.decode(errors="replace").splitlines()
+
+
+# MERGED holdfast.runner.program.worker: The worker: a forked child that does one file operation, so that none can hold up the runner.
+MAX_SECONDS = 30.0  # seconds; a regular expression can run for ever
+FILE_OPERATIONS: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
+    "read": read_file,
+    "write": write_file,
+    "edit": edit_file,
+    "search": search_files,
+}
+RECORDED_OPERATIONS = frozenset({"write", "edit"})
+
+
+class _FileOperation:
+    """One operation under way: its child, what that has said, and who asked."""
+
+    def __init__(self, request: RunnerRequest, call_id: str | None, pipe: int) -> None:
+        self.request, self.call_id, self.pipe = request, call_id, pipe
+        self.output = bytearray()
+
+
+class FileWorker:
+    """Owns the operations under way. Those that change something are recorded by call id."""
+
+    def __init__(
+        self,
+        *,
+        loop: EventLoop,
+        spool: Spool,
+        terminals: ShellTerminals,
+        quota: DiskQuota,
+        home: str,
+        limits: Mapping[str, Any],
+    ) -> None:
+        self._loop, self._spool, self._terminals, self._quota = loop, spool, terminals, quota
+        self._home, self._limits = home, limits
+
+    def run(self, request: RunnerRequest, frame: Mapping[str, Any]) -> None:
+        operation = str(frame["op"])
+        folder = self._terminals.find(frame).working_folder()[0]
+        path = resolve_path(str(frame["path"]), folder, self._home)
+        call_id = str(frame["call"]) if operation in RECORDED_OPERATIONS else None
+        if call_id is not None:
+            record = read_record(self._spool.call(call_id))
+            if record is not None:
+                return _respond(request, record.get("result"))
+            self._check_space(frame)
+            write_atomically(self._spool.call(call_id), {"call_id": call_id, "command": operation})
+        self._fork(request, call_id, {**frame, "path": path})
+
+    def _check_space(self, frame: Mapping[str, Any]) -> None:
+        if self._quota.free_bytes() < len(str(frame.get("text") or frame.get("new") or "")):
+            raise RunnerRefusal("the workspace is full: delete something first")
+
+    def _fork(self, request: RunnerRequest, call_id: str | None, frame: Mapping[str, Any]) -> None:
+        pipe, child_end = os.pipe()
+        nothing = open_devnull()
+        pid = os.fork()
+        if not pid:
+            _run_child(nothing, child_end, frame, self._limits)
+        os.close(child_end)
+        os.close(nothing)
+        work = _FileOperation(request, call_id, pipe)
+        timer = self._loop.after(MAX_SECONDS, lambda: signal_all([pid], 9))
+        self._loop.watch_reading(pipe, lambda: self._on_readable(work))
+        self._loop.on_exit(pid, lambda _: timer.cancel())
+
+    def _on_readable(self, work: _FileOperation) -> None:
+        piece = os.read(work.pipe, 65536)
+        work.output += piece
+        if piece:
+            return
+        self._loop.unwatch(work.pipe)
+        os.close(work.pipe)
+        try:
+            result = json.loads(bytes(work.output))
+        except ValueError:
+            result = {"refused": f"it did not end within {MAX_SECONDS:.0f} s, or ran out of memory"}
+        if work.call_id is not None:
+            record = {"call_id": work.call_id, "result": result}
+            try_to_write_durably(self._spool.call(work.call_id), record)
+        _respond(work.request, result)
+
+
+def _respond(request: RunnerRequest, result: SpoolRecord | None) -> None:
+    if result is None:
+        request.refuse("this change was begun and nobody knows whether it was made: look first")
+    elif "refused" in result:
+        request.refuse(str(result["refused"]))
+    else:
+        request.answer(result)
+
+
+def _run_child(
+    nothing: int, output: int, frame: Mapping[str, Any], limits: Mapping[str, Any]
+) -> None:
+    try:
+        detach_from_runner(nothing, output)
+        limit_this_process(dict(limits))
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # too large a file is a refusal, no death
+        try:
+            result = FILE_OPERATIONS[str(frame["op"])](frame)
+        except RunnerRefusal as refusal:
+            result = {"refused": str(refusal)}
+        except OSError as error:
+            result = {"refused": f"{frame['path']}: {error.strerror}"}
+        data = json.dumps(result).encode()
+        while data:
+            data = data[os.write(1, data) :]
+    finally:
+        os._exit(0)

@@ -1,4 +1,4 @@
-"""The few calls of Linux that Python has no words for."""
+"""The Linux system calls that Python's standard library lacks: prctl, seccomp, capset, inotify."""
 
 from __future__ import annotations
 

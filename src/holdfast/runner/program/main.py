@@ -1,4 +1,4 @@
-"""The runner's start: listen, give up every right, say that it is ready, serve."""
+"""The runner's entry point and server: confine itself, listen, dispatch requests, end when idle."""
 
 from __future__ import annotations
 
@@ -6,13 +6,145 @@ import json
 import os
 import socket
 import sys
+import time
+import traceback
+from collections.abc import Callable, Mapping
+from typing import Any
 
-from .confine import confine
+from . import process_tree
+from .command_process import CommandProcess
+from .commands import Commands, OutputTails
+from .confinement import confine, refuse_user_namespaces
 from .event_loop import EventLoop
-from .namespaces import refuse_user_namespaces
-from .server import RunnerServer
+from .files import FILE_OPERATIONS, FileWorker
+from .processes import Processes
+from .protocol import ClientConnection, Frame, RunnerRefusal, RunnerRequest
+from .quota import DiskQuota
+from .shell import ShellTerminals
+from .spool import Spool
+
+# MERGED holdfast.runner.program.server: The server: accepts the gateway, hands each request to its owner, and knows when to end.
+MIN_IDLE_TIMEOUT = 0.1  # seconds; with none at all it would do nothing but look at itself
+UNCLAIMED_TIMEOUT = 20.0  # seconds for the first client to come; after that its gateway is dead
+
+Operation = Callable[[RunnerRequest, Mapping[str, Any]], None]
 
 
+class RunnerServer:
+    """Owns the connections and the running jobs."""
+
+    def __init__(
+        self, config: Mapping[str, Any], *, listener: socket.socket, loop: EventLoop
+    ) -> None:
+        self._listener, self._loop = listener, loop
+        self._idle_timeout = max(MIN_IDLE_TIMEOUT, float(config["idle_timeout"]))
+        self._connections: set[ClientConnection] = set()
+        self._processes: set[CommandProcess] = set()
+        # Whoever started it may be slow to ask: it is not idle before it was ever used.
+        self._last_used = time.monotonic() + max(0.0, UNCLAIMED_TIMEOUT - self._idle_timeout)
+        self._quota = DiskQuota(
+            int(config["workspace_bytes"]),
+            folders=(config["workspace"], config["spool"]),
+            loop=loop,
+            processes=lambda: list(self._processes),
+        )
+        self._operations = self._make_operations(config)
+
+    def serve(self) -> None:
+        self._listener.setblocking(False)
+        self._loop.watch_reading(self._listener.fileno(), self._accept)
+        self._loop.after(UNCLAIMED_TIMEOUT, self._end_if_unclaimed)
+        self._loop.after(self._idle_timeout, self._end_if_idle)
+        self._loop.run()
+
+    def _make_operations(self, config: Mapping[str, Any]) -> dict[str, Operation]:
+        spool = Spool(config["spool"])
+        home, limits = str(config["workspace"]), config["limits"]
+        terminals = ShellTerminals(spool, home=home, environment=dict(config["environment"]))
+        commands = Commands(
+            loop=self._loop,
+            spool=spool,
+            terminals=terminals,
+            tails=OutputTails(self._loop),
+            limits=limits,
+            output_limit=int(config["output_bytes"]),
+            on_process=self._track_process,
+        )
+        processes = Processes(
+            loop=self._loop,
+            spool=spool,
+            terminals=terminals,
+            limits=limits,
+            on_process=self._track_process,
+        )
+        worker = FileWorker(
+            loop=self._loop,
+            spool=spool,
+            terminals=terminals,
+            quota=self._quota,
+            home=home,
+            limits=limits,
+        )
+        operations: dict[str, Operation] = dict.fromkeys(FILE_OPERATIONS, worker.run)
+        operations.update(run=commands.run, attach=commands.attach, cancel=commands.cancel)
+        operations.update(start=processes.start, started=processes.started, list=processes.list)
+        operations.update(poll=processes.poll, log=processes.log, wait=processes.wait)
+        operations.update(feed=processes.feed, kill=processes.kill)
+        return operations
+
+    def _track_process(self, job: CommandProcess, running: bool) -> None:
+        if running:
+            self._processes.add(job)
+            self._quota.watch()
+        else:
+            self._processes.discard(job)
+        self._last_used = time.monotonic()
+
+    def _accept(self) -> None:
+        try:
+            sock, _ = self._listener.accept()
+        except OSError:
+            return
+        connection = ClientConnection(
+            sock, loop=self._loop, on_frame=self._handle, on_close=self._connections.discard
+        )
+        self._connections.add(connection)
+
+    def _handle(self, connection: ClientConnection, frame: Frame) -> None:
+        self._last_used = time.monotonic()
+        asker = RunnerRequest(connection, frame)
+        operation = self._operations.get(str(frame["op"]))
+        if operation is None:
+            return asker.refuse(
+                f"the runner knows no {frame['op']!r}: it is older than the gateway"
+            )
+        try:
+            operation(asker, frame)
+        except RunnerRefusal as refusal:
+            asker.refuse(str(refusal))
+        except OSError as error:
+            # A full disk or process table: it concerns this request alone.
+            asker.refuse(f"the runner could not: {error}")
+        except Exception as error:  # noqa: BLE001 - the edge of a request: our end is everybody's
+            traceback.print_exc()
+            asker.refuse(f"the runner could not: {error!r}")
+
+    def _end_if_unclaimed(self) -> None:
+        if not self._connections and not self._processes:
+            self.end()
+
+    def _end_if_idle(self) -> None:
+        left = self._last_used + self._idle_timeout - time.monotonic()
+        if left <= 0 and not process_tree.living_descendants(os.getpid()):
+            return self.end()
+        self._loop.after(left if left > 0 else self._idle_timeout, self._end_if_idle)
+
+    def end(self) -> None:
+        process_tree.kill_descendants(os.getpid())
+        self._loop.stop()
+
+
+# MERGED holdfast.runner.program.main: The runner's start: listen, give up every right, say that it is ready, serve.
 def main() -> None:
     """`argv[1]` is a descriptor to read the configuration from; it names two more."""
     with open(int(sys.argv[1]), "rb") as file:

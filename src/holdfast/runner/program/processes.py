@@ -1,4 +1,4 @@
-"""Background processes: started once per call id, watched, spoken to and ended by name."""
+"""Background processes: started once per call id, polled, written to and killed by id."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from . import shell
-from .asker import RunnerRefusal, RunnerRequest
+from .command_process import CommandProcess
 from .event_loop import EventLoop
-from .job import CommandProcess
+from .process_tree import ResourceUsage, resource_usage
+from .protocol import RunnerRefusal, RunnerRequest
 from .shell import ShellTerminal, ShellTerminals
 from .spool import (
     Spool,
@@ -21,7 +22,6 @@ from .spool import (
     remove_file,
     try_to_write_durably,
 )
-from .taking import ResourceUsage, resource_usage
 
 MAX_ENDED = 100
 CHUNK = 16 * 1024

@@ -1,4 +1,4 @@
-"""The quota: how much the session may keep on disk, looked after while something runs."""
+"""The disk quota of a session, checked while something runs."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import signal
 import time
 from collections.abc import Callable, Sequence
 
-from . import tree
+from . import process_tree
+from .command_process import CommandProcess
 from .event_loop import EventLoop
-from .job import CommandProcess
 
 MIN_PAUSE = 0.25  # seconds between two looks at the least; a look is one statvfs as a rule
 MAX_PAUSE = 5.0
@@ -75,7 +75,7 @@ class DiskQuota:
     def _check(self) -> None:
         jobs = self._processes()
         self._watching = False
-        strays = [] if jobs else tree.living_descendants(os.getpid())
+        strays = [] if jobs else process_tree.living_descendants(os.getpid())
         if not jobs and not strays:
             return
         room = self.free_bytes()
@@ -95,10 +95,10 @@ class DiskQuota:
         if offender is not None and most >= MIN_OFFENCE:
             return offender.kill("quota")
         kept = {job.pid for job in processes}
-        for stray in tree.living_children(os.getpid()):
+        for stray in process_tree.living_children(os.getpid()):
             if stray not in kept:
-                tree.kill_descendants(stray)
-                tree.signal_all([stray], signal.SIGKILL)
+                process_tree.kill_descendants(stray)
+                process_tree.signal_all([stray], signal.SIGKILL)
 
     def _count(self) -> None:
         began = time.monotonic()

@@ -1,4 +1,4 @@
-"""The shell: what is executed for a command, and the state it leaves for the next one."""
+"""The shell that runs a command, and the terminal state (directory, variables) that it leaves for the next one."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from . import spool
-from .asker import RunnerRefusal
+from .protocol import RunnerRefusal
 from .spool import Spool
 
 MAX_COMMAND = 100_000  # bytes; the kernel takes 128 KiB in one argument

@@ -1,4 +1,4 @@
-"""The spool: what is known of every call and process, in files that outlive the runner."""
+"""The spool: records of every call and process, in files that outlive the runner. File names never change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An endpoint: one line of the API's table, which mounts it, checks it and describes it."""
+"""An endpoint: one row of the route table, which authenticates, validates, serves and describes it."""
 
 import asyncio
 import re
@@ -12,10 +12,10 @@ from aiohttp import web
 
 from holdfast.core.errors import IntakeClosed, NotAllowed, RunnerError, StoreError
 from holdfast.core.people.audit import AuditKind
+from holdfast.server.api.context import ApiContext
 from holdfast.server.api.errors import EndpointError, bad_request, not_found
-from holdfast.server.api.room import ApiContext
 from holdfast.server.auth.login import is_same_origin
-from holdfast.server.auth.visitor import HttpPrincipal, HttpRole
+from holdfast.server.auth.viewers import HttpPrincipal, HttpRole
 
 _LARGE_BODY = 256 * 1024  # a body that takes longer to read than the event loop should be held up
 _MAX_SUBJECT = 200  # characters of a path that the audit has

@@ -1,4 +1,4 @@
-"""Refusals of `/api/v1`: what is wrong and what to do, in the shape of `Error`."""
+"""Errors of `/api/v1`: what is wrong and what to do, as `ErrorResponse`."""
 
 import msgspec
 from aiohttp import web

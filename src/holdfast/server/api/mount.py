@@ -1,14 +1,14 @@
-"""Mounting `/api/v1`: one route for all of it, and behind it the table, once somebody asks."""
+"""Mounts `/api/v1` as one route; the endpoints are imported by the first request, in a thread."""
 
 import asyncio
 from typing import TYPE_CHECKING
 
 from aiohttp import web
 
-from holdfast.server.api.room import ApiContext
+from holdfast.server.api.context import ApiContext
 
 if TYPE_CHECKING:
-    from holdfast.server.api.switchboard import ApiRouter
+    from holdfast.server.api.router import ApiRouter
 
 PREFIX = "/api/v1"
 
@@ -43,6 +43,6 @@ class LazyRouter:
 
 
 def _import_router() -> "type[ApiRouter]":
-    from holdfast.server.api.switchboard import ApiRouter  # noqa: PLC0415 - see `LazyRouter`
+    from holdfast.server.api.router import ApiRouter  # noqa: PLC0415 - see `LazyRouter`
 
     return ApiRouter

@@ -1,17 +1,20 @@
-"""The OpenAPI 3.1 document, made of the table and of the types it names."""
+"""The OpenAPI 3.1 document, made from the route table and its types, and the endpoint that serves it."""
 
 import re
 from collections.abc import Iterable
 from typing import Any
 
 import msgspec
+from aiohttp import web
 
 from holdfast import __version__
-from holdfast.server.api.endpoint import Endpoint, Media
+from holdfast.server.api.context import ApiContext
+from holdfast.server.api.endpoint import ApiCall, Endpoint, Media, NoQuery
 from holdfast.server.api.errors import ErrorResponse
 from holdfast.server.api.mount import PREFIX
-from holdfast.server.auth.visitor import HttpRole
+from holdfast.server.auth.viewers import HttpRole
 
+# MERGED holdfast.server.api.openapi: The OpenAPI 3.1 document, made of the table and of the types it names.
 _REF = "#/components/schemas/{name}"
 _STATUS_TEXT = {
     200: "As asked for.",
@@ -128,3 +131,11 @@ def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
     """In a query an absent value is not written: what may be null is left out instead."""
     choices = [choice for choice in schema.get("anyOf", ()) if choice.get("type") != "null"]
     return choices[0] if choices else schema
+
+
+# MERGED holdfast.server.api.describing: The endpoint that serves the OpenAPI document.
+async def read_openapi(context: ApiContext, call: ApiCall[NoQuery, None]) -> web.Response:
+    # The document is made of the table, which names this very function.
+    from holdfast.server.api.router import ENDPOINTS  # noqa: PLC0415 - see above
+
+    return context.respond(build_document(ENDPOINTS))

@@ -1,4 +1,4 @@
-"""Patience: how many wrong keys an address may try before none of its keys is looked at."""
+"""Limits how many wrong tokens or login keys an address may try."""
 
 import hashlib
 import math

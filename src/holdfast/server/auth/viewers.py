@@ -1,4 +1,4 @@
-"""Viewers: the tokens of those who look and change nothing, kept as digests in a file."""
+"""Who makes an HTTP request (owner or viewer), and the tokens of viewers, stored as digests in a file."""
 
 import asyncio
 import hashlib
@@ -7,6 +7,7 @@ import re
 import secrets
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from enum import StrEnum
 from pathlib import Path
 from typing import Self
 
@@ -14,12 +15,30 @@ import msgspec
 
 from holdfast.core.errors import HoldfastError
 from holdfast.core.ports.protocols import Clock
-from holdfast.core.secret import Secret
-from holdfast.server.auth.visitor import HttpPrincipal, HttpRole
+from holdfast.core.secrets import Secret
 from holdfast.system import state_file
 
 log = logging.getLogger(__name__)
 
+
+# MERGED holdfast.server.auth.visitor: A visitor: who asks over HTTP, by what they brought, and what they may do for it.
+class HttpRole(StrEnum):
+    OWNER = "owner"  # sees and changes everything
+    VIEWER = "viewer"  # sees everything and changes nothing
+
+
+class HttpPrincipal(msgspec.Struct, frozen=True, kw_only=True):
+    """`id` and `name` are those of a viewer's token; the owner has neither."""
+
+    role: HttpRole
+    id: str = ""
+    name: str = ""
+
+
+OWNER = HttpPrincipal(role=HttpRole.OWNER)
+
+
+# MERGED holdfast.server.auth.viewers: Viewers: the tokens of those who look and change nothing, kept as digests in a file.
 MAX_VIEWERS = 100
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
 

@@ -1,4 +1,4 @@
-"""Asking the status socket of a home: a plain socket and nothing that takes time to import."""
+"""Reads the status socket of a home. Imports neither `http` nor `asyncio`: health checks pay for each import."""
 
 import socket
 from pathlib import Path

@@ -1,1 +1,1 @@
-"""The page: static files that hold no data of their own, and the routes that serve them."""
+"""The page: its static files, which hold no data, and the routes that serve them."""

@@ -1,4 +1,4 @@
-"""The page's files over HTTP: read once, sent with their type and a tag, never guessed at."""
+"""Serves the files of the page with their media type, an ETag and a versioned address."""
 
 import asyncio
 import hashlib

@@ -1,4 +1,4 @@
-"""The facts of this process, gathered from everyone who knows some: the one source of them all."""
+"""The state of this process and the snapshot of its status, collected from every component that reports some."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Container, Mapping
@@ -7,9 +7,9 @@ from typing import Any, TypeVar
 from holdfast.core.errors import StoreError
 from holdfast.core.ids import InboxId
 from holdfast.core.messages.inbox import InboxState
-from holdfast.core.ops.facts import GatewaySnapshot
-from holdfast.core.ports.library import StoreReader
+from holdfast.core.ops.status import GatewaySnapshot
 from holdfast.core.ports.protocols import Clock
+from holdfast.core.ports.store import StoreReader
 from holdfast.core.turns.stop import StopOrder
 
 RUNNING = "running"

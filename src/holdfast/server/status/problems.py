@@ -1,9 +1,9 @@
-"""Problems: what in the facts of a gateway somebody should know first, and what to do about it."""
+"""Derives problems, with remedies, from the status of a gateway."""
 
 from collections.abc import Iterator
 
 from holdfast.core.ops.account import AccountState
-from holdfast.core.ops.facts import AccountStatus, Problem, ProblemLevel, StatusReport
+from holdfast.core.ops.status import AccountStatus, Problem, ProblemLevel, StatusReport
 from holdfast.core.turns.stop import StopKind
 
 _MB = 1024 * 1024

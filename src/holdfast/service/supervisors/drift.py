@@ -1,4 +1,4 @@
-"""Drift: where an installed unit disagrees with the configuration that runs by it."""
+"""Unit drift: where an installed unit disagrees with the configuration."""
 
 import math
 import os
@@ -9,9 +9,9 @@ from pathlib import Path
 
 import msgspec
 
-from holdfast.service.supervisors import unit_file
+from holdfast.service.supervisors import systemd_unit
 from holdfast.service.supervisors.unit import REPAIR_COMMAND, UNIT_NAME, Unit, UnitScope
-from holdfast.system import exits
+from holdfast.system import exit_codes
 
 _WHY_KILLED = "It would be killed half-way: nothing is lost, but turns are cut."
 _WHY_NOT_RESTARTED = "The gateway does not come back after a boot or a crash."
@@ -29,8 +29,8 @@ class UnitProblem(msgspec.Struct, frozen=True, kw_only=True):
 def systemd_problems(text: str, *, unit: Unit) -> list[UnitProblem]:
     """What the text of a systemd unit does otherwise than the one that would be written today."""
     return [
-        *_check_stop_time(unit_file.parse_stop_seconds(text), unit),
-        *_check_command(unit_file.parse_command(text, specifiers={"h": _user_home()}), unit),
+        *_check_stop_time(systemd_unit.parse_stop_seconds(text), unit),
+        *_check_command(systemd_unit.parse_command(text, specifiers={"h": _user_home()}), unit),
         *_check_exit_statuses(text),
         *_check_type(text),
     ]
@@ -93,25 +93,25 @@ def _check_command(command: Sequence[str], unit: Unit) -> Iterator[UnitProblem]:
     elif os.path.realpath(program) != os.path.realpath(unit.program[0]):
         told = f"starts another program, {program}; this one is {unit.program[0]}"
         yield UnitProblem(what=told, why=_WHY_OTHER_PROGRAM)
-    home = unit_file.home_from_command(command)
+    home = systemd_unit.home_from_command(command)
     if home is not None and home != unit.home:
         yield UnitProblem(what=f"is for another home, {home}", why=_WHY_OTHER_PROGRAM)
 
 
 def _check_exit_statuses(text: str) -> Iterator[UnitProblem]:
-    again, never = exits.GATEWAY_SERVICE_RESTART_EXIT_CODE, exits.CONFIG_EXIT
-    if again not in unit_file.parse_exit_statuses(text, "RestartForceExitStatus"):
+    again, never = exit_codes.GATEWAY_SERVICE_RESTART_EXIT_CODE, exit_codes.CONFIG_EXIT
+    if again not in systemd_unit.parse_exit_statuses(text, "RestartForceExitStatus"):
         told = f"does not name the exit code of a restart (RestartForceExitStatus={again})"
         yield UnitProblem(what=told, why="A restart may end without a successor.")
-    if never not in unit_file.parse_exit_statuses(text, "RestartPreventExitStatus"):
+    if never not in systemd_unit.parse_exit_statuses(text, "RestartPreventExitStatus"):
         told = f"does not name that of a wrong configuration (RestartPreventExitStatus={never})"
         yield UnitProblem(what=told, why="It would be started for ever, to fail for ever.")
 
 
 def _check_type(text: str) -> Iterator[UnitProblem]:
-    if unit_file.get_value(text, "Type") not in ("notify", "notify-reload"):
+    if systemd_unit.get_value(text, "Type") not in ("notify", "notify-reload"):
         why = "A start counts as done before it is, and a gateway that hangs is not noticed."
         yield UnitProblem(what="does not wait to be told that it is ready (Type=notify)", why=why)
-    if unit_file.get_value(text, "KillMode") not in ("mixed", "process"):
+    if systemd_unit.get_value(text, "KillMode") not in ("mixed", "process"):
         why = "systemd kills the commands of agents before the gateway can leave them in order."
         yield UnitProblem(what="ends every process at once (KillMode=mixed)", why=why)

@@ -1,4 +1,4 @@
-"""systemctl: a unit of systemd's, asked for and told about through its own program."""
+"""The systemd backend: starts, stops, installs and inspects a unit through systemctl."""
 
 import re
 from collections.abc import Sequence
@@ -6,10 +6,10 @@ from pathlib import Path
 
 import msgspec
 
-from holdfast.service.supervisors import systemd_unit, unit_file
-from holdfast.service.supervisors.calling import RunProgram, run_or_raise
+from holdfast.service.supervisors import systemd_unit
+from holdfast.service.supervisors import systemd_unit as unit_file
+from holdfast.service.supervisors.backend import RunProgram, UnitStatus, run_or_raise
 from holdfast.service.supervisors.drift import UnitProblem, systemd_problems
-from holdfast.service.supervisors.keeping import UnitStatus
 from holdfast.service.supervisors.unit import Unit, UnitScope
 
 _PROPERTIES = "ActiveState,SubState,MainPID,NRestarts,UnitFileState"

@@ -1,13 +1,90 @@
-"""A unit as systemd wants it: the whole file, from what is known about a gateway."""
+"""systemd unit files: quoting, rendering, and reading an installed one as systemd reads it."""
 
+import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 
-from holdfast.service.supervisors.systemd_words import quote
 from holdfast.service.supervisors.unit import Unit, UnitScope, check_writable
-from holdfast.system import exits
+from holdfast.system import exit_codes
 
+# MERGED holdfast.service.supervisors.systemd_words: Words as systemd writes and reads them: quotes, escapes, `%` and `$`.
+_PLAIN = re.compile(r"[A-Za-z0-9_@+=:,./-]+")
+# No other space is one to systemd than the four that are named here.
+_WORD_PART = re.compile(
+    r"""
+      "(?P<double>(?:[^"\\]|\\.)*)"
+    | '(?P<single>(?:[^'\\]|\\.)*)'
+    | (?P<bare>(?:[^ \t\n\r"'\\]|\\.)+)
+    | (?P<space>[ \t\n\r]+)
+    | (?P<open>.)
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{2}|[0-7]{3}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|.)", re.DOTALL)
+# fmt: off
+_ESCAPES = {
+    "a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v", "s": " ",
+}
+# fmt: on
+
+
+def quote(word: str, *, variables: bool = False) -> str:
+    """A word that is read back as it is. `variables`: where it stands, `$` has a meaning."""
+    text = word.replace("%", "%%")
+    if variables:
+        text = text.replace("$", "$$")
+    if _PLAIN.fullmatch(text):
+        return text
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def split_words(value: str, *, specifiers: Mapping[str, str] | None = None) -> list[str]:
+    """The words of a value, as systemd takes it apart. Raises `ValueError` for open quotes.
+
+    `%%` is a `%`; a specifier that is not told stays as it is written.
+    """
+    return [_expand(word, specifiers or {}) for word in _iter_words(value)]
+
+
+def unescape_variables(word: str) -> str:
+    """An argument of a command: `$$` is a `$`."""
+    return word.replace("$$", "$")
+
+
+def _iter_words(value: str) -> Iterator[str]:
+    word: str | None = None
+    for found in _WORD_PART.finditer(value):
+        kind = found.lastgroup or "open"
+        if kind == "open":
+            raise ValueError(f"a quote is left open: {value}")
+        if kind != "space":
+            word = (word or "") + _ESCAPE.sub(_unescape, found[kind])
+        elif word is not None:
+            yield word
+            word = None
+    if word is not None:
+        yield word
+
+
+def _unescape(found: re.Match[str]) -> str:
+    escape = found[1]
+    if escape in _ESCAPES:
+        return _ESCAPES[escape]
+    if len(escape) == 1:
+        return escape
+    if escape[0] in "xuU":
+        return chr(int(escape[1:], 16))
+    return chr(int(escape, 8))
+
+
+def _expand(word: str, specifiers: Mapping[str, str]) -> str:
+    known = {"%": "%", **specifiers}
+    return re.sub(r"%(.)", lambda found: known.get(found[1], found[0]), word)
+
+
+# MERGED holdfast.service.supervisors.systemd_unit: A unit as systemd wants it: the whole file, from what is known about a gateway.
 WRITTEN_BY = "# Written by `holdfast gateway install`"
 WATCHDOG_SECONDS = 120
 # Listening sockets are kept here over a restart, so that no connection is refused meanwhile.
@@ -107,8 +184,8 @@ def _identity(unit: Unit) -> Iterator[str]:
 
 def _restarts(unit: Unit, version: int) -> Iterator[str]:
     yield "Restart=on-failure"
-    yield f"RestartForceExitStatus={exits.GATEWAY_SERVICE_RESTART_EXIT_CODE}"
-    yield f"RestartPreventExitStatus={exits.CONFIG_EXIT}"
+    yield f"RestartForceExitStatus={exit_codes.GATEWAY_SERVICE_RESTART_EXIT_CODE}"
+    yield f"RestartPreventExitStatus={exit_codes.CONFIG_EXIT}"
     if unit.user:
         # It may not ask the machine's systemd for anything, so a planned restart is an exit code
         # too: waits that grow with each would grow with those.
@@ -129,3 +206,115 @@ def _confinement(unit: Unit) -> Iterator[str]:
     yield "RestrictRealtime=yes"
     if unit.scope is UnitScope.SYSTEM and not any(map(unit.home.is_relative_to, _READ_ONLY_DIRS)):
         yield "ProtectSystem=full"
+
+
+# MERGED holdfast.service.supervisors.unit_file: A systemd unit as it is installed: what it gives a gateway, read as systemd reads it.
+_DEFAULT_STOP_SECONDS = 90.0  # what systemd gives where a unit does not say
+_TIME_UNITS = {
+    "us": 1e-6,
+    "ms": 1e-3,
+    "": 1,
+    "s": 1,
+    "sec": 1,
+    "m": 60,
+    "min": 60,
+    "h": 3600,
+    "hr": 3600,
+}
+_TIME_PART = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]*)")
+_NAMED_STATUSES = {"TEMPFAIL": 75, "CONFIG": 78}  # names that systemd has for ours
+
+
+def read_unit_text(file: Path) -> str:
+    """The unit with what `systemctl edit` put over it, in the order in which it counts."""
+    parts = sorted(file.with_name(f"{file.name}.d").glob("*.conf"))
+    return "\n".join(part.read_text(encoding="utf-8", errors="replace") for part in [file, *parts])
+
+
+def get_value(text: str, key: str) -> str | None:
+    """Of several lines the last counts; None: it does not say."""
+    return next(iter(reversed(_get_values(text, key))), None)
+
+
+def parse_stop_seconds(text: str) -> float | None:
+    """What the unit gives a stop; None: it says something that is no time."""
+    given = get_value(text, "TimeoutStopSec")
+    return _DEFAULT_STOP_SECONDS if given is None else _parse_seconds(given)
+
+
+def parse_command(text: str, *, specifiers: Mapping[str, str] | None = None) -> list[str]:
+    """What the unit starts, program and arguments; []: nothing, or nothing that can be read."""
+    try:
+        words = split_words(get_value(text, "ExecStart") or "", specifiers=specifiers)
+    except ValueError:
+        return []
+    if not words:
+        return []
+    program, *arguments = words
+    found = [program.lstrip("@-:+!|"), *map(unescape_variables, arguments)]
+    return found[len(EXEC_SHELL) :] if tuple(found[: len(EXEC_SHELL)]) == EXEC_SHELL else found
+
+
+def parse_home(text: str) -> Path | None:
+    """The home that the unit's gateway is told to have; None: it is not told any."""
+    found = parse_environment(text).get("HOLDFAST_HOME")
+    return home_from_command(parse_command(text)) or (Path(found) if found else None)
+
+
+def home_from_command(words: Sequence[str]) -> Path | None:
+    """The home that a command line names."""
+    told = [after for word, after in pairwise(words) if word == "--home"]
+    told += [word.removeprefix("--home=") for word in words if word.startswith("--home=")]
+    return Path(told[-1]) if told else None
+
+
+def parse_environment(text: str) -> dict[str, str]:
+    try:
+        words = [word for line in _get_values(text, "Environment") for word in split_words(line)]
+    except ValueError:
+        return {}
+    pairs = (word.partition("=") for word in words)
+    return {name: told for name, _, told in pairs}
+
+
+def parse_exit_statuses(text: str, key: str) -> set[int]:
+    """Exit codes that a list of them names; names of signals are left out."""
+    words = " ".join(_get_values(text, key)).split()
+    named = {_NAMED_STATUSES[word] for word in words if word in _NAMED_STATUSES}
+    return named | {int(word) for word in words if word.isdigit()}
+
+
+def _get_values(text: str, key: str) -> list[str]:
+    """All values of a key; an empty one takes back those before it, as systemd has it."""
+    found: list[str] = []
+    for line in _logical_lines(text):
+        name, equals, told = line.partition("=")
+        told = told.strip(" \t\r")
+        if equals and name.strip() == key:
+            found = [*found, told] if told else []
+    return found
+
+
+def _logical_lines(text: str) -> Iterator[str]:
+    """Lines with what continues them; comments are none, also between continued ones."""
+    kept = ""
+    for line in text.split("\n"):
+        if line.lstrip().startswith(("#", ";")):
+            continue
+        if line.endswith("\\"):
+            kept += line[:-1] + " "
+            continue
+        yield kept + line
+        kept = ""
+    if kept:
+        yield kept
+
+
+def _parse_seconds(value: str) -> float | None:
+    """A span of time: "90", "1min 30s", "infinity"."""
+    if value == "infinity":
+        return math.inf
+    parts = _TIME_PART.findall(value)
+    if not parts or any(unit not in _TIME_UNITS for _, unit in parts):
+        return None
+    return sum(float(number) * _TIME_UNITS[unit] for number, unit in parts)

@@ -1,4 +1,4 @@
-"""A unit: what a supervisor has to know about one gateway, whichever supervisor it is."""
+"""A unit: what any supervisor must know about one gateway."""
 
 import hashlib
 import math

@@ -1,4 +1,4 @@
-"""The form of a backup: a compressed tar with a manifest first and the sums of all of it last."""
+"""The format of a backup: a compressed tar with a manifest first and the checksums of all files last."""
 
 import gzip
 import hashlib

@@ -1,4 +1,4 @@
-"""The shelf: a folder of backups, all of them whole, with room for one that is in the making."""
+"""The backup directory: complete backups only, plus a locked staging folder for one that is being made."""
 
 import fcntl
 import os
@@ -12,7 +12,7 @@ import msgspec
 
 from holdfast.core.errors import HoldfastError
 from holdfast.core.ops.backup import BackupManifest, InvalidBackup
-from holdfast.store.backup.syncing import fsync_path
+from holdfast.store.backup.restore_plan import fsync_path
 
 LATEST = "latest"
 _PREFIX, _SUFFIX = "holdfast-", ".tar.gz"

@@ -1,4 +1,4 @@
-"""Restoring: a verified backup takes the place of what is in a home, which is set aside."""
+"""Restores a verified backup: it replaces the files of a home, which are set aside."""
 
 import os
 import shutil
@@ -19,9 +19,13 @@ from holdfast.core.people.approval import OPERATOR
 from holdfast.core.people.audit import AuditEntry, AuditKind
 from holdfast.store.backup import archive
 from holdfast.store.backup.archive import BytesCallback
-from holdfast.store.backup.gathering import DATABASE, is_backup_file
-from holdfast.store.backup.packing import check_database, require_free_space
-from holdfast.store.backup.plan import (
+from holdfast.store.backup.create import (
+    DATABASE,
+    check_database,
+    is_backup_file,
+    require_free_space,
+)
+from holdfast.store.backup.restore_plan import (
     PLAN_FILE,
     STAGING_PREFIX,
     FileMove,
@@ -29,11 +33,11 @@ from holdfast.store.backup.plan import (
     StepHook,
     commit_plan,
     finish_restore,
+    fsync_path,
     is_safe_path,
     no_hook,
 )
-from holdfast.store.backup.syncing import fsync_path
-from holdfast.store.sqlite.writes import audit
+from holdfast.store.sqlite.writes import audit_log
 
 T = TypeVar("T")
 
@@ -169,7 +173,7 @@ def _prepare_database(database: Path, *, at: float) -> None:
             "UPDATE outbox SET doubtful = 1 WHERE state IN ('pending', 'sending', 'unknown')"
         )
         if db.table_exists("main", "audit"):  # not in one that is older than that
-            audit.record(
+            audit_log.record(
                 db.cursor(), AuditEntry(kind=AuditKind.BACKUP_RESTORED, actor=OPERATOR, at=at)
             )
     except apsw.Error as error:

@@ -1,11 +1,11 @@
-"""The layout of a schema: which columns the rows of each tree have, in which order."""
+"""The layout of a schema version: which columns the rows of each B-tree have, and in which order."""
 
 from collections.abc import Iterable, Mapping
 
 import apsw
 import msgspec
 
-from holdfast.store.recovery.records import Value
+from holdfast.store.recovery.file_format import Value
 from holdfast.store.sqlite.schema import apply_migration, load_migrations
 
 _PYTHON_TYPES: dict[str, tuple[type, ...]] = {

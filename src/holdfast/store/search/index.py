@@ -1,4 +1,4 @@
-"""The search index: a thread of its own that follows the store, a step behind it."""
+"""The search index: a thread that indexes new messages shortly after their commit and answers searches."""
 
 import asyncio
 import logging
@@ -15,10 +15,10 @@ import apsw
 from holdfast.core.errors import StoreError
 from holdfast.core.ids import SessionId
 from holdfast.core.sessions.search import SearchIndexStatus, SearchMatch, SearchQuery
-from holdfast.store.search import file, finding, taking
+from holdfast.store.search import index_file, queries
+from holdfast.store.search import index_file as taking
 from holdfast.store.sqlite import errors
-from holdfast.store.sqlite.requests import StoreRequest, resolve_requests
-from holdfast.store.sqlite.worker import StoreThread
+from holdfast.store.sqlite.worker import StoreRequest, StoreThread, resolve_requests
 
 log = logging.getLogger(__name__)
 
@@ -78,7 +78,7 @@ class SearchIndex:
     async def search(self, query: SearchQuery) -> list[SearchMatch]:
         def ask(cursor: apsw.Cursor) -> list[SearchMatch]:
             self._catch_up(until=time.monotonic() + _SEARCH_WAIT_SECONDS)
-            return finding.find_records(cursor, query)
+            return queries.find_records(cursor, query)
 
         return await self._submit(ask)
 
@@ -184,7 +184,7 @@ class SearchIndex:
     def _open_db(self) -> apsw.Connection:
         """Once it is open, all that it lacks is owed."""
         if self._db is None:
-            self._db = file.open_index(self._path, state=self._state, vfs=self._vfs)
+            self._db = index_file.open_index(self._path, state=self._state, vfs=self._vfs)
             self._pending = dict.fromkeys(taking.outdated_sessions(self._db.cursor()))
         return self._db
 
@@ -216,12 +216,14 @@ class SearchIndex:
     def _describe(self, cursor: apsw.Cursor) -> SearchIndexStatus:
         self._catch_up(until=time.monotonic() + _SEARCH_WAIT_SECONDS)
         messages = cursor.execute("SELECT count(*) FROM entries").get
-        size = sum(path.stat().st_size for path in file.index_files(self._path) if path.exists())
+        size = sum(
+            path.stat().st_size for path in index_file.index_files(self._path) if path.exists()
+        )
         return SearchIndexStatus(messages=int(messages), behind=len(self._pending), bytes=size)
 
     def _discard(self) -> None:
         self._close()
-        file.delete_index_files(self._path)
+        index_file.delete_index_files(self._path)
 
     def _close(self) -> None:
         if self._db is not None:

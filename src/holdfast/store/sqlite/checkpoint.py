@@ -1,11 +1,11 @@
-"""Checkpoints: folding the write-ahead log into the file, in the gaps when nobody writes."""
+"""WAL checkpoints: when the writer is idle or the WAL is long, and a truncating one after data was deleted."""
 
 import logging
 from pathlib import Path
 
 import apsw
 
-from holdfast.store.sqlite.opening import BUSY_MS
+from holdfast.store.sqlite.connection import BUSY_MS
 
 log = logging.getLogger(__name__)
 

@@ -1,4 +1,4 @@
-"""What a failure of the disk, the file or a write says to the person who reads it."""
+"""Turns failures of SQLite, of the disk and of the file into errors that say what happened, where, and what to do."""
 
 from pathlib import Path
 

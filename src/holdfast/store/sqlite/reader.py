@@ -1,4 +1,4 @@
-"""The reader: a thread with a connection of its own, so that no read waits for the writer."""
+"""The reader thread: it has its own connection, so that no read waits for the writer."""
 
 import asyncio
 from collections.abc import Callable
@@ -11,9 +11,8 @@ import apsw
 
 from holdfast.core.errors import StoreError
 from holdfast.store.sqlite import errors
-from holdfast.store.sqlite.opening import open_reader
-from holdfast.store.sqlite.requests import StoreRequest, resolve_requests
-from holdfast.store.sqlite.worker import StoreThread
+from holdfast.store.sqlite.connection import open_reader
+from holdfast.store.sqlite.worker import StoreRequest, StoreThread, resolve_requests
 
 T = TypeVar("T")
 

@@ -1,4 +1,4 @@
-"""Rows as the tables hold them, and the structs they are: encoding and decoding."""
+"""Column lists of the tables, and the structs that their rows are decoded to and encoded from."""
 
 from math import isfinite
 from typing import Any
@@ -6,21 +6,34 @@ from typing import Any
 import msgspec
 
 from holdfast.core.ids import (
+    ApprovalId,
     CallId,
+    DeliveryId,
     InboxId,
     PrincipalId,
+    RuleId,
     SessionId,
     SessionKey,
     TurnId,
 )
 from holdfast.core.messages.inbox import BusyMode, Inbound, InboxRow, InboxState
-from holdfast.core.messages.message import Message, TranscriptRecord
-from holdfast.core.messages.outbox import Address, Button, PendingFile
+from holdfast.core.messages.outbox import (
+    Address,
+    Button,
+    DeliveryKind,
+    DeliveryPart,
+    DeliveryRow,
+    DeliveryState,
+    PendingFile,
+)
+from holdfast.core.messages.transcript import AssistantMessage, Message, TranscriptRecord
+from holdfast.core.people.approval import Approval, ApprovalRule, ApprovalScope, ApprovalState
 from holdfast.core.sessions.reset import ResetReason
 from holdfast.core.sessions.session import ProcessRow, RunnerRow, SessionRow
 from holdfast.core.turns.subagent import Subagent
 from holdfast.core.turns.turn import StepKind, StepRow, TurnRow, TurnState, Usage
 
+# MERGED holdfast.store.sqlite.rows: Rows as the tables hold them, and the structs they are: encoding and decoding.
 Row = tuple[Any, ...]
 
 _json_encoder = msgspec.json.Encoder()
@@ -210,3 +223,112 @@ def encode_json(
 ) -> str:
     """JSON as text, so that a person with a shell and a damaged file can still read it."""
     return _json_encoder.encode(value).decode()
+
+
+# MERGED holdfast.store.sqlite.approval_rows: Rows of approvals and of what was allowed for good, and the structs they are.
+_principals_decoder = msgspec.json.Decoder(tuple[PrincipalId, ...])
+
+# The last column: the message that asks was refused for good.
+APPROVAL_COLUMNS = """id, session_id, asked_in, turn_id, call_id, number, tool, command, rule, why,
+    requester, approvers, delivery_id, asked_at, deadline, state, scope, said_by, words, ended_at,
+    state = 'pending' AND EXISTS (
+        SELECT 1 FROM outbox o WHERE o.id = approvals.delivery_id AND o.state = 'failed'
+    )"""
+
+
+def decode_approval(row: Row) -> Approval:
+    return Approval(
+        id=ApprovalId(row[0]),
+        session_id=SessionId(row[1]),
+        asked_in=SessionId(row[2]),
+        turn_id=TurnId(row[3]),
+        call_id=CallId(row[4]),
+        number=row[5],
+        tool=row[6],
+        command=row[7],
+        rule=row[8],
+        why=row[9],
+        requester=PrincipalId(row[10]),
+        approvers=_principals_decoder.decode(row[11]),
+        delivery_id=DeliveryId(row[12]),
+        asked_at=row[13],
+        deadline=row[14],
+        state=ApprovalState(row[15]),
+        scope=ApprovalScope(row[16]),
+        by=row[17],
+        comment=row[18],
+        ended_at=row[19],
+        request_failed=bool(row[20]),
+    )
+
+
+RULE_COLUMNS = "id, scope, session_id, principal, rule, why, said_by, created_at"
+
+
+def decode_approval_rule(row: Row) -> ApprovalRule:
+    return ApprovalRule(
+        id=RuleId(row[0]),
+        scope=ApprovalScope(row[1]),
+        session_id=SessionId(row[2]),
+        principal=PrincipalId(row[3]),
+        rule=row[4],
+        why=row[5],
+        by=row[6],
+        created_at=row[7],
+    )
+
+
+# MERGED holdfast.store.sqlite.outbox_rows: Rows of the outbox and of the parts of a delivery, and the structs they are.
+_address_decoder = msgspec.json.Decoder(Address)
+_buttons_decoder = msgspec.json.Decoder(tuple[Button, ...])
+_file_decoder = msgspec.json.Decoder(PendingFile)
+
+# The seventeenth is the body of the assistant message that a delivery without a text refers to.
+DELIVERY_COLUMNS = """seq, id, address, kind, text, session_id, turn_id, inbox_id, state, attempts,
+    doubtful, resends, platform_message_id, error, expires_at, created_at,
+    CASE WHEN text IS NULL THEN (
+        SELECT m.body FROM steps p
+        JOIN messages m ON m.session_id = p.session_id AND m.seq = p.message_seq
+        WHERE p.turn_id = outbox.turn_id AND p.kind = 'model'
+        ORDER BY p.seq DESC LIMIT 1
+    ) END, choices, file, updated_at"""
+
+
+def decode_delivery(row: Row) -> DeliveryRow:
+    return DeliveryRow(
+        seq=row[0],
+        id=DeliveryId(row[1]),
+        address=_address_decoder.decode(row[2]),
+        kind=DeliveryKind(row[3]),
+        text=_reply_text(row[16]) if row[4] is None else row[4],
+        session_id=row[5],
+        turn_id=row[6],
+        inbox_id=row[7],
+        state=DeliveryState(row[8]),
+        attempts=row[9],
+        outcome_unknown=bool(row[10]),
+        resends=row[11],
+        platform_message_id=row[12],
+        error=row[13],
+        expires_at=row[14],
+        created_at=row[15],
+        buttons=() if row[17] is None else _buttons_decoder.decode(row[17]),
+        file=None if row[18] is None else _file_decoder.decode(row[18]),
+        updated_at=row[19],
+    )
+
+
+def decode_part(row: Row) -> DeliveryPart:
+    return DeliveryPart(
+        number=row[0],
+        state=DeliveryState(row[1]),
+        final=bool(row[2]),
+        outcome_unknown=bool(row[3]),
+        resends=row[4],
+        platform_message_id=row[5],
+    )
+
+
+def _reply_text(body: str | None) -> str:
+    message = None if body is None else decode_message(body)
+    return message.text if isinstance(message, AssistantMessage) else ""

@@ -1,4 +1,4 @@
-"""The schema: its numbered migrations, each applied whole or not at all."""
+"""The schema: the numbered migrations in `migrations/`, each applied whole or not at all."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,7 @@
-"""The store on SQLite: one file, one writer thread with group commit, a reader beside it."""
+"""The store on SQLite: one file, one writer thread with group commit, one reader thread.
+
+Writes go through `store_writer` to the writer thread, reads through `store_reader` to a reader thread.
+"""
 
 import asyncio
 import threading
@@ -10,20 +13,19 @@ from pathlib import Path
 from holdfast.core.crash_points import CrashHook, no_crash
 from holdfast.core.ids import InboxId, SessionId
 from holdfast.core.ops.backup import CopyProgress
-from holdfast.core.ops.facts import StoreStatus
+from holdfast.core.ops.status import StoreStatus
 from holdfast.core.people.audit import AuditFilter, AuditRow
 from holdfast.core.sessions.reset import ExpiringSession, ExpiryRule
 from holdfast.core.sessions.search import SearchIndexStatus, SearchMatch, SearchQuery
 from holdfast.store.search.index import SearchIndex
-from holdfast.store.sqlite.checking import quick_check
-from holdfast.store.sqlite.inspection import SEARCH_FILE
-from holdfast.store.sqlite.journal import SqliteStoreWriter
-from holdfast.store.sqlite.opening import Redact, no_redaction
+from holdfast.store.sqlite.change_tracking import SessionChangeTracker
+from holdfast.store.sqlite.connection import Redact, no_redaction
+from holdfast.store.sqlite.file_check import SEARCH_FILE, quick_check
 from holdfast.store.sqlite.reader import ReaderThread
 from holdfast.store.sqlite.reads import audit as audit_reads
-from holdfast.store.sqlite.reads import expiry_reads, inbox
+from holdfast.store.sqlite.reads import inbox, sessions
 from holdfast.store.sqlite.store_reader import SqliteStoreReader
-from holdfast.store.sqlite.touched import SessionChangeTracker
+from holdfast.store.sqlite.store_writer import SqliteStoreWriter
 from holdfast.store.sqlite.writer import WriterThread
 
 
@@ -96,7 +98,7 @@ class SqliteStore(SqliteStoreWriter, SqliteStoreReader):
     ) -> list[ExpiringSession]:
         async with self._separate_reader() as reader:
             return await reader.read(
-                partial(expiry_reads.expiring_sessions, deadline=expires_at, limit=limit)
+                partial(sessions.expiring_sessions, deadline=expires_at, limit=limit)
             )
 
     async def session_inbox_ids(self, session_id: SessionId) -> list[InboxId]:
@@ -144,13 +146,13 @@ class SqliteStore(SqliteStoreWriter, SqliteStoreReader):
 
         `tell` is called by the thread that copies. Cancelling it leaves half a file there.
         """
-        from holdfast.store.backup import copying  # noqa: PLC0415 - once a day
+        from holdfast.store.backup import create  # noqa: PLC0415 - once a day
 
         ended = threading.Event()
         async with self._separate_reader() as reader:
             try:
                 await reader.read(
-                    partial(copying.copy_database, to=path, ended=ended, tell=progress)
+                    partial(create.copy_database, to=path, ended=ended, tell=progress)
                 )
             finally:
                 ended.set()

@@ -1,10 +1,10 @@
-"""The reading half of the port: each method asks a reader, never the writer."""
+"""Implements the `StoreReader` port: each method runs one query of `reads/` on the reader thread, never on the writer."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from holdfast.core.config.kept_configuration import ConfigVersion
+from holdfast.core.config.versions import ConfigVersion
 from holdfast.core.ids import (
     ApprovalId,
     DeliveryId,
@@ -16,12 +16,11 @@ from holdfast.core.ids import (
 )
 from holdfast.core.jobs.job import Job, JobId, JobRun, WaitingRun
 from holdfast.core.messages.inbox import BusyMode, InboxRow, InboxState, InboxSummary, RouteTarget
-from holdfast.core.messages.message import TranscriptRecord
-from holdfast.core.messages.outbox import DeliveryRow, DeliveryState
-from holdfast.core.messages.quiet import QuietChat
+from holdfast.core.messages.outbox import DeliveryRow, DeliveryState, QuietChat
 from holdfast.core.messages.source import Source
-from holdfast.core.ops.minute import MinuteStats, sum_usage
-from holdfast.core.ops.workload import Workload
+from holdfast.core.messages.transcript import TranscriptRecord
+from holdfast.core.ops.stats import MinuteStats, sum_usage
+from holdfast.core.ops.status import Workload
 from holdfast.core.people.approval import Approval, ApprovalRule
 from holdfast.core.people.audit import AuditChainLink, AuditCheckResult, AuditFilter, AuditRow
 from holdfast.core.people.memory import AnsweredTurn, Notebook, OwnerId
@@ -34,7 +33,7 @@ from holdfast.core.sessions.session import (
     SessionFilter,
     SessionRow,
 )
-from holdfast.core.turns.auxiliary import AuxiliaryTask
+from holdfast.core.turns.model import AuxiliaryTask
 from holdfast.core.turns.stop import HomeChannel, StopRow
 from holdfast.core.turns.subagent import Subagent
 from holdfast.core.turns.timeline import TurnDetails, TurnOutline, TurnQuery
@@ -42,32 +41,30 @@ from holdfast.core.turns.turn import OpenTurn, StepRow, TurnRow, Usage
 from holdfast.store.sqlite.reader import ReaderThread
 from holdfast.store.sqlite.reads import approvals as approval_reads
 from holdfast.store.sqlite.reads import audit as audit_reads
-from holdfast.store.sqlite.reads import (
-    child_reads,
-    expiry_reads,
-    job_reads,
-    reads,
-    session_reads,
-    workload_reads,
-)
 from holdfast.store.sqlite.reads import inbox as inbox_reads
+from holdfast.store.sqlite.reads import jobs as job_reads
+from holdfast.store.sqlite.reads import jobs as workload_reads
 from holdfast.store.sqlite.reads import outbox as outbox_reads
+from holdfast.store.sqlite.reads import sessions as child_reads
+from holdfast.store.sqlite.reads import sessions as expiry_reads
+from holdfast.store.sqlite.reads import sessions as reads
+from holdfast.store.sqlite.reads import sessions as session_reads
 from holdfast.store.sqlite.reads import turns as timeline_reads
 from holdfast.store.sqlite.writes import (
-    audit,
-    busy,
-    configurations,
-    minutes,
-    notes,
+    audit_log,
+    gateway_state,
+    gateway_stops,
+    memory,
     pairing,
-    quiet,
-    standing,
-    stopping,
-    unsynced,
+    session_state,
 )
+from holdfast.store.sqlite.writes import gateway_state as minutes
+from holdfast.store.sqlite.writes import gateway_state as quiet
+from holdfast.store.sqlite.writes import memory as unsynced
+from holdfast.store.sqlite.writes import session_state as standing
 
 if TYPE_CHECKING:  # read for who looks at a dashboard, and imported for them
-    from holdfast.core.turns.figures import SessionPreview, TranscriptStats
+    from holdfast.core.turns.timeline import SessionPreview, TranscriptStats
 
 _CHUNK = 1000  # steps that are read at once
 
@@ -320,7 +317,7 @@ class SqliteStoreReader:
         )
 
     async def busy_mode(self, session_id: SessionId) -> BusyMode | None:
-        return await self._read(partial(busy.busy_mode, session_id=session_id))
+        return await self._read(partial(session_state.busy_mode, session_id=session_id))
 
     async def turns_superseded_between(
         self, session_id: SessionId, *, reason: str, since: float, until: float
@@ -339,13 +336,13 @@ class SqliteStoreReader:
         return await self._read(partial(standing.recently_active_sessions, since=since))
 
     async def open_stops(self) -> list[StopRow]:
-        return await self._read(stopping.open_stops)
+        return await self._read(gateway_stops.open_stops)
 
     async def last_stops(self, *, limit: int, before: str | None = None) -> list[StopRow]:
-        return await self._read(partial(stopping.last_stops, limit=limit, before=before))
+        return await self._read(partial(gateway_stops.last_stops, limit=limit, before=before))
 
     async def home_channels(self) -> list[HomeChannel]:
-        return await self._read(stopping.home_channels)
+        return await self._read(gateway_stops.home_channels)
 
     async def quiet_chats(self) -> list[QuietChat]:
         return await self._read(quiet.quiet_chats)
@@ -388,7 +385,7 @@ class SqliteStoreReader:
         return await self._read(partial(audit_reads.list_rows, wanted=where, limit=limit))
 
     async def verify_audit(self) -> AuditCheckResult:
-        first = last = await self._read(audit.pruned_link)
+        first = last = await self._read(audit_log.pruned_link)
         rows = forgotten = 0
         broken: list[str] = []
         while (piece := await self._verify_chunk(last)).rows:
@@ -412,26 +409,26 @@ class SqliteStoreReader:
 
     async def configurations(self, *, before: int | None = None, limit: int) -> list[ConfigVersion]:
         return await self._read(
-            partial(configurations.list_configurations, before=before, limit=limit)
+            partial(gateway_state.list_configurations, before=before, limit=limit)
         )
 
     async def configuration(self, number: int) -> ConfigVersion | None:
-        return await self._read(partial(configurations.read_configuration, number=number))
+        return await self._read(partial(gateway_state.read_configuration, number=number))
 
     async def minute_stats(self, *, since: int) -> list[MinuteStats]:
         return await self._read(partial(minutes.read_minute_stats, since=since))
 
     async def notebook(self, owner: OwnerId) -> Notebook:
-        return await self._read(partial(notes.notebook, owner=owner))
+        return await self._read(partial(memory.notebook, owner=owner))
 
     async def notebooks(self, *, limit: int, offset: int = 0) -> list[Notebook]:
-        return await self._read(partial(notes.notebooks, limit=limit, offset=offset))
+        return await self._read(partial(memory.notebooks, limit=limit, offset=offset))
 
     async def memory_owners(self) -> dict[OwnerId, bool]:
-        return await self._read(notes.memory_owners)
+        return await self._read(memory.memory_owners)
 
     async def unsynced_turns(self, provider: str) -> list[AnsweredTurn]:
         return await self._read(partial(unsynced.unsynced_turns, provider=provider))
 
     async def memory_owner(self, session_id: SessionId) -> OwnerId | None:
-        return await self._read(partial(notes.memory_owner, session_id=session_id))
+        return await self._read(partial(memory.memory_owner, session_id=session_id))

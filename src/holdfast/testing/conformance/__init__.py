@@ -1,9 +1,9 @@
-"""What every door promises, as checks that run against it: imported by tests, never by a gateway.
+"""What every platform promises, as checks that run against it: imported by tests, never by a gateway.
 
 @pytest.mark.parametrize("check", CHECKS, ids=str)
-async def test_the_door_keeps_its_promises(check: Check) -> None:
-    async with my_ground() as ground:
-        await check(ground)
+async def test_the_platform_keeps_its_promises(check: ConformanceCheck) -> None:
+    async with my_harness() as harness:
+        await check(harness)
 """
 
 import pytest
@@ -14,9 +14,9 @@ _TOPICS = ("belongings", "hearing", "lines", "people", "speaking", "waiting", "w
 pytest.register_assert_rewrite(*(f"{__name__}.{topic}" for topic in _TOPICS))
 
 from holdfast.testing.conformance.assertions import wait_until  # noqa: E402 - see above
-from holdfast.testing.conformance.check import ConformanceCheck  # noqa: E402 - see above
-from holdfast.testing.conformance.ground import (
+from holdfast.testing.conformance.harness import (
     ChatKind,
+    ConformanceCheck,  # noqa: E402 - see above
     NotSupported,
     Participant,
     PlatformHarness,

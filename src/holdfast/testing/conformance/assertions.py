@@ -1,4 +1,4 @@
-"""Waiting for what a door, a vendor or a server does: never for a time, always for a fact."""
+"""Waits for what a platform, a vendor or a server does, and asserts it: never for a time, always for a fact."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -11,7 +11,7 @@ from holdfast.core.messages.inbox import Inbound
 from holdfast.core.messages.outbox import Address, Outbound
 from holdfast.core.messages.source import Author
 from holdfast.core.ports.capabilities import Backlog
-from holdfast.testing.conformance.ground import PlatformHarness
+from holdfast.testing.conformance.harness import PlatformHarness
 from holdfast.testing.intake import RecordingIntake
 
 TIMEOUT = 30  # seconds, for a busy machine; nothing that goes well takes a part of it

@@ -1,4 +1,4 @@
-"""Belongings of a message: the files that come and go with it, and the buttons under it."""
+"""Checks of what comes with a message: the files in both directions, and the buttons below it."""
 
 import msgspec
 
@@ -10,8 +10,7 @@ from holdfast.testing.conformance.assertions import (
     wait_for,
     wait_until,
 )
-from holdfast.testing.conformance.check import ConformanceCheck, require
-from holdfast.testing.conformance.ground import PlatformHarness
+from holdfast.testing.conformance.harness import ConformanceCheck, PlatformHarness, require
 from holdfast.testing.intake import RecordingIntake
 
 _FILE = OutboundFile(name="plan.txt", data=b"the plan\n\x00\xff" * 100)

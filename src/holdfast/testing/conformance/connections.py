@@ -1,4 +1,4 @@
-"""Lines: a door tells what will never work from what may go better later, and mends or tells."""
+"""Checks of the connection: a platform tells permanent failures from passing ones, and reconnects or reports the loss."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -16,8 +16,12 @@ from holdfast.testing.conformance.assertions import (
     make_outbound,
     wait_until,
 )
-from holdfast.testing.conformance.check import ConformanceCheck, require
-from holdfast.testing.conformance.ground import PlatformHarness, VendorFault
+from holdfast.testing.conformance.harness import (
+    ConformanceCheck,
+    PlatformHarness,
+    VendorFault,
+    require,
+)
 from holdfast.testing.intake import RecordingIntake
 
 _RECONNECT_DELAY = 0.05  # seconds between two tries to connect; a gateway takes a second or more

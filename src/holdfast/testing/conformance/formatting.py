@@ -1,4 +1,4 @@
-"""Words: no text of an agent is refused, and what the door declares as its length is taken."""
+"""Checks of formatting: no text of an agent is refused, and a text of the declared maximum length is taken."""
 
 import msgspec
 
@@ -6,8 +6,7 @@ from holdfast.core.messages.outbox import MessageEdit
 from holdfast.core.ports.capabilities import LengthUnit
 from holdfast.core.ports.protocols import SupportsEditing, SupportsRendering
 from holdfast.testing.conformance.assertions import connected, make_outbound, wait_for
-from holdfast.testing.conformance.check import ConformanceCheck, require
-from holdfast.testing.conformance.ground import PlatformHarness
+from holdfast.testing.conformance.harness import ConformanceCheck, PlatformHarness, require
 from holdfast.testing.intake import RecordingIntake
 
 # What makes trouble in one format or another, as an agent may write it at any time.

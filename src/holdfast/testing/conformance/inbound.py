@@ -1,4 +1,4 @@
-"""Hearing: what people say comes in, is acknowledged when it is kept, and comes in once."""
+"""Checks of receiving: a message comes in, is acknowledged when it is stored, and comes in once."""
 
 import asyncio
 import inspect
@@ -13,8 +13,7 @@ from holdfast.testing.conformance.assertions import (
     connected,
     wait_until,
 )
-from holdfast.testing.conformance.check import ConformanceCheck, require
-from holdfast.testing.conformance.ground import PlatformHarness
+from holdfast.testing.conformance.harness import ConformanceCheck, PlatformHarness, require
 from holdfast.testing.intake import RecordingIntake
 from holdfast.testing.simulated.events import ALWAYS
 

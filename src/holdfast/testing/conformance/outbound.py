@@ -1,4 +1,4 @@
-"""Speaking: what is sent arrives once and in order, or the door says what is known of it."""
+"""Checks of sending: a message arrives once and in order, or the platform says what is known of it."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -14,13 +14,13 @@ from holdfast.core.errors import (
 )
 from holdfast.core.ids import DeliveryId
 from holdfast.core.messages.outbox import MessageEdit
+from holdfast.core.ports.capabilities import WAITING_REACTION
 from holdfast.core.ports.protocols import (
     SupportsEditing,
     SupportsLookup,
     SupportsReactions,
     SupportsTyping,
 )
-from holdfast.core.ports.signs import WAITING_REACTION
 from holdfast.testing.conformance.assertions import (
     assert_received,
     assert_shown,
@@ -29,8 +29,13 @@ from holdfast.testing.conformance.assertions import (
     reply_address,
     wait_for,
 )
-from holdfast.testing.conformance.check import ConformanceCheck, require
-from holdfast.testing.conformance.ground import ChatKind, PlatformHarness, VendorFault
+from holdfast.testing.conformance.harness import (
+    ChatKind,
+    ConformanceCheck,
+    PlatformHarness,
+    VendorFault,
+    require,
+)
 from holdfast.testing.intake import RecordingIntake
 
 

@@ -1,4 +1,4 @@
-"""A proxy in front of a server: the faults of a line that no server makes by itself."""
+"""A TCP proxy in front of a server: the connection faults that no server makes by itself."""
 
 import asyncio
 from asyncio import StreamReader, StreamWriter

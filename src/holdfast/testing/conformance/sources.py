@@ -1,4 +1,4 @@
-"""People: who speaks, where, to whom, and about what, as far as the vendor tells."""
+"""Checks of the source of a message: who wrote it, where, to whom, and in reply to what, as far as the vendor tells."""
 
 import re
 
@@ -14,8 +14,12 @@ from holdfast.testing.conformance.assertions import (
     reply_address,
     wait_until,
 )
-from holdfast.testing.conformance.check import ConformanceCheck
-from holdfast.testing.conformance.ground import ChatKind, Participant, PlatformHarness
+from holdfast.testing.conformance.harness import (
+    ChatKind,
+    ConformanceCheck,
+    Participant,
+    PlatformHarness,
+)
 from holdfast.testing.intake import RecordingIntake
 
 

@@ -1,4 +1,4 @@
-"""The suite: every check, in the order in which a door is best written."""
+"""The suite: every check, in the order in which a platform is best written."""
 
 from holdfast.testing.conformance import (
     attachments,
@@ -8,7 +8,7 @@ from holdfast.testing.conformance import (
     outbound,
     sources,
 )
-from holdfast.testing.conformance.check import ConformanceCheck
+from holdfast.testing.conformance.harness import ConformanceCheck
 
 CHECKS: tuple[ConformanceCheck, ...] = tuple(
     each

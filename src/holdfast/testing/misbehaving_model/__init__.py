@@ -20,7 +20,7 @@ left alone. What is no directive is just text, and a `[System note: …]` is no 
     [delay 0.1]        seconds between two events     [split 1]     bytes a write (cuts characters)
     [fragment 3]       characters of tool arguments an event       [reasoning let me see]
     [status 429 2]     an HTTP error, with Retry-After              [cached 100] [finish length]
-    [fault cut]        see `Fault`: cut, half_json, silence, stall, comments, drop, html,
+    [fault cut]        see `ScriptedFault`: cut, half_json, silence, stall, comments, drop, html,
                        json_error, error_event, no_finish, no_done, unstreamed, misnamed
     [times 2]          the step counts for that many requests of this text; then it is left out
 

@@ -1,4 +1,4 @@
-"""Runs the misbehaving model until it is told to end."""
+"""Runs the misbehaving model server until it is told to stop."""
 
 import argparse
 import asyncio

@@ -1,4 +1,4 @@
-"""The misbehaving model as a process of its own, for whoever wants to call it."""
+"""The misbehaving model as a child process, for tests and benchmarks that call it."""
 
 import json
 import subprocess

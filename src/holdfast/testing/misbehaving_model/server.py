@@ -1,17 +1,78 @@
-"""The server: takes requests, asks the script, and sends the answer well or badly."""
+"""The HTTP server: reads requests, asks the script, and sends the reply well or badly."""
 
 import asyncio
 from collections import deque
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import NamedTuple, Protocol
 
 import msgspec
 from aiohttp import web
 
-from holdfast.testing.misbehaving_model import answer
-from holdfast.testing.misbehaving_model.conversation import InvalidRequest, RequestSummary
-from holdfast.testing.misbehaving_model.script import ReplyScript, ScriptedFault, ScriptedReply
-from holdfast.testing.misbehaving_model.shape import ModeHandler, ReplyWriter, mode_handlers
+from holdfast.testing.misbehaving_model import anthropic, chat_completions, responses
+from holdfast.testing.misbehaving_model.anthropic import StrictAnthropicReader
+from holdfast.testing.misbehaving_model.chat_completions import StrictChatReader
+from holdfast.testing.misbehaving_model.responses import StrictResponsesReader
+from holdfast.testing.misbehaving_model.script import (
+    InvalidRequest,
+    ReplyScript,
+    RequestSummary,
+    ScriptedFault,
+    ScriptedReply,
+    require,
+)
 
+
+# MERGED holdfast.testing.misbehaving_model.shape: The three shapes in which the misbehaving model speaks, each as strict as its provider.
+class ReplyWriter(Protocol):
+    """What an answer is made of in one mode; each of these modules is one."""
+
+    def echo(self, conversation: RequestSummary, size: int) -> bytes: ...
+    def whole(self, conversation: RequestSummary, step: ScriptedReply, size: int) -> bytes: ...
+    def events(
+        self, conversation: RequestSummary, step: ScriptedReply, size: int
+    ) -> list[bytes]: ...
+    def error(self, message: str, *, kind: str = ..., code: str | None = None) -> bytes: ...
+    def error_event(self, message: str) -> bytes: ...
+
+
+class RequestReader(Protocol):
+    def read(self, body: bytes) -> RequestSummary: ...
+
+
+class ModeHandler:
+    """One mode: who reads its requests, what answers are made of, and where the key stands."""
+
+    def __init__(self, reader: RequestReader, writer: ReplyWriter) -> None:
+        self.reader = reader
+        self.writer = writer
+
+    def key(self, headers: Mapping[str, str]) -> str:
+        return headers.get("Authorization", "").removeprefix("Bearer ")
+
+    def read(self, body: bytes, headers: Mapping[str, str]) -> RequestSummary:
+        del headers
+        return self.reader.read(body)
+
+
+class AnthropicModeHandler(ModeHandler):
+    def key(self, headers: Mapping[str, str]) -> str:
+        return headers.get("x-api-key", "")
+
+    def read(self, body: bytes, headers: Mapping[str, str]) -> RequestSummary:
+        require("anthropic-version" in headers, "anthropic-version: header is required")
+        return super().read(body, headers)
+
+
+def mode_handlers() -> dict[str, ModeHandler]:
+    """Every mode by its path."""
+    return {
+        "/v1/chat/completions": ModeHandler(StrictChatReader(), chat_completions),
+        "/v1/responses": ModeHandler(StrictResponsesReader(), responses),
+        "/v1/messages": AnthropicModeHandler(StrictAnthropicReader(), anthropic),
+    }
+
+
+# MERGED holdfast.testing.misbehaving_model.server: The server: takes requests, asks the script, and sends the answer well or badly.
 _SSE = {"Content-Type": "text/event-stream", "Cache-Control": "no-cache"}
 _JSON = "application/json"
 
@@ -43,7 +104,7 @@ class MisbehavingModel:
                 return await self._take_script(request)
             case ("POST", "/reset"):
                 return self._reset()
-        return web.Response(status=404, body=answer.error(f"no such path: {path}"))
+        return web.Response(status=404, body=chat_completions.error(f"no such path: {path}"))
 
     async def _complete(self, request: web.BaseRequest, shape: ModeHandler) -> web.StreamResponse:
         body = await request.read()
@@ -76,7 +137,9 @@ class MisbehavingModel:
         try:
             steps = msgspec.json.decode(await request.read(), type=list[ScriptedReply])
         except msgspec.DecodeError as error:
-            return web.Response(status=400, body=answer.error(f"this is no script: {error}"))
+            return web.Response(
+                status=400, body=chat_completions.error(f"this is no script: {error}")
+            )
         self._script.post(steps)
         return _json({"steps": len(steps)})
 

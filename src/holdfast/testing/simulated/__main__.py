@@ -1,4 +1,4 @@
-"""The pretend vendor as a process of its own: `python -m holdfast.testing.simulated`."""
+"""The simulated chat service as a process of its own: `python -m holdfast.testing.simulated`."""
 
 import argparse
 import asyncio

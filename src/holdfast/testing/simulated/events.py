@@ -1,4 +1,4 @@
-"""The pretend vendor's words: what it gives, what it takes, what it answers, what it remembers."""
+"""The payload types of the simulated chat service: updates, requests, replies, faults and the ledger."""
 
 from enum import StrEnum
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""The people's end of the vendor's HTTP face: what a test or a demo says, reads and breaks."""
+"""An HTTP client for the people of the simulated vendor: what a test or a demo says, reads and breaks."""
 
 from typing import Any
 

@@ -1,7 +1,7 @@
-"""The simulated platform as a door: where its pretend vendor is, and as whom it is met."""
+"""Declares the simulated platform: the address of its chat service."""
 
 from holdfast.core.config.settings import PlatformSettings
-from holdfast.core.ports.door import PlatformPlugin, PluginContext
+from holdfast.core.ports.platform_plugin import PlatformPlugin, PluginContext
 from holdfast.core.ports.protocols import Platform
 
 
@@ -15,7 +15,7 @@ class SimulatedSettings(PlatformSettings, frozen=True, kw_only=True):
 
 
 def _open(context: PluginContext[SimulatedSettings]) -> Platform:
-    from holdfast.testing.simulated.remote import RemoteSimulatedPlatform
+    from holdfast.testing.simulated.platform import RemoteSimulatedPlatform
 
     return RemoteSimulatedPlatform(context.settings.base_url, account=context.account)
 

@@ -1,4 +1,4 @@
-"""The way in: updates are taken from the vendor, handed to intake, and then acknowledged."""
+"""Receives updates from the simulated vendor, passes them to intake, and then acknowledges them."""
 
 import asyncio
 import logging
@@ -7,12 +7,10 @@ from typing import Protocol
 
 from holdfast.core.errors import IntakeClosed, NotAddressed, NotAllowed, NotConnected, StoreError
 from holdfast.core.messages.inbox import Cursor, Inbound
-from holdfast.core.messages.quote import Quote
-from holdfast.core.messages.source import Source
+from holdfast.core.messages.source import Quote, Source
 from holdfast.core.ports.capabilities import Backlog, Capabilities
 from holdfast.core.ports.protocols import Intake
-from holdfast.platforms.held import EventBuffer
-from holdfast.platforms.pauses import backoff_delays
+from holdfast.platforms.inbound import EventBuffer, backoff_delays
 from holdfast.testing.simulated.events import RepliedMessage, SimulatedUpdate, UpdateKind
 
 log = logging.getLogger(__name__)

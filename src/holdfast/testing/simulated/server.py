@@ -1,4 +1,4 @@
-"""The pretend vendor's HTTP face, so that it can outlive the gateway that talks to it."""
+"""The simulated vendor over HTTP, so that it can outlive the gateway that talks to it."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable

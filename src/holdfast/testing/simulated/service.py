@@ -1,17 +1,16 @@
-"""The pretend vendor: chats, people and bots' accounts, with a ledger and faults on demand."""
+"""The simulated vendor: chats, people and bot accounts, with a ledger of all that happened and faults on demand."""
 
 import asyncio
-from collections import defaultdict
-from collections.abc import Sequence
-from contextlib import suppress
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import msgspec
 
 from holdfast.core.errors import AccountInUse, ConnectRefused, NotConnected
-from holdfast.core.messages.source import Author
+from holdfast.core.messages.source import Author, ChatType
 from holdfast.core.ports.capabilities import Backlog
-from holdfast.testing.simulated.chats import ChatLog
 from holdfast.testing.simulated.events import (
     BotMessage,
     EditAttempt,
@@ -22,6 +21,7 @@ from holdfast.testing.simulated.events import (
     PersonMessage,
     ReactAttempt,
     ReactRequest,
+    RepliedMessage,
     ReviseRequest,
     SayRequest,
     SendAttempt,
@@ -33,9 +33,290 @@ from holdfast.testing.simulated.events import (
     VendorReply,
     VendorVerdict,
 )
-from holdfast.testing.simulated.judging import FaultInjector
-from holdfast.testing.simulated.stream import UpdateQueue
 
+# MERGED holdfast.testing.simulated.stream: One account's stream of updates: what is kept of it for a bot that is away, and what is not.
+_POLL_GRACE = 5.0  # seconds between two polls of a bot that is there
+
+
+class UpdateQueue:
+    """Owns what an account has not been given or not acknowledged, and how often each was given.
+
+    `until_acked`: an update is given again and again until it is acknowledged. Else it is given
+    once, to a bot that is there; one that is not misses it, and may find it in the `history`.
+    """
+
+    def __init__(self, backlog: Backlog = Backlog.UNTIL_ACKED) -> None:
+        self.backlog = backlog
+        self.history: list[SimulatedUpdate] = []
+        self.times_given: Counter[int] = Counter()
+        self.acked: set[int] = set()
+        self._pending: list[SimulatedUpdate] = []
+        self._given_unacked: set[int] = set()
+        self._active_polls = 0
+        self._present_until = 0.0
+        self._changed = asyncio.Event()
+
+    def put(self, update: SimulatedUpdate) -> None:
+        if self.backlog is Backlog.HISTORY:
+            self.history.append(update)
+        if self.backlog is Backlog.UNTIL_ACKED or self.is_polled:
+            self._pending.append(update)
+        self.wake()
+
+    def repeat(self, update: SimulatedUpdate) -> None:
+        """The vendor repeats itself."""
+        self._pending.append(update)
+        self.wake()
+
+    @property
+    def is_polled(self) -> bool:
+        """A bot asks, or has asked a moment ago."""
+        return bool(self._active_polls) or asyncio.get_running_loop().time() < self._present_until
+
+    @contextmanager
+    def polling(self) -> Iterator[None]:
+        """A bot asks: while it does, and for a moment after that, it is there."""
+        self._active_polls += 1
+        try:
+            yield
+        except asyncio.CancelledError:
+            self.cut()  # it hung up
+            raise
+        finally:
+            self._active_polls -= 1
+        self.mark_present()
+
+    def mark_present(self) -> None:
+        self._present_until = asyncio.get_running_loop().time() + _POLL_GRACE
+
+    def cut(self) -> None:
+        """The line is cut: the bot is there again when it asks again."""
+        self._present_until = 0.0
+        if self.backlog is not Backlog.UNTIL_ACKED:
+            self._pending.clear()
+
+    def pending(self, offset: int) -> list[SimulatedUpdate]:
+        return [update for update in self._pending if update.id >= offset]
+
+    def next_batch(self, *, offset: int, limit: int) -> list[SimulatedUpdate]:
+        batch = self.pending(offset)[:limit]
+        self.times_given.update(update.id for update in batch)
+        if self.backlog is Backlog.UNTIL_ACKED:
+            self._given_unacked.update(update.id for update in batch)
+        else:
+            ids = {update.id for update in batch}
+            self._pending = [update for update in self._pending if update.id not in ids]
+        return batch
+
+    def history_since(self, update_id: int, *, limit: int) -> list[SimulatedUpdate]:
+        """What came after that one, given or not. Who asks is there: what comes next is given."""
+        self.mark_present()
+        batch = [update for update in self.history if update.id > update_id][:limit]
+        self.times_given.update(update.id for update in batch)
+        return batch
+
+    def ack(self, up_to: int) -> list[SimulatedUpdate]:
+        """Forget what was given up to this id; returns what is acknowledged for the first time.
+
+        What was never given stays, so that a copy of an old update outlives the old
+        update's acknowledgement.
+        """
+        if self.backlog is not Backlog.UNTIL_ACKED:
+            self.acked |= {number for number in self.times_given if number <= up_to}
+            return []
+        done = [u for u in self._pending if u.id <= up_to and u.id in self._given_unacked]
+        first = [update for update in done if update.id not in self.acked]
+        ids = {update.id for update in done}
+        self._pending = [update for update in self._pending if update.id not in ids]
+        self._given_unacked -= ids
+        self.acked |= ids
+        return first
+
+    def wake(self) -> None:
+        self._changed.set()
+
+    async def wait_for_change(self) -> None:
+        self._changed.clear()
+        await self._changed.wait()
+
+
+# MERGED holdfast.testing.simulated.judging: What becomes of what a bot does: by what the pretend vendor can do, and by its faults.
+class FaultInjector:
+    """Owns the faults, and spends them."""
+
+    def __init__(self) -> None:
+        self.faults = Faults()
+
+    def consume(self, fault: str) -> bool:
+        """Whether this is an occasion on which that goes wrong."""
+        left: int = msgspec.structs.asdict(self.faults)[fault]
+        if left:
+            self.faults = msgspec.structs.replace(self.faults, **{fault: left - 1})
+        return left > 0
+
+    def on_send(
+        self, outgoing: SendRequest, info: VendorInfo, *, earlier: str | None
+    ) -> VendorReply:
+        """`earlier`: the message that the same delivery was taken as before."""
+        if answer := self._connection_fault() or _length_error(outgoing.text, info):
+            return answer
+        if self.consume("refusals"):
+            return VendorReply(
+                verdict=VendorVerdict.REFUSED, error="the chat does not want this message"
+            )
+        if self.consume("lost_messages"):
+            return VendorReply(verdict=VendorVerdict.MESSAGE_LOST)
+        if info.idempotent_send and earlier is not None:
+            return VendorReply(verdict=VendorVerdict.REPEATED, message_id=earlier)
+        lost = self.consume("lost_receipts")
+        return VendorReply(verdict=VendorVerdict.RECEIPT_LOST if lost else VendorVerdict.TAKEN)
+
+    def on_edit(self, edit: EditRequest, info: VendorInfo, *, known: bool) -> VendorReply:
+        if answer := self._connection_fault() or _length_error(edit.text, info):
+            return answer
+        if not info.edit:
+            return VendorReply(
+                verdict=VendorVerdict.REFUSED, error="messages cannot be edited here"
+            )
+        if not known:
+            return VendorReply(
+                verdict=VendorVerdict.REFUSED, error=f"no bot sent {edit.message_id}"
+            )
+        if self.consume("rejected_edits"):
+            return VendorReply(
+                verdict=VendorVerdict.REFUSED, error="this message is not to be edited"
+            )
+        taken = VendorVerdict.RECEIPT_LOST if self.consume("lost_edits") else VendorVerdict.TAKEN
+        return VendorReply(verdict=taken, message_id=edit.message_id)
+
+    def on_find(self, info: VendorInfo, *, earlier: str | None) -> VendorReply:
+        if answer := self._connection_fault():
+            return answer
+        if not info.lookup:
+            return VendorReply(verdict=VendorVerdict.REFUSED, error="nothing can be looked up here")
+        verdict = VendorVerdict.NOT_FOUND if earlier is None else VendorVerdict.REPEATED
+        return VendorReply(verdict=verdict, message_id=earlier)
+
+    def on_typing(self, info: VendorInfo) -> VendorReply:
+        refused = VendorReply(verdict=VendorVerdict.REFUSED, error="typing is not shown here")
+        shown = VendorReply(verdict=VendorVerdict.TAKEN, message_id="")
+        return self._connection_fault() or (shown if info.typing else refused)
+
+    def on_react(self, react: ReactRequest, info: VendorInfo, *, known: bool) -> VendorReply:
+        if answer := self._connection_fault():
+            return answer
+        if not info.reactions:
+            return VendorReply(verdict=VendorVerdict.REFUSED, error="messages bear no signs here")
+        if not known:
+            return VendorReply(
+                verdict=VendorVerdict.REFUSED, error=f"nobody has said {react.message_id}"
+            )
+        if self.consume("rejected_reactions"):
+            return VendorReply(
+                verdict=VendorVerdict.REFUSED, error="this message is to bear no sign"
+            )
+        return VendorReply(verdict=VendorVerdict.TAKEN, message_id=react.message_id)
+
+    def _connection_fault(self) -> VendorReply | None:
+        if self.faults.disconnected:
+            return VendorReply(
+                verdict=VendorVerdict.UNREACHABLE, error="the service is disconnected"
+            )
+        if self.faults.half_open:
+            return VendorReply(verdict=VendorVerdict.MESSAGE_LOST)
+        wait = self.faults.retry_after
+        if self.consume("account_floods"):
+            return VendorReply(verdict=VendorVerdict.FLOOD, retry_after=wait, whole_account=True)
+        if self.consume("floods"):
+            return VendorReply(verdict=VendorVerdict.FLOOD, retry_after=wait)
+        return None
+
+
+def _length_error(text: str, info: VendorInfo) -> VendorReply | None:
+    if info.max_length is None or len(text) <= info.max_length:
+        return None
+    error = f"text is longer than {info.max_length} characters"
+    return VendorReply(verdict=VendorVerdict.REFUSED, error=error)
+
+
+# MERGED holdfast.testing.simulated.chats: What stands in the pretend vendor's chats: the messages of people and bots, with their edits.
+class ChatLog:
+    """Owns every message, and the ids that they have."""
+
+    def __init__(self) -> None:
+        self.said: dict[str, SayRequest] = {}
+        self.revised: dict[str, list[str | None]] = {}  # None: deleted
+        self.reactions: dict[str, dict[str, str]] = {}  # of bots, by message and account
+        self.sent: list[BotMessage] = []
+        self._sent_index: dict[str, int] = {}  # of a bot's message among those sent
+        self._first_sent: dict[str, BotMessage] = {}  # by delivery id
+
+    def say(self, say: SayRequest) -> str:
+        message_id = self._next_id()
+        self.said[message_id] = say
+        return message_id
+
+    def revise(self, message_id: str, text: str | None) -> SayRequest:
+        """What is said there now. Raises `KeyError` where nobody has said it."""
+        say = self.said[message_id]
+        self.revised.setdefault(message_id, []).append(text)
+        return say if text is None else msgspec.structs.replace(say, text=text)
+
+    def react(self, react: ReactRequest) -> None:
+        signs = self.reactions.setdefault(react.message_id, {})
+        if react.emoji is None:
+            signs.pop(react.account, None)
+        else:
+            signs[react.account] = react.emoji
+
+    def post(self, outgoing: SendRequest) -> str:
+        message_id = self._next_id()
+        duplicate = outgoing.delivery_id in self._first_sent
+        sent = BotMessage(message_id=message_id, outgoing=outgoing, duplicate=duplicate)
+        self._first_sent.setdefault(outgoing.delivery_id, sent)
+        self._sent_index[message_id] = len(self.sent)
+        self.sent.append(sent)
+        return message_id
+
+    def kind_of(self, chat: str) -> ChatType:
+        """What people have said of the chat, the last time that they wrote in it."""
+        kinds = (say.chat_type for say in reversed(self.said.values()) if say.chat == chat)
+        return next(kinds, ChatType.GROUP)
+
+    def sent_before(self, delivery_id: str) -> str | None:
+        """The message that this delivery was taken as."""
+        earlier = self._first_sent.get(delivery_id)
+        return None if earlier is None else earlier.message_id
+
+    def by_bot(self, message_id: str) -> bool:
+        return message_id in self._sent_index
+
+    def replied(self, message_id: str) -> RepliedMessage | None:
+        """A message as one that answers it shows it; None: there is none of that id."""
+        if (say := self.said.get(message_id)) is not None:
+            revised = self.revised.get(message_id, [say.text])[-1]
+            return RepliedMessage(
+                message_id=message_id,
+                text=revised or "",
+                user_id=say.user,
+                user_name=say.user_name,
+            )
+        if (place := self._sent_index.get(message_id)) is not None:
+            return RepliedMessage(message_id=message_id, text=self.sent[place].text)
+        return None
+
+    def edit(self, message_id: str, text: str) -> None:
+        """An edit that changes nothing is none."""
+        place = self._sent_index[message_id]
+        sent = self.sent[place]
+        if sent.text != text:
+            self.sent[place] = msgspec.structs.replace(sent, edits=(*sent.edits, text))
+
+    def _next_id(self) -> str:
+        return f"m{len(self.said) + len(self.sent) + 1}"
+
+
+# MERGED holdfast.testing.simulated.service: The pretend vendor: chats, people and bots' accounts, with a ledger and faults on demand.
 _TAKEN_VERDICTS = frozenset({VendorVerdict.TAKEN, VendorVerdict.RECEIPT_LOST})
 _REORDER_WINDOW = 0.5  # seconds that a message waits for one of another chat to overtake it
 

@@ -1,8 +1,8 @@
-"""The way out of a browser: a proxy on loopback that connects to permitted addresses only.
+"""A proxy on loopback through which a browser reaches the network: it connects to permitted addresses only.
 
 A page asks for more than the address that was opened: pictures, scripts, redirects, sockets,
-names that resolve to something else a moment later. All of it goes through here, and what is
-judged is the address that is connected to.
+names that resolve to something else a moment later. All of it goes through here, and the check
+is made on the address that is connected to.
 """
 
 import asyncio

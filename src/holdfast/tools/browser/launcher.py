@@ -1,4 +1,4 @@
-"""The walls around a browser: its own profile to write, the system to read, nothing else."""
+"""How Chromium is started: its flags, and bubblewrap around it, which lets it write its own profile only."""
 
 import asyncio
 import os

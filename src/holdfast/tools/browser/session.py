@@ -1,4 +1,4 @@
-"""A window: one session's open browser, its tabs, and what is kept of them for the next one."""
+"""One session's open browser: its tabs, dialogs and downloads, and the state that the next one restores."""
 
 import asyncio
 import errno

@@ -1,4 +1,4 @@
-"""The `browser` tool: open, read, click, type, look, in a browser that the session keeps."""
+"""The tool `browser`: open, read, click, type and take screenshots in the session's browser."""
 
 import asyncio
 import base64
@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from holdfast.core.messages.message import Image
+from holdfast.core.messages.transcript import Image
 from holdfast.core.turns.tool import (
     Arguments,
     Danger,

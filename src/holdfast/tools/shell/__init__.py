@@ -1,8 +1,11 @@
-"""A judge that learns its rules when the first command comes."""
+"""Shell command analysis: what a command would do, read from its grammar before it runs.
+
+The judge itself is loaded with the first command, so that a gateway whose agents only talk does not pay for it.
+"""
 
 from functools import cached_property
 
-from holdfast.core.people.judgement import CommandJudge, CommandVerdict
+from holdfast.core.people.approval import CommandJudge, CommandVerdict
 
 
 class LazyShellJudge:

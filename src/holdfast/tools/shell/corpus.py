@@ -1,5 +1,6 @@
-"""Corpora: commands with what is thought of them, and how often the judge thinks otherwise."""
+"""`python -m holdfast.tools.shell.corpus --corpus FILE`: how often the judge disagrees with a corpus of labelled commands."""
 
+import argparse
 import json
 import tomllib
 from collections import Counter
@@ -8,8 +9,10 @@ from pathlib import Path
 
 import msgspec
 
-from holdfast.core.people.judgement import CommandJudge, CommandRisk, CommandVerdict
+from holdfast.core.people.approval import CommandJudge, CommandRisk, CommandVerdict
+from holdfast.tools.shell.judge import ShellJudge
 
+# MERGED holdfast.tools.shell.corpus: Corpora: commands with what is thought of them, and how often the judge thinks otherwise.
 _LEVELS = (CommandRisk.HARMLESS, CommandRisk.DANGEROUS, CommandRisk.FORBIDDEN)
 
 
@@ -96,3 +99,23 @@ def score(judge: CommandJudge, corpus: Iterable[LabelledCommand]) -> CorpusScore
             for labelled in corpus
         ]
     )
+
+
+# MERGED holdfast.tools.shell.__main__: `python -m holdfast.tools.judging --corpus FILE`: how well the judge does on a corpus.
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m holdfast.tools.judging", description=__doc__)
+    parser.add_argument("--corpus", type=Path, required=True, help="a .jsonl or .toml file")
+    parser.add_argument("--errors", action="store_true", help="list what was judged otherwise")
+    chosen = parser.parse_args()
+    result = score(ShellJudge(), read_corpus(chosen.corpus))
+    print(result.table())
+    if chosen.errors:
+        for verdict in result.verdicts:
+            if not verdict.agrees:
+                found = verdict.judgement
+                meant = verdict.labelled
+                print(f"{meant.level} judged {found.level} ({found.rule}): {meant.command!r}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,14 +1,27 @@
-"""Interpreters: shells and languages, and where the text is that they are given to run."""
+"""Shells and language interpreters: where the code is that they run, and what one-liners in other languages do.
 
+No program can be understood from its words alone; this finds the one-liners that do openly what a
+shell command would, in the languages that an agent is likely to use.
+"""
+
+import re
 from collections.abc import Iterator
+from itertools import islice
 
 import msgspec
 
-from holdfast.tools.shell.inner import Nested, NestedCode, NestedScript
-from holdfast.tools.shell.options import parse_options
-from holdfast.tools.shell.run import ProgramCall
-from holdfast.tools.shell.shell import ShellState
+from holdfast.tools.shell.invocation import (
+    Hazard,
+    Nested,
+    NestedCode,
+    NestedCommand,
+    NestedScript,
+    ProgramCall,
+    parse_options,
+)
+from holdfast.tools.shell.state import ShellState
 
+# MERGED holdfast.tools.shell.interpreters: Interpreters: shells and languages, and where the text is that they are given to run.
 SHELLS = frozenset(
     ("sh", "bash", "dash", "zsh", "ksh", "mksh", "ash", "rbash", "fish", "tcsh", "csh", "pwsh")
 )
@@ -91,3 +104,170 @@ def interpreter_code(
             yield NestedCode(text=held, part=run.excerpt)
     elif run.stdin:
         yield NestedCode(text=run.stdin, part=run.excerpt)
+
+
+# MERGED holdfast.tools.shell.code: Code in other languages: the calls in it that run, delete or write what they name plainly.
+#
+# Nobody can read a program by its words; this sees the one-liners that do openly what a shell
+# command would, in any of the languages an agent is likely to reach for.
+_LITERAL = re.compile(r"""'((?:[^'\\\n]|\\.)*)'|"((?:[^"\\\n]|\\.)*)"|`((?:[^`\\]|\\.)*)`""")
+_RUNS = re.compile(
+    r"\b(?:system|popen\w*|exec|execl\w*|execv\w*|execSync|execFile\w*|spawn\w*|run|call|check_call"
+    r"|check_output|getoutput|getstatusoutput|shell_exec|passthru|proc_open|qx|Popen|sh|Open3\.\w+"
+    r"|os\.execute|do shell script)\b\s*[(\[\s]+"
+)
+_BACKTICKS = re.compile(r"`([^`\n]+)`|\bqx[{/(|]([^})/|\n]+)[})/|]|%x[{(]([^})\n]+)[})]")
+_DELETES = re.compile(
+    r"\b(?:rmtree|rmSync|rmdirSync|rm_rf|rm_r|remove_tree|remove_entry\w*|rimraf|rmdir|fs['\")]*\.rm"
+    r"|promises\.rm|emptyDirSync|removeSync|removedirs|remove_dir_all)\b\s*[(\s]+"
+)
+_REMOVES = re.compile(r"\b(?:unlink\w*|os\.remove|File\.delete|rename\w*)\b\s*[(\s]+")
+_WRITES = re.compile(
+    r"\b(?:open|writeFile\w*|appendFile\w*|file_put_contents|createWriteStream|File\.write"
+    r"|IO\.write|write_text|write_bytes|copyfile|copy2?|symlink\w*)\b\s*\(\s*"
+)
+_READS = re.compile(
+    r"\b(?:open|readFile\w*|file_get_contents|File\.read|IO\.read|read_text)\b\s*\(\s*"
+)
+_PATHS = re.compile(
+    r"\bPath\(\s*(['\"])([^'\"\n]+)\1\s*\)(?:\.\w+\(\))?\.(write_\w+|unlink|read_\w+)"
+)
+_MODE = re.compile(r"""^\s*,\s*(?:mode\s*=\s*)?['"]([rwaxb+t>]+)""")
+_NETWORK = re.compile(
+    r"urlopen|urlretrieve|requests\.get|httpx\.get|\bfetch\(|https?\.get|open-uri|LWP|Net::HTTP"
+    r"|file_get_contents\(['\"]http"
+)
+_EVALUATES = re.compile(
+    r"\b(?:exec|eval|compile|Function|load|loads|instance_eval|vm\.run\w+)\s*\("
+)
+_DECODES = re.compile(
+    r"b64decode|fromhex|unhexlify|atob|base64['\"]?\s*\)|decode_base64|unpack\w*\(|rot13|zlib"
+    r"|marshal|decode64|base64_decode"
+)
+_FORKS = re.compile(
+    r"fork\s+while\s+fork|while\s*\(?\s*(?:True|1|true)\s*\)?\s*[:{;]?[^\n]{0,40}\bfork\b"
+    r"|fork\s*while\s*(?:1|true)|loop\s*(?:\{|do)\s*\bfork\b|for\s*\(;;\)[^\n]{0,40}\b(?:fork|spawn)\b"
+)
+_CONNECTS = re.compile(r"\bsocket\b|TCPSocket|fsockopen|net\.connect|net\.Socket|IO::Socket", re.I)
+_SPAWNS_SHELL = re.compile(r"dup2|/bin/(?:ba)?sh|pty\.spawn|exec\s*\(?['\"](?:/bin/)?sh|STDIN")
+_HOMES = re.compile(
+    r"""os\.path\.expanduser\(\s*(['"])(~[^'"]*)\1\s*\)|Path\.home\(\)|\bos['")]*\.homedir\(\)|Dir\.home"""
+    r"""|os\.environ\[['"]HOME['"]\]|os\.getenv\(['"]HOME['"]\)|process\.env\.HOME|\$ENV\{HOME\}"""
+    r"""|ENV\[['"]HOME['"]\]|getenv\(['"]HOME['"]\)"""
+)
+_JOINED = re.compile(r"""(?<=[\w /~.-])(['"])\s*[.+]\s*\1(?=[\w /~.-])""")
+_BY_TEXT = re.compile(
+    r"""getattr\((?:[^()]|\([^()]*\))*,\s*['"](\w+)['"]\s*\)|\[\s*['"](\w+)['"]\s*\](?=\s*\()"""
+)
+_KNOWN = r"(system|popen|execSync|exec|spawnSync|spawn|run|call|rmtree|rmSync|unlinkSync|Popen)"
+_ALIASES = re.compile(
+    rf"\b{_KNOWN}\s*(?:\bas\b|:)\s*([A-Za-z_]\w*)|\b([A-Za-z_]\w*)\s*=\s*[\w.()'\"]*\.{_KNOWN}\b(?!\s*\()"
+)
+_NAMED = re.compile(r"""\$?\b(\w+)\s*=\s*(?=['"])""")
+_MAX_ARGUMENTS_LENGTH = 400  # characters of a call's arguments that are looked at
+_NEARBY = 80
+_MAX_ALIASES = 16
+
+
+def inspect_code(text: str, *, home: str) -> Iterator[Nested | Hazard]:
+    """The commands that calls in the code amount to, and what it does besides."""
+    text = _HOMES.sub(lambda match: f'"{match[2] or "~"}"', text)
+    text = _normalise_calls(text)
+    named = _named_literals(text)
+    yield from _code_hazards(text)
+    for match in _RUNS.finditer(text):
+        words = _arguments(text, match.end()) or _argument_by_name(text, match.end(), named)
+        if _DECODES.search(text[match.end() : match.end() + _NEARBY].partition("\n")[0]):
+            yield Hazard.HIDDEN_CODE
+        if words:
+            yield NestedScript(text=_command(words), part=match[0] + " ".join(words))
+    for match in _BACKTICKS.finditer(text):
+        yield NestedScript(text=next(filter(None, match.groups())), part=match[0])
+    for pattern, option in ((_DELETES, "-rf"), (_REMOVES, "-f")):
+        for match in pattern.finditer(text):
+            paths = _arguments(text, match.end())
+            if paths:
+                yield NestedCommand(words=("rm", option, "--", _expand_home(paths[0], home)))
+    yield from _file_commands(text, home)
+
+
+def _normalise_calls(text: str) -> str:
+    """The code with each call by the name that it is known by."""
+    text = _JOINED.sub("", text)
+    text = _BY_TEXT.sub(lambda match: "." + (match[1] or match[2]), text)
+    for match in islice(_ALIASES.finditer(text), _MAX_ALIASES):
+        known, alias = match[1] or match[4], match[2] or match[3]
+        text = re.sub(rf"(?<![\w.])\$?{alias}\s*\(", f"{known}(", text)
+    return text
+
+
+def _named_literals(text: str) -> dict[str, str]:
+    """Literals that have a name."""
+    found = ((match, _LITERAL.match(text, match.end())) for match in _NAMED.finditer(text))
+    return {match[1]: _unquoted(literal) for match, literal in found if literal is not None}
+
+
+def _argument_by_name(text: str, start: int, named: dict[str, str]) -> list[str]:
+    match = re.compile(r"\$?(\w+)").match(text, start)
+    return [named[match[1]]] if match is not None and match[1] in named else []
+
+
+def _code_hazards(text: str) -> Iterator[Hazard]:
+    if _FORKS.search(text):
+        yield Hazard.FORK_BOMB
+    if _EVALUATES.search(text):
+        if _NETWORK.search(text):
+            yield Hazard.NETWORK_CODE
+        if _DECODES.search(text) and "json" not in text:
+            yield Hazard.HIDDEN_CODE
+    if _CONNECTS.search(text) and _SPAWNS_SHELL.search(text):
+        yield Hazard.REMOTE_SHELL
+
+
+def _file_commands(text: str, home: str) -> Iterator[Nested]:
+    for match in _WRITES.finditer(text):
+        literal = _LITERAL.match(text, match.end())
+        if literal is None:
+            continue
+        mode = _MODE.match(text[literal.end() : literal.end() + 40])
+        reading = match[0].startswith("open") and (mode is None or set(mode[1]) <= set("rbt"))
+        path = _expand_home(_unquoted(literal), home)
+        yield NestedCommand(words=("cat" if reading else "tee", path))
+    for match in _READS.finditer(text):
+        if (literal := _LITERAL.match(text, match.end())) is not None:
+            yield NestedCommand(words=("cat", _expand_home(_unquoted(literal), home)))
+    for match in _PATHS.finditer(text):
+        verb = {"u": "rm", "w": "tee", "r": "cat"}[match[3][0]]
+        yield NestedCommand(words=(verb, _expand_home(match[2], home)))
+
+
+def _arguments(text: str, start: int) -> list[str]:
+    """The literals of a call, up to where it ends."""
+    reach = text[start : start + _MAX_ARGUMENTS_LENGTH]
+    words, at = [], 0
+    while at < len(reach):
+        literal = _LITERAL.search(reach, at)
+        gap = reach[at : literal.start()] if literal else reach[at:]
+        if literal is None or re.search(r"[);\n\]]", gap):
+            break
+        words.append(_unquoted(literal))
+        at = literal.end()
+    return words
+
+
+def _unquoted(literal: re.Match[str]) -> str:
+    text = next((group for group in literal.groups() if group is not None), "")
+    return re.sub(r"\\(['\"\\`$])", r"\1", text)
+
+
+def _command(words: list[str]) -> str:
+    """One literal is a script; many are the words of one command."""
+    if len(words) == 1:
+        return words[0]
+    if words[0] in ("sh", "bash", "/bin/sh", "/bin/bash") and "-c" in words[1:2]:
+        return words[-1]
+    return " ".join(words)
+
+
+def _expand_home(path: str, home: str) -> str:
+    return home + path[1:] if path == "~" or path.startswith("~/") else path

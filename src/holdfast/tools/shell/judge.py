@@ -1,19 +1,75 @@
-"""The judge: the worst thing that a command may do, by the rules."""
+"""The judge: the worst thing that a command may do, according to the rules."""
 
 import re
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 
-from holdfast.core.people.judgement import HARMLESS, CommandRisk, CommandVerdict
-from holdfast.tools.shell.grammar import BashParser
-from holdfast.tools.shell.limits import ScriptTooComplex
+from holdfast.core.people.approval import HARMLESS, CommandRisk, CommandVerdict
+from holdfast.tools.shell.invocation import FoundHazard, Hazard, PathAction, to_excerpt
 from holdfast.tools.shell.markers import UNKNOWN, sanitise
+from holdfast.tools.shell.parser import BashParser, ScriptTooComplex
+from holdfast.tools.shell.path_effects import path_effects_of
 from holdfast.tools.shell.paths import PathResolver
-from holdfast.tools.shell.reading import ScriptWalker
-from holdfast.tools.shell.rules.rule import ShellRule
-from holdfast.tools.shell.run import FoundHazard, Hazard, to_excerpt
-from holdfast.tools.shell.table import RuleTable
-from holdfast.tools.shell.touching import path_effects_of
+from holdfast.tools.shell.rules import base, files, machine, network, services
+from holdfast.tools.shell.rules import files as permissions
+from holdfast.tools.shell.rules import files as secrets
+from holdfast.tools.shell.rules import files as system_files
+from holdfast.tools.shell.rules import machine as disks
+from holdfast.tools.shell.rules import machine as privilege
+from holdfast.tools.shell.rules import machine as security
+from holdfast.tools.shell.rules import network as sending
+from holdfast.tools.shell.rules import services as history
+from holdfast.tools.shell.rules import services as infrastructure
+from holdfast.tools.shell.rules.base import HazardRule, PathRule, ProgramRule, ShellRule
+from holdfast.tools.shell.walker import ScriptWalker
 
+# MERGED holdfast.tools.shell.table: The table: every rule, and those that concern a program, a deed or a sight.
+ALL_RULES: tuple[ShellRule, ...] = (
+    *files.DELETION_RULES,
+    *disks.DISK_RULES,
+    *machine.MACHINE_RULES,
+    *permissions.PERMISSION_RULES,
+    *privilege.PRIVILEGE_RULES,
+    *system_files.SYSTEM_FILE_RULES,
+    *secrets.SECRET_RULES,
+    *sending.UPLOAD_RULES,
+    *history.GIT_RULES,
+    *services.DATABASE_RULES,
+    *network.PUBLISHING_RULES,
+    *infrastructure.INFRASTRUCTURE_RULES,
+    *security.SECURITY_RULES,
+    *base.HAZARD_RULES,
+)
+
+
+class RuleTable:
+    """Finds rules by what they are about."""
+
+    def __init__(self, rules: tuple[ShellRule, ...] = ALL_RULES) -> None:
+        self.by_program: dict[str, list[ProgramRule]] = defaultdict(list)
+        self.by_action: dict[PathAction, list[PathRule]] = {deed: [] for deed in PathAction}
+        self.by_hazard: dict[Hazard, HazardRule] = {}
+        for rule in rules:
+            self._add(rule)
+
+    def for_program(self, name: str) -> Sequence[ProgramRule]:
+        """Its rules, also where it is called with its version."""
+        found = self.by_program.get(name)
+        return found if found is not None else self.by_program.get(name.rstrip("0123456789."), ())
+
+    def _add(self, rule: ShellRule) -> None:
+        match rule:
+            case ProgramRule():
+                for program in rule.programs:
+                    self.by_program[program].append(rule)
+            case PathRule():
+                for deed in rule.actions:
+                    self.by_action[deed].append(rule)
+            case HazardRule():
+                self.by_hazard[rule.hazard] = rule
+
+
+# MERGED holdfast.tools.shell.judge: The judge: the worst thing that a command may do, by the rules.
 MAX_COMMAND = 100_000
 
 _SEVERITY = {CommandRisk.HARMLESS: 0, CommandRisk.DANGEROUS: 1, CommandRisk.FORBIDDEN: 2}

@@ -1,8 +1,8 @@
-"""Marks: characters that stand, in a text, for what cannot be known before it runs.
+"""Marker characters that stand, in a text, for what cannot be known before it runs.
 
 They are control characters that no command has. All that the grammar is given stays below
 U+0100: its scanner looks characters up in a table of 256, and reads past the end of it for any
-other, which ends the process. So the others are spelled out on the way in, and put back where
+other, which ends the process. So the others are escaped on the way in, and put back where
 people look.
 """
 

@@ -1,15 +1,149 @@
-"""Outputs: what a program prints, where that can be known without running it."""
+"""What a program prints, where that can be known without running it: `echo`, decoders, `find`, downloads."""
 
+import base64
+import binascii
 import re
 from collections.abc import Callable
+from itertools import pairwise
 
-from holdfast.tools.shell.decoding import DECODERS
-from holdfast.tools.shell.finding import find_results
-from holdfast.tools.shell.markers import FILE_CONTENT, NETWORK_DATA, UNKNOWN, markers_in
-from holdfast.tools.shell.quoting import unescape_ansi
-from holdfast.tools.shell.run import ProgramCall
-from holdfast.tools.shell.shell import ShellState
+from holdfast.tools.shell.expansion import unescape_ansi
+from holdfast.tools.shell.invocation import ProgramCall
+from holdfast.tools.shell.markers import (
+    DECODED,
+    FILE_CONTENT,
+    NETWORK_DATA,
+    UNKNOWN,
+    markers_in,
+    sanitise,
+    strip_markers,
+)
+from holdfast.tools.shell.state import ShellState
 
+# MERGED holdfast.tools.shell.finding: Finding: where `find` looks, and what the paths that it finds have in common.
+ANY_DEPTH = "**"  # at the end of a path: all that is below, at any depth
+SOME_FILE = "found"  # as a name: some of what is below, chosen by age, size or owner
+
+_NAME_OPTIONS = frozenset(("-name", "-iname", "-path", "-ipath", "-wholename", "-regex", "-iregex"))
+# fmt: off
+_FILTER_OPTIONS = frozenset((
+    "-mtime", "-mmin", "-newer", "-size", "-empty", "-user", "-perm", "-atime", "-ctime", "-amin",
+    "-cmin", "-inum", "-samefile", "-newermt",
+))
+# fmt: on
+_WILDCARDS = "*./?[]"
+
+
+def find_roots(args: tuple[str, ...]) -> list[str]:
+    roots: list[str] = []
+    for word in args:
+        if word[:1] in ("-", "(", "!"):
+            if word in ("-H", "-L", "-P") and not roots:
+                continue
+            break
+        roots.append(word)
+    return roots or ["."]
+
+
+def find_name(args: tuple[str, ...]) -> str:
+    """The last part of what it finds: by name where it looks for one that says something."""
+    for option, value in pairwise(args):
+        if option in _NAME_OPTIONS and value.strip(_WILDCARDS):
+            return value.lstrip("*/") or "*"
+    return ANY_DEPTH if _FILTER_OPTIONS.isdisjoint(args) else SOME_FILE
+
+
+def find_results(args: tuple[str, ...]) -> list[str]:
+    """The paths that it finds, one for each place where it looks."""
+    name = find_name(args)
+    return [f"{root.rstrip('/')}/{name}" for root in find_roots(args)]
+
+
+# MERGED holdfast.tools.shell.decoding: Decoding: what programs print that take an encoding away, or put one on.
+def _base64(run: ProgramCall, shell: ShellState) -> str | None:
+    options = run.options("w")
+    if not options.has("dD", "decode"):
+        return markers_in(run.stdin) + (FILE_CONTENT if options.operands else "") or UNKNOWN
+    return DECODED + _decode_text(_input_text(run, shell), _from_base64)
+
+
+def _xxd(run: ProgramCall, shell: ShellState) -> str | None:
+    if not run.options("cglos").has("r", "revert"):
+        return None
+    return DECODED + _decode_text(run.stdin, lambda text: bytes.fromhex("".join(text.split())))
+
+
+def _decode_text(text: str, decode: Callable[[str], bytes]) -> str:
+    known = strip_markers(text)
+    try:
+        return (
+            sanitise(decode(known).decode(errors="replace"))
+            if known.strip()
+            else markers_in(text) + UNKNOWN
+        )
+    except (binascii.Error, ValueError):
+        return markers_in(text) + UNKNOWN
+
+
+def _from_base64(text: str) -> bytes:
+    text = "".join(text.split())
+    return base64.b64decode(text + "=" * (-len(text) % 4))
+
+
+def _openssl(run: ProgramCall, shell: ShellState) -> str | None:
+    if "-d" not in run.args:
+        return None
+    return DECODED + _decode_text(run.stdin, _from_base64)
+
+
+def _decompress(run: ProgramCall, shell: ShellState) -> str | None:
+    if run.program == "gzip" and not run.options().has("d", "decompress"):
+        return None
+    return DECODED + markers_in(run.stdin) + UNKNOWN
+
+
+def _rev(run: ProgramCall, shell: ShellState) -> str:
+    return DECODED + "\n".join(line[::-1] for line in run.stdin.split("\n"))
+
+
+def _tr(run: ProgramCall, shell: ShellState) -> str | None:
+    operands = run.options().operands
+    text = strip_markers(run.stdin)
+    if len(operands) == 1 and run.options().has("d", "delete"):
+        return DECODED + "".join(letter for letter in run.stdin if letter not in operands[0])
+    if len(operands) != 2 or not text.strip():
+        return None
+    table = dict(zip(_expand_set(operands[0]), _expand_set(operands[1]), strict=False))
+    return DECODED + "".join(table.get(letter, letter) for letter in run.stdin)
+
+
+def _expand_set(given: str) -> str:
+    given = given.replace("[:upper:]", "A-Z").replace("[:lower:]", "a-z")
+    return re.sub(r"(.)-(.)", lambda m: "".join(map(chr, range(ord(m[1]), ord(m[2]) + 1))), given)
+
+
+def _input_text(run: ProgramCall, shell: ShellState) -> str:
+    operands = run.options("w").operands
+    if not operands or operands == ("-",):
+        return run.stdin
+    return "".join(shell.files.get(run.paths.resolve(path), FILE_CONTENT) for path in operands)
+
+
+DECODERS: dict[str, Callable[[ProgramCall, ShellState], str | None]] = {
+    "base64": _base64,
+    "base32": lambda run, shell: DECODED + UNKNOWN if run.options().has("d", "decode") else None,
+    "xxd": _xxd,
+    "openssl": _openssl,
+    "gunzip": _decompress,
+    "zcat": _decompress,
+    "gzip": _decompress,
+    "bunzip2": _decompress,
+    "xz": _decompress,
+    "rev": _rev,
+    "tr": _tr,
+}
+
+
+# MERGED holdfast.tools.shell.outputs: Outputs: what a program prints, where that can be known without running it.
 PIDS_BY_NAME = "all-of-that-name"  # in place of the numbers of processes
 
 # fmt: off

@@ -1,4 +1,4 @@
-"""Places: where a path leads, as far as that can be known from its text."""
+"""Resolves a path from its text, and classifies where it leads: workspace, home, system, device, temporary."""
 
 import posixpath
 from enum import StrEnum

@@ -1,1 +1,1 @@
-"""`/api/v1`: the one documented HTTP API that the page and the command line use."""
+"""`/api/v1`: the documented HTTP API that the page and the command line use."""

@@ -1,16 +1,16 @@
-"""Accounts of platforms over HTTP: how each stands; pausing, resuming and checking one."""
+"""Platform accounts over HTTP: list, pause, resume, check."""
 
 from collections.abc import Awaitable, Callable
 
 from aiohttp import web
 
 from holdfast.core.ops.account import NoSuchAccount
-from holdfast.core.ops.facts import AccountStatus
+from holdfast.core.ops.status import AccountStatus
 from holdfast.gateway.accounts.accounts import NotPausable
+from holdfast.server.api.context import ApiContext
 from holdfast.server.api.endpoint import ApiCall, NoQuery
 from holdfast.server.api.errors import conflict, not_found
-from holdfast.server.api.room import ApiContext
-from holdfast.server.api.views.account_views import account_list, account_view
+from holdfast.server.api.views.gateway import account_list, account_view
 
 AccountCall = ApiCall[NoQuery, None]
 

@@ -1,4 +1,4 @@
-"""Approvals over HTTP: what waits for a word, saying it, and the words that stand."""
+"""Approvals over HTTP: list, decide, and the standing rules."""
 
 from typing import Annotated
 
@@ -8,10 +8,10 @@ from aiohttp import web
 from holdfast.core.ids import ApprovalId, RuleId, SessionId
 from holdfast.core.people.approval import OPERATOR, Approval, ApprovalDecision, ApprovalScope
 from holdfast.gateway.approvals.service import ApprovalResponse, late_answer_text
+from holdfast.server.api.context import ApiContext
 from holdfast.server.api.endpoint import ApiCall, NoQuery
 from holdfast.server.api.errors import conflict, not_found
-from holdfast.server.api.room import ApiContext
-from holdfast.server.api.views.approval_views import (
+from holdfast.server.api.views.sessions import (
     ApprovalDecisionParams,
     ApprovalRuleView,
     ApprovalVerdict,

@@ -1,4 +1,4 @@
-"""The audit over HTTP: its rows page by page, all of them as a file, and whether they hold."""
+"""The audit log over HTTP: pages, export, and verification of its hash chain."""
 
 from typing import Annotated, Literal
 
@@ -6,13 +6,20 @@ import msgspec
 from aiohttp import web
 
 from holdfast.core.people.approval import OPERATOR
-from holdfast.core.people.audit import AuditEntry, AuditFilter, AuditKind, AuditRow
-from holdfast.core.people.audit_csv import CSV_HEADER, format_csv_row
-from holdfast.server.api.endpoint import ApiCall, Media, NoQuery
+from holdfast.core.people.audit import (
+    CSV_HEADER,
+    AuditEntry,
+    AuditFilter,
+    AuditKind,
+    AuditRow,
+    format_csv_row,
+)
+from holdfast.server.api.context import ApiContext
+from holdfast.server.api.endpoint import ApiCall, Endpoint, Media, NoQuery
 from holdfast.server.api.errors import bad_request
-from holdfast.server.api.room import ApiContext
 from holdfast.server.api.views.audit import AuditPage, AuditVerificationView, audit_view
 
+# MERGED holdfast.server.api.v1.audit: The audit over HTTP: its rows page by page, all of them as a file, and whether they hold.
 _ROWS_PER_WRITE = 500  # rows of one write: what is encoded then holds the event loop up
 
 Number = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
@@ -109,3 +116,35 @@ async def verify_audit(context: ApiContext, call: ApiCall[NoQuery, None]) -> web
     """Reads every row."""
     found = await context.store.verify_audit()
     return context.respond(AuditVerificationView(**msgspec.structs.asdict(found)))
+
+
+# MERGED holdfast.server.api.v1.records: What is kept of who did what, in the table of `/api/v1`.
+ENDPOINTS: tuple[Endpoint, ...] = (
+    Endpoint(
+        method="GET",
+        path="/audit",
+        summary="Who asked, who allowed it, what was done and with what effect, the newest first.",
+        handler=list_audit,
+        read_only=True,
+        query=AuditQuery,
+        response_type=AuditPage,
+    ),
+    Endpoint(
+        method="GET",
+        path="/audit/export",
+        summary="The audit as a file, the oldest row first. That it was taken is a row of it.",
+        handler=export_audit,
+        read_only=False,
+        query=AuditExportQuery,
+        response_type=str,
+        response_media=(Media.LINES, Media.CSV),
+    ),
+    Endpoint(
+        method="GET",
+        path="/audit/verify",
+        summary="Whether the rows of the audit are as they were written; every one is read.",
+        handler=verify_audit,
+        read_only=True,
+        response_type=AuditVerificationView,
+    ),
+)

@@ -1,27 +1,276 @@
-"""The gateway itself in the table of `/api/v1`: how it is, its accounts, its log, its end."""
+"""The gateway over HTTP: status, commands, search, store check, charts, restarts, stop, and who is asking."""
 
-from typing import Any
+import asyncio
+from typing import Annotated, Any, Literal
 
-from holdfast.server.api import describing
-from holdfast.server.api.endpoint import Endpoint, Media
-from holdfast.server.api.v1 import (
-    accounts,
-    charts,
-    departing,
-    logs,
-    overall,
-    restarts,
-    streams,
-    whoami,
+import msgspec
+from aiohttp import web
+
+from holdfast.core.errors import RestartRefused, StoreError
+from holdfast.core.ids import SessionId
+from holdfast.core.ops.stats import MINUTE_SECONDS, DurationSum, MinuteStats, aggregate_minutes
+from holdfast.core.people.commands import CommandSpec
+from holdfast.core.sessions import search as core_search
+from holdfast.core.turns.pricing import Prices, total_cost
+from holdfast.core.turns.stop import StopKind, StopOrder, StopRequester, StopRow
+from holdfast.core.turns.turn import NO_USAGE, Usage
+from holdfast.server.api import openapi
+from holdfast.server.api.context import ApiContext
+from holdfast.server.api.endpoint import ApiCall, Endpoint, Media, NoQuery
+from holdfast.server.api.errors import conflict
+from holdfast.server.api.v1 import accounts, logs, streams
+from holdfast.server.api.v1.logs import LogPage
+from holdfast.server.api.views.gateway import (
+    AccountList,
+    AccountView,
+    CommandView,
+    RestartMode,
+    RestartParams,
+    SearchHitView,
+    SearchIndexView,
+    StatusView,
+    StopAccepted,
+    StopParams,
+    StoreView,
 )
-from holdfast.server.api.v1.chart_views import Chart
-from holdfast.server.api.v1.log_views import LogPage
-from holdfast.server.api.v1.whoami import WhoamiView
-from holdfast.server.api.views.account_views import AccountList, AccountView
-from holdfast.server.api.views.departing_views import RestartParams, StopAccepted, StopParams
-from holdfast.server.api.views.overall_views import CommandView, StatusView, StoreView
-from holdfast.server.api.views.search_views import SearchHitView, SearchIndexView
+from holdfast.server.auth.viewers import HttpRole
+from holdfast.server.status.minute_stats import DAY
 
+
+# MERGED holdfast.server.api.v1.whoami: Who asks: for a page that shows a viewer no buttons, and for whoever tries a token.
+class WhoamiView(msgspec.Struct, frozen=True, kw_only=True):
+    """`name`: of a viewer's token; the owner's has none."""
+
+    role: HttpRole
+    name: str
+
+
+async def whoami(context: ApiContext, call: ApiCall[NoQuery, None]) -> web.Response:
+    return context.respond(WhoamiView(role=call.principal.role, name=call.principal.name))
+
+
+# MERGED holdfast.server.api.v1.overall: The gateway as a whole over HTTP: how it is, what it understands, and what was ever said.
+Name = Annotated[str, msgspec.Meta(max_length=200)]
+
+
+class TranscriptSearchQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`session`, `platform` and `since` (seconds since the epoch) leave out what is elsewhere."""
+
+    q: Annotated[str, msgspec.Meta(min_length=1, max_length=core_search.MAX_QUERY_LENGTH)]
+    limit: Annotated[int, msgspec.Meta(ge=1, le=200)] = 20
+    session: Name = ""
+    platform: Name = ""
+    since: Annotated[float, msgspec.Meta(ge=0)] = 0
+
+
+async def read_status(context: ApiContext, call: ApiCall[NoQuery, None]) -> web.Response:
+    snapshot = await context.fresh_snapshot()
+    document = await asyncio.to_thread(context.status_report, snapshot)
+    view = StatusView(
+        pid=document.pid,
+        version=document.version,
+        home=document.home,
+        started_at=document.started_at,
+        uptime=document.uptime,
+        loop=document.loop,
+        machine=document.machine,
+        problems=document.problems,
+        **msgspec.structs.asdict(snapshot),
+    )
+    return context.respond(view)
+
+
+async def list_commands(context: ApiContext, call: ApiCall[NoQuery, None]) -> web.Response:
+    listed = context.gateway.dispatcher.available()
+    return context.respond([_command_view(command) for command in listed])
+
+
+def _command_view(command: CommandSpec) -> CommandView:
+    return CommandView(
+        name=command.name,
+        help=command.help,
+        arguments=command.arguments,
+        aliases=command.aliases,
+        allowed_mid_turn=command.allowed_mid_turn,
+    )
+
+
+async def search_transcripts(
+    context: ApiContext, call: ApiCall[TranscriptSearchQuery, None]
+) -> web.Response:
+    asked = call.query
+    found = await context.store.search(
+        core_search.SearchQuery(
+            words=asked.q,
+            limit=asked.limit,
+            session_id=SessionId(asked.session) if asked.session else None,
+            platform=asked.platform,
+            since=asked.since,
+        )
+    )
+    return context.respond([_search_hit(context, each) for each in found])
+
+
+def _search_hit(context: ApiContext, found: core_search.SearchMatch) -> SearchHitView:
+    return SearchHitView(
+        session=context.session_view(found.session),
+        seq=found.seq,
+        role=found.role,
+        at=found.created_at,
+        snippet=found.snippet,
+        parts=list(found.pieces),
+    )
+
+
+async def rebuild_search(context: ApiContext, call: ApiCall[NoQuery, None]) -> web.Response:
+    state = await context.store.rebuild_search_index()
+    return context.respond(SearchIndexView(**msgspec.structs.asdict(state)))
+
+
+async def check_store(context: ApiContext, call: ApiCall[NoQuery, None]) -> web.Response:
+    problems = await context.store.check()
+    try:
+        state = await context.store.search_state()
+    except StoreError as error:
+        nothing = SearchIndexView(messages=0, pending_sessions=0, bytes=0)
+        return context.respond(
+            StoreView(problems=problems, search=nothing, search_problem=str(error))
+        )
+    return context.respond(
+        StoreView(problems=problems, search=SearchIndexView(**msgspec.structs.asdict(state)))
+    )
+
+
+# MERGED holdfast.server.api.v1.chart_views: The shapes of charts, as `/api/v1` gives them.
+class DurationView(msgspec.Struct, frozen=True, kw_only=True):
+    """Seconds that something took."""
+
+    mean: float
+    worst: float
+
+
+class ChartPoint(msgspec.Struct, frozen=True, kw_only=True):
+    """What happened in one stretch of time. `cost` is null where a model has no price; `lag` and
+    `memory` are the worst of it, and 0 where nobody looked."""
+
+    at: int
+    accepted: int
+    turns: int
+    failed: int
+    first_token: DurationView | None
+    duration: DurationView | None
+    usage: Usage
+    cost: float | None
+    hits: int
+    misses: int
+    lag: float
+    memory: int
+
+
+class Chart(msgspec.Struct, frozen=True, kw_only=True):
+    """`per`: seconds of one point; a stretch in which the gateway did not run has none."""
+
+    span: str
+    since: int
+    until: float
+    bucket_seconds: int
+    points: list[ChartPoint]
+
+
+# MERGED holdfast.server.api.v1.charts: Charts over HTTP: what the gateway did and how it was, over the last hour or day.
+_HOUR = 60 * MINUTE_SECONDS
+_SPANS = {"hour": (_HOUR, MINUTE_SECONDS), "day": (DAY, 15 * MINUTE_SECONDS)}
+
+
+class ChartQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    span: Literal["hour", "day"] = "hour"
+
+
+async def read_chart(context: ApiContext, call: ApiCall[ChartQuery, None]) -> web.Response:
+    whole, per = _SPANS[call.query.span]
+    now = context.clock.now()
+    first = int(now) // per * per - whole + per
+    prices = context.gateway.services.settings.prices
+    minutes = aggregate_minutes(context.minute_history.since(first), per=per)
+    points = [_chart_point(minute, prices) for minute in minutes]
+    return context.respond(
+        Chart(span=call.query.span, since=first, bucket_seconds=per, until=now, points=points)
+    )
+
+
+def _chart_point(stats: MinuteStats, prices: Prices) -> ChartPoint:
+    used = sum(stats.usage_by_model.values(), NO_USAGE)
+    return ChartPoint(
+        at=stats.at,
+        accepted=stats.accepted,
+        turns=stats.turns,
+        failed=stats.failed,
+        first_token=_duration_view(stats.first_token),
+        duration=_duration_view(stats.duration),
+        usage=used,
+        cost=total_cost(stats.usage_by_model, prices),
+        hits=stats.hits,
+        misses=stats.misses,
+        lag=stats.lag,
+        memory=stats.memory,
+    )
+
+
+def _duration_view(stats: DurationSum) -> DurationView | None:
+    mean = stats.mean
+    return None if mean is None else DurationView(mean=mean, worst=stats.worst)
+
+
+# MERGED holdfast.server.api.v1.restarts: The ends of processes of this gateway over HTTP: a page of its history.
+class RestartsQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`before`: the `id` of one; those that were asked for before it."""
+
+    before: Annotated[str, msgspec.Meta(max_length=100)] = ""
+    limit: Annotated[int, msgspec.Meta(ge=1, le=200)] = 20
+
+
+class RestartList(msgspec.Struct, frozen=True, kw_only=True):
+    """The newest first. One without `ready_at` is under way, or nobody came after it."""
+
+    restarts: list[StopRow]
+    more: bool
+
+
+async def list_restarts(context: ApiContext, call: ApiCall[RestartsQuery, None]) -> web.Response:
+    """Before one that is forgotten there is nothing: the oldest are forgotten first."""
+    asked = call.query
+    found = await context.store.last_stops(limit=asked.limit + 1, before=asked.before or None)
+    return context.respond(
+        RestartList(restarts=found[: asked.limit], more=len(found) > asked.limit)
+    )
+
+
+# MERGED holdfast.server.api.v1.departing: A stop or a restart of the gateway itself, asked for over HTTP.
+async def restart_gateway(
+    context: ApiContext, call: ApiCall[NoQuery, RestartParams]
+) -> web.Response:
+    mode = call.body.mode
+    order = _stop_order(context, StopKind.RESTART, now=mode is RestartMode.NOW)
+    try:
+        await context.lifecycle.restart(order, when_idle=mode is RestartMode.WHEN_IDLE)
+    except RestartRefused as refused:
+        raise conflict(str(refused), code="restart_refused") from None
+    return context.respond(
+        StopAccepted(kind=order.kind, when_idle=mode is RestartMode.WHEN_IDLE), status=202
+    )
+
+
+async def stop_gateway(context: ApiContext, call: ApiCall[NoQuery, StopParams]) -> web.Response:
+    order = _stop_order(context, StopKind.STOP, now=call.body.now)
+    context.lifecycle.stop(order)
+    return context.respond(StopAccepted(kind=order.kind, when_idle=False), status=202)
+
+
+def _stop_order(context: ApiContext, kind: StopKind, *, now: bool) -> StopOrder:
+    return StopOrder(kind=kind, by=StopRequester.PAGE, at=context.clock.now(), now=now)
+
+
+# MERGED holdfast.server.api.v1.gateway: The gateway itself in the table of `/api/v1`: how it is, its accounts, its log, its end.
 _SESSION = "/sessions/{id}"
 _ACCOUNT = "/platforms/{name}/{account}"
 
@@ -30,7 +279,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         method="GET",
         path="/status",
         summary="How the gateway is, and which model answers.",
-        handler=overall.read_status,
+        handler=read_status,
         read_only=True,
         response_type=StatusView,
     ),
@@ -38,7 +287,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         method="GET",
         path="/whoami",
         summary="As whom this is asked, and in which role.",
-        handler=whoami.whoami,
+        handler=whoami,
         read_only=True,
         response_type=WhoamiView,
     ),
@@ -46,9 +295,9 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         method="GET",
         path="/chart",
         summary="What it did, and how quickly, over the last hour or day.",
-        handler=charts.read_chart,
+        handler=read_chart,
         read_only=True,
-        query=charts.ChartQuery,
+        query=ChartQuery,
         response_type=Chart,
     ),
     Endpoint(
@@ -90,7 +339,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         method="POST",
         path="/restart",
         summary="Restart the gateway; what runs goes on afterwards. Refused where it could not.",
-        handler=departing.restart_gateway,
+        handler=restart_gateway,
         read_only=False,
         request_type=RestartParams,
         response_type=StopAccepted,
@@ -101,16 +350,16 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         method="GET",
         path="/restarts",
         summary="How processes of this gateway ended, and what became of what ran; the newest first.",
-        handler=restarts.list_restarts,
+        handler=list_restarts,
         read_only=True,
-        query=restarts.RestartsQuery,
-        response_type=restarts.RestartList,
+        query=RestartsQuery,
+        response_type=RestartList,
     ),
     Endpoint(
         method="POST",
         path="/stop",
         summary="Stop the gateway; it stays down until somebody starts it.",
-        handler=departing.stop_gateway,
+        handler=stop_gateway,
         read_only=False,
         request_type=StopParams,
         response_type=StopAccepted,
@@ -120,7 +369,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         method="GET",
         path="/commands",
         summary="What can be asked of the gateway itself with a leading slash.",
-        handler=overall.list_commands,
+        handler=list_commands,
         read_only=True,
         response_type=list[CommandView],
     ),
@@ -128,16 +377,16 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         method="GET",
         path="/search",
         summary="Where something was said, the best first.",
-        handler=overall.search_transcripts,
+        handler=search_transcripts,
         read_only=True,
-        query=overall.TranscriptSearchQuery,
+        query=TranscriptSearchQuery,
         response_type=list[SearchHitView],
     ),
     Endpoint(
         method="GET",
         path="/store",
         summary="Whether the database and the search index are sound; every page is read.",
-        handler=overall.check_store,
+        handler=check_store,
         read_only=True,
         response_type=StoreView,
     ),
@@ -145,7 +394,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         method="POST",
         path="/search/rebuild",
         summary="Throw the search index away and make it anew; answered when it is whole.",
-        handler=overall.rebuild_search,
+        handler=rebuild_search,
         read_only=False,
         response_type=SearchIndexView,
     ),
@@ -181,7 +430,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         method="GET",
         path="/openapi.json",
         summary="This, for programs.",
-        handler=describing.read_openapi,
+        handler=openapi.read_openapi,
         read_only=True,
         response_type=dict[str, Any],
     ),

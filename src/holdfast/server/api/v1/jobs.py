@@ -1,4 +1,4 @@
-"""Jobs over HTTP: made, listed, changed, run, stopped, and what became of their runs."""
+"""Jobs over HTTP: add, list, change, run, stop, and the history of their runs."""
 
 import asyncio
 from typing import Annotated
@@ -19,16 +19,26 @@ from holdfast.core.jobs.schedule import InvalidSchedule
 from holdfast.core.messages.source import Source
 from holdfast.core.people.approval import OPERATOR
 from holdfast.core.people.audit import AuditEntry, AuditKind
-from holdfast.gateway.inbound.authorise import principal_of
-from holdfast.gateway.jobs.destinations import JobRequester
-from holdfast.gateway.jobs.jobs import JobService
-from holdfast.server.api.endpoint import ApiCall, NoQuery
+from holdfast.gateway.inbound.access import principal_of
+from holdfast.gateway.jobs.service import JobRequester, JobService
+from holdfast.server.api.context import ApiContext
+from holdfast.server.api.endpoint import ApiCall, Endpoint, NoQuery
 from holdfast.server.api.errors import bad_request, conflict, not_found
-from holdfast.server.api.room import ApiContext
-from holdfast.server.api.views.jobs import JobList, JobParams, JobPatch, job_view, run_view
-from holdfast.server.api.views.message_views import StopResult
+from holdfast.server.api.v1 import memory
+from holdfast.server.api.views.jobs import (
+    JobList,
+    JobParams,
+    JobPatch,
+    JobRunView,
+    JobView,
+    job_view,
+    run_view,
+)
+from holdfast.server.api.views.memory import NewNote, NotebookChange, NotebookList, NotebookView
+from holdfast.server.api.views.sessions import StopResult
 
 
+# MERGED holdfast.server.api.v1.jobs: Jobs over HTTP: made, listed, changed, run, stopped, and what became of their runs.
 class JobsQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     limit: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 50
     offset: Annotated[int, msgspec.Meta(ge=0, le=1_000_000_000)] = 0
@@ -176,3 +186,121 @@ def _operator() -> JobRequester:
     source = Source(platform="api", chat_id="jobs", user_id="owner")
     principal = principal_of(source).id
     return JobRequester(source=source, principal=principal, is_operator=True, has_chat=False)
+
+
+# MERGED holdfast.server.api.v1.work: What is done beside conversations in the table of `/api/v1`: memory and jobs.
+_SESSION = "/sessions/{id}"
+_JOB = "/jobs/{id}"
+
+ENDPOINTS: tuple[Endpoint, ...] = (
+    Endpoint(
+        method="GET",
+        path="/memory",
+        summary="What is noted about people, and in places that they share.",
+        handler=memory.list_notebooks,
+        read_only=True,
+        query=memory.MemoryQuery,
+        response_type=NotebookList,
+    ),
+    Endpoint(
+        method="POST",
+        path="/memory",
+        summary="Add a note, or with its id change one.",
+        handler=memory.save_note,
+        read_only=False,
+        request_type=NewNote,
+        response_type=NotebookView,
+        error_statuses=(404, 409),
+    ),
+    Endpoint(
+        method="PATCH",
+        path="/memory",
+        summary="Turn the memory of an owner off or on; the notes stay.",
+        handler=memory.change_notebook,
+        read_only=False,
+        request_type=NotebookChange,
+        response_type=NotebookView,
+    ),
+    Endpoint(
+        method="DELETE",
+        path="/memory",
+        summary="Forget a note, or without its id all of an owner's.",
+        handler=memory.delete_notes,
+        read_only=False,
+        query=memory.DeleteNotesQuery,
+        response_type=NotebookView,
+        error_statuses=(404,),
+    ),
+    Endpoint(
+        method="GET",
+        path="/jobs",
+        summary="What agents are to do at certain times, the oldest first.",
+        handler=list_jobs,
+        read_only=True,
+        query=JobsQuery,
+        response_type=JobList,
+    ),
+    Endpoint(
+        method="POST",
+        path="/jobs",
+        summary="Have something done later or regularly.",
+        handler=add_job,
+        read_only=False,
+        request_type=JobParams,
+        response_type=JobView,
+        statuses=(201,),
+    ),
+    Endpoint(
+        method="GET",
+        path=_JOB,
+        summary="One job.",
+        handler=read_job,
+        read_only=True,
+        response_type=JobView,
+    ),
+    Endpoint(
+        method="PATCH",
+        path=_JOB,
+        summary="Pause a job or let it go on, or have it do something else, or at other times.",
+        handler=change_job,
+        read_only=False,
+        request_type=JobPatch,
+        response_type=JobView,
+        error_statuses=(409,),
+    ),
+    Endpoint(
+        method="DELETE",
+        path=_JOB,
+        summary="Remove a job with its history; what runs goes on to its end.",
+        handler=remove_job,
+        read_only=False,
+        statuses=(204,),
+    ),
+    Endpoint(
+        method="POST",
+        path=f"{_JOB}/run",
+        summary="Run a job now, as if it were due.",
+        handler=run_job,
+        read_only=False,
+        response_type=JobRunView,
+        statuses=(202,),
+        error_statuses=(409,),
+    ),
+    Endpoint(
+        method="POST",
+        path=f"{_JOB}/stop",
+        summary="Stop what runs of a job, and drop what waits behind it.",
+        handler=stop_job,
+        read_only=False,
+        response_type=StopResult,
+    ),
+    Endpoint(
+        method="GET",
+        path=f"{_JOB}/runs",
+        summary="What became of the runs of a job, the newest first.",
+        handler=list_job_runs,
+        read_only=True,
+        query=JobRunsQuery,
+        response_type=list[JobRunView],
+    ),
+)

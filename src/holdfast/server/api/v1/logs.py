@@ -1,4 +1,4 @@
-"""The log over HTTP: its newest lines, a page back from there, and those that come."""
+"""The log over HTTP: the newest lines, earlier pages, and new lines as server-sent events."""
 
 import asyncio
 import json
@@ -9,13 +9,43 @@ from typing import Annotated, Any, Literal
 import msgspec
 from aiohttp import web
 
+from holdfast.server.api.context import ApiContext
 from holdfast.server.api.endpoint import ApiCall
 from holdfast.server.api.errors import bad_request
-from holdfast.server.api.room import ApiContext
-from holdfast.server.api.v1.log_views import LogGapEvent, LogLineView, LogPage
 from holdfast.server.api.v1.streams import Write, stream
-from holdfast.system.recent_log import LogSubscription, RecentLogFilter, RecentLogLine
+from holdfast.system.logs import LogSubscription, RecentLogFilter, RecentLogLine
 
+
+# MERGED holdfast.server.api.v1.log_views: The shapes of the log, as `/api/v1` gives it.
+class LogLineView(msgspec.Struct, frozen=True, kw_only=True):
+    """`number` grows from line to line, over restarts, too. `fields`: whatever else the line says,
+    as `action` and `session`."""
+
+    number: int
+    time: str
+    level: str
+    logger: str
+    message: str
+    exception: str = ""
+    fields: dict[str, Any] = {}
+
+
+class LogPage(msgspec.Struct, frozen=True, kw_only=True):
+    """The oldest line first. `more`: there are earlier ones, to be asked for with `before` and the
+    number of the first. `newest`: of all lines, to follow the log from with `after`."""
+
+    lines: list[LogLineView]
+    more: bool
+    newest: int
+
+
+class LogGapEvent(msgspec.Struct, frozen=True, kw_only=True):
+    """Lines after that number are not kept any more; the log's file has them."""
+
+    after: int
+
+
+# MERGED holdfast.server.api.v1.logs: The log over HTTP: its newest lines, a page back from there, and those that come.
 _LINES_PER_WRITE = 200  # lines of one write: what is encoded then holds the event loop up
 _OWN_FIELDS = frozenset({"time", "level", "logger", "message", "exception"})
 

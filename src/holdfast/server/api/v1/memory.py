@@ -1,4 +1,4 @@
-"""Memory over HTTP: notebooks listed, notes added, changed and removed, memory turned off."""
+"""Memory over HTTP: notebooks listed, notes added, changed and removed, memory switched off."""
 
 from typing import Annotated
 
@@ -14,9 +14,9 @@ from holdfast.core.people.memory import (
     NoteTopic,
     OwnerId,
 )
+from holdfast.server.api.context import ApiContext
 from holdfast.server.api.endpoint import ApiCall, NoQuery
 from holdfast.server.api.errors import EndpointError, bad_request, not_found
-from holdfast.server.api.room import ApiContext
 from holdfast.server.api.views.memory import (
     NewNote,
     NotebookChange,

@@ -1,30 +1,207 @@
-"""Messages over HTTP: said to a session, looked after, and the turn that answers them stopped."""
+"""Messages over HTTP: send to a session, with attachments and as whom; steer; look up; stop the turn."""
 
 import asyncio
+import base64
+import binascii
+from collections.abc import Sequence
 from typing import Annotated
 
 import msgspec
 from aiohttp import web
 
-from holdfast.core.ids import InboxId
+from holdfast.core.config.settings import PlatformSettings
+from holdfast.core.ids import InboxId, SessionId
 from holdfast.core.messages.events import MessageEnded
-from holdfast.core.messages.inbox import BusyMode, Inbound, InboxRow
+from holdfast.core.messages.inbox import Accepted, BusyMode, Inbound, InboxRow
+from holdfast.core.messages.outbox import Address
+from holdfast.core.messages.source import Author, Source, is_shared, parse_route
+from holdfast.core.messages.transcript import Image, detect_image
 from holdfast.core.people.approval import OPERATOR
 from holdfast.core.sessions.session import SessionRow
+from holdfast.core.turns.subagent import INTERNAL_PLATFORM
+from holdfast.documents.reader import render_documents
+from holdfast.gateway.app import Gateway
+from holdfast.gateway.inbound.attachments import is_accepted_type
+from holdfast.gateway.sessions.resolver import route_of
+from holdfast.runner.workspace import CannotSaveFile, Workspace
+from holdfast.server.api.context import ApiContext
 from holdfast.server.api.endpoint import ApiCall, NoQuery
-from holdfast.server.api.errors import bad_request, conflict, not_found
-from holdfast.server.api.room import ApiContext
-from holdfast.server.api.v1.uploads import save_attachments
-from holdfast.server.api.v1.voice import accept_message, current_session_source
-from holdfast.server.api.views.message_views import (
+from holdfast.server.api.errors import EndpointError, bad_request, conflict, not_found
+from holdfast.server.api.views.sessions import (
     AcceptedView,
+    AttachmentUpload,
     MessageView,
     NewMessage,
     NewSteer,
     StopResult,
 )
 
+# MERGED holdfast.server.api.v1.voice: The operator's voice: as whose word, and from where, something said over HTTP comes in.
+_TOKEN_PLATFORMS = ("web", "api")  # platforms whose messages come in by the gateway's own token
+_OPERATOR = "operator"
 
+
+async def current_session_source(gateway: Gateway, row: SessionRow) -> Source:
+    """Where a message to this session comes from; refused where it would not come to it."""
+    pointed = gateway.lanes.session_of(row.route)
+    if not row.current or (pointed is not None and pointed != row.id):
+        why = "was suspended" if row.suspended else "is over: its chat has gone on to another"
+        raise conflict(
+            f"session {row.id} {why}. It can be read, not spoken to; POST "
+            f"/api/v1/sessions/{row.id}/resume goes back to it.",
+            code="not_current",
+        )
+    return await session_source(gateway, row)
+
+
+async def session_source(gateway: Gateway, row: SessionRow) -> Source:
+    """The place of a session, also of one that its chat has left. Of a chat on another platform
+    it is the operator who speaks there, and says so."""
+    platform, account, kind, chat = parse_route(row.route)
+    if platform == INTERNAL_PLATFORM:
+        raise conflict(
+            f"session {row.id} is the work of an agent for another, or of a job: speak to that.",
+            code="not_ours",
+        )
+    if platform in _TOKEN_PLATFORMS:
+        user, author = "owner", Author.PERSON
+    else:
+        user, author = _user_of(row, platform, account), Author.OPERATOR
+    plain = Source(
+        platform=platform,
+        account=account,
+        chat_id=chat,
+        chat_type=kind,
+        user_id=user,
+        author=author,
+    )
+    return _check_source(
+        gateway,
+        row,
+        plain if platform in _TOKEN_PLATFORMS else await _operator_source(gateway, row.id, plain),
+    )
+
+
+async def accept_message(gateway: Gateway, inbound: Inbound) -> Accepted:
+    """Durable when this returns, and admitted like every message."""
+    gate = gateway.intake
+    if inbound.source.author is Author.OPERATOR:
+        return await gate.accept_from_operator(inbound)
+    return await gate.accept(inbound)
+
+
+def _user_of(row: SessionRow, platform: str, account: str) -> str:
+    whose = (row.principal or "").removeprefix(f"{platform}:{account}:")
+    return whose or _OPERATOR
+
+
+async def _operator_source(gateway: Gateway, session_id: SessionId, plain: Source) -> Source:
+    """The source that last spoke there, which knows the thread and whose session it is. In one
+    that people share nobody is spoken for. What was pruned is had from the route."""
+    known = await gateway.services.store.last_source(session_id)
+    if known is None:
+        return plain
+    said = msgspec.structs.replace(known, author=Author.OPERATOR, message_id=None)
+    settings = gateway.services.settings.sessions
+    groups, threads = settings.group_sessions_per_user, settings.thread_sessions_per_user
+    if is_shared(known, groups, threads):
+        return msgspec.structs.replace(said, user_id=_OPERATOR, user_name=None)
+    return said
+
+
+def _check_source(gateway: Gateway, row: SessionRow, source: Source) -> Source:
+    address = Address(platform=source.platform, account=source.account, chat_id=source.chat_id)
+    if source.platform not in _TOKEN_PLATFORMS and gateway.services.platforms.find(address) is None:
+        raise conflict(
+            f"session {row.id} belongs to {source.platform} ({source.account}), which is not "
+            "configured any more: nobody there would get the answer.",
+            code="not_ours",
+        )
+    if route_of(source, gateway.services.settings.sessions) != row.route:
+        raise conflict(
+            f"session {row.id} has a name that only its own platform knows: speak to it there.",
+            code="not_ours",
+        )
+    return source
+
+
+# MERGED holdfast.server.api.v1.uploads: Uploads: what is attached to a message becomes files of the workspace, and for the model
+# pictures and text.
+MAX_TOTAL_SIZE = 20 * 1024 * 1024  # bytes of all attachments of one message
+
+
+class SavedAttachments(msgspec.Struct, frozen=True, kw_only=True):
+    """The text, with a line that names the files; the pictures, and what the documents say."""
+
+    text: str
+    images: tuple[Image, ...] = ()
+    documents: str = ""
+
+
+class _DecodedFile(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    data: bytes
+
+
+async def save_attachments(
+    context: ApiContext, session_id: SessionId, message: NewMessage, source: Source
+) -> SavedAttachments:
+    """The files are kept before the message is: one that is accepted never names what is not
+    there."""
+    if not message.attachments:
+        return SavedAttachments(text=message.text)
+    settings = context.gateway.services.settings
+    account = settings.account(source.platform, source.account) or PlatformSettings()
+    for number, each in enumerate(message.attachments):
+        if not await is_accepted_type(each.name, account.files):
+            place = f"attachments[{number}].name"
+            raise bad_request(f"{place}: files of this kind are not taken here.", param=place)
+    files = await asyncio.to_thread(_decode_all, message.attachments)
+    found = await context.gateway.document_reader.read(files, limit=account.file_chars)
+    workspace = Workspace(context.home, session_id)
+    paths, images = await asyncio.to_thread(_write_files, workspace, files)
+    line = f"[Attached, in the workspace: {', '.join(paths)}]"
+    return SavedAttachments(
+        text=f"{message.text}\n\n{line}" if message.text.strip() else line,
+        images=images,
+        documents=context.redact(render_documents(zip(paths, found, strict=True))),
+    )
+
+
+def _write_files(
+    workspace: Workspace, files: Sequence[_DecodedFile]
+) -> tuple[list[str], tuple[Image, ...]]:
+    images = tuple(image for file in files if (image := detect_image(file.data)))
+    try:
+        return [workspace.save_upload(file.name, file.data) for file in files], images
+    except CannotSaveFile as error:
+        raise EndpointError(409, str(error), code="cannot_attach", param="attachments") from None
+
+
+def _decode_all(attachments: Sequence[AttachmentUpload]) -> list[_DecodedFile]:
+    files = [
+        _DecodedFile(name=attachment.name, data=_decode_attachment(attachment, n))
+        for n, attachment in enumerate(attachments)
+    ]
+    if sum(len(file.data) for file in files) > MAX_TOTAL_SIZE:
+        raise EndpointError(
+            413,
+            f"the attachments are larger than {MAX_TOTAL_SIZE // 2**20} MB together.",
+            code="too_large",
+            param="attachments",
+        )
+    return files
+
+
+def _decode_attachment(attachment: AttachmentUpload, number: int) -> bytes:
+    try:
+        return base64.b64decode(attachment.data, validate=True)
+    except (binascii.Error, ValueError):
+        place = f"attachments[{number}].data"
+        raise bad_request(f"{place}: this is not base64.", param=place) from None
+
+
+# MERGED holdfast.server.api.v1.messages: Messages over HTTP: said to a session, looked after, and the turn that answers them stopped.
 class WaitQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`wait`: so many seconds, until the message has ended."""
 

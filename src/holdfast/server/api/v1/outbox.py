@@ -1,26 +1,41 @@
-"""The two boxes over HTTP: what is owed to chats and what came of it, and what was accepted."""
+"""Outbox and inbox over HTTP: deliveries listed and retried, accepted messages, and messages sent on request."""
 
-from typing import Annotated, Literal
+import asyncio
+from hashlib import sha256
+from typing import Annotated, BinaryIO, Literal
 
 import msgspec
 from aiohttp import web
 
 from holdfast.core.ids import DeliveryId
 from holdfast.core.messages.inbox import InboxState
-from holdfast.core.messages.outbox import DeliveryRow, DeliveryState
+from holdfast.core.messages.outbox import DeliveryRow, DeliveryState, PendingFile
+from holdfast.gateway.notify.chat_addresses import ChatAddressBook, NoSuchChat
+from holdfast.gateway.notify.proactive import ProactiveSendRequest, Undeliverable
+from holdfast.gateway.outbound.delivery import has_ended
+from holdfast.gateway.outbound.files import MAX_FILE_BYTES
 from holdfast.gateway.outbound.resend import NotResent, resend, resend_refusal
-from holdfast.server.api.endpoint import ApiCall, NoQuery
-from holdfast.server.api.errors import conflict, not_found
-from holdfast.server.api.room import ApiContext
-from holdfast.server.api.views.outbox_views import (
+from holdfast.runner.workspace import safe_name
+from holdfast.server.api.context import ApiContext
+from holdfast.server.api.endpoint import ApiCall, Endpoint, Media, NoQuery
+from holdfast.server.api.errors import EndpointError, bad_request, conflict, not_found
+from holdfast.server.api.v1 import messages
+from holdfast.server.api.views.deliveries import (
     DeliveryDetail,
     DeliveryList,
     DeliveryOutlook,
+    DeliveryView,
     InboxEntry,
     InboxList,
+    OutgoingFileView,
+    SendParams,
     delivery_detail_view,
+    delivery_view,
 )
+from holdfast.server.api.views.sessions import MessageView
+from holdfast.system.uploads import UploadedFiles
 
+# MERGED holdfast.server.api.v1.outbox: The two boxes over HTTP: what is owed to chats and what came of it, and what was accepted.
 Limit = Annotated[int, msgspec.Meta(ge=1, le=200)]
 Number = Annotated[int, msgspec.Meta(ge=1, le=2**53)]
 
@@ -96,3 +111,201 @@ async def list_inbox(context: ApiContext, call: ApiCall[InboxQuery, None]) -> we
     rows = await context.store.inbox(state=state, offset=asked.offset, limit=asked.limit + 1)
     lines = [InboxEntry(**msgspec.structs.asdict(row)) for row in rows[: asked.limit]]
     return context.respond(InboxList(messages=lines, more=len(rows) > asked.limit))
+
+
+# MERGED holdfast.server.api.v1.sending: Sending over HTTP: a message to a chat where nobody has asked for one, and what became of it.
+_CHUNK_SIZE = 256 * 1024
+
+
+class UploadQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    name: Annotated[str, msgspec.Meta(min_length=1, max_length=500)]
+
+
+class DeliveryQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`wait`: so many seconds, until it has ended."""
+
+    wait: Annotated[float, msgspec.Meta(ge=0, le=600)] = 0
+
+
+async def upload_file(context: ApiContext, call: ApiCall[UploadQuery, None]) -> web.Response:
+    """Kept until it has been sent; one that nobody sends is forgotten after a month."""
+    files, key, name = (
+        UploadedFiles(context.home),
+        context.new_id("out"),
+        safe_name(call.query.name),
+    )
+    await asyncio.to_thread(files.remove_expired, now=context.clock.now())
+    file = await asyncio.to_thread(files.create, key, name)
+    try:
+        size = await _receive(call.request, file, name)
+        await asyncio.to_thread(files.save, key, file)
+    except BaseException:  # whoever hands it in may also just hang up
+        file.close()
+        files.remove(key)
+        raise
+    return context.respond(OutgoingFileView(file=key, name=name, size=size), status=201)
+
+
+async def _receive(request: web.Request, file: BinaryIO, name: str) -> int:
+    size = 0
+    async for piece in request.content.iter_chunked(_CHUNK_SIZE):
+        size += len(piece)
+        if size > MAX_FILE_BYTES:
+            text = f"{name!r} is larger than {MAX_FILE_BYTES // 2**20} MB."
+            raise EndpointError(413, text, code="too_large", param="name")
+        await asyncio.to_thread(file.write, piece)
+    return size
+
+
+async def create_delivery(context: ApiContext, call: ApiCall[NoQuery, SendParams]) -> web.Response:
+    """What is refused takes the file with it that was handed in for it."""
+    try:
+        return await _deliver(context, call.body)
+    except EndpointError:
+        await asyncio.to_thread(UploadedFiles(context.home).remove, call.body.file)
+        raise
+
+
+async def _deliver(context: ApiContext, given: SendParams) -> web.Response:
+    house = context.gateway.services
+    if not given.text.strip() and not given.file:
+        raise bad_request("text: there is nothing to send.", param="text")
+    message = await _build_message(context, given)
+    try:
+        await house.proactive_sender.check(message)
+    except Undeliverable as error:
+        raise bad_request(f"{error}.", param=error.param) from None
+    fresh = await house.proactive_sender.send(await _claim_file(context, message))
+    row = await context.store.delivery(message.id)
+    assert row is not None, "it is there since the line above"
+    if not fresh and has_ended(row):  # nobody will come for this copy
+        await asyncio.to_thread(UploadedFiles(context.home).remove, message.id)
+    if (row.address, row.text) != (message.to, message.text):
+        raise conflict(
+            f"key {given.key!r} was used for another message; give each its own.",
+            code="key_reused",
+        )
+    return context.respond(delivery_view(row), status=202 if fresh else 200)
+
+
+async def _build_message(context: ApiContext, given: SendParams) -> ProactiveSendRequest:
+    chats = ChatAddressBook(context.gateway.services.platforms)
+    try:
+        address = chats.find(given.to, account=given.account, thread=given.thread)
+    except NoSuchChat as error:
+        raise bad_request(str(error), param=error.param) from None
+    file = await _find_file(context, given.file)
+    return ProactiveSendRequest(
+        id=_delivery_id(context, given.key), to=address, text=given.text, file=file
+    )
+
+
+async def read_delivery(context: ApiContext, call: ApiCall[DeliveryQuery, None]) -> web.Response:
+    delivery_id = DeliveryId(call.path_param("id"))
+    receipts, wait = context.gateway.delivery_waiters, call.query.wait
+    row = await receipts.wait_for_end(delivery_id, reads=context.store, wait=wait)
+    if row is None:
+        raise not_found(f"there is no delivery {delivery_id!r}, or it was forgotten since.")
+    return context.respond(delivery_view(row))
+
+
+async def _find_file(context: ApiContext, key: str) -> PendingFile | None:
+    if not key:
+        return None
+    path = await asyncio.to_thread(UploadedFiles(context.home).find, key)
+    if path is None:
+        raise bad_request(
+            f"file: nothing was handed in as {key!r}; POST /outgoing does.", param="file"
+        )
+    return PendingFile(workspace=None, path=path)
+
+
+async def _claim_file(context: ApiContext, message: ProactiveSendRequest) -> ProactiveSendRequest:
+    """With its file as its own: another that names the same one finds it gone."""
+    if message.file is None:
+        return message
+    claim = UploadedFiles(context.home).assign
+    path = await asyncio.to_thread(claim, message.file.path, message.id)
+    return msgspec.structs.replace(message, file=PendingFile(workspace=None, path=path))
+
+
+def _delivery_id(context: ApiContext, key: str) -> DeliveryId:
+    if not key:
+        return DeliveryId(context.new_id("dlv"))
+    return DeliveryId(f"dlv_{sha256(key.encode()).hexdigest()[:27]}")
+
+
+# MERGED holdfast.server.api.v1.post: What came in and what is owed in the table of `/api/v1`.
+_SESSION = "/sessions/{id}"
+
+ENDPOINTS: tuple[Endpoint, ...] = (
+    Endpoint(
+        method="POST",
+        path="/send",
+        summary="Send a message to a chat where nobody has asked for one.",
+        handler=create_delivery,
+        read_only=False,
+        request_type=SendParams,
+        response_type=DeliveryView,
+        statuses=(202, 200),
+        error_statuses=(409,),
+    ),
+    Endpoint(
+        method="POST",
+        path="/outgoing",
+        summary="Hand in a file that is to be sent; it is kept until then.",
+        handler=upload_file,
+        read_only=False,
+        query=UploadQuery,
+        request_type=bytes,
+        request_media=Media.FILE,
+        response_type=OutgoingFileView,
+        statuses=(201,),
+    ),
+    Endpoint(
+        method="GET",
+        path="/deliveries/{id}",
+        summary="What became of something that was sent; with `wait`, once it has ended.",
+        handler=read_delivery,
+        read_only=True,
+        query=DeliveryQuery,
+        response_type=DeliveryView,
+    ),
+    Endpoint(
+        method="GET",
+        path="/outbox",
+        summary="What is owed to chats, or was, the newest first.",
+        handler=list_outbox,
+        read_only=True,
+        query=OutboxQuery,
+        response_type=DeliveryList,
+    ),
+    Endpoint(
+        method="POST",
+        path="/deliveries/{id}/retry",
+        summary="Send again what failed, or what may have arrived; the latter is marked.",
+        handler=retry_delivery,
+        read_only=False,
+        response_type=DeliveryDetail,
+        statuses=(202,),
+        error_statuses=(404, 409),
+    ),
+    Endpoint(
+        method="GET",
+        path="/inbox",
+        summary="The messages that have not ended, or those that ended so, the newest first.",
+        handler=list_inbox,
+        read_only=True,
+        query=InboxQuery,
+        response_type=InboxList,
+    ),
+    Endpoint(
+        method="GET",
+        path="/messages/{id}",
+        summary="What became of a message; with `wait`, once it has ended.",
+        handler=messages.read_message,
+        read_only=True,
+        query=messages.WaitQuery,
+        response_type=MessageView,
+    ),
+)

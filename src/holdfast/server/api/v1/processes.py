@@ -1,25 +1,69 @@
-"""Background processes over HTTP: a session's or everybody's, listed, looked at and ended."""
+"""What runs in sandboxes, over HTTP: background processes, running tool calls, and files of a workspace."""
 
 import asyncio
 import logging
+import mimetypes
+import os
+from collections.abc import Iterator
 from itertools import chain
+from typing import Annotated
+from urllib.parse import quote
 
 import msgspec
 from aiohttp import web
 
 from holdfast.core.errors import RunnerError
-from holdfast.core.ids import SessionId
+from holdfast.core.ids import SessionId, TurnId
+from holdfast.core.messages.transcript import summarise_arguments
 from holdfast.core.people.approval import OPERATOR
 from holdfast.core.people.audit import ASKED, AuditEntry, AuditKind
 from holdfast.core.ports.sandbox import ProcessInfo, SandboxRefused
 from holdfast.core.sessions.session import ProcessRow
-from holdfast.server.api.endpoint import ApiCall, NoQuery
+from holdfast.gateway.live.live_step import RunningCall
+from holdfast.runner.workspace import NoSuchFile, Workspace
+from holdfast.server.api.context import ApiContext
+from holdfast.server.api.endpoint import ApiCall, Media, NoQuery
 from holdfast.server.api.errors import not_found
-from holdfast.server.api.room import ApiContext
-from holdfast.server.api.v1.process_views import ProcessListItem, ProcessView
 
 log = logging.getLogger(__name__)
 
+
+# MERGED holdfast.server.api.v1.process_views: The views of what runs: background processes, and tool calls.
+class ProcessView(msgspec.Struct, frozen=True, kw_only=True):
+    id: str
+    command: str
+    running: bool
+    started_at: float
+    ended_at: float | None
+    exit_code: int | None
+    note: str = ""  # why there is no exit code although it ended
+    output: str = ""  # its end, when one process is asked for
+
+
+class ProcessListItem(ProcessView, frozen=True, kw_only=True):
+    """A process in a list of everybody's, with the session that it belongs to. `cpu`: seconds of a
+    processor, and `memory`: bytes that it takes now, with all that it started; null: it has ended,
+    or its runner does not say."""
+
+    session_id: str
+    cpu: float | None
+    memory: int | None
+
+
+class RunningCallView(msgspec.Struct, frozen=True, kw_only=True):
+    """A tool call that runs, with the conversation that it belongs to and the end of what it has
+    written. `about`: what it does, in a line."""
+
+    session_id: str
+    turn_id: str
+    call_id: str
+    name: str
+    summary: str
+    started_at: float
+    output: str
+
+
+# MERGED holdfast.server.api.v1.processes: Background processes over HTTP: a session's or everybody's, listed, looked at and ended.
 _MAX_CONCURRENT = 8  # workbenches that are asked at once
 _TIMEOUT = 5.0  # seconds that each of them has
 _LOG_EXTRA = {"action": "processes"}
@@ -109,3 +153,96 @@ def _process_view(process: ProcessInfo | ProcessRow, output: str = "") -> Proces
         note=process.note,
         output=output,
     )
+
+
+# MERGED holdfast.server.api.v1.calls: Tool calls that run, in all conversations, over HTTP: from memory alone.
+_MAX_CALLS = 100  # calls in one answer
+_MAX_OUTPUT = 4000  # characters of what each has written
+
+
+async def list_calls(context: ApiContext, call: ApiCall[NoQuery, None]) -> web.Response:
+    """The oldest first; of more than can be listed those that have run longest."""
+    running = sorted(_running_calls(context), key=lambda line: line.started_at)
+    return context.respond(running[:_MAX_CALLS])
+
+
+def _running_calls(context: ApiContext) -> Iterator[RunningCallView]:
+    for lane in context.gateway.lanes:
+        if (turn := lane.running_turn) is not None:
+            yield from (_call_view(lane.session_id, turn.turn_id, each) for each in turn.live.calls)
+
+
+def _call_view(session_id: SessionId, turn_id: TurnId, running: RunningCall) -> RunningCallView:
+    return RunningCallView(
+        session_id=session_id,
+        turn_id=turn_id,
+        call_id=running.id,
+        name=running.name,
+        summary=summarise_arguments(running.arguments),
+        started_at=running.since,
+        output=running.output[-_MAX_OUTPUT:],
+    )
+
+
+# MERGED holdfast.server.api.v1.files: Files of a workspace over HTTP: listed and fetched, and never shown as a page of ours.
+_CHUNK_SIZE = 256 * 1024
+_IMAGE_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+
+
+class FileView(msgspec.Struct, frozen=True, kw_only=True):
+    path: str
+    size: int
+    modified_at: float
+
+
+class FilesQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    path: Annotated[str, msgspec.Meta(max_length=500)] = ""
+
+
+async def read_files(context: ApiContext, call: ApiCall[FilesQuery, None]) -> web.StreamResponse:
+    row, path = await context.find_session(call.path_param("id")), call.query.path
+    try:
+        found = await asyncio.to_thread(Workspace(context.home, row.id).list_or_open, path)
+    except NoSuchFile as error:
+        if not path:
+            return context.respond([])  # nothing was ever done in this session
+        raise not_found(f"{error}.") from None
+    if isinstance(found, int):
+        return await _send_file(call.request, found, path)
+    views = [FileView(path=e.path, size=e.size, modified_at=e.modified_at) for e in found]
+    return context.respond(views)
+
+
+async def _send_file(request: web.Request, fd: int, path: str) -> web.StreamResponse:
+    """As much of the file as there was at the beginning; it may grow or shrink meanwhile."""
+    with os.fdopen(fd, "rb") as file:
+        left = os.fstat(fd).st_size
+        response = web.StreamResponse(headers=_headers(path))
+        response.content_length = left
+        await response.prepare(request)
+        while left and (piece := await asyncio.to_thread(file.read, min(left, _CHUNK_SIZE))):
+            left -= len(piece)
+            await response.write(piece)
+        if left and request.transport is not None:
+            request.transport.abort()  # shorter than was said: not to be taken for whole
+            return response
+        await response.write_eof()
+    return response
+
+
+def _headers(path: str) -> dict[str, str]:
+    # An agent may have written anything: saved, not opened, and without rights if opened.
+    name = quote(path.rpartition("/")[2], safe="", errors="replace")
+    return {
+        "Content-Type": _content_type(path),
+        "Content-Disposition": f"attachment; filename*=UTF-8''{name}",
+        "Content-Security-Policy": "default-src 'none'; sandbox; frame-ancestors 'none'",
+        "Cache-Control": "no-store",
+    }
+
+
+def _content_type(path: str) -> str:
+    guessed = mimetypes.guess_type(path)[0] or ""
+    if guessed in _IMAGE_TYPES:
+        return guessed
+    return "text/plain; charset=utf-8" if guessed.startswith("text/") else Media.FILE

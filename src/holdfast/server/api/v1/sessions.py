@@ -1,36 +1,132 @@
-"""Sessions over HTTP: listed, opened, read, renamed and deleted."""
+"""Sessions over HTTP: list with filters, open, read, rename, delete; suspend, resume, reset, fork."""
 
-from typing import Annotated
+import asyncio
+from math import isfinite
+from typing import Annotated, Literal
 
 import msgspec
 from aiohttp import web
 
 from holdfast.core.ids import SessionId
-from holdfast.core.messages.message import TranscriptRecord
-from holdfast.core.messages.source import build_session_key
+from holdfast.core.messages.events import MessageEnded
+from holdfast.core.messages.inbox import Inbound
+from holdfast.core.messages.source import Source, build_session_key
+from holdfast.core.messages.transcript import TranscriptRecord
 from holdfast.core.people.approval import OPERATOR
 from holdfast.core.people.audit import AuditEntry, AuditKind
-from holdfast.core.sessions.search import MAX_QUERY_LENGTH
-from holdfast.core.sessions.session import SessionFilter
-from holdfast.gateway.sessions import leaving
+from holdfast.core.sessions.search import MAX_QUERY_LENGTH, SearchQuery
+from holdfast.core.sessions.session import SessionFilter, SessionRow
+from holdfast.core.turns.turn import LaneState
+from holdfast.gateway.sessions import teardown
 from holdfast.platforms.web import platform as web_platform
-from holdfast.server.api.endpoint import ApiCall, NoQuery
-from holdfast.server.api.room import ApiContext
-from holdfast.server.api.v1.choosing import SessionStateFilter, narrow_filter
-from holdfast.server.api.v1.figures import with_summaries
-from holdfast.server.api.v1.listing import make_cursor, parse_cursor
-from holdfast.server.api.v1.live import live_state
+from holdfast.server.api.context import ApiContext
+from holdfast.server.api.endpoint import ApiCall, Endpoint, Media, NoQuery
+from holdfast.server.api.errors import EndpointError, bad_request, conflict
+from holdfast.server.api.v1 import (
+    messages,
+    processes,
+    streams,
+    transcript_stats,
+    transcripts,
+    turns,
+)
+from holdfast.server.api.v1 import processes as calls
+from holdfast.server.api.v1 import processes as files
+from holdfast.server.api.v1.messages import accept_message, current_session_source, session_source
+from holdfast.server.api.v1.processes import FileView, ProcessListItem, ProcessView, RunningCallView
+from holdfast.server.api.v1.streams import live_state
+from holdfast.server.api.v1.transcript_stats import TranscriptStatsView, with_summaries
 from holdfast.server.api.v1.transcripts import OutputLimit
-from holdfast.server.api.views.session_views import (
+from holdfast.server.api.v1.turns import RecentTurns, TimelineView, TurnList
+from holdfast.server.api.views.sessions import (
+    AcceptedView,
+    NewMessage,
     NewSession,
+    NewSteer,
     SessionChange,
     SessionDetail,
     SessionList,
+    SessionView,
+    StopResult,
+    TranscriptPage,
     TurnView,
     record_view,
     turn_view,
 )
 
+
+# MERGED holdfast.server.api.v1.listing: The place in a list of sessions from which a next page goes on.
+def make_cursor(row: SessionRow) -> str:
+    """By when it was last active and its id: what moves to the top meanwhile moves no page."""
+    return f"{row.active_at!r}~{row.id}"
+
+
+def parse_cursor(text: str) -> tuple[float, SessionId]:
+    active, mark, session_id = text.partition("~")
+    try:
+        at = float(active)
+    except ValueError:
+        at = float("nan")
+    if not mark or not isfinite(at):
+        raise bad_request("after must be the `next` of a page before.", param="after")
+    return at, SessionId(session_id)
+
+
+# MERGED holdfast.server.api.v1.choosing: Choosing sessions for a list: by how they stand, whose they are, and what was said in them.
+SessionStateFilter = Literal["", "running", "waiting", "queued", "idle", "suspended", "ended"]
+
+_MAX_HITS = 200  # places in which the words stand that are looked at, the best first
+
+
+async def narrow_filter(
+    context: ApiContext, base: SessionFilter, *, state: SessionStateFilter, text: str, platform: str
+) -> SessionFilter:
+    """Of those that are wanted, the ones in which these words were said and that stand so."""
+    if text.strip():
+        base = _restrict_to(base, set(await _sessions_with_text(context, text, platform)))
+    return _filter_by_state(context, state, base)
+
+
+async def _sessions_with_text(
+    context: ApiContext, text: str, platform: str
+) -> tuple[SessionId, ...]:
+    query = SearchQuery(words=text, limit=_MAX_HITS, platform=platform)
+    found = await context.store.search(query)
+    return tuple(dict.fromkeys(each.session.id for each in found))
+
+
+def _filter_by_state(
+    context: ApiContext, state: SessionStateFilter, base: SessionFilter
+) -> SessionFilter:
+    """What runs and what waits is known to the lanes alone."""
+    live = {lane.session_id: lane.state for lane in context.gateway.lanes}
+    waiting = {each for each, stands in live.items() if stands is LaneState.WAITING}
+    running = {each for each, stands in live.items() if stands is not LaneState.IDLE} - waiting
+    match state:
+        case "running":
+            return _restrict_to(base, running)
+        case "waiting":
+            return _restrict_to(base, waiting)
+        case "queued":
+            return _restrict_to(
+                base, {lane.session_id for lane in context.gateway.lanes if lane.waiting_messages}
+            )
+        case "suspended":
+            return msgspec.structs.replace(base, suspended=True)
+        case "ended":
+            return msgspec.structs.replace(base, ended=True, suspended=False)
+        case "idle":
+            busy = tuple(running | waiting)
+            return msgspec.structs.replace(base, ended=False, suspended=False, exclude=busy)
+    return base
+
+
+def _restrict_to(base: SessionFilter, session_ids: set[SessionId]) -> SessionFilter:
+    both = session_ids if base.include is None else session_ids.intersection(base.include)
+    return msgspec.structs.replace(base, include=tuple(both))
+
+
+# MERGED holdfast.server.api.v1.sessions: Sessions over HTTP: listed, opened, read, renamed and deleted.
 Limit = Annotated[int, msgspec.Meta(ge=1, le=1000)]
 Offset = Annotated[int, msgspec.Meta(ge=0, le=1_000_000_000)]
 ShortText = Annotated[str, msgspec.Meta(max_length=200)]
@@ -146,7 +242,7 @@ async def change_session(
 async def delete_session(context: ApiContext, call: ApiCall[NoQuery, None]) -> web.Response:
     row = await context.find_session(call.path_param("id"))
     gateway = context.gateway
-    await leaving.delete_session(
+    await teardown.delete_session(
         gateway.services, gateway.lanes, gateway.teardown, row.id, by=OPERATOR
     )
     return web.Response(status=204)
@@ -157,3 +253,337 @@ async def _turn_views(context: ApiContext, records: list[TranscriptRecord]) -> l
     wanted = dict.fromkeys(record.turn_id for record in records if record.turn_id is not None)
     rows = [await context.store.turn(turn_id) for turn_id in wanted]
     return [turn_view(row) for row in rows if row is not None]
+
+
+# MERGED holdfast.server.api.v1.moving: What can be done to a session over HTTP: each by what a person in its chat would type.
+_COMMAND_TIMEOUT = 30.0  # seconds; the command is carried out all the same
+
+
+class ForkParams(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`title`: of the copy; without one, the session's own with "(fork)" behind it."""
+
+    title: Annotated[str, msgspec.Meta(max_length=200)] = ""
+
+
+async def suspend_session(context: ApiContext, call: ApiCall[NoQuery, None]) -> web.Response:
+    """What runs goes on to its end; what is said next happens in a fresh session."""
+    row = await context.find_session(call.path_param("id"))
+    if row.ended_at is not None:
+        raise conflict(f"session {row.id} is over already.", code="not_current")
+    if not await context.gateway.sessions.suspend(row.id, by=OPERATOR):
+        raise conflict(f"session {row.id} was suspended already.", code="suspended")
+    return context.respond(await context.load_session_view(row.id))
+
+
+async def resume_session(context: ApiContext, call: ApiCall[NoQuery, None]) -> web.Response:
+    """Its chat goes on in it; the one that is left is kept."""
+    row = await context.find_session(call.path_param("id"))
+    if row.current:
+        raise conflict(f"session {row.id} is the one that its chat is in.", code="current")
+    ended = await _run_command(
+        context, row, await session_source(context.gateway, row), f"/resume {row.id}"
+    )
+    view = await context.load_session_view(row.id)
+    if not view.current:
+        raise conflict(_reply_or_reason(ended), code="not_resumed")
+    return context.respond(view)
+
+
+async def reset_session(context: ApiContext, call: ApiCall[NoQuery, None]) -> web.Response:
+    """A fresh session takes its place; what runs in it is stopped, and it is kept."""
+    row = await context.find_session(call.path_param("id"))
+    ended = await _run_command(
+        context, row, await current_session_source(context.gateway, row), "/new"
+    )
+    return await _successor_response(context, row, ended)
+
+
+async def fork_session(context: ApiContext, call: ApiCall[NoQuery, ForkParams]) -> web.Response:
+    """Its chat goes on in a copy of it."""
+    row = await context.find_session(call.path_param("id"))
+    text = f"/fork {' '.join(call.body.title.split())}".strip()
+    ended = await _run_command(
+        context, row, await current_session_source(context.gateway, row), text
+    )
+    return await _successor_response(context, row, ended)
+
+
+async def _successor_response(
+    context: ApiContext, row: SessionRow, ended: MessageEnded
+) -> web.Response:
+    """The session in which its chat goes on now."""
+    now = context.gateway.lanes.session_of(row.route) or await context.store.route(row.route)
+    if now is None or now == row.id:
+        raise conflict(_reply_or_reason(ended), code="not_done")
+    return context.respond(await context.load_session_view(SessionId(now)), status=201)
+
+
+async def _run_command(
+    context: ApiContext, row: SessionRow, source: Source, text: str
+) -> MessageEnded:
+    """The end of a command, which is in the inbox like any other, and answered in its chat."""
+    name = context.new_id("cmd")
+    inbound = Inbound(source=source, event_id=f"v1/{row.id}/{name}", message_id=name, text=text)
+    accepted = await accept_message(context.gateway, inbound)
+    try:
+        async with asyncio.timeout(_COMMAND_TIMEOUT):
+            ended = await context.gateway.intake.wait_for_end(accepted.row.id)
+    except TimeoutError:
+        ended = None
+    if ended is None:
+        text = (
+            f"{text} is carried out, and has not ended yet; GET /api/v1/messages/{accepted.row.id}."
+        )
+        raise EndpointError(503, text, code="not_ended")
+    return ended
+
+
+def _reply_or_reason(ended: MessageEnded) -> str:
+    return ended.text or ended.reason or "it was not carried out."
+
+
+# MERGED holdfast.server.api.v1.sessions_tables: Sessions in the table of `/api/v1`: their words, their turns, and what runs in them.
+_SESSION = "/sessions/{id}"
+_PROCESS = f"{_SESSION}/processes/{{process}}"
+
+ENDPOINTS: tuple[Endpoint, ...] = (
+    Endpoint(
+        method="GET",
+        path="/sessions",
+        summary="The conversations, the most recently active first.",
+        handler=list_sessions,
+        read_only=True,
+        query=SessionListQuery,
+        response_type=SessionList,
+    ),
+    Endpoint(
+        method="POST",
+        path="/sessions",
+        summary="Open a conversation, or find the one of that name.",
+        handler=open_session,
+        read_only=False,
+        request_type=NewSession,
+        response_type=SessionView,
+        statuses=(201, 200),
+    ),
+    Endpoint(
+        method="POST",
+        path="/sessions/import",
+        summary="Take in a conversation as it was exported; it becomes a new session.",
+        handler=transcripts.import_session,
+        read_only=False,
+        request_type=str,
+        request_media=Media.LINES,
+        response_type=SessionView,
+        statuses=(201,),
+    ),
+    Endpoint(
+        method="GET",
+        path=_SESSION,
+        summary="A conversation with its newest records.",
+        handler=read_session,
+        read_only=True,
+        query=SessionDetailQuery,
+        response_type=SessionDetail,
+    ),
+    Endpoint(
+        method="PATCH",
+        path=_SESSION,
+        summary="Give a conversation another title.",
+        handler=change_session,
+        read_only=False,
+        request_type=SessionChange,
+        response_type=SessionView,
+    ),
+    Endpoint(
+        method="DELETE",
+        path=_SESSION,
+        summary="Delete a conversation with its rows, its workspace, its runner and processes.",
+        handler=delete_session,
+        read_only=False,
+        statuses=(204,),
+    ),
+    Endpoint(
+        method="GET",
+        path=f"{_SESSION}/transcript",
+        summary="A page of a transcript: after a seq, or before one.",
+        handler=transcripts.read_transcript,
+        read_only=True,
+        query=transcripts.TranscriptQuery,
+        response_type=TranscriptPage,
+    ),
+    Endpoint(
+        method="GET",
+        path=f"{_SESSION}/figures",
+        summary="What the records of a transcript took: tokens, time and cost, and their deliveries.",
+        handler=transcript_stats.read_transcript_stats,
+        read_only=True,
+        query=transcript_stats.TranscriptStatsQuery,
+        response_type=TranscriptStatsView,
+    ),
+    Endpoint(
+        method="GET",
+        path=f"{_SESSION}/turns",
+        summary="The turns of a conversation, the newest first.",
+        handler=turns.list_turns,
+        read_only=True,
+        query=turns.TurnsQuery,
+        response_type=TurnList,
+    ),
+    Endpoint(
+        method="GET",
+        path="/turns",
+        summary="The turns of all conversations: the newest, those of a state, or the slowest.",
+        handler=turns.list_all_turns,
+        read_only=True,
+        query=turns.AllTurnsQuery,
+        response_type=RecentTurns,
+    ),
+    Endpoint(
+        method="GET",
+        path="/turns/{id}",
+        summary="The timeline of a turn: what it did, what it waited for, and where it was cut.",
+        handler=turns.read_turn,
+        read_only=True,
+        query=turns.TimelineQuery,
+        response_type=TimelineView,
+    ),
+    Endpoint(
+        method="GET",
+        path=f"{_SESSION}/export",
+        summary="JSON Lines: the session, then its records.",
+        handler=transcripts.export_session,
+        read_only=True,
+        response_type=str,
+        response_media=(Media.LINES,),
+    ),
+    Endpoint(
+        method="POST",
+        path=f"{_SESSION}/messages",
+        summary="Say something; answered once it is durable.",
+        handler=messages.send_message,
+        read_only=False,
+        request_type=NewMessage,
+        response_type=AcceptedView,
+        statuses=(202, 200),
+        error_statuses=(403, 409),
+    ),
+    Endpoint(
+        method="POST",
+        path=f"{_SESSION}/steer",
+        summary="Tell something to the turn that runs, before its next step.",
+        handler=messages.steer_turn,
+        read_only=False,
+        request_type=NewSteer,
+        response_type=AcceptedView,
+        statuses=(202, 200),
+        error_statuses=(403, 409),
+    ),
+    Endpoint(
+        method="POST",
+        path=f"{_SESSION}/suspend",
+        summary="Set a conversation aside: what is said next in its chat begins a fresh one.",
+        handler=suspend_session,
+        read_only=False,
+        response_type=SessionView,
+        error_statuses=(409,),
+    ),
+    Endpoint(
+        method="POST",
+        path=f"{_SESSION}/resume",
+        summary="Have its chat go on in a conversation that it has left.",
+        handler=resume_session,
+        read_only=False,
+        response_type=SessionView,
+        error_statuses=(409,),
+    ),
+    Endpoint(
+        method="POST",
+        path=f"{_SESSION}/reset",
+        summary="Begin a fresh conversation in its chat; this one is stopped and kept.",
+        handler=reset_session,
+        read_only=False,
+        response_type=SessionView,
+        statuses=(201,),
+        error_statuses=(409,),
+    ),
+    Endpoint(
+        method="POST",
+        path=f"{_SESSION}/fork",
+        summary="Have its chat go on in a copy of a conversation.",
+        handler=fork_session,
+        read_only=False,
+        request_type=ForkParams,
+        response_type=SessionView,
+        statuses=(201,),
+        error_statuses=(409,),
+    ),
+    Endpoint(
+        method="POST",
+        path=f"{_SESSION}/stop",
+        summary="End the running turn for good, and drop what waits behind it.",
+        handler=messages.stop_turn,
+        read_only=False,
+        response_type=StopResult,
+    ),
+    Endpoint(
+        method="GET",
+        path=f"{_SESSION}/events",
+        summary="A conversation as it lives, as server-sent events.",
+        handler=streams.stream_session,
+        read_only=True,
+        query=streams.EventsQuery,
+        response_type=str,
+        response_media=(Media.EVENTS,),
+    ),
+    Endpoint(
+        method="GET",
+        path=f"{_SESSION}/processes",
+        summary="The background processes of a conversation.",
+        handler=processes.list_processes,
+        read_only=True,
+        response_type=list[ProcessView],
+    ),
+    Endpoint(
+        method="GET",
+        path="/processes",
+        summary="The background processes of all conversations, the newest first.",
+        handler=processes.list_all_processes,
+        read_only=True,
+        response_type=list[ProcessListItem],
+    ),
+    Endpoint(
+        method="GET",
+        path="/calls",
+        summary="The tool calls that run now in all conversations, the oldest first.",
+        handler=calls.list_calls,
+        read_only=True,
+        response_type=list[RunningCallView],
+    ),
+    Endpoint(
+        method="GET",
+        path=_PROCESS,
+        summary="One process, with the end of its output.",
+        handler=processes.read_process,
+        read_only=True,
+        response_type=ProcessView,
+    ),
+    Endpoint(
+        method="DELETE",
+        path=_PROCESS,
+        summary="End a process with all that it started.",
+        handler=processes.end_process,
+        read_only=False,
+        response_type=ProcessView,
+    ),
+    Endpoint(
+        method="GET",
+        path=f"{_SESSION}/files",
+        summary="The files of the workspace, or the content of the one that has this path.",
+        handler=files.read_files,
+        read_only=True,
+        query=files.FilesQuery,
+        response_type=list[FileView],
+        response_media=(Media.JSON, Media.FILE),
+    ),
+)

@@ -1,4 +1,4 @@
-"""Server-sent events: a session as it lives, and which sessions change."""
+"""Server-sent events: one session with its live turn, and the changes of all sessions."""
 
 import asyncio
 import logging
@@ -19,30 +19,88 @@ from holdfast.core.messages.events import (
     ToolProgressed,
     TurnEvent,
 )
-from holdfast.core.messages.message import TranscriptRecord
+from holdfast.core.messages.transcript import TranscriptRecord
 from holdfast.core.ops.account import AccountState
 from holdfast.core.turns.subagent import INTERNAL_PLATFORM
 from holdfast.core.turns.turn import LaneState
 from holdfast.gateway.live.feeds import GatewayChanges, SessionFeed
+from holdfast.gateway.turns.lane import Lane
+from holdfast.server.api.context import ApiContext, StreamSubscription
 from holdfast.server.api.endpoint import ApiCall, Media, NoQuery
 from holdfast.server.api.errors import bad_request
-from holdfast.server.api.pulse import StreamSubscription
-from holdfast.server.api.room import ApiContext
-from holdfast.server.api.v1.live import live_state
+from holdfast.server.api.v1.approvals import approval_view
 from holdfast.server.api.v1.transcripts import PAGE_SIZE
-from holdfast.server.api.views.event_views import (
+from holdfast.server.api.views.sessions import (
     DeletedEvent,
     EndedEvent,
     GatewayEvent,
+    LiveCall,
+    LiveState,
+    QueuedMessage,
     TextEvent,
     ToolEvent,
     VoidEvent,
+    record_view,
 )
-from holdfast.server.api.views.session_views import record_view
 from holdfast.server.status.problems import describe_blocked_account
 
 log = logging.getLogger(__name__)
 
+
+# MERGED holdfast.server.api.v1.live: What is live of a session, as `/api/v1` shows it.
+def live_state(context: ApiContext, session_id: SessionId) -> LiveState | None:
+    """None: no turn runs or waits, and no child asks. Read it after the log, and nothing is seen
+    twice."""
+    lane = context.gateway.lanes.get(session_id)
+    if lane is None or (lane.running_turn is None and lane.state is not LaneState.WAITING):
+        return _idle_with_approvals(context, session_id)
+    turn = lane.running_turn
+    if turn is None:
+        return _waiting_turn(context, lane)
+    step = turn.live
+    return LiveState(
+        turn_id=turn.turn_id,
+        resumed=turn.resumed is not None,
+        text=step.text,
+        reasoning=step.reasoning,
+        calls=[
+            LiveCall(call_id=call.id, name=call.name, arguments=call.arguments, output=call.output)
+            for call in step.calls
+        ],
+        queued=_queued_messages(lane),
+        approvals=[
+            approval_view(each) for each in context.gateway.approvals.pending_in(session_id)
+        ],
+    )
+
+
+def _idle_with_approvals(context: ApiContext, session_id: SessionId) -> LiveState | None:
+    """What background children ask comes to the conversation that they work for, whatever that
+    does meanwhile."""
+    asked = [approval_view(each) for each in context.gateway.approvals.pending_in(session_id)]
+    return LiveState(turn_id="", approvals=asked, idle=True) if asked else None
+
+
+def _waiting_turn(context: ApiContext, lane: Lane) -> LiveState:
+    """Of a turn that waits for a person there is no step: all of it is in the log."""
+    asked = lane.approvals.all
+    return LiveState(
+        turn_id=asked[0].turn_id if asked else "",
+        queued=_queued_messages(lane),
+        approvals=[
+            approval_view(each) for each in context.gateway.approvals.pending_in(lane.session_id)
+        ],
+    )
+
+
+def _queued_messages(lane: Lane) -> list[QueuedMessage]:
+    return [
+        QueuedMessage(id=row.id, message_id=row.inbound.message_id, text=row.inbound.text)
+        for row in lane.waiting_messages
+    ]
+
+
+# MERGED holdfast.server.api.v1.streams: Server-sent events: a session as it lives, and which sessions change.
 WRITE_TIMEOUT = 120.0  # seconds for which a client may take nothing of what is sent
 _HEADERS = {
     "Content-Type": f"{Media.EVENTS}; charset=utf-8",

@@ -1,4 +1,4 @@
-"""Transcripts over HTTP: page by page, as JSON Lines, and taken in from JSON Lines."""
+"""Transcripts over HTTP: page by page, exported as JSON Lines, and imported from them."""
 
 import asyncio
 from collections.abc import Iterator
@@ -8,16 +8,16 @@ import msgspec
 from aiohttp import web
 
 from holdfast.core.ids import SessionId
-from holdfast.core.messages.message import TranscriptRecord
 from holdfast.core.messages.source import build_session_key
+from holdfast.core.messages.transcript import TranscriptRecord
 from holdfast.core.people.approval import OPERATOR
 from holdfast.core.people.audit import AuditEntry, AuditKind
 from holdfast.core.sessions.session import ImportedSession
 from holdfast.platforms.web import platform as web_platform
+from holdfast.server.api.context import ApiContext
 from holdfast.server.api.endpoint import ApiCall, Media, NoQuery
 from holdfast.server.api.errors import bad_request
-from holdfast.server.api.room import ApiContext
-from holdfast.server.api.views.session_views import RecordView, TranscriptPage, record_view
+from holdfast.server.api.views.sessions import RecordView, TranscriptPage, record_view
 
 PAGE_SIZE = 100  # records that are read and written at once, while others wait
 

@@ -1,29 +1,372 @@
-"""Turns over HTTP: those of a session or of all, and the timeline of one, also while it runs."""
+"""Turns over HTTP: lists, and the timeline of one with the times in which no gateway process ran."""
 
+from collections.abc import Sequence
+from enum import StrEnum
 from typing import Annotated, Literal
 
 import msgspec
 from aiohttp import web
 
 from holdfast.core.ids import SessionId, TurnId
+from holdfast.core.messages.inbox import InboxState
 from holdfast.core.messages.source import parse_route
-from holdfast.core.turns.timeline import TurnDetails, TurnInput, TurnOutline, TurnQuery
-from holdfast.core.turns.turn import LaneState, TurnState
+from holdfast.core.messages.transcript import CallRecovery, ToolOutcome
+from holdfast.core.people.approval import Approval, ApprovalState
+from holdfast.core.turns.pricing import Prices, find_price
+from holdfast.core.turns.stop import StopKind, StopRow, TurnExitReason
+from holdfast.core.turns.timeline import StepSummary, TurnDetails, TurnInput, TurnOutline, TurnQuery
+from holdfast.core.turns.turn import NO_USAGE, LaneState, StepKind, TurnState, Usage
+from holdfast.server.api.context import ApiContext
 from holdfast.server.api.endpoint import ApiCall
 from holdfast.server.api.errors import not_found
-from holdfast.server.api.room import ApiContext
 from holdfast.server.api.v1.outbox import delivery_detail
-from holdfast.server.api.v1.spending import usage_cost
-from holdfast.server.api.v1.turn_views import (
-    RecentTurns,
-    TimelineView,
-    TurnInputView,
-    TurnList,
-    TurnListItem,
-    TurnSummaryView,
-)
-from holdfast.server.api.v1.waterfall import build_spans
+from holdfast.server.api.v1.transcript_stats import usage_cost
+from holdfast.server.api.views.deliveries import DeliveryDetail
 
+
+# MERGED holdfast.server.api.v1.turn_views: The views of turns: a turn in a list, and the timeline of one.
+class TurnSummaryView(msgspec.Struct, frozen=True, kw_only=True):
+    """A turn as a whole. `cost`: null where a model has no price. `resumed`: how many later lives
+    of the gateway it was open in. `left_as`: how a process has left it that is gone."""
+
+    id: str
+    session_id: str
+    state: TurnState
+    reason: str
+    started_at: float
+    ended_at: float | None
+    steps: int
+    usage: Usage
+    cost: float | None
+    resumed: int
+    exit_reason: TurnExitReason | None
+    waiting_for_approval: bool  # for a person's word
+
+
+class TurnListItem(TurnSummaryView, frozen=True, kw_only=True):
+    """A turn in a list of everybody's, with the conversation that it belongs to."""
+
+    title: str
+    platform: str
+
+
+class RecentTurns(msgspec.Struct, frozen=True, kw_only=True):
+    """The newest first, or the slowest of the newest. `more`: `before` the last has the next."""
+
+    turns: list[TurnListItem]
+    more: bool
+
+
+class TurnList(msgspec.Struct, frozen=True, kw_only=True):
+    """The newest first."""
+
+    turns: list[TurnSummaryView]
+    more: bool
+
+
+class TurnInputView(msgspec.Struct, frozen=True, kw_only=True):
+    """A message that the turn took: it waited from `accepted_at` to `taken_at`. `steered`: it
+    came while the turn ran."""
+
+    id: int
+    principal: str
+    state: InboxState
+    accepted_at: float
+    taken_at: float
+    steered: bool
+
+
+class TimelineSpanKind(StrEnum):
+    MODEL = "model"
+    TOOL = "tool"
+    APPROVAL = "approval"  # it waits for a person's word
+    STEER = "steer"
+    NOTE = "note"
+    COMPACTION = "compaction"
+    DRAIN = "drain"  # it stands at a step boundary while its process stops
+    DOWNTIME = "away"  # no process of the gateway was there
+
+
+class TurnExitState(StrEnum):
+    """How a process that went left the turn."""
+
+    INTERRUPTED = "cut"  # in the middle of a step
+    PARKED = "parked"  # between two steps: it went on as if nothing had happened
+    WAITING = "waiting"  # for a person, whom it went on waiting for
+
+
+class TimelineSpan(msgspec.Struct, frozen=True, kw_only=True):
+    """A stretch of a turn. `ended_at` null: it goes on. `name`: of the model, of the tool, or why
+    the process went. `about`: what a call is about, in a line. `step` and `record`: its seq among
+    the steps, and in the transcript.
+
+    A call that was started by one process and settled by another says how: `taken_up`, or the
+    outcome `unknown`. A request to a model that was cut has the outcome `cancelled`, and one that
+    its turn failed by `error`.
+    """
+
+    kind: TimelineSpanKind
+    started_at: float
+    ended_at: float | None
+    name: str = ""
+    summary: str = ""
+    step: int | None = None
+    record: int | None = None
+    usage: Usage | None = None
+    cost: float | None = None
+    call_id: str | None = None
+    outcome: ToolOutcome | None = None
+    recovery: CallRecovery | None = None
+    approval: str | None = None
+    decision: ApprovalState | None = None
+    by: str = ""  # who decided, or who asked the gateway to go
+    exit_state: TurnExitState | None = None
+
+
+class TimelineView(msgspec.Struct, frozen=True, kw_only=True):
+    """Where `more` is true, `after` the last step of these has the next spans; the turn, its
+    messages and its deliveries come with every page. `previous` and `next`: the turns beside it in
+    its session."""
+
+    turn: TurnSummaryView
+    inputs: list[TurnInputView]
+    spans: list[TimelineSpan]
+    deliveries: list[DeliveryDetail]
+    more: bool
+    previous: str | None = None
+    next: str | None = None
+
+
+# MERGED holdfast.server.api.v1.absences: Absences: when no process of the gateway was there for a turn, and how it had been left.
+class Downtime(msgspec.Struct, frozen=True, kw_only=True):
+    stop: StopRow
+    since: float
+    until: float | None  # None: nobody has come back yet
+    exit_state: TurnExitState
+
+
+def find_downtimes(timeline: TurnDetails) -> list[Downtime]:
+    """Those that began among the steps of this page, in order."""
+    until = timeline.steps[-1].finished_at if timeline.more and timeline.steps else None
+    found = [_downtime(timeline, stop) for stop in timeline.stops]
+    return [
+        each
+        for each in found
+        if timeline.since <= each.since and (until is None or each.since < until)
+    ]
+
+
+def _downtime(timeline: TurnDetails, stop: StopRow) -> Downtime:
+    """A crash is found out by the next process, so it happened since the last sign of life."""
+    found_out = stop.stopped_at or stop.order.at
+    since = found_out
+    if stop.order.kind is StopKind.CRASH:
+        since = max(
+            (at for at in _activity_times(timeline) if at <= found_out), default=timeline.since
+        )
+    # A turn is gone on with before its process calls itself ready.
+    signs = [at for at in _activity_times(timeline) if at > found_out]
+    back = [*signs, *([stop.ready_at] if stop.ready_at is not None else [])]
+    return Downtime(
+        stop=stop,
+        since=since,
+        until=min(back, default=None),
+        exit_state=_exit_state(timeline, stop, since),
+    )
+
+
+def _activity_times(timeline: TurnDetails) -> list[float]:
+    times = [timeline.since]
+    for step in timeline.steps:
+        times += [step.started_at, step.finished_at or step.started_at]
+    return times
+
+
+def _exit_state(timeline: TurnDetails, stop: StopRow, since: float) -> TurnExitState:
+    waits = [
+        asked
+        for asked in timeline.approvals
+        if asked.asked_at <= since and (asked.ended_at is None or asked.ended_at > since)
+    ]
+    if waits and not call_in_progress(timeline, since):
+        return TurnExitState.WAITING
+    if stop.order.kind is StopKind.CRASH:
+        return TurnExitState.INTERRUPTED
+    following = next(
+        (s for s in timeline.steps if _last_activity(s) > max(since, stop.order.at)), None
+    )
+    if following is None:
+        return _exit_state_by_mark(timeline, stop)
+    told = following.kind is StepKind.NOTE and following.usage == NO_USAGE
+    settled = following.kind is StepKind.TOOL and following.started_at <= since
+    return TurnExitState.INTERRUPTED if told or settled else TurnExitState.PARKED
+
+
+def _exit_state_by_mark(timeline: TurnDetails, stop: StopRow) -> TurnExitState:
+    """Nothing has happened since: its own mark says how it was left, else that of the process."""
+    outline = timeline.outline
+    if outline.turn.state is TurnState.OPEN and outline.exit_reason is not None:
+        return (
+            TurnExitState.PARKED
+            if outline.exit_reason is TurnExitReason.PARKED
+            else TurnExitState.INTERRUPTED
+        )
+    return (
+        TurnExitState.PARKED if stop.parked and not stop.interrupted else TurnExitState.INTERRUPTED
+    )
+
+
+def call_in_progress(timeline: TurnDetails, at: float) -> bool:
+    """Whether a call was under way then."""
+    return any(
+        step.kind is StepKind.TOOL
+        and step.started_at <= at
+        and (step.finished_at is None or step.finished_at > at)
+        for step in timeline.steps
+    )
+
+
+def _last_activity(step: StepSummary) -> float:
+    return step.started_at if step.finished_at is None else step.finished_at
+
+
+# MERGED holdfast.server.api.v1.waterfall: The waterfall of a turn: its steps, waits and absences as stretches of time, in order.
+_MAX_COMMAND = 200  # characters of a command that waits
+
+
+def build_spans(timeline: TurnDetails, *, prices: Prices, running: bool) -> list[TimelineSpan]:
+    """`asks`: a process is at the turn now, so that what follows the last step is a request to
+    the model, unless a call runs or a person is waited for."""
+    away = find_downtimes(timeline)
+    cut = [each for each in away if each.exit_state is TurnExitState.INTERRUPTED]
+    lost = [each for each in cut if not call_in_progress(timeline, each.since)]
+    spans: list[TimelineSpan] = []
+    free = timeline.since  # from when on nothing of the turn was under way any more
+    for step in timeline.steps:
+        begun = _step_start(step, free, away)
+        spans += _lost_requests(step, free, lost)
+        spans.append(_step_span(step, begun, prices))
+        free = max(free, step.finished_at or free)
+    spans += [_approval_span(each) for each in timeline.approvals if _on_this_page(timeline, each)]
+    spans += [_downtime_span(each) for each in away]
+    spans += [span for each in away for span in _drain_spans(timeline, each)]
+    begun = max([free, *(each.until for each in away if each.until is not None)])
+    spans += _unanswered_request(timeline, begun)
+    if running and not timeline.more and all(span.ended_at is not None for span in spans):
+        spans.append(TimelineSpan(kind=TimelineSpanKind.MODEL, started_at=begun, ended_at=None))
+    return sorted(spans, key=lambda span: span.started_at)
+
+
+def _step_start(step: StepSummary, free: float, downtimes: Sequence[Downtime]) -> float:
+    """A reply has only its end in the log: the model was asked when all before it was done. So was
+    one that wrote a summary, or described a picture."""
+    if step.kind is not StepKind.MODEL and not step.usage.output_tokens:
+        return step.started_at
+    back = [
+        each.until for each in downtimes if each.until is not None and each.until <= step.started_at
+    ]
+    return min(step.started_at, max([free, *back]))
+
+
+def _lost_requests(
+    step: StepSummary, free: float, downtimes: Sequence[Downtime]
+) -> list[TimelineSpan]:
+    """The request to the model that was under way when the process was gone, and left no reply."""
+    return [
+        TimelineSpan(
+            kind=TimelineSpanKind.MODEL,
+            started_at=free,
+            ended_at=each.since,
+            outcome=ToolOutcome.CANCELLED,
+        )
+        for each in downtimes
+        if free < each.since <= step.started_at
+    ]
+
+
+def _unanswered_request(timeline: TurnDetails, begun: float) -> list[TimelineSpan]:
+    """The request that was under way when the turn was ended, or that it failed by. One that ended
+    in a call has that call's result from the same write, and one that waited its approval's end."""
+    turn = timeline.outline.turn
+    ended_at = turn.ended_at
+    if timeline.more or ended_at is None or turn.state is TurnState.ANSWERED:
+        return []
+    waited = any(each.ended_at is None or each.ended_at >= ended_at for each in timeline.approvals)
+    if waited or begun >= ended_at:
+        return []
+    outcome = ToolOutcome.ERROR if turn.state is TurnState.FAILED else ToolOutcome.CANCELLED
+    return [
+        TimelineSpan(
+            kind=TimelineSpanKind.MODEL, started_at=begun, ended_at=ended_at, outcome=outcome
+        )
+    ]
+
+
+def _step_span(step: StepSummary, begun: float, prices: Prices) -> TimelineSpan:
+    price = find_price(step.model, prices) if step.model else None
+    used = step.usage.input_tokens or step.usage.output_tokens
+    return TimelineSpan(
+        kind=TimelineSpanKind(step.kind.value),
+        started_at=begun,
+        ended_at=step.finished_at,
+        name=step.model or step.tool,
+        summary=step.summary,
+        step=step.seq,
+        record=step.message_seq,
+        usage=step.usage if used else None,
+        cost=None if price is None else price.cost_of(step.usage),
+        call_id=step.call_id,
+        outcome=step.outcome,
+        recovery=step.recovery,
+    )
+
+
+def _approval_span(asked: Approval) -> TimelineSpan:
+    return TimelineSpan(
+        kind=TimelineSpanKind.APPROVAL,
+        started_at=asked.asked_at,
+        ended_at=asked.ended_at,
+        name=asked.tool,
+        summary=asked.command.partition("\n")[0][:_MAX_COMMAND],
+        call_id=asked.call_id,
+        approval=asked.id,
+        decision=None if asked.pending else asked.state,
+        by=asked.by,
+    )
+
+
+def _drain_spans(timeline: TurnDetails, downtime: Downtime) -> list[TimelineSpan]:
+    """One that was left between two steps stood there, from the order or the end of its last step
+    on, until its process was gone."""
+    ends = [step.finished_at for step in timeline.steps if step.finished_at is not None]
+    begun = max([downtime.stop.order.at, *(at for at in ends if at <= downtime.since)])
+    if (
+        downtime.exit_state is not TurnExitState.PARKED
+        or call_in_progress(timeline, downtime.since)
+        or begun >= downtime.since
+    ):
+        return []
+    return [TimelineSpan(kind=TimelineSpanKind.DRAIN, started_at=begun, ended_at=downtime.since)]
+
+
+def _downtime_span(downtime: Downtime) -> TimelineSpan:
+    return TimelineSpan(
+        kind=TimelineSpanKind.DOWNTIME,
+        started_at=downtime.since,
+        ended_at=downtime.until,
+        name=downtime.stop.order.kind.value,
+        by=downtime.stop.order.by.value,
+        exit_state=downtime.exit_state,
+    )
+
+
+def _on_this_page(timeline: TurnDetails, asked: Approval) -> bool:
+    """Whether it was asked among the steps of this page."""
+    until = timeline.steps[-1].finished_at if timeline.more and timeline.steps else None
+    return timeline.since <= asked.asked_at and (until is None or asked.asked_at < until)
+
+
+# MERGED holdfast.server.api.v1.turns: Turns over HTTP: those of a session or of all, and the timeline of one, also while it runs.
 Limit = Annotated[int, msgspec.Meta(ge=1, le=100)]
 Steps = Annotated[int, msgspec.Meta(ge=1, le=1000)]
 Seq = Annotated[int, msgspec.Meta(ge=0, le=1_000_000_000)]

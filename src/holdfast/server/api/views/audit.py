@@ -1,4 +1,4 @@
-"""The views of the audit: a row, a page of them, and whether the chain holds."""
+"""Wire types of the audit log."""
 
 import msgspec
 

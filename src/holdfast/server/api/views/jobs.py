@@ -1,4 +1,4 @@
-"""The views of jobs: what `/api/v1/jobs` says and takes, as types."""
+"""Wire types of jobs and their runs."""
 
 from datetime import datetime
 from typing import Annotated

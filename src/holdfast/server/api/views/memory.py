@@ -1,4 +1,4 @@
-"""The views of notebooks: what is noted about people and places, and how that is changed."""
+"""Wire types of notebooks and notes."""
 
 from typing import Annotated
 

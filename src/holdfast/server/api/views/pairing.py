@@ -1,4 +1,4 @@
-"""What `/api/v1` and the control socket say of pairing, and what they are asked."""
+"""Wire types of pairing: open requests and paired people."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""What can be asked about approvals, and about what was allowed for good."""
+"""Queries about approvals and standing approval rules."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import apsw
 
 from holdfast.core.ids import ApprovalId, PrincipalId, SessionId, TurnId
 from holdfast.core.people.approval import Approval, ApprovalRule
-from holdfast.store.sqlite import approval_rows
+from holdfast.store.sqlite import rows
 
 
 def approval(cursor: apsw.Cursor, approval_id: ApprovalId) -> Approval | None:
@@ -32,18 +32,16 @@ def approvals_of_turn(cursor: apsw.Cursor, turn_id: TurnId) -> list[Approval]:
 
 
 def _select(cursor: apsw.Cursor, which: str, *bindings: Any) -> list[Approval]:
-    found = cursor.execute(
-        f"SELECT {approval_rows.APPROVAL_COLUMNS} FROM approvals {which}", bindings
-    )
-    return [approval_rows.decode_approval(row) for row in found]
+    found = cursor.execute(f"SELECT {rows.APPROVAL_COLUMNS} FROM approvals {which}", bindings)
+    return [rows.decode_approval(row) for row in found]
 
 
 def approval_rules(
     cursor: apsw.Cursor, *, principal: PrincipalId | None, rule: str | None
 ) -> list[ApprovalRule]:
     found = cursor.execute(
-        f"SELECT {approval_rows.RULE_COLUMNS} FROM approval_rules WHERE (?1 IS NULL OR principal = ?1)"
+        f"SELECT {rows.RULE_COLUMNS} FROM approval_rules WHERE (?1 IS NULL OR principal = ?1)"
         " AND (?2 IS NULL OR rule = ?2) ORDER BY created_at, id",
         (principal, rule),
     )
-    return [approval_rows.decode_approval_rule(row) for row in found]
+    return [rows.decode_approval_rule(row) for row in found]

@@ -1,4 +1,4 @@
-"""What can be asked of the audit: rows by what they are about, and whether the chain holds."""
+"""Queries of the audit: rows by filter, and the check that the hash chain is intact."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from holdfast.core.people.audit import (
     chain_hash,
     salted_digest,
 )
-from holdfast.store.sqlite.writes.audit import pruned_link
+from holdfast.store.sqlite.writes.audit_log import pruned_link
 
 _COLUMNS = "seq, at, kind, actor, session, turn, subject, outcome, facts, words, hash"
 _AFTER_ANY_KIND = "\x7f"  # behind every character that a kind may have

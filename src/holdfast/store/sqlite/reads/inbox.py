@@ -1,4 +1,4 @@
-"""What can be asked about messages that were accepted, and how far each stream of them was read."""
+"""Queries about accepted messages, and the cursor up to which each stream of them was read."""
 
 from collections.abc import Mapping
 

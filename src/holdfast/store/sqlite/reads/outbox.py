@@ -1,4 +1,4 @@
-"""What can be asked about deliveries: what is owed, and what became of it."""
+"""Queries about deliveries: what is pending, and what became of each."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -9,9 +9,9 @@ import msgspec
 from holdfast.core.ids import DeliveryId, InboxId, TurnId
 from holdfast.core.messages.inbox import InboxState
 from holdfast.core.messages.outbox import DeliveryRow, DeliveryState, StartedDelivery
-from holdfast.store.sqlite import outbox_rows
+from holdfast.store.sqlite import rows
 from holdfast.store.sqlite.reads import inbox
-from holdfast.store.sqlite.writes import streams
+from holdfast.store.sqlite.writes import outbox
 
 _MAX_SEQ = 2**62  # past every seq
 
@@ -32,9 +32,9 @@ def deliveries_for_message(cursor: apsw.Cursor, inbox_id: InboxId) -> list[Deliv
 
 def _select(cursor: apsw.Cursor, which: str, *bindings: Any) -> list[DeliveryRow]:
     found = cursor.execute(
-        f"SELECT {outbox_rows.DELIVERY_COLUMNS} FROM outbox WHERE {which} ORDER BY seq", bindings
+        f"SELECT {rows.DELIVERY_COLUMNS} FROM outbox WHERE {which} ORDER BY seq", bindings
     )
-    return [outbox_rows.decode_delivery(row) for row in found]
+    return [rows.decode_delivery(row) for row in found]
 
 
 def delivery(cursor: apsw.Cursor, delivery_id: DeliveryId) -> DeliveryRow | None:
@@ -61,17 +61,17 @@ def list_deliveries(
         which.append("json_extract(address, '$.platform') = ?")
         named.append(platform)
     found = cursor.execute(
-        f"SELECT {outbox_rows.DELIVERY_COLUMNS} FROM outbox WHERE {' AND '.join(which)}"
+        f"SELECT {rows.DELIVERY_COLUMNS} FROM outbox WHERE {' AND '.join(which)}"
         " ORDER BY seq DESC LIMIT ?",
         (*named, limit),
     )
-    return [outbox_rows.decode_delivery(row) for row in found]
+    return [rows.decode_delivery(row) for row in found]
 
 
 def undelivered_rows(cursor: apsw.Cursor) -> list[DeliveryRow]:
     """What has its text and is not settled, each with its parts. A stream is its turn's."""
     found = _select(cursor, "state IN ('pending', 'sending', 'unknown')")
-    return [msgspec.structs.replace(row, parts=streams.read_parts(cursor, row.id)) for row in found]
+    return [msgspec.structs.replace(row, parts=outbox.read_parts(cursor, row.id)) for row in found]
 
 
 def started_delivery(cursor: apsw.Cursor, turn_id: TurnId) -> StartedDelivery | None:
@@ -82,7 +82,7 @@ def started_delivery(cursor: apsw.Cursor, turn_id: TurnId) -> StartedDelivery | 
     if found is None:
         return None
     delivery_id = DeliveryId(str(found[0]))
-    return StartedDelivery(id=delivery_id, parts=streams.read_parts(cursor, delivery_id))
+    return StartedDelivery(id=delivery_id, parts=outbox.read_parts(cursor, delivery_id))
 
 
 def outbox_counts(cursor: apsw.Cursor) -> Mapping[DeliveryState, int]:

@@ -1,18 +1,20 @@
-"""What can be asked about the figures of sessions: a gist of many, and those of a transcript."""
+"""Queries for dashboards: summaries of many sessions, token usage by model, and the figures of a transcript.
+
+Imported only when a dashboard asks.
+"""
 
 from collections.abc import Mapping, Sequence
 
 import apsw
 
 from holdfast.core.ids import SessionId, TurnId
-from holdfast.core.turns.figures import ReplyStats, SessionPreview, TranscriptStats
-from holdfast.core.turns.timeline import TurnOutline
+from holdfast.core.turns.timeline import ReplyStats, SessionPreview, TranscriptStats, TurnOutline
 from holdfast.core.turns.turn import TurnRow, Usage
 from holdfast.store.sqlite import rows
-from holdfast.store.sqlite.reads import outbox, session_reads
+from holdfast.store.sqlite.reads import outbox, sessions
 from holdfast.store.sqlite.reads import turns as timeline_reads
 from holdfast.store.sqlite.rows import Row
-from holdfast.store.sqlite.writes import stopping
+from holdfast.store.sqlite.writes import gateway_stops
 
 _LAST_RECORDS = 16  # records at the end of a transcript among which its last words are looked for
 _PREVIEW = 240  # characters of them
@@ -48,7 +50,7 @@ def session_usage_by_model(cursor: apsw.Cursor, *, session_id: SessionId) -> Map
         (session_id,),
     ).fetchall()
     used = {str(row[0] or ""): rows.decode_usage(row[1:]) for row in found if any(row[1:])}
-    beside = session_reads.auxiliary_total(cursor, session_id)
+    beside = sessions.auxiliary_total(cursor, session_id)
     return used if beside == Usage() else {**used, "": used.get("", Usage()) + beside}
 
 
@@ -82,7 +84,7 @@ def transcript_stats(
 def _session_summary(cursor: apsw.Cursor, session_id: SessionId) -> SessionPreview:
     row = cursor.execute(_LAST_TEXT_QUERY, (session_id, _PREVIEW, _LAST_RECORDS)).fetchone()
     by, said = ("", "") if row is None else (_ROLES[str(row[0])], str(row[1]))
-    usage = session_reads.session_usage(cursor, session_id) + _open_turn_usage(cursor, session_id)
+    usage = sessions.session_usage(cursor, session_id) + _open_turn_usage(cursor, session_id)
     return SessionPreview(session_id=session_id, last_text=said, last_role=by, usage=usage)
 
 
@@ -141,5 +143,5 @@ def _restart_times(cursor: apsw.Cursor, outline: TurnOutline) -> list[float]:
     if not outline.resumed:
         return []
     turn = outline.turn
-    stops = stopping.stops_between(cursor, turn.started_at, turn.ended_at or _FAR_FUTURE)
+    stops = gateway_stops.stops_between(cursor, turn.started_at, turn.ended_at or _FAR_FUTURE)
     return [stop.ready_at for stop in stops if stop.ready_at is not None]

@@ -1,4 +1,4 @@
-"""What can be asked about turns: those of a session or of all, and the course of one by pages."""
+"""Queries about turns: lists of a session or of all sessions, and the timeline of one turn by pages."""
 
 from collections.abc import Mapping, Sequence
 
@@ -6,9 +6,8 @@ import apsw
 import msgspec
 
 from holdfast.core.ids import CallId, InboxId, PrincipalId, SessionId, TurnId
-from holdfast.core.messages.call_line import summarise_arguments
 from holdfast.core.messages.inbox import END_STATES, InboxState
-from holdfast.core.messages.message import CallRecovery, ToolOutcome
+from holdfast.core.messages.transcript import CallRecovery, ToolOutcome, summarise_arguments
 from holdfast.core.turns.stop import TurnExitReason
 from holdfast.core.turns.timeline import (
     MAX_TIMELINE_ITEMS,
@@ -23,7 +22,7 @@ from holdfast.core.turns.turn import StepKind, TurnRow, TurnState, Usage
 from holdfast.store.sqlite import rows
 from holdfast.store.sqlite.reads import approvals, inbox, outbox
 from holdfast.store.sqlite.rows import Row
-from holdfast.store.sqlite.writes import stopping, transcript
+from holdfast.store.sqlite.writes import gateway_stops, transcript
 
 _FAR_FUTURE = 9e15  # past every time
 _MAX_ARGUMENTS = 20_000  # characters of a call that are looked at to tell what it is about
@@ -85,7 +84,9 @@ def turn_timeline(
         since=_last_activity(cursor, turn, after),
         approvals=tuple(approvals.approvals_of_turn(cursor, turn_id)[:MAX_TIMELINE_ITEMS]),
         deliveries=tuple(outbox.deliveries_of_turn(cursor, turn_id, limit=MAX_TIMELINE_ITEMS)),
-        stops=tuple(stopping.stops_between(cursor, turn.started_at, turn.ended_at or _FAR_FUTURE)),
+        stops=tuple(
+            gateway_stops.stops_between(cursor, turn.started_at, turn.ended_at or _FAR_FUTURE)
+        ),
         previous=_neighbour(cursor, turn, "<", "DESC"),
         next=_neighbour(cursor, turn, ">", "ASC"),
     )
@@ -120,7 +121,7 @@ def _summary(cursor: apsw.Cursor, row: Row) -> TurnOutline:
         turn=turn,
         usage=transcript.turn_progress(cursor, turn.id).usage if is_open else turn.usage,
         steps=0 if last is None else last[0],
-        resumed=stopping.count_restarts_between(
+        resumed=gateway_stops.count_restarts_between(
             cursor, turn.started_at, turn.ended_at or _FAR_FUTURE
         ),
         exit_reason=TurnExitReason(row[-1]) if is_open and row[-1] is not None else None,

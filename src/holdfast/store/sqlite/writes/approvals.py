@@ -1,4 +1,4 @@
-"""Approvals: asked in one commit with the message that asks, and ended once."""
+"""Approvals: requested in one commit with the message that asks, and ended once."""
 
 import apsw
 import msgspec
@@ -13,7 +13,7 @@ from holdfast.core.people.approval import (
     ApprovalRule,
     ApprovalState,
 )
-from holdfast.store.sqlite.writes import approval_audit, outbox
+from holdfast.store.sqlite.writes import audit_log, outbox
 
 
 def request_approvals(cursor: apsw.Cursor, *, ask: ApprovalRequest) -> None:
@@ -26,7 +26,7 @@ def request_approvals(cursor: apsw.Cursor, *, ask: ApprovalRequest) -> None:
         raise StoreError(f"turn {ask.turn_id} is not open: there is nothing to ask for")
     for approval in ask.approvals:
         _insert_approval(cursor, approval)
-        approval_audit.record_approval_requested(cursor, approval)
+        audit_log.record_approval_requested(cursor, approval)
     outbox.add_deliveries(cursor, ask.deliveries, at=ask.at)
 
 
@@ -60,14 +60,12 @@ def decide_approvals(cursor: apsw.Cursor, *, decision: ApprovalDecision, by: str
     where whoever brings the decision knows better than it."""
     for end in decision.ends:
         _end_approval(cursor, end, at=decision.at)
-        approval_audit.record_approval_ended(cursor, end, by=by, at=decision.at)
+        audit_log.record_approval_ended(cursor, end, by=by, at=decision.at)
     for rule in decision.rules:
         _add_rule(cursor, rule)
-        approval_audit.record_permission_given(cursor, rule, by=by)
+        audit_log.record_permission_given(cursor, rule, by=by)
     for rule_id in decision.revoked:
-        approval_audit.record_permission_revoked(
-            cursor, rule_id, by=by or decision.by, at=decision.at
-        )
+        audit_log.record_permission_revoked(cursor, rule_id, by=by or decision.by, at=decision.at)
         _revoke_rule(cursor, rule_id)
 
 
@@ -114,7 +112,7 @@ def withdraw_approvals(cursor: apsw.Cursor, turn_id: TurnId, *, at: float) -> No
         (at, turn_id),
     )
     if cursor.connection.changes():
-        approval_audit.record_approvals_withdrawn(cursor, turn_id, at=at)
+        audit_log.record_approvals_withdrawn(cursor, turn_id, at=at)
 
 
 def delete_approvals(cursor: apsw.Cursor, session_id: SessionId) -> None:

@@ -1,59 +1,120 @@
-"""Commands: what one does, its answer and the end of its row, in one commit."""
+"""Slash commands: their effects, the reply and the end of the inbox row, in one commit."""
 
 import apsw
 import msgspec
 
 from holdfast.core.errors import StoreError
 from holdfast.core.ids import InboxId, SessionId, SessionKey
-from holdfast.core.messages.inbox import InboxRow
-from holdfast.core.sessions.session import CommandEffect, CommandOutcome
-from holdfast.core.turns.auxiliary import AuxiliaryTask
+from holdfast.core.messages.inbox import Accepted, InboxRow
+from holdfast.core.sessions.session import (
+    BackgroundStart,
+    CommandEffect,
+    CommandOutcome,
+    SessionOpening,
+)
+from holdfast.core.turns.model import AuxiliaryTask
 from holdfast.store.sqlite.writes import (
     approvals,
-    audit,
-    busy,
-    command_audit,
-    compactions,
-    history,
-    inbox,
+    audit_log,
+    gateway_state,
+    gateway_stops,
+    inbox_rows,
     jobs,
+    memory,
     outbox,
     pairing,
-    quiet,
-    sessions,
-    standing,
-    stopping,
-    whole_sessions,
-    worded,
+    session_history,
+    session_state,
+    transcript,
 )
+from holdfast.store.sqlite.writes import audit_log as command_audit
+from holdfast.store.sqlite.writes import session_history as whole_sessions
+from holdfast.store.sqlite.writes import session_state as sessions
+from holdfast.store.sqlite.writes import session_state as standing
 
 
+# MERGED holdfast.store.sqlite.writes.worded: What a command does and can only tell of when it is done: the change and its words.
+def apply_computed_effects(cursor: apsw.Cursor, effect: CommandEffect) -> CommandOutcome:
+    """Make the changes, and put what came of them into the first delivery."""
+    edits = effect.notes.edits if effect.notes is not None else ()
+    edited = tuple(memory.edit_notes(cursor, edit=edit) for edit in edits)
+    text = (
+        effect.notes.reply(edited)
+        if effect.notes is not None
+        else _apply_job_effects(cursor, effect)
+    )
+    deliveries = effect.deliveries
+    if text is not None:
+        deliveries = (msgspec.structs.replace(deliveries[0], text=text), *deliveries[1:])
+    sent_off = (
+        _start_subagent(cursor, effect.background, at=effect.at) if effect.background else None
+    )
+    return CommandOutcome(deliveries=deliveries, note_edits=edited, background=sent_off)
+
+
+def _apply_job_effects(cursor: apsw.Cursor, effect: CommandEffect) -> str | None:
+    if (job := effect.new_job) is not None:
+        return job.reply(jobs.add_job(cursor, new=job.new, most=job.limit))
+    if (skip := effect.skip_runs) is not None:
+        return skip.reply(jobs.skip_runs(cursor, job_id=skip.job_id, why=skip.why))
+    return None
+
+
+def _start_subagent(cursor: apsw.Cursor, sent_off: BackgroundStart, *, at: float) -> Accepted:
+    child, inbound = sent_off.inbound.subagent, sent_off.inbound
+    assert child is not None, "only a child is sent off"
+    if sent_off.open_parent is not None:
+        parent = _open_parent(cursor, child.parent, sent_off.open_parent, at=at)
+        child = msgspec.structs.replace(child, parent=parent, sandbox_session=parent)
+        inbound = msgspec.structs.replace(inbound, subagent=child)
+    return inbox_rows.accept_subagent_task(
+        cursor,
+        child,
+        inbound=inbound,
+        route=sent_off.route,
+        principal=sent_off.principal,
+        at=at,
+    )
+
+
+def _open_parent(
+    cursor: apsw.Cursor, session_id: SessionId, opens: SessionOpening, *, at: float
+) -> SessionId:
+    return session_state.open_new_session(
+        cursor,
+        session_id=session_id,
+        route=opens.route,
+        principal=opens.principal,
+        opening=opens.reset,
+        at=at,
+    )
+
+
+# MERGED holdfast.store.sqlite.writes.commands: Commands: what one does, its answer and the end of its row, in one commit.
 def apply_command(cursor: apsw.Cursor, effect: CommandEffect) -> CommandOutcome:
     for end in effect.inbox_ends:
-        inbox.end_row(cursor, end, at=effect.at, session_id=effect.session_id)
+        inbox_rows.end_row(cursor, end, at=effect.at, session_id=effect.session_id)
     superseded = _supersede(cursor, effect)
-    settled = msgspec.structs.replace(
-        worded.apply_computed_effects(cursor, effect), superseded=superseded
-    )
+    settled = msgspec.structs.replace(apply_computed_effects(cursor, effect), superseded=superseded)
     outbox.add_deliveries(cursor, settled.deliveries, at=effect.at)
     if effect.decision is not None:
         own = effect.inbox_ends[-1:]
-        by = audit.message_author(cursor, own[0].inbox_id)[0] if own else ""
+        by = audit_log.message_author(cursor, own[0].inbox_id)[0] if own else ""
         approvals.decide_approvals(cursor, decision=effect.decision, by=by)
     if effect.new_session is not None:
         _replace_session(cursor, effect, effect.new_session)
     if effect.model_override is not None:
         _override_model(cursor, effect, effect.model_override)
     if effect.busy_mode is not None:
-        busy.set_busy_mode(cursor, _target_session(cursor, effect), effect.busy_mode)
+        session_state.set_busy_mode(cursor, _target_session(cursor, effect), effect.busy_mode)
     _change_gateway(cursor, effect)
     if effect.compaction is not None and effect.session_id is not None:
         session_id = effect.session_id
-        history.require_messages(cursor, session_id, messages=effect.compaction.covers)
-        compactions.add_compaction_between_turns(
+        session_history.require_messages(cursor, session_id, messages=effect.compaction.covers)
+        transcript.add_compaction_between_turns(
             cursor, session_id=session_id, message=effect.compaction, at=effect.at
         )
-        compactions.add_auxiliary_usage(
+        transcript.add_auxiliary_usage(
             cursor,
             session_id=session_id,
             errand=AuxiliaryTask.SUMMARY,
@@ -73,11 +134,11 @@ def _change_gateway(cursor: apsw.Cursor, effect: CommandEffect) -> None:
     if effect.pairing is not None:
         pairing.change_pairing(cursor, change=effect.pairing)
     if effect.home is not None:
-        stopping.set_home_channel(cursor, effect.home)
+        gateway_stops.set_home_channel(cursor, effect.home)
     if (gone := effect.unset_home) is not None:
-        stopping.clear_home_channel(cursor, platform=gone.platform, account=gone.account)
+        gateway_stops.clear_home_channel(cursor, platform=gone.platform, account=gone.account)
     if effect.quiet is not None:
-        quiet.set_quiet_chat(cursor, effect.quiet)
+        gateway_state.set_quiet_chat(cursor, effect.quiet)
 
 
 def _change_history(cursor: apsw.Cursor, effect: CommandEffect) -> InboxRow | None:
@@ -85,23 +146,29 @@ def _change_history(cursor: apsw.Cursor, effect: CommandEffect) -> InboxRow | No
     if effect.title is not None and effect.session_id is not None:
         whole_sessions.rename_session(cursor, session_id=effect.session_id, title=effect.title)
     if effect.undo is not None:
-        history.undo_messages(cursor, effect.undo, at=effect.at)
+        session_history.undo_messages(cursor, effect.undo, at=effect.at)
     if effect.fork is not None:
-        history.fork_session(cursor, effect.fork, route=_required_route(effect), at=effect.at)
+        session_history.fork_session(
+            cursor, effect.fork, route=_required_route(effect), at=effect.at
+        )
     if effect.resume is not None:
-        history.resume_session(cursor, effect.resume, route=_required_route(effect), at=effect.at)
+        session_history.resume_session(
+            cursor, effect.resume, route=_required_route(effect), at=effect.at
+        )
     if effect.resubmit is None:
         return None
     ended = tuple(end.inbox_id for end in effect.inbox_ends)
     route = _required_route(effect)
-    return history.retry_message(cursor, effect.resubmit, route=route, merged=ended, at=effect.at)
+    return session_history.retry_message(
+        cursor, effect.resubmit, route=route, merged=ended, at=effect.at
+    )
 
 
 def _supersede(cursor: apsw.Cursor, effect: CommandEffect) -> tuple[InboxId, ...]:
     if effect.supersede_before is None:
         return ()
     route = _required_route(effect)
-    return inbox.supersede_queued(
+    return inbox_rows.supersede_queued(
         cursor, route, before=effect.supersede_before, spared=effect.keep, at=effect.at
     )
 

@@ -1,4 +1,4 @@
-"""Jobs and their runs: made, changed, planned, begun, and forgotten."""
+"""Jobs and their runs: added, changed, planned, begun, skipped and pruned."""
 
 import apsw
 import msgspec
@@ -8,8 +8,8 @@ from holdfast.core.ids import PrincipalId, SessionKey
 from holdfast.core.jobs.job import Job, JobChange, JobChangeKind, JobId, NewJob, RunPlan, RunRequest
 from holdfast.core.messages.inbox import Accepted, Inbound
 from holdfast.core.people.audit import AuditEntry, AuditKind
-from holdfast.store.sqlite.reads.job_reads import JOB_COLUMNS, WAITING_RUNS, decode_job
-from holdfast.store.sqlite.writes import audit, inbox
+from holdfast.store.sqlite.reads.jobs import JOB_COLUMNS, WAITING_RUNS, decode_job
+from holdfast.store.sqlite.writes import audit_log, inbox_rows
 
 _PRUNE_BATCH = 500  # rows of one command: nobody else's write waits long for it
 
@@ -34,7 +34,7 @@ def add_job(cursor: apsw.Cursor, *, new: NewJob, most: int) -> Job | None:
 
 
 def _record_job_added(cursor: apsw.Cursor, job: Job, *, at: float) -> None:
-    audit.record(
+    audit_log.record(
         cursor,
         AuditEntry(
             kind=AuditKind.JOB_ADDED,
@@ -121,7 +121,7 @@ def accept_run(
     at: float,
 ) -> Accepted:
     """A run begins: its work is in the inbox, and it says which row that is."""
-    accepted = inbox.accept_message(
+    accepted = inbox_rows.accept_message(
         cursor, inbound=inbound, route=route, principal=principal, at=at
     )
     cursor.execute(

@@ -1,4 +1,4 @@
-"""Pairing: messages of people nobody knows, their requests, and who was let in."""
+"""Pairing: refused messages of unknown senders, their pairing requests, and the people who were paired."""
 
 from typing import TypeVar
 
@@ -18,7 +18,7 @@ from holdfast.core.people.pairing import (
     WrongCodes,
 )
 from holdfast.store.sqlite import rows
-from holdfast.store.sqlite.writes import inbox, outbox, people_audit
+from holdfast.store.sqlite.writes import audit_log, inbox_rows, outbox
 
 _Row = TypeVar("_Row", PairingRequest, PairedUser)
 
@@ -30,19 +30,19 @@ _address_decoder = msgspec.json.Decoder(Address)
 
 def refuse_message(cursor: apsw.Cursor, *, away: RefusedMessage) -> Accepted:
     """A repeated event writes nothing: its writer was told when it came first."""
-    accepted = inbox.accept_message(
+    accepted = inbox_rows.accept_message(
         cursor, inbound=away.inbound, route=away.route, principal=away.principal, at=away.at
     )
     if accepted.duplicate:
         return accepted
     row = accepted.row
     refused = InboxEnd(inbox_id=row.id, state=InboxState.REFUSED, reason=away.reason)
-    inbox.end_row(cursor, refused, at=away.at)
+    inbox_rows.end_row(cursor, refused, at=away.at)
     told = tuple(msgspec.structs.replace(new, inbox_id=row.id) for new in away.deliveries)
     outbox.add_deliveries(cursor, told, at=away.at)
     if away.request is not None:
         _save_request(cursor, away.request)
-        people_audit.record_unknown_sender(cursor, away)
+        audit_log.record_unknown_sender(cursor, away)
     return accepted
 
 
@@ -82,7 +82,7 @@ def change_pairing(cursor: apsw.Cursor, *, change: PairingChange) -> None:
             (change.wrong.count, change.wrong.locked_until),
         )
     outbox.add_deliveries(cursor, change.deliveries, at=change.at)
-    people_audit.record_pairing(cursor, change)
+    audit_log.record_pairing(cursor, change)
 
 
 def _approve_person(cursor: apsw.Cursor, change: PairingChange) -> None:

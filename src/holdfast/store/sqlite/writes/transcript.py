@@ -1,4 +1,4 @@
-"""The transcript: appending messages to a session, and steps to a turn."""
+"""Appends messages to a session's transcript and steps to a turn; compactions, and usage of auxiliary tasks."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -6,10 +6,11 @@ from typing import NamedTuple
 import apsw
 
 from holdfast.core.ids import CallId, SessionId, TurnId
-from holdfast.core.messages.message import AssistantMessage, Message, ToolCall
+from holdfast.core.messages.transcript import AssistantMessage, CompactionMessage, Message, ToolCall
 from holdfast.core.turns.turn import StepKind, Usage
 from holdfast.store.sqlite import rows
 
+# MERGED holdfast.store.sqlite.writes.transcript: The transcript: appending messages to a session, and steps to a turn.
 _NO_USAGE = Usage()
 
 
@@ -119,3 +120,50 @@ def turn_progress(cursor: apsw.Cursor, turn_id: TurnId) -> TurnProgress:
         (turn_id,),
     ).fetchall()
     return TurnProgress(total[0], rows.decode_usage(total[1:]))  # type: ignore[arg-type]  # INTEGER columns
+
+
+# MERGED holdfast.store.sqlite.writes.compactions: Compactions and auxiliary calls: the summaries of a session, and what was used beside turns.
+def add_compaction_in_turn(
+    cursor: apsw.Cursor, *, place: TurnPosition, message: CompactionMessage, usage: Usage
+) -> None:
+    """A step of the turn that needed the room; the caller knows that the turn is open."""
+    seq = append_message(cursor, message, place)
+    add_step(cursor, StepKind.COMPACTION, place, message_seq=seq, usage=usage)
+    _set_latest_compaction(cursor, place.session_id, seq=seq, covers=message.covers)
+
+
+def add_compaction_between_turns(
+    cursor: apsw.Cursor, *, session_id: SessionId, message: CompactionMessage, at: float
+) -> None:
+    seq = next_seq(cursor, session_id)
+    cursor.execute(
+        "INSERT INTO messages (session_id, seq, created_at, body) VALUES (?, ?, ?, ?)",
+        (session_id, seq, at, rows.encode_json(message)),
+    )
+    _set_latest_compaction(cursor, session_id, seq=seq, covers=message.covers)
+
+
+def add_auxiliary_usage(
+    cursor: apsw.Cursor, *, session_id: SessionId, errand: str, usage: Usage
+) -> None:
+    """Add a call to what the session used beside its turns; one that is gone counts nothing."""
+    cursor.execute(
+        f"INSERT INTO auxiliary (session_id, errand, calls, {rows.USAGE_COLUMNS})"
+        " SELECT ?1, ?2, 1, ?3, ?4, ?5, ?6 WHERE EXISTS (SELECT 1 FROM sessions WHERE id = ?1)"
+        " ON CONFLICT (session_id, errand) DO UPDATE SET calls = calls + 1,"
+        " input_tokens = input_tokens + excluded.input_tokens,"
+        " output_tokens = output_tokens + excluded.output_tokens,"
+        " cached_tokens = cached_tokens + excluded.cached_tokens,"
+        " reasoning_tokens = reasoning_tokens + excluded.reasoning_tokens",
+        (session_id, errand, *rows.usage_columns(usage)),
+    )
+
+
+def _set_latest_compaction(
+    cursor: apsw.Cursor, session_id: SessionId, *, seq: int, covers: int
+) -> None:
+    cursor.execute(
+        "INSERT INTO compactions (session_id, seq, covers) VALUES (?, ?, ?)"
+        " ON CONFLICT (session_id) DO UPDATE SET seq = excluded.seq, covers = excluded.covers",
+        (session_id, seq, covers),
+    )

@@ -7,7 +7,7 @@ import apsw
 from holdfast.core.errors import StoreError
 from holdfast.core.ids import CallId, InboxId, TurnId
 from holdfast.core.messages.inbox import InboxEnd, InboxState
-from holdfast.core.messages.message import (
+from holdfast.core.messages.transcript import (
     AssistantMessage,
     CompactionMessage,
     Message,
@@ -15,30 +15,30 @@ from holdfast.core.messages.message import (
     ToolMessage,
     UserMessage,
 )
-from holdfast.core.sessions.title import initial_title
+from holdfast.core.sessions.session import initial_title
 from holdfast.core.turns.stop import LeftTurn, TurnExitReason
 from holdfast.core.turns.turn import BeginTurn, EndTurn, StepKind, TurnState, Usage
 from holdfast.store.sqlite import rows
 from holdfast.store.sqlite.writes import (
     approvals,
-    audit,
-    call_audit,
-    compactions,
-    inbox,
+    audit_log,
+    inbox_rows,
+    memory,
     outbox,
-    sessions,
-    standing,
-    stop_audit,
+    session_state,
     transcript,
-    unsynced,
 )
+from holdfast.store.sqlite.writes import audit_log as call_audit
+from holdfast.store.sqlite.writes import audit_log as stop_audit
+from holdfast.store.sqlite.writes import session_state as standing
+from holdfast.store.sqlite.writes import transcript as compactions
 from holdfast.store.sqlite.writes.transcript import TurnPosition
 
 
 def begin_turn(cursor: apsw.Cursor, begin: BeginTurn) -> None:
     place = TurnPosition(begin.session_id, begin.turn_id, begin.at)
     title = initial_title(begin.messages)
-    sessions.open_session(
+    session_state.open_session(
         cursor,
         begin.session_id,
         route=begin.route,
@@ -47,7 +47,7 @@ def begin_turn(cursor: apsw.Cursor, begin: BeginTurn) -> None:
         principal=begin.principal,
     )
     if begin.reset is None:
-        sessions.claim_route(cursor, begin.route, begin.session_id)
+        session_state.claim_route(cursor, begin.route, begin.session_id)
     else:
         standing.replace_session(
             cursor, begin.session_id, route=begin.route, opening=begin.reset, at=begin.at
@@ -55,12 +55,14 @@ def begin_turn(cursor: apsw.Cursor, begin: BeginTurn) -> None:
         outbox.add_deliveries(cursor, begin.deliveries, at=begin.at)
     if begin.has_interruption_note:
         standing.clear_pending_note(cursor, begin.session_id)
-    sessions.save_prompt(cursor, begin.session_id, begin.prompt, shape=begin.prompt_fingerprint)
+    session_state.save_prompt(
+        cursor, begin.session_id, begin.prompt, shape=begin.prompt_fingerprint
+    )
     _insert_turn(cursor, place, begin.asked_by)
     for message in begin.messages:
         transcript.append_message(cursor, message, place)
     for inbox_id in begin.inbox_ids:
-        inbox.start_row(cursor, inbox_id, session_id=begin.session_id, turn_id=begin.turn_id)
+        inbox_rows.start_row(cursor, inbox_id, session_id=begin.session_id, turn_id=begin.turn_id)
 
 
 def _insert_turn(cursor: apsw.Cursor, place: TurnPosition, asked_by: str) -> None:
@@ -107,10 +109,10 @@ def record_steer(
     _require_open(cursor, place)
     seq = transcript.append_message(cursor, message, place)
     transcript.add_step(cursor, StepKind.STEER, place, message_seq=seq)
-    inbox.start_row(cursor, inbox_id, session_id=place.session_id, turn_id=place.turn_id)
-    inbox.end_row(cursor, InboxEnd(inbox_id=inbox_id, state=InboxState.MERGED), at=place.at)
+    inbox_rows.start_row(cursor, inbox_id, session_id=place.session_id, turn_id=place.turn_id)
+    inbox_rows.end_row(cursor, InboxEnd(inbox_id=inbox_id, state=InboxState.MERGED), at=place.at)
     # From here on what the turn does is done for them, too.
-    actor, _ = audit.message_author(cursor, inbox_id)
+    actor, _ = audit_log.message_author(cursor, inbox_id)
     cursor.execute(
         # As a whole name: that of one may be the beginning of another's.
         "UPDATE turns SET asked_by = ltrim(asked_by || ', ' || ?2, ', ')"
@@ -218,9 +220,9 @@ def _finish_turn(cursor: apsw.Cursor, end: EndTurn) -> None:
         )
         approvals.withdraw_approvals(cursor, end.turn_id, at=end.at)
     outbox.add_deliveries(cursor, end.deliveries, at=end.at)
-    unsynced.add_unsynced_turns(cursor, end)
+    memory.add_unsynced_turns(cursor, end)
     for row in end.inbox_ends:
-        inbox.end_row(cursor, row, at=end.at, session_id=end.session_id, turn_id=end.turn_id)
+        inbox_rows.end_row(cursor, row, at=end.at, session_id=end.session_id, turn_id=end.turn_id)
     if end.state is TurnState.SUPERSEDED:
         stop_audit.record_turn_stopped(cursor, end)
 

@@ -1,11 +1,121 @@
-"""The machine: switched off, its services and processes ended, its timetable changed."""
+"""Rules about the machine: disks, shutdown, services, processes, packages, privileges, protections."""
 
-from holdfast.core.people.judgement import CommandRisk
+from holdfast.core.people.approval import CommandRisk
+from holdfast.tools.shell.invocation import PathAction, ProgramCall
 from holdfast.tools.shell.outputs import PIDS_BY_NAME
 from holdfast.tools.shell.paths import PathLocation
-from holdfast.tools.shell.rules.rule import PathRule, ProgramRule, word_set
-from holdfast.tools.shell.run import PathAction, ProgramCall
+from holdfast.tools.shell.rules.base import PathRule, ProgramRule, word_set
 
+# MERGED holdfast.tools.shell.rules.disks: Disks: written over, formatted, cut up or filled.
+_FORMATTERS = word_set(
+    "mkfs mke2fs mkfs.ext2 mkfs.ext3 mkfs.ext4 mkfs.xfs mkfs.btrfs mkfs.vfat mkfs.fat mkfs.ntfs"
+    " mkfs.exfat mkfs.f2fs mkfs.minix mkdosfs mkntfs newfs mkswap wipefs blkdiscard luksFormat"
+)
+_PARTITION_TOOLS = word_set(
+    "fdisk sfdisk cfdisk gdisk sgdisk parted hdparm nvme cryptsetup badblocks shred"
+)
+_PARTITION_CHANGES = word_set(
+    "-Z --zap --zap-all -o mklabel mktable rm mkpart --delete --security-erase format luksFormat"
+    " erase luksErase -w --trim-sector-ranges sanitize --wipe"
+)
+_ENDLESS_SOURCES = ("/dev/zero", "/dev/urandom", "/dev/random")
+
+
+def _on_device(run: ProgramCall) -> bool:
+    return any(run.paths.locate(word) == PathLocation.DEVICE for word in run.args if "/" in word)
+
+
+def _erases_device(run: ProgramCall) -> bool:
+    wanted = run.program == "shred" or not _PARTITION_CHANGES.isdisjoint(run.args)
+    return wanted and _on_device(run)
+
+
+def _may_repartition(run: ProgramCall) -> bool:
+    return _on_device(run) and not {"-l", "--list", "print", "-p", "-I", "--print"} & set(run.args)
+
+
+def _fills_disk(run: ProgramCall) -> bool:
+    if run.program == "dd":
+        words = dict(word.partition("=")[::2] for word in run.args)
+        endless = words.get("if", "") in _ENDLESS_SOURCES and "count" not in words
+        return endless and words.get("of", "/dev/null") != "/dev/null"
+    return False
+
+
+DISK_RULES = (
+    PathRule(
+        name="write-to-a-disk",
+        level=CommandRisk.FORBIDDEN,
+        why="It would write over a disk or device of the machine ({part}).",
+        actions=frozenset((PathAction.WRITE, PathAction.DELETE)),
+        matches=lambda touch, ground: ground == PathLocation.DEVICE,
+    ),
+    PathRule(
+        name="read-a-disk",
+        level=CommandRisk.DANGEROUS,
+        why="It would read a disk or device of the machine directly ({part}).",
+        actions=frozenset((PathAction.READ,)),
+        matches=lambda touch, ground: ground == PathLocation.DEVICE,
+    ),
+    ProgramRule(
+        name="format-a-disk",
+        level=CommandRisk.FORBIDDEN,
+        why="It would put an empty file system on a disk and lose what is on it.",
+        programs=_FORMATTERS,
+        matches=_on_device,
+    ),
+    ProgramRule(
+        name="cut-up-a-disk",
+        level=CommandRisk.FORBIDDEN,
+        why="It would erase a disk or the table of its parts.",
+        programs=_PARTITION_TOOLS,
+        matches=_erases_device,
+    ),
+    ProgramRule(
+        name="erase-a-disk",
+        level=CommandRisk.FORBIDDEN,
+        why="It would erase a disk.",
+        programs=word_set("diskutil"),
+        matches=lambda run: any(word.lower().startswith("erase") for word in run.args),
+    ),
+    ProgramRule(
+        name="change-a-disk",
+        level=CommandRisk.DANGEROUS,
+        why="It would change how a disk is divided.",
+        programs=_PARTITION_TOOLS - {"shred"},
+        matches=_may_repartition,
+    ),
+    ProgramRule(
+        name="remove-a-volume",
+        level=CommandRisk.DANGEROUS,
+        why="It would remove a volume and what is on it.",
+        programs=word_set("lvremove vgremove pvremove lvreduce"),
+    ),
+    ProgramRule(
+        name="destroy-a-pool",
+        level=CommandRisk.DANGEROUS,
+        why="It would destroy a file system and what is on it.",
+        programs=word_set("zpool zfs btrfs mdadm"),
+        matches=lambda run: bool({"destroy", "delete", "--zero-superblock"} & set(run.args)),
+    ),
+    ProgramRule(
+        name="fill-the-disk",
+        level=CommandRisk.DANGEROUS,
+        why="It would write without end until the disk is full.",
+        programs=word_set("dd"),
+        matches=_fills_disk,
+    ),
+    ProgramRule(
+        name="mount",
+        level=CommandRisk.DANGEROUS,
+        why="It would change what is mounted where.",
+        programs=word_set("mount umount losetup swapoff"),
+        matches=lambda run: bool(run.options("toLU").operands) or "-a" in run.args,
+    ),
+)
+
+
+# MERGED holdfast.tools.shell.rules.machine: The machine: switched off, its services and processes ended, its timetable changed.
 _SHUTDOWN_VERBS = word_set(
     "poweroff reboot halt kexec emergency rescue suspend hibernate soft-reboot exit"
     " shutdown isolate"
@@ -153,6 +263,118 @@ MACHINE_RULES = (
         matches=lambda touch, ground: (
             ground == PathLocation.SYSTEM
             and touch.paths.resolve(touch.path).startswith(("/proc/sys", "/sys/"))
+        ),
+    ),
+)
+
+
+# MERGED holdfast.tools.shell.rules.privilege: Privilege: becoming somebody else, and changing who may.
+def _is_privileged_container(run: ProgramCall) -> bool:
+    if not {"run", "create", "exec"} & set(run.args):
+        return False
+    whole = any(
+        word.removeprefix("--volume=").removeprefix("-v").startswith(("/:", "/var/run/docker.sock"))
+        or "source=/," in word
+        or "src=/," in word
+        for word in run.args
+    )
+    loose = {"--privileged", "--pid=host", "--net=host", "--network=host", "--userns=host"}
+    return whole or bool(loose & set(run.args)) or any("SYS_ADMIN" in w for w in run.args)
+
+
+PRIVILEGE_RULES = (
+    ProgramRule(
+        name="become-root",
+        level=CommandRisk.DANGEROUS,
+        why="It would run with the rights of another user, most likely root.",
+        programs=word_set("sudo doas pkexec su runuser sudoedit gksudo run0 dzdo gosu su-exec"),
+    ),
+    ProgramRule(
+        name="enter-another-root",
+        level=CommandRisk.DANGEROUS,
+        why="It would step into another root or into the namespaces of other processes.",
+        programs=word_set("chroot nsenter pivot_root systemd-nspawn machinectl"),
+    ),
+    ProgramRule(
+        name="change-users",
+        level=CommandRisk.DANGEROUS,
+        why="It would change who may use this machine, and as what.",
+        programs=word_set(
+            "useradd userdel usermod adduser deluser groupadd groupmod groupdel gpasswd passwd"
+            " chpasswd visudo vipw chsh newusers dscl"
+        ),
+        matches=lambda run: run.program != "passwd" or {"-S", "--status"}.isdisjoint(run.args),
+    ),
+    ProgramRule(
+        name="open-container",
+        level=CommandRisk.DANGEROUS,
+        why="It would run a container that reaches into the machine itself.",
+        programs=word_set("docker podman nerdctl"),
+        matches=_is_privileged_container,
+    ),
+)
+
+
+# MERGED holdfast.tools.shell.rules.security: Security: walls taken down, and looking away.
+def _changes_firewall(run: ProgramCall) -> bool:
+    words = set(run.args)
+    looking = {"-L", "-S", "--list", "--list-rules", "status", "list", "-n", "--state"}
+    return bool(words) and not looking & words
+
+
+def _disables_tls_check(run: ProgramCall) -> bool:
+    said = " ".join(run.args).lower()
+    return any(
+        text in said for text in ("strict-ssl false", "strict-ssl=false", "http.sslverify false")
+    )
+
+
+SECURITY_RULES = (
+    ProgramRule(
+        name="change-the-firewall",
+        level=CommandRisk.DANGEROUS,
+        why="It would change the firewall.",
+        programs=word_set("ufw iptables ip6tables nft firewall-cmd pfctl ebtables"),
+        matches=_changes_firewall,
+    ),
+    ProgramRule(
+        name="switch-off-protection",
+        level=CommandRisk.DANGEROUS,
+        why="It would switch a protection of the machine off.",
+        programs=word_set("setenforce aa-disable aa-teardown aa-complain csrutil spctl auditctl"),
+    ),
+    ProgramRule(
+        name="kernel-settings",
+        level=CommandRisk.DANGEROUS,
+        why="It would change the settings of the running kernel.",
+        programs=word_set("sysctl"),
+        matches=lambda run: (
+            bool({"-w", "--write", "-p", "--system"} & set(run.args))
+            or any("=" in word for word in run.args)
+        ),
+    ),
+    ProgramRule(
+        name="forget-history",
+        level=CommandRisk.DANGEROUS,
+        why="It would remove the record of what was run.",
+        programs=word_set("history"),
+        matches=lambda run: run.options("d").has("cdw"),
+    ),
+    ProgramRule(
+        name="trust-anybody",
+        level=CommandRisk.DANGEROUS,
+        why="It would stop checking who the other side is, from now on.",
+        programs=word_set("npm yarn pnpm git pip conda"),
+        matches=lambda run: bool({"config", "set"} & set(run.args)) and _disables_tls_check(run),
+    ),
+    ProgramRule(
+        name="empty-a-log",
+        level=CommandRisk.DANGEROUS,
+        why="It would delete records of the machine.",
+        programs=word_set("journalctl logrotate"),
+        matches=lambda run: (
+            any(word.startswith("--vacuum") or word == "-f" for word in run.args)
+            and any(word.startswith("--vacuum") for word in run.args)
         ),
     ),
 )

@@ -1,0 +1,262 @@
+"""A circuit breaker around a memory provider: time limits, a background queue, and a pause after repeated failures."""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+from zlib import crc32
+
+import msgspec
+
+from holdfast.core.people.memory import MemoryHook, MemoryProvider
+from holdfast.core.ports.protocols import Clock
+
+log = logging.getLogger(__name__)
+
+
+# MERGED holdfast.agent.memory.errands: Errands: work that nobody waits for, in order for each who has any, and none of it in the way.
+QueuedTask = Callable[[], Awaitable[None]]
+
+_BUCKETS = 8  # so many run at once; those of one key are always in the same
+_MAX_QUEUED = 1000  # errands waiting in a bucket, beyond which new ones are refused
+
+
+class _Bucket:
+    """Errands in order, and the task that runs them while there are any."""
+
+    __slots__ = ("task", "queue")
+
+    def __init__(self) -> None:
+        self.queue: deque[tuple[QueuedTask, asyncio.Future[None]]] = deque()
+        self.task: asyncio.Task[None] | None = None
+
+
+class KeyedTaskQueue:
+    """Owns what waits to be done. An errand is trusted not to raise: it logs its own trouble."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._buckets = tuple(_Bucket() for _ in range(_BUCKETS))
+
+    def add(self, key: str, task: QueuedTask) -> asyncio.Future[None]:
+        """Resolves once it is done, or was dropped because too much waits."""
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        bucket = self._buckets[crc32(key.encode()) % _BUCKETS]
+        if len(bucket.queue) >= _MAX_QUEUED:
+            log.warning("%s does not keep up.", self._name, extra={"action": "memory_queue_full"})
+            done.set_result(None)
+            return done
+        bucket.queue.append((task, done))
+        if bucket.task is None:
+            bucket.task = asyncio.create_task(_run_bucket(bucket), name=f"errands of {self._name}")
+        return done
+
+    async def drain(self, seconds: float) -> None:
+        """Wait for all of them, so long; what is left then is dropped."""
+        tasks = [bucket.task for bucket in self._buckets if bucket.task]
+        if not tasks:
+            return
+        _, late = await asyncio.wait(tasks, timeout=seconds)
+        for bucket in self._buckets:
+            while bucket.queue:
+                bucket.queue.popleft()[1].set_result(None)
+        for task in late:
+            task.cancel()
+        await asyncio.gather(*late, return_exceptions=True)
+
+
+async def _run_bucket(bucket: _Bucket) -> None:
+    try:
+        while bucket.queue:
+            errand, done = bucket.queue.popleft()
+            try:
+                await errand()
+            finally:
+                if not done.done():
+                    done.set_result(None)
+    finally:
+        bucket.task = None
+
+
+# MERGED holdfast.agent.memory.guarded: A guarded provider: asked only what it wants, for so long, and not while it keeps failing.
+T = TypeVar("T")
+
+ClaimNotification = Callable[
+    [], Awaitable[bool]
+]  # False: somebody else has told it, or nobody is to
+
+
+class ProviderLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """Seconds that one call may take, by hook, and what stands around them."""
+
+    initialise: float = 3
+    prompt_block: float = 1
+    prefetch: float = 1
+    sync_turn: float = 30
+    on_session_end: float = 30
+    on_pre_compact: float = 5
+    shutdown: float = 1
+    final_drain: float = 2  # what is left to do when the gateway stops
+    pause: float = 60  # after the failures below, doubled with each further one
+    longest_pause: float = 3600
+
+
+DEFAULT_LIMITS = ProviderLimits()
+
+
+_MAX_FAILURES = 3  # in a row
+
+
+class ProviderGuard:
+    """Owns how far one provider is trusted, and the calls of it that are under way."""
+
+    def __init__(self, provider: MemoryProvider, *, clock: Clock, limits: ProviderLimits) -> None:
+        self.name = provider.name
+        self.provider = provider
+        self._clock = clock
+        self._limits = limits
+        self._queue = KeyedTaskQueue(f"memory provider {provider.name}")
+        self._running: set[asyncio.Task[Any]] = set()
+        self._ready = False
+        self._closed = False
+        self._failures = 0
+        self._paused_until = 0.0
+
+    def wants(self, hook: MemoryHook) -> bool:
+        return hook in self.provider.wants
+
+    def set_prefetch_timeout(self, *, seconds: float) -> None:
+        """So long is it waited for from now on."""
+        self._limits = msgspec.structs.replace(self._limits, prefetch=seconds)
+
+    async def initialise(self) -> None:
+        """Returns in time, whatever the provider does; one that fails is tried again later."""
+        done = await self._attempt("initialise", self.provider.initialise, self._limits.initialise)
+        self._ready = done is not None
+        if not self._ready:
+            self._pause()
+
+    async def ask(self, hook: MemoryHook, call: Callable[[], Awaitable[str]]) -> str:
+        """The text it gives; "" where it gives none, fails, is late or is left alone."""
+        if not self.wants(hook) or not self._is_available():
+            return ""
+        answer = await self._attempt(hook, call, self._limit(hook))
+        if answer is not None and not isinstance(answer[0], str):
+            self._record_failure(hook, "gave no text")
+            return ""
+        return answer[0] if answer is not None else ""
+
+    async def notify(
+        self,
+        hook: MemoryHook,
+        call: Callable[[], Awaitable[None]],
+        *,
+        claim: ClaimNotification | None = None,
+    ) -> None:
+        """The end of a session is told also while the provider is left alone: there is no
+        second chance, and nobody waits for it. What has a second chance is claimed when it is
+        about to be told, and not by one who is left alone."""
+        if not self.wants(hook):
+            return
+        told = self._ready if hook is MemoryHook.ON_SESSION_END else self._is_available()
+        if told and (claim is None or await claim()):
+            await self._attempt(hook, call, self._limit(hook))
+
+    def notify_later(
+        self,
+        key: str,
+        hook: MemoryHook,
+        call: Callable[[], Awaitable[None]],
+        *,
+        claim: ClaimNotification | None = None,
+    ) -> asyncio.Future[None]:
+        """Told after what was to be told before of the same key."""
+        return self._queue.add(key, lambda: self.notify(hook, call, claim=claim))
+
+    async def close(self) -> None:
+        """Do what is left, for a while; then `shutdown`, if it was ever begun."""
+        await self._queue.drain(self._limits.final_drain)
+        self._closed = True
+        for task in list(self._running):
+            task.cancel()
+        if self._ready:
+            self._ready = False
+            await self._attempt("shutdown", self.provider.shutdown, self._limits.shutdown)
+
+    def _limit(self, hook: MemoryHook) -> float:
+        return {
+            MemoryHook.PROMPT_BLOCK: self._limits.prompt_block,
+            MemoryHook.PREFETCH: self._limits.prefetch,
+            MemoryHook.SYNC_TURN: self._limits.sync_turn,
+            MemoryHook.ON_SESSION_END: self._limits.on_session_end,
+            MemoryHook.ON_PRE_COMPACT: self._limits.on_pre_compact,
+        }[hook]
+
+    def _is_available(self) -> bool:
+        if self._closed or self._clock.monotonic() < self._paused_until:
+            return False
+        if not self._ready:
+            # Off the way of whoever asks: the next to ask finds it ready.
+            self._queue.add(self.name, self._retry_initialise)
+        return self._ready
+
+    async def _retry_initialise(self) -> None:
+        if not self._ready and self._clock.monotonic() >= self._paused_until:
+            await self.initialise()
+
+    async def _attempt(
+        self, what: str, call: Callable[[], Awaitable[T]], seconds: float
+    ) -> tuple[T] | None:
+        """What the call gave; None: it failed. Returns in time also where the provider holds on
+        to a call that was cancelled."""
+        task = asyncio.create_task(_await_call(call), name=f"memory {self.name} {what}")
+        self._running.add(task)
+        task.add_done_callback(self._on_task_done)
+        try:
+            await asyncio.wait({task}, timeout=seconds)
+        finally:
+            if not task.done():
+                task.cancel()
+        if not task.done():
+            self._record_failure(what, f"took longer than {seconds:g} s")
+        elif task.cancelled():
+            self._record_failure(what, "was cancelled by itself")
+        elif (error := task.exception()) is not None:
+            self._record_failure(what, f"{type(error).__name__}: {error}")
+        else:
+            self._failures = 0
+            return (task.result(),)
+        return None
+
+    def _on_task_done(self, task: asyncio.Task[Any]) -> None:
+        self._running.discard(task)
+        if not task.cancelled():
+            task.exception()  # looked at, so that one that comes too late is not reported as lost
+
+    def _record_failure(self, what: str, why: str) -> None:
+        log.warning(
+            "The memory provider %s failed in %s: %s",
+            self.name,
+            what,
+            why,
+            extra={"action": "memory_failed"},
+        )
+        self._failures += 1
+        if self._failures >= _MAX_FAILURES:
+            self._pause()
+
+    def _pause(self) -> None:
+        beyond = max(0, self._failures - _MAX_FAILURES)
+        seconds = min(self._limits.pause * 2 ** min(beyond, 20), self._limits.longest_pause)
+        self._paused_until = self._clock.monotonic() + seconds
+        log.warning(
+            "The memory provider %s is left alone for %g s.",
+            self.name,
+            seconds,
+            extra={"action": "memory_paused"},
+        )
+
+
+async def _await_call(call: Callable[[], Awaitable[T]]) -> T:
+    return await call()

@@ -1,0 +1,459 @@
+"""`holdfast chat` and `holdfast sessions follow`: sends typed messages once, shows a session's events, survives gateway restarts."""
+
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import uuid4
+
+import click
+
+from holdfast.cli.chat.conversation import ConversationView
+from holdfast.cli.chat.keyboard import Keyboard, PipedKeyboard, WakeReason
+from holdfast.cli.chat.screen import Screen
+from holdfast.cli.common.connection import find_session, get_session
+from holdfast.cli.common.options import (
+    BUSY_MODES,
+    chosen_home,
+    complete_session,
+    home_option,
+    require_name,
+)
+from holdfast.cli.common.output import is_dumb
+from holdfast.core.errors import HoldfastError
+from holdfast.core.messages.inbox import OPEN_STATES, BusyMode
+from holdfast.core.messages.transcript import UserMessage
+from holdfast.core.people.commands import parse_command_word
+from holdfast.gateway.commands.command import text_for_agent
+from holdfast.server.api.client import (
+    ApiClient,
+    FollowEnded,
+    FollowerItem,
+    ReceivedEvent,
+    SessionFollower,
+    StreamLost,
+)
+from holdfast.server.api.views.sessions import (
+    EndedEvent,
+    MessageView,
+    NewMessage,
+    RecordView,
+    SessionDetail,
+    SessionView,
+)
+from holdfast.server.local.control_client import GatewayDown, GatewayRefused
+
+# MERGED holdfast.cli.chat.chat: `holdfast chat`: talk to the agent in a terminal.
+DEFAULT_SESSION = "terminal"
+HISTORY_FILE = "chat_history"
+
+
+@click.command("chat")
+@home_option
+@click.option(
+    "--session",
+    "name",
+    metavar="NAME",
+    default=DEFAULT_SESSION,
+    show_default=True,
+    callback=require_name,
+    shell_complete=complete_session,
+    help="Which conversation: a name of your own, or an id of `holdfast sessions list`.",
+)
+@click.option("--new", is_flag=True, help="Begin afresh under that name; the old one is kept.")
+@click.option(
+    "--mode", type=click.Choice(BUSY_MODES), help="What a message does to a running reply."
+)
+def command(name: str, new: bool, mode: str | None) -> None:
+    """Talk to the agent; it goes on where you left it.
+
+    \b
+    Ctrl-C   stops the reply that is coming; at the prompt, clears the line
+    Ctrl-D   leaves; what runs goes on, and `holdfast chat` comes back to it
+    Tab      completes /commands; the arrow keys have what you said before
+    \\        at the end of a line goes on in the next; \"\"\" begins and ends a block
+
+    What you type while a reply comes is sent at once, and does what --mode says.
+
+    \b
+    Examples:
+      holdfast chat
+      holdfast chat --session ops
+      holdfast chat --new
+    """
+    from holdfast.cli.common.connection import api_client_for  # noqa: PLC0415 - not needed for --help
+
+    home = chosen_home()
+    run_chat(api_client_for(home), name=name, new=new, mode=mode, history=home / HISTORY_FILE)
+
+
+# MERGED holdfast.cli.chat.sending: Sending: each message reaches the gateway once, however often it has to be tried.
+@dataclass(kw_only=True)
+class TypedMessage:
+    """A message that was typed; `id` is the gateway's name for it, once it has it."""
+
+    message: NewMessage
+    id: int | None = None
+    answers_approval: bool = (
+        False  # a question of the gateway's own, and so it says nothing to the agent
+    )
+
+    @property
+    def is_command(self) -> bool:
+        return self.answers_approval or text_for_agent(self.message.text) is None
+
+
+class ChatOutbox:
+    """Owns what was typed and has not ended. `new_id` makes the names that keep a message one."""
+
+    def __init__(self, api: ApiClient, *, mode: BusyMode | None, new_id: Callable[[], str]) -> None:
+        self._api = api
+        self._mode = mode
+        self._new_id = new_id
+        self._open: list[TypedMessage] = []
+
+    @property
+    def has_open(self) -> bool:
+        """Something was said that has no end yet."""
+        return bool(self._open)
+
+    @property
+    def unsent(self) -> list[str]:
+        return [sent.message.text for sent in self._open if sent.id is None]
+
+    def add(self, text: str, *, answers_approval: bool = False) -> None:
+        message = NewMessage(text=text, message_id=self._new_id(), mode=self._mode)
+        self._open.append(TypedMessage(message=message, answers_approval=answers_approval))
+
+    def send(self, session_id: str) -> None:
+        """Send what the gateway does not have yet, in order; what raises is kept for next time."""
+        for sent in self._open:
+            if sent.id is None:
+                sent.id = self._api.send_message(session_id, sent.message).id
+
+    def drop_unsent(self) -> None:
+        self._open = [sent for sent in self._open if sent.id is not None]
+
+    def take_ended(self) -> Iterator[tuple[TypedMessage, MessageView]]:
+        """The messages that have ended meanwhile, each with what became of it, once."""
+        for sent in tuple(self._open):
+            if sent.id is None:
+                continue
+            try:
+                view = self._api.read_message(sent.id)
+            except GatewayDown:
+                return  # the next connection asks again
+            if view.state not in OPEN_STATES:
+                self._open.remove(sent)
+                yield sent, view
+
+
+# MERGED holdfast.cli.chat.chat_loop: The chat: what is typed goes to the gateway, and what happens there comes to the screen.
+QUIT_COMMANDS = frozenset({"/quit", "/exit"})
+_HISTORY_RECORDS = 60  # records that are looked at for what was said before
+_HTTP_CONFLICT = 409
+_QUESTIONS_SHOWN = 2  # how many of those are shown, with what came of them
+
+
+class ChatLoop:
+    """Owns one person's view of a session, from the first look to leaving.
+
+    `reopen` gives the session as it is now, for a command may have begun another. A gateway that
+    is away is waited for, `patience` seconds at the most; None: until the person leaves.
+    """
+
+    def __init__(
+        self,
+        api: ApiClient,
+        *,
+        reopen: Callable[[], SessionView],
+        screen: Screen,
+        keyboard: Keyboard,
+        outbox: ChatOutbox,
+        max_downtime: float | None = None,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._api = api
+        self._reopen = reopen
+        self._screen = screen
+        self._keyboard = keyboard
+        self._outbox = outbox
+        self._max_downtime = max_downtime
+        self._now = now
+        self._lost_at = 0.0
+        self._session_id = ""
+        self._conversation = ConversationView(screen)
+        self._connected = True
+        self._caught_up = False  # since the connection was made, all that was missed has come
+        self._answered_approvals: set[str] = set()  # approvals that were answered here
+        self._stale = False  # the session may have been left for another
+
+    def run(self) -> None:
+        """Until the person leaves; raises what the gateway refuses for good."""
+        detail: SessionDetail | None = self._load_session()
+        while detail is not None:
+            detail = self._converse(detail)
+
+    def _load_session(self) -> SessionDetail:
+        return self._api.read_session(self._reopen().id, limit=_HISTORY_RECORDS)
+
+    def _converse(self, detail: SessionDetail) -> SessionDetail | None:
+        """Returns the session that took this one's place; None: the person left."""
+        self._session_id, self._caught_up = detail.session.id, False
+        self._conversation = open_conversation(detail, self._screen)
+        after = detail.records[-1].seq if detail.records else 0
+        wake = self._keyboard.wake
+        with SessionFollower(self._api, self._session_id, after=after, wake=wake) as follower:
+            while True:
+                for what in follower.take():
+                    self._handle_event(what)
+                if self._stale and (other := self._load_replacement()) is not None:
+                    return other
+                if not self._wait_for_input():
+                    return None
+
+    def _load_replacement(self) -> SessionDetail | None:
+        """The session that took this one's place, if one did and the gateway is there to say."""
+        try:
+            detail = self._load_session()
+        except GatewayDown:
+            return None  # it stays stale, and is looked at again
+        self._stale = False
+        return detail if detail.session.id != self._session_id else None
+
+    def _wait_for_input(self) -> bool:
+        """Wait for whatever comes next; False: the person leaves."""
+        done = not self._outbox.has_open and not self._conversation.running
+        ready = done or bool(self._conversation.pending_approvals - self._answered_approvals)
+        match self._keyboard.wait(ready=ready and self._connected):
+            case WakeReason.INTERRUPT:
+                return self._handle_interrupt()
+            case WakeReason.INPUT:
+                return self._read_input()
+        return True
+
+    def _read_input(self) -> bool:
+        try:
+            text = self._keyboard.read()
+        except EOFError:
+            return False
+        if text.strip() in QUIT_COMMANDS:
+            return False
+        if text.strip():
+            answers = (
+                bool(self._conversation.pending_approvals) and parse_command_word(text) is not None
+            )
+            if answers:
+                self._answered_approvals |= self._conversation.pending_approvals
+            said = text_for_agent(text)  # what is for the gateway leaves no record
+            if said is not None and not answers:
+                self._conversation.add_typed(said)
+            self._outbox.add(text, answers_approval=answers)
+            self._send_unsent()
+        return True
+
+    def _handle_interrupt(self) -> bool:
+        """Ctrl-C: stops what runs. With nobody to tell, it leaves."""
+        if not self._connected:
+            return False
+        if not (self._outbox.has_open or self._conversation.running):
+            self._screen.print_line("Ctrl-D leaves.", dim=True)
+            return True
+        try:
+            self._api.stop(self._session_id)
+        except (GatewayDown, GatewayRefused) as error:
+            self._screen.print_line(str(error), fg="red")
+        return True
+
+    def _send_unsent(self) -> None:
+        try:
+            self._outbox.send(self._session_id)
+        except GatewayDown:
+            self._screen.print_line("It is sent as soon as the gateway is back.", dim=True)
+        except GatewayRefused as refused:
+            # Somebody may have gone on to another session meanwhile: then it is said there.
+            self._stale = refused.status == _HTTP_CONFLICT and self._is_replaced()
+            if not self._stale:
+                self._outbox.drop_unsent()
+                self._screen.print_line(str(refused), fg="red")
+
+    def _is_replaced(self) -> bool:
+        try:
+            return self._reopen().id != self._session_id
+        except GatewayDown:
+            return True  # nobody can say: it is kept, and tried again
+
+    def _handle_event(self, item: FollowerItem) -> None:
+        match item:
+            case FollowEnded(error):
+                raise error
+            case StreamLost(why):
+                self._show_connection_lost(why)
+            case _:
+                self._conversation.handle_event(item)
+                if item.kind == "live" and not self._caught_up:
+                    self._handle_reconnected()
+                if isinstance(item.body, EndedEvent):
+                    self._show_ended()
+                self._stale = self._stale or not self._conversation.current
+
+    def _show_ended(self) -> None:
+        for sent, message in self._outbox.take_ended():
+            self._conversation.show_end(message, of_command=sent.is_command)
+            self._stale = self._stale or sent.is_command
+
+    def _show_connection_lost(self, reason: str) -> None:
+        self._caught_up = False
+        if self._connected:
+            self._connected, self._lost_at = False, self._now()
+            self._screen.print_line(f"reconnecting … ({reason})", fg="yellow")
+        elif self._max_downtime is not None and self._now() - self._lost_at > self._max_downtime:
+            raise GatewayDown(reason)
+
+    def _handle_reconnected(self) -> None:
+        """Ends are told once and not again: those that nobody heard are asked for."""
+        self._caught_up = True
+        if not self._connected:
+            self._connected = True
+            self._screen.print_line("connected again", fg="green")
+        if self._outbox.unsent:
+            self._send_unsent()
+        self._show_ended()
+
+
+def open_conversation(
+    detail: SessionDetail, screen: Screen, *, questions: int = _QUESTIONS_SHOWN
+) -> ConversationView:
+    """A conversation with the end of what was said in it on the screen."""
+    shown = _latest_records(detail.records, questions)
+    left_out = detail.session.messages - len(shown)
+    if shown and left_out > 0:
+        screen.print_line(
+            f"… {left_out} earlier: holdfast sessions show {detail.session.id}", dim=True
+        )
+    conversation = ConversationView(screen)
+    for record in shown:
+        conversation.show_record(record)
+    conversation.running = detail.live is not None and not detail.live.idle
+    return conversation
+
+
+def _latest_records(records: list[RecordView], questions: int) -> list[RecordView]:
+    asked = [at for at, record in enumerate(records) if isinstance(record.message, UserMessage)]
+    return records[asked[-questions] if len(asked) >= questions else 0 :] if questions else []
+
+
+# MERGED holdfast.cli.chat.talking: Talking: the parts of a chat, put together for the terminal or the pipe that there is.
+_MAX_GATEWAY_DOWNTIME = 60.0  # seconds that a script waits for a gateway which went away
+_NEW_SESSION_TIMEOUT = 15.0  # seconds for /new to be carried out
+
+
+def run_chat(api: ApiClient, *, name: str, new: bool, mode: str | None, history: Path) -> None:
+    """A chat in the session of that name, until the person leaves."""
+    by_id = get_session(api, name)
+
+    def reopen() -> SessionView:
+        return by_id or api.open_session(name)
+
+    if new:
+        start_new_session(api, reopen())
+    screen = Screen(sys.stdout)
+    sending = ChatOutbox(api, mode=BusyMode(mode) if mode else None, new_id=new_message_id)
+    with _open_keyboard(api, screen, history=history) as keyboard:
+        if sys.stdin.isatty():
+            screen.print_line(f"{name} · Ctrl-D leaves · /help", dim=True)
+        chat = ChatLoop(
+            api,
+            reopen=reopen,
+            screen=screen,
+            keyboard=keyboard,
+            outbox=sending,
+            max_downtime=None if sys.stdin.isatty() else _MAX_GATEWAY_DOWNTIME,
+        )
+        chat.run()
+    _report_unfinished(sending)
+
+
+def start_new_session(api: ApiClient, session: SessionView) -> None:
+    """Leave the session for a fresh one of the same name."""
+    if session.messages == 0:
+        return
+    said = api.send_message(session.id, NewMessage(text="/new", message_id=new_message_id()))
+    if api.read_message(said.id, wait=_NEW_SESSION_TIMEOUT).state in OPEN_STATES:
+        raise HoldfastError("The gateway did not begin a new conversation in time; try again.")
+
+
+def new_message_id() -> str:
+    """A name for a message that no other has, so that sending it twice is sending it once."""
+    return f"cli-{uuid4().hex}"
+
+
+def _open_keyboard(api: ApiClient, screen: Screen, *, history: Path) -> Keyboard:
+    if not sys.stdin.isatty():
+        return PipedKeyboard(sys.stdin)
+    # Not before it is known that somebody types: readline may write to the terminal.
+    from holdfast.cli.chat.terminal import TerminalKeyboard  # noqa: PLC0415 - as above
+
+    def commands() -> Sequence[str]:
+        try:
+            offered = [f"/{n}" for c in api.list_commands() for n in (c.name, *c.aliases)]
+        except (GatewayDown, GatewayRefused):
+            offered = []
+        return sorted({*offered, *QUIT_COMMANDS})
+
+    return TerminalKeyboard(screen, history=history, commands=commands, dumb=is_dumb(sys.stdout))
+
+
+def _report_unfinished(outbox: ChatOutbox) -> None:
+    if outbox.unsent:
+        raise HoldfastError(f"Not sent, because the gateway is away: {outbox.unsent[-1]!r}")
+    if outbox.has_open and sys.stdin.isatty():
+        click.echo("The work goes on; `holdfast chat` comes back to it.")
+
+
+# MERGED holdfast.cli.chat.watching: Watching a session: what happens in it, live, without a part in it.
+def follow(api: ApiClient, name: str, *, as_json: bool) -> None:
+    """Until Ctrl-C, or until the session is no more."""
+    session = find_session(api, name)
+    try:
+        if as_json:
+            _print_events(api, session.id)
+        else:
+            _show_live(api, session.id)
+    except KeyboardInterrupt:
+        return
+
+
+def _print_events(api: ApiClient, session_id: str) -> None:
+    with SessionFollower(api, session_id, after=0, wake=_ignore_wake) as follower:
+        while True:
+            for what in follower.take(timeout=None):
+                if isinstance(what, FollowEnded):
+                    raise what.error
+                if isinstance(what, ReceivedEvent):
+                    click.echo(b'{"event":"%b","data":%b}' % (what.kind.encode(), what.data))
+
+
+def _show_live(api: ApiClient, session_id: str) -> None:
+    screen = Screen(sys.stdout)
+    detail = api.read_session(session_id, limit=_HISTORY_RECORDS)
+    conversation = open_conversation(detail, screen)
+    after = detail.records[-1].seq if detail.records else 0
+    connected = True
+    with SessionFollower(api, session_id, after=after, wake=_ignore_wake) as follower:
+        while True:
+            for what in follower.take(timeout=None):
+                match what:
+                    case FollowEnded(error):
+                        raise error
+                    case StreamLost(why) if connected:
+                        connected = False
+                        screen.print_line(f"reconnecting … ({why})", fg="yellow")
+                    case ReceivedEvent():
+                        connected = True
+                        conversation.handle_event(what)
+
+
+def _ignore_wake() -> None:
+    """Whoever only watches waits for the next event itself."""

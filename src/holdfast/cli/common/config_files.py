@@ -1,0 +1,49 @@
+"""Shows a change of holdfast.toml as a diff and sets variables in .env (mode 0600)."""
+
+import re
+from pathlib import Path
+
+import click
+
+from holdfast.config.environment import read_dotenv
+from holdfast.config.files import diff_lines, write_atomically
+from holdfast.core.secrets import mask_passwords
+
+
+# MERGED holdfast.cli.common.file_change: A change of a file, shown to a person as the lines that go and come.
+def print_file_diff(path: Path, before: str, after: str) -> bool:
+    """False: nothing changes, and nothing was shown."""
+    changes = diff_lines(mask_passwords(before), mask_passwords(after))
+    if changes:
+        click.echo(f"\n{path}:")
+        print_diff_lines(changes)
+    return bool(changes)
+
+
+def print_diff_lines(changes: list[str]) -> None:
+    for line in changes:
+        click.echo("  " + click.style(line, fg={"+": "green", "-": "red"}.get(line[0])))
+
+
+# MERGED holdfast.cli.common.private_files: The `.env` file of a home, written for its owner alone.
+def set_env_variable(path: Path, name: str, value: str) -> bool:
+    """Set one variable of a `.env` file, which is of mode 0600 afterwards; False: it was so."""
+    known = read_dotenv(path)
+    if known.values.get(name) == value:
+        path.chmod(0o600)
+        return False
+    lines = path.read_text(encoding="utf-8-sig").splitlines() if path.exists() else []
+    line = f"{name}={_quote_value(value)}"
+    if name in known.lines:
+        lines[known.lines[name] - 1] = line
+    else:
+        lines.append(line)
+    write_atomically(path, "\n".join(lines) + "\n", mode=0o600)
+    return True
+
+
+def _quote_value(value: str) -> str:
+    if re.fullmatch(r"[A-Za-z0-9_.:/+=-]*", value):
+        return value
+    escaped = re.sub(r'(["\\$])', r"\\\1", value)
+    return f'"{escaped}"' if "'" in value else f"'{value}'"

@@ -1,0 +1,98 @@
+"""The API client of a home's gateway, and sessions and jobs looked up by the names people type."""
+
+import difflib
+from pathlib import Path
+
+from holdfast.cli.common.options import chosen_home
+from holdfast.core.errors import HoldfastError
+from holdfast.server.api.client import CALL_TIMEOUT, ApiClient
+from holdfast.server.api.views.jobs import JobList
+from holdfast.server.api.views.sessions import SessionList, SessionView
+from holdfast.server.local.control_client import GatewayDown, GatewayRefused
+from holdfast.system.lock import read_holder
+from holdfast.system.paths import Paths
+
+
+# MERGED holdfast.cli.common.gateway: The gateway that a command talks to: found by the home, asked with the home's token.
+def api_client_for(home: Path, *, timeout: float = CALL_TIMEOUT) -> ApiClient:
+    """A client of the home's gateway. Raises `GatewayDown` when there is none to talk to."""
+    holder = read_holder(home)
+    if holder is None or holder.purpose != "gateway":
+        raise GatewayDown(f"No gateway is running for {home}. Start it with `holdfast run`.")
+    from holdfast.config import load  # noqa: PLC0415 - who finds no gateway needs no settings
+    from holdfast.system.tokens import api_token  # noqa: PLC0415 - as above
+
+    configured = load(home).secret("platforms.api.token")
+    token = api_token(Paths(home), configured=configured)
+    return ApiClient(Paths(home), token=token, timeout=timeout)
+
+
+# MERGED holdfast.cli.common.names: Sessions by the names that people use: an id, the beginning of one, or a name of their own.
+SESSION_LOOKUP_LIMIT = 500  # the newest sessions, among which a name is looked for
+_COMPLETION_TIMEOUT = 1.0
+
+
+def get_session(api: ApiClient, given: str) -> SessionView | None:
+    """The session with that id."""
+    try:
+        return api.read_session(given, limit=1).session
+    except GatewayRefused as refused:
+        if refused.status != 404:
+            raise
+        return None
+
+
+def find_session(api: ApiClient, given: str) -> SessionView:
+    """The one session that `given` means; raises an error that says what it may have meant."""
+    if (exact := get_session(api, given)) is not None:
+        return exact
+    return match_session(
+        given, api.get("/sessions", SessionList, {"limit": SESSION_LOOKUP_LIMIT}).sessions
+    )
+
+
+def match_session(given: str, sessions: list[SessionView]) -> SessionView:
+    """The one of these that `given` is the name of, or the beginning of the id of."""
+    named = [session for session in sessions if session.chat == given]
+    if named:
+        return next((session for session in named if session.current), named[0])
+    begins = [session for session in sessions if session.id.startswith(given)]
+    if len(begins) == 1:
+        return begins[0]
+    raise HoldfastError(_unknown_session_text(given, sessions, matches=len(begins)))
+
+
+def fetch_session_names() -> dict[str, str]:
+    """Every name and id of the newest sessions, with its title; none where no gateway runs."""
+
+    try:
+        api = api_client_for(chosen_home(), timeout=_COMPLETION_TIMEOUT)
+        sessions = api.get("/sessions", SessionList, {"limit": SESSION_LOOKUP_LIMIT}).sessions
+    except HoldfastError:
+        return {}
+    ids = {session.id: session.title for session in sessions}
+    return ids | {session.chat: session.title for session in sessions if session.current}
+
+
+def _unknown_session_text(given: str, sessions: list[SessionView], *, matches: int) -> str:
+    if matches:
+        return f"{given} is the beginning of {matches} sessions; write more of the one you mean."
+    names = {session.chat for session in sessions}
+    near = difflib.get_close_matches(given, names, n=1)
+    hint = f" Did you mean {near[0]}?" if near else ""
+    return f"There is no session {given}.{hint} `holdfast sessions list` has them all."
+
+
+# MERGED holdfast.cli.common.job_numbers: The numbers of jobs, for whoever presses Tab.
+_JOB_LIMIT = 500  # of the oldest on
+_JOB_COMPLETION_TIMEOUT = 1.0  # seconds
+
+
+def fetch_job_names() -> dict[str, str]:
+    """What each job is called, by its number; none where no gateway runs."""
+    try:
+        api = api_client_for(chosen_home(), timeout=_JOB_COMPLETION_TIMEOUT)
+        jobs = api.get("/jobs", JobList, {"limit": _JOB_LIMIT}).jobs
+    except HoldfastError:
+        return {}
+    return {str(job.id): job.name for job in jobs}

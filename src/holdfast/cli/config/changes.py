@@ -1,0 +1,267 @@
+"""`holdfast config set`, `history`, `diff` and `rollback`: through the running gateway, or offline.
+
+Imports the store: `config.command` imports this module inside functions only.
+"""
+
+import json
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+import msgspec
+
+from holdfast.cli.common.config_files import print_diff_lines, print_file_diff
+from holdfast.cli.common.offline import query_store
+from holdfast.cli.common.options import home_flag
+from holdfast.cli.common.output import confirm, format_time, print_json, print_table, sanitize
+from holdfast.config import ConfigError, load, prepare_home
+from holdfast.config.document import read_text
+from holdfast.config.editor import (
+    ConfigEdit,
+    FileChangedMeanwhile,
+    KeyChange,
+    changed_keys,
+    edit_keys,
+    replace_file,
+)
+from holdfast.config.files import diff_lines
+from holdfast.config.keys import find_key, parse_word
+from holdfast.core.config.changes import ChangeEffect
+from holdfast.core.config.versions import CONFIG_FILE
+from holdfast.core.errors import HoldfastError
+from holdfast.core.ports.protocols import Store
+from holdfast.core.secrets import mask_passwords
+from holdfast.server.api.views.config import (
+    ConfigChangeResult,
+    ConfigVersionDetail,
+    ConfigVersionList,
+    ConfigVersionView,
+    revision_of,
+    version_detail,
+    version_view,
+)
+from holdfast.server.local.control_client import ControlClient, GatewayRefused
+from holdfast.system.lock import is_gateway_running, read_holder
+from holdfast.system.paths import Paths
+
+# MERGED holdfast.cli.config.config_kept: `holdfast config history` and `diff`: the configurations that were in force.
+T = TypeVar("T")
+
+_LOCK_PURPOSE = "reading the configurations"
+_MAX_KEYS_LISTED = 3  # keys that are named in a line
+
+
+def print_history(home: Path, *, limit: int, as_json: bool) -> None:
+    listed = _fetch_history(home, limit)
+    if as_json:
+        print_json(msgspec.to_builtins(listed))
+        return
+    if not listed.versions:
+        click.echo("No configuration was in force yet: the first start of a gateway keeps one.")
+        return
+    rows = [
+        (
+            f"{each.number}{' *' if each.active else ''}",
+            format_time(each.at),
+            _changed_by(each),
+            _list_keys(each.changed),
+        )
+        for each in listed.versions
+    ]
+    print_table(("NUMBER", "SINCE", "BY", "CHANGED"), rows)
+    if listed.more:
+        click.echo(f"There are earlier ones: `-n {limit * 5}` shows more.")
+
+
+def print_diff(home: Path, number: int, other: int | None, *, as_json: bool) -> None:
+    """From one to the other; without another, to what the file says now."""
+    before = get_config_version(home, number).text
+    path = home / CONFIG_FILE
+    after = (
+        mask_passwords(read_text(path) or "")
+        if other is None
+        else get_config_version(home, other).text
+    )
+    changes = diff_lines(before, after, around=3)
+    if as_json:
+        changed = list(changed_keys(before, after))
+        print_json({"from": number, "to": other, "changed": changed, "diff": changes})
+        return
+    there = f"{path} as it is now" if other is None else f"configuration {other}"
+    if not changes:
+        click.echo(f"Configuration {number} and {there} do not differ.")
+        return
+    click.echo(f"From configuration {number} to {there}:")
+    print_diff_lines(changes)
+
+
+def get_config_version(home: Path, number: int) -> ConfigVersionDetail:
+    """As it may be shown. Raises an error that says where to look, where there is none of that
+    number."""
+
+    async def read(store: Store) -> ConfigVersionDetail | None:
+        kept = await store.configuration(number)
+        return None if kept is None else version_detail(kept, None, active=0)
+
+    try:
+        found = _query_versions(home, f"/config/history/{number}", ConfigVersionDetail, read)
+    except GatewayRefused as refused:
+        if refused.status != 404:
+            raise
+        found = None
+    if found is None:
+        raise HoldfastError(
+            f"There is no configuration {number}; `holdfast config history` has all."
+        )
+    return found
+
+
+def read_stored_text(home: Path, number: int) -> str:
+    """The text of that number with all that is in it, where no gateway runs and there is one."""
+
+    async def read(store: Store) -> str:
+        kept = await store.configuration(number)
+        return "" if kept is None else kept.text
+
+    return query_store(home, read, purpose=_LOCK_PURPOSE) or ""
+
+
+def _fetch_history(home: Path, limit: int) -> ConfigVersionList:
+    async def read(store: Store) -> ConfigVersionList:
+        found = await store.configurations(limit=limit + 1)
+        lines = [version_view(each, active=0) for each in found[:limit]]
+        return ConfigVersionList(versions=lines, more=len(found) > limit)
+
+    found = _query_versions(home, f"/config/history?limit={limit}", ConfigVersionList, read)
+    return found or ConfigVersionList(versions=[], more=False)
+
+
+def _query_versions(
+    home: Path, path: str, kind: type[T], read: Callable[[Store], Awaitable[T | None]]
+) -> T | None:
+    """By the gateway that runs; where none does, from the store."""
+    holder = read_holder(home)
+    if holder is not None and holder.purpose == "gateway":
+        return msgspec.convert(ControlClient(Paths(home)).get(path), kind)
+    return query_store(home, read, purpose=_LOCK_PURPOSE)
+
+
+def _changed_by(version: ConfigVersionView) -> str:
+    """Who, and by which way, where that does not go without saying."""
+    by = sanitize(version.by)
+    return by if by.endswith(version.source) else f"{by} ({version.source})"
+
+
+def _list_keys(keys: list[str]) -> str:
+    named = ", ".join(map(sanitize, keys[:_MAX_KEYS_LISTED]))
+    rest = len(keys) - _MAX_KEYS_LISTED
+    return f"{named} and {rest} more" if rest > 0 else named
+
+
+# MERGED holdfast.cli.config.config_change: `holdfast config set` and `rollback`: a change made through the gateway that runs, or offline.
+# The place that an error names is one of the file as it would have been.
+_NOT_WRITTEN = f"Nothing was written: {CONFIG_FILE} is as it was."
+_CHANGE_TIMEOUT = 60.0  # accounts that changed are let go and connected anew before it answers
+
+
+def set_keys(home: Path, words: Sequence[str], unset: Sequence[str], *, as_json: bool) -> None:
+    """`words`: a key and its value, and so on."""
+    values = {}
+    for name, word in zip(words[::2], words[1::2], strict=True):
+        key = find_key(name)
+        values[key.name] = parse_word(key, word)
+    if is_gateway_running(home):
+        body = {"set": values, "unset": list(unset)}
+        _print_change(home, _request_change(home, "/config/set", body), as_json=as_json)
+    else:
+        prepare_home(home)
+        made = partial(edit_keys, home, values=values, unset=unset)
+        _write_change(home, made, as_json=as_json)
+
+
+def roll_back(home: Path, number: int, *, yes: bool, as_json: bool) -> None:
+    """The text of that number becomes the file's, which is shown and asked for first."""
+    kept = get_config_version(home, number)
+    path = home / CONFIG_FILE
+    seen = read_text(path) or ""
+    if not as_json and not print_file_diff(path, seen, kept.text):
+        click.echo(f"{path} is as it was in configuration {number}.")
+    if not yes:
+        confirm(f"Put configuration {number} back?")
+    if is_gateway_running(home):
+        body = {"to": number, "revision": revision_of(seen)}
+        _print_change(home, _request_change(home, "/config/rollback", body), as_json=as_json)
+    else:
+        text = read_stored_text(home, number)
+        _write_change(home, partial(replace_file, home, text, expected=seen), as_json=as_json)
+
+
+def _make_checker(home: Path) -> Any:
+    """Of what a service may have been given and this shell has not, a warning is all there is."""
+    tolerant = partial(load, home, tolerant=True)
+    return lambda text: tolerant(text=text)
+
+
+def _request_change(home: Path, path: str, body: Mapping[str, Any]) -> ConfigChangeResult:
+    client = ControlClient(Paths(home), timeout=_CHANGE_TIMEOUT)
+    try:
+        return msgspec.convert(client.post(path, body), ConfigChangeResult)
+    except GatewayRefused as refused:
+        if refused.status == 422:  # as it is told by whoever reads the file here
+            raise ConfigError(f"{refused.reason}\n{_NOT_WRITTEN}") from None
+        raise
+
+
+def _write_change(home: Path, edit: Callable[..., ConfigEdit], *, as_json: bool) -> None:
+    try:
+        done = edit(check=_make_checker(home))
+    except FileChangedMeanwhile:  # which says itself what became of the file
+        raise
+    except ConfigError as error:
+        raise ConfigError(f"{error}\n{_NOT_WRITTEN}") from None
+    done.write()
+    warnings = [*done.config.warnings]
+    told = ConfigChangeResult(number=0, changes=list(done.changes), warnings=warnings)
+    _print_change(home, told, as_json=as_json)
+
+
+def _print_change(home: Path, changed: ConfigChangeResult, *, as_json: bool) -> None:
+    if as_json:
+        print_json(msgspec.to_builtins(changed))
+        return
+    for warning in changed.warnings:
+        click.echo(f"{click.style('warning:', fg='yellow')} {warning}", err=True)
+    for each in changed.changes:
+        click.echo(_change_text(each))
+        if each.overridden_by:
+            click.echo(f"  {each.overridden_by} goes before {CONFIG_FILE}: nothing changes by it")
+        else:
+            click.echo(f"  takes effect {ChangeEffect(each.effect).description}")
+    _print_summary(home, changed)
+
+
+def _print_summary(home: Path, changed: ConfigChangeResult) -> None:
+    if not changed.changes:
+        click.echo(f"Nothing changes: {home / CONFIG_FILE} says so already.")
+    elif not changed.number and any(not each.overridden_by for each in changed.changes):
+        click.echo("No gateway is running: it holds from the next start on.")
+    elif changed.number:
+        click.echo(f"The gateway has taken it over, as configuration {changed.number}.")
+        if changed.accounts:
+            click.echo(f"Connected anew, added or let go: {', '.join(changed.accounts)}.")
+    if changed.pending_restart:
+        restart = f"holdfast gateway restart{home_flag(home)}"
+        click.echo(f"Waits for a restart: {', '.join(changed.pending_restart)}  ({restart})")
+
+
+def _change_text(change: KeyChange) -> str:
+    if change.old == change.new:  # the default, which the file says now or says no more
+        return f"{change.key}: {_value_text(change.new)}, as before; only {CONFIG_FILE} is another"
+    return f"{change.key}: {_value_text(change.old)} → {_value_text(change.new)}"
+
+
+def _value_text(value: Any) -> str:
+    text = "unset" if value is None else json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 200 else f"{text[:199]}…"

@@ -1,0 +1,344 @@
+"""`holdfast config`: checks and shows the configuration, reloads it, and completes keys and values."""
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+from click.shell_completion import CompletionItem
+from msgspec import inspect
+
+from holdfast.cli.common.options import chosen_home, complete_config_version, home_flag, home_option
+from holdfast.cli.common.output import json_option, print_json, print_table
+from holdfast.config import Config, ConfigError, EffectiveKey, json_schema, list_keys, load
+from holdfast.config.keys import find_key, platform_keys, section_keys
+from holdfast.config.platforms import PLATFORMS, plugin_names
+from holdfast.core.config.changes import change_effect
+from holdfast.core.config.versions import CONFIG_FILE, ReloadResult
+from holdfast.core.errors import HoldfastError
+from holdfast.server.api.views.config import ConfigKeyView, ConfigView
+from holdfast.server.local.control_client import ControlClient, GatewayRefused
+from holdfast.system import exit_codes
+from holdfast.system.lock import is_gateway_running
+from holdfast.system.paths import Paths
+
+
+# MERGED holdfast.cli.config.config: `holdfast config`: is it right, what does it come to, what may be written, what was before.
+@click.group("config")
+@home_option
+def command() -> None:
+    """Look at the configuration, change it, and go back to an earlier one.
+
+    \b
+      holdfast config show
+      holdfast config set model.name gpt-5 agent.max_steps 40
+      holdfast config history
+      holdfast config rollback 3
+
+    Settings come from holdfast.toml and .env in the home, and from HOLDFAST_… variables, which
+    win. A secret is written as a reference: "env:NAME" or "file:path".
+    """
+
+
+def _complete_key_or_value(
+    ctx: click.Context, param: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """What Tab offers: keys, and after one what it may be, where that is a choice."""
+
+    words = ctx.params.get("words") or ()
+    return [CompletionItem(word) for word in complete_words(words, incomplete)]
+
+
+def _complete_key(
+    ctx: click.Context, param: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+
+    return [CompletionItem(word) for word in complete_words((), incomplete)]
+
+
+@command.command("check")
+@home_option
+@json_option
+def check(as_json: bool) -> None:
+    """Say whether the configuration is in order.
+
+    Everything is read as `holdfast run` would read it; exits with 78 if something is wrong.
+    """
+    try:
+        config = load(chosen_home())
+    except ConfigError as error:
+        if not as_json:
+            raise
+        print_json({"ok": False, "error": str(error)})
+        sys.exit(exit_codes.CONFIG_EXIT)
+    if as_json:
+        print_json({"ok": True, "warnings": list(config.warnings)})
+        return
+    for warning in config.warnings:
+        click.echo(f"{click.style('warning:', fg='yellow')} {warning}", err=True)
+    click.echo(f"The configuration of {config.home} is in order{_no_file_note(config)}.")
+
+
+@command.command("show")
+@home_option
+@json_option
+def show_settings(as_json: bool) -> None:
+    """Show every key, who set it, and its value.
+
+    Beside it stands when a change of the key takes effect. Secrets are shown as references. A key
+    that waits for a restart of the gateway that runs says what is in force until then; so does
+    one of which that gateway was given another value, by a variable or an option.
+    """
+
+    print_keys(chosen_home(), as_json=as_json)
+
+
+@command.command("set")
+@home_option
+@json_option
+@click.argument("words", nargs=-1, metavar="KEY VALUE …", shell_complete=_complete_key_or_value)
+@click.option(
+    "--unset",
+    multiple=True,
+    metavar="KEY",
+    shell_complete=_complete_key,
+    help="Back to its default.",
+)
+def set_keys(words: tuple[str, ...], unset: tuple[str, ...], as_json: bool) -> None:
+    """Change keys of holdfast.toml.
+
+    \b
+      holdfast config set agent.max_steps 40
+      holdfast config set model.provider openai model.api_key env:OPENAI_API_KEY
+      holdfast config set agent.toolsets terminal,files,web
+      holdfast config set 'prices."gpt-4.1".input' 2 'prices."gpt-4.1".output' 8
+      holdfast config set --unset gateway.busy_mode
+
+    A value is TOML, or a plain word. Nothing is written that a start would refuse (exit code 78);
+    comments and order stay. A gateway that runs takes it over at once, as far as the key allows.
+    A secret is never written out: write "env:NAME" or "file:path".
+    """
+    from holdfast.cli.config import changes  # noqa: PLC0415 - not for --help
+
+    if len(words) % 2:
+        raise click.UsageError(f"{words[-1]} has no value: write KEY VALUE, or --unset KEY.")
+    if not words and not unset:
+        raise click.UsageError("Nothing to change: write KEY VALUE, or --unset KEY.")
+    changes.set_keys(chosen_home(), words, unset, as_json=as_json)
+
+
+@command.command("reload")
+@home_option
+@json_option
+def reload_config(as_json: bool) -> None:
+    """Have the gateway that runs read its configuration again.
+
+    It does so by itself when holdfast.toml or .env changes; this says what came of it, and is for
+    whatever else a setting refers to, as a secret in a file of its own. If something is wrong the
+    last good configuration stays in force, and this exits with 78.
+    """
+
+    reload_running(chosen_home(), as_json=as_json)
+
+
+@command.command("history")
+@home_option
+@json_option
+@click.option(
+    "-n", "limit", type=click.IntRange(1, 1000), default=20, help="How many.  [default: 20]"
+)
+def history(limit: int, as_json: bool) -> None:
+    """List the configurations that were in force.
+
+    The newest first: its number, since when, who brought it, and which keys it changed. The one
+    that a running gateway has in force is marked with *.
+    """
+    from holdfast.cli.config.changes import print_history  # noqa: PLC0415 - not for --help
+
+    print_history(chosen_home(), limit=limit, as_json=as_json)
+
+
+@command.command("diff")
+@home_option
+@json_option
+@click.argument("number", type=click.IntRange(min=1), shell_complete=complete_config_version)
+@click.argument(
+    "other", type=click.IntRange(min=1), required=False, shell_complete=complete_config_version
+)
+def diff(number: int, other: int | None, as_json: bool) -> None:
+    """Show what differs between two configurations.
+
+    \b
+      holdfast config diff 3      from configuration 3 to the file as it is now
+      holdfast config diff 3 5    from configuration 3 to configuration 5
+    """
+    from holdfast.cli.config.changes import print_diff  # noqa: PLC0415 - not for --help
+
+    print_diff(chosen_home(), number, other, as_json=as_json)
+
+
+@command.command("rollback")
+@home_option
+@json_option
+@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@click.argument("number", type=click.IntRange(min=1), shell_complete=complete_config_version)
+def rollback(number: int, yes: bool, as_json: bool) -> None:
+    """Put the holdfast.toml of an earlier configuration back.
+
+    It is checked by the rules of today first, and gets a number of its own: nothing of the
+    history is lost, and this can be undone the same way. If the file was changed after you were
+    shown what would differ, nothing is done.
+    """
+    from holdfast.cli.config.changes import roll_back  # noqa: PLC0415 - not for --help
+
+    roll_back(chosen_home(), number, yes=yes, as_json=as_json)
+
+
+@command.command("schema")
+def print_schema() -> None:
+    """The JSON Schema of holdfast.toml, for editors and programs."""
+    print_json(json_schema())
+
+
+def _no_file_note(config: Config) -> str:
+    there = (config.home / CONFIG_FILE).exists()
+    return "" if there else f" (there is no {CONFIG_FILE}: every default holds)"
+
+
+# MERGED holdfast.cli.config.config_shown: `holdfast config show`: every key, and beside it what a running gateway still has in force.
+_READ_TIMEOUT = 3.0  # seconds; what is shown is right without it, too
+
+
+def print_keys(home: Path, *, as_json: bool) -> None:
+    keys = list_keys(load(home))
+    running = _running_keys(home)
+    if as_json:
+        print_json({each.key: _key_json(each, running.get(each.key)) for each in keys})
+        return
+    rows = [
+        (each.key, change_effect(each.key), each.origin, _value_text(each, running.get(each.key)))
+        for each in keys
+    ]
+    print_table(("KEY", "CHANGES BY", "SET BY", "VALUE"), rows)
+
+
+def _key_json(key: EffectiveKey, running: ConfigKeyView | None) -> dict[str, Any]:
+    facts = {"value": key.value, "origin": key.origin, "effect": change_effect(key.key)}
+    if running is not None and (running.pending_restart or _differs(key, running)):
+        facts["in_force"] = running.live_value
+    return facts
+
+
+def _value_text(key: EffectiveKey, running: ConfigKeyView | None) -> str:
+    value = _to_json(key.value)
+    if running is None:
+        return value
+    if running.pending_restart:
+        return f"{value}  (waits for a restart; in force: {_to_json(running.live_value)})"
+    if _differs(key, running):
+        return f"{value}  (the gateway that runs has {_to_json(running.value)}: {running.origin})"
+    return value
+
+
+def _differs(key: EffectiveKey, running: ConfigKeyView) -> bool:
+    """Whether the gateway was started with variables or options that this shell has not, or the
+    other way round: both have read the same file."""
+    return _to_json(key.value) != _to_json(running.value)
+
+
+def _running_keys(home: Path) -> dict[str, ConfigKeyView]:
+    """What the gateway that runs says of each key, if there is one and it answers."""
+    try:
+        if not is_gateway_running(home):
+            return {}
+        told = ControlClient(Paths(home), timeout=_READ_TIMEOUT).get("/config")
+    except HoldfastError:
+        return {}
+    return {each.key: each for each in msgspec.convert(told, ConfigView).keys}
+
+
+def _to_json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+# MERGED holdfast.cli.config.config_reload: `holdfast config reload`: the gateway that runs reads its configuration again.
+_RELOAD_TIMEOUT = 60.0  # a model server that is looked for, a library that a new account needs
+
+
+def reload_running(home: Path, *, as_json: bool) -> None:
+    """Raises `ConfigError` where the file cannot be used: what was in force still is."""
+    if not is_gateway_running(home):
+        load(home)  # what is wrong with it is worth knowing all the same
+        _print_not_running(home, as_json=as_json)
+        sys.exit(exit_codes.GATEWAY_DOWN)
+    done = _request_reload(home)
+    if as_json:
+        print_json(msgspec.to_builtins(done))
+        return
+    _print_reloaded(home, done)
+
+
+def _request_reload(home: Path) -> ReloadResult:
+    client = ControlClient(Paths(home), timeout=_RELOAD_TIMEOUT)
+    try:
+        return msgspec.convert(client.post("/config/reload", {}), ReloadResult)
+    except GatewayRefused as refused:
+        if refused.status == 422:  # as it is told by whoever reads the file here
+            still = "Nothing has changed: the last good configuration stays in force."
+            raise ConfigError(f"{refused.reason}\n{still}") from None
+        raise
+
+
+def _print_not_running(home: Path, *, as_json: bool) -> None:
+    told = f"No gateway is running in {home}: the configuration holds from its next start on."
+    if as_json:
+        print_json({"error": told})
+    else:
+        click.echo(told, err=True)
+
+
+def _print_reloaded(home: Path, reloaded: ReloadResult) -> None:
+    for warning in reloaded.warnings:
+        click.echo(f"{click.style('warning:', fg='yellow')} {warning}", err=True)
+    if reloaded.changed:
+        click.echo(f"Configuration {reloaded.number} is in force. Changed:")
+        for key in reloaded.changed:
+            click.echo(f"  {key}")
+    else:
+        click.echo(f"Nothing has changed: configuration {reloaded.number} stays in force.")
+    if reloaded.accounts:
+        click.echo(f"Connected anew, added or let go: {', '.join(reloaded.accounts)}.")
+    if reloaded.pending_restart:
+        restart = f"holdfast gateway restart{home_flag(home)}"
+        click.echo(f"Waits for a restart: {', '.join(reloaded.pending_restart)}  ({restart})")
+
+
+# MERGED holdfast.cli.config.config_completion: What a shell offers for `holdfast config set`: keys, and what one of them may be.
+def complete_words(words: Sequence[str], incomplete: str) -> list[str]:
+    """After an even number of words a key comes next; else a value of the last."""
+    choices = _key_values(words[-1]) if len(words) % 2 else _key_names(incomplete)
+    return [each for each in choices if each.startswith(incomplete)]
+
+
+def _key_names(incomplete: str) -> list[str]:
+    """Of platforms only the names, until one of them is written: each brings a library."""
+    section, _, rest = incomplete.partition(".")
+    name, dot, _ = rest.partition(".")
+    if section == PLATFORMS and dot:
+        return platform_keys(name)
+    return [*section_keys(), *(f"{PLATFORMS}.{name}." for name in plugin_names())]
+
+
+def _key_values(name: str) -> list[str]:
+    try:
+        node = find_key(name).node
+    except ConfigError:
+        return []
+    if isinstance(node, inspect.BoolType):
+        return ["true", "false"]
+    if isinstance(node, inspect.EnumType):
+        return [str(member.value) for member in node.cls]
+    return []

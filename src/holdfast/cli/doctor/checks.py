@@ -1,0 +1,327 @@
+"""All health checks in order, and those of the machine and the home: versions, files, disk, lock, backups, unit, sandbox."""
+
+import os
+import platform
+import shutil
+import stat
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Iterator
+from functools import partial
+from pathlib import Path
+
+import apsw
+
+from holdfast.cli.backup import configured_backup_dir, load_backup_settings
+from holdfast.cli.common.output import format_duration
+from holdfast.cli.doctor.data_checks import ConfigCheck, DatabaseCheck, ModelHealthCheck
+from holdfast.cli.doctor.finding import (
+    ExaminedHome,
+    FindingLevel,
+    HealthCheck,
+    HealthFinding,
+    ok_finding,
+)
+from holdfast.config.home import process_environment
+from holdfast.core.config.settings import (
+    BackupSettings,
+    GatewaySettings,
+    RunnerSettings,
+    SandboxMode,
+)
+from holdfast.core.errors import RunnerError
+from holdfast.runner.bubblewrap import BUBBLEWRAP_HINT, make_plan
+from holdfast.server.local.control_client import GatewayDown, read_status
+from holdfast.service.supervisors.backend import SupervisorBackend
+from holdfast.service.supervisors.drift import repair_command
+from holdfast.service.supervisors.installed_units import (
+    default_home,
+    needed_unit,
+    supervisor_backends,
+)
+from holdfast.store.backup import directory
+from holdfast.system.lock import HomeInUse, HomeLock, read_holder
+
+# MERGED holdfast.cli.doctor.ground: The ground: the home with its permissions, its lock, its leftovers, and the disk it is on.
+_LOW_DISK_BYTES, _FULL_DISK_BYTES = 1_000_000_000, 100_000_000
+
+
+class HomeCheck:
+    name = "home"
+
+    def run(self, examined: ExaminedHome) -> Iterable[HealthFinding]:
+        home = examined.home
+        if not os.access(home, os.W_OK | os.X_OK):
+            yield HealthFinding(
+                level=FindingLevel.PROBLEM,
+                what=f"{home} cannot be written by this user.",
+                why="Everything that must survive is kept there.",
+                remedy="Run this as the user who runs the gateway, or name another --home.",
+            )
+            return
+        yield ok_finding(f"{home} is there.")
+
+
+class PermissionsCheck:
+    """Files that hold secrets or conversations are for their owner alone."""
+
+    name = "permissions"
+
+    def run(self, examined: ExaminedHome) -> Iterable[HealthFinding]:
+        open_to_others = [path for path in self._private_paths(examined) if _mode(path) & 0o077]
+        for path in open_to_others:
+            yield HealthFinding(
+                level=FindingLevel.PROBLEM,
+                what=f"{path} may be read by other users (mode {_mode(path):04o}).",
+                why="It holds keys or conversations.",
+                remedy=f"chmod {'700' if path.is_dir() else '600'} {path}",
+                fix=partial(_restrict_mode, path),
+            )
+        if not open_to_others:
+            yield ok_finding("What is private is for its owner alone.")
+
+    def _private_paths(self, examined: ExaminedHome) -> Iterator[Path]:
+        paths = examined.paths
+        yield examined.home
+        single = (paths.env_file, paths.secrets, paths.run, paths.workspaces, paths.logs)
+        databases = (*examined.home.glob("state.db*"), *examined.home.glob("search.db*"))
+        backups = (examined.home / "backups", *examined.home.glob("backups/holdfast-*"))
+        several = (*paths.secrets.glob("*"), *databases, *backups)
+        for path in (*single, *several, examined.home / "runs"):
+            if path.exists() and not path.is_socket():
+                yield path
+
+
+def _mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def _restrict_mode(path: Path) -> str:
+    path.chmod(0o700 if path.is_dir() else 0o600)
+    return f"{path} is for its owner alone now."
+
+
+class LockCheck:
+    name = "lock"
+
+    def run(self, examined: ExaminedHome) -> Iterable[HealthFinding]:
+        holder = read_holder(examined.home)
+        if holder is None:
+            yield ok_finding("No gateway is running.")
+            return
+        who = f"process {holder.pid} ({holder.purpose})"
+        try:
+            state = read_status(examined.paths)["state"]
+        except GatewayDown:
+            state = "silent"
+        if holder.purpose == "gateway" and state in ("hanging", "silent"):
+            yield HealthFinding(
+                level=FindingLevel.PROBLEM,
+                what=f"The gateway, {who}, holds the home and is {state}.",
+                why="No message is answered, and no other gateway can start.",
+                remedy=f"`holdfast logs` may say why; `kill {holder.pid}` ends it, and nothing "
+                "that was accepted is lost.",
+            )
+        else:
+            yield ok_finding(f"The home is held by {who}, which is {state}.")
+
+
+class LeftoversCheck:
+    """What a killed process may leave. None of it keeps a start, and all of it confuses."""
+
+    name = "leftovers"
+
+    def run(self, examined: ExaminedHome) -> Iterable[HealthFinding]:
+        if examined.running:
+            yield ok_finding("Sockets are in use.")
+            return
+        paths = examined.paths
+        sockets = [paths.status_socket, paths.control_socket, paths.lock]
+        drafts = [*examined.home.glob(".*.toml.*"), *examined.home.glob("*.new")]
+        stale = [path for path in (*sockets, *drafts) if path.exists() or path.is_socket()]
+        for path in stale:
+            yield HealthFinding(
+                level=FindingLevel.WARNING,
+                what=f"{path} was left by a process that is gone.",
+                why="It keeps nothing from working; it only looks as if something ran.",
+                remedy=f"rm {path}",
+                fix=partial(_remove_leftover, examined.home, path),
+            )
+        if not stale:
+            yield ok_finding("Nothing was left behind.")
+
+
+def _remove_leftover(home: Path, path: Path) -> str:
+    """Under the lock: a gateway that has started since has made it anew."""
+    try:
+        with HomeLock(home, purpose="holdfast doctor"):
+            path.unlink(missing_ok=True)
+    except HomeInUse:
+        return f"{path} is in use again and was left."
+    return f"{path} is removed."
+
+
+class DiskCheck:
+    name = "disk"
+
+    def run(self, examined: ExaminedHome) -> Iterable[HealthFinding]:
+        free = shutil.disk_usage(examined.home).free
+        told = f"{free / 1e9:.1f} GB are free where {examined.home} is."
+        if free >= _LOW_DISK_BYTES:
+            yield ok_finding(told)
+            return
+        yield HealthFinding(
+            level=FindingLevel.PROBLEM if free < _FULL_DISK_BYTES else FindingLevel.WARNING,
+            what=told,
+            why="On a full disk messages are refused until there is room.",
+            remedy="Free some space; `[retention]` in holdfast.toml says how long what is over is "
+            "kept.",
+        )
+
+
+# MERGED holdfast.cli.doctor.programs: Programs: the interpreter, the database library, and the sandbox, found out by trying.
+_MIN_PYTHON = (3, 11)
+
+
+class VersionsCheck:
+    name = "versions"
+
+    def run(self, examined: ExaminedHome) -> Iterable[HealthFinding]:
+        told = (
+            f"Python {platform.python_version()}, SQLite {apsw.sqlite_lib_version()}, "
+            f"{platform.system()} {platform.release()}."
+        )
+        if sys.version_info >= _MIN_PYTHON:
+            yield ok_finding(told)
+            return
+        yield HealthFinding(
+            level=FindingLevel.PROBLEM,
+            what=told,
+            why="Holdfast is made for Python 3.11 and later.",
+            remedy="Install it with a newer Python.",
+        )
+
+
+class SandboxCheck:
+    name = "sandbox"
+
+    def run(self, examined: ExaminedHome) -> Iterable[HealthFinding]:
+        settings = examined.config.settings.runner if examined.config else RunnerSettings()
+        try:
+            # In a folder of its own: a plan is tried with a copy of the runner's program.
+            with tempfile.TemporaryDirectory(prefix="holdfast-doctor-") as folder:
+                plan = make_plan(settings, runs=Path(folder))
+        except RunnerError as error:
+            yield HealthFinding(
+                level=FindingLevel.PROBLEM,
+                what=f"No command can be run: {error}",
+                why="Agents that use a terminal cannot work, and the gateway does not start.",
+                remedy=f"To have a sandbox: {BUBBLEWRAP_HINT}.",
+            )
+            return
+        if plan.sandboxed:
+            yield ok_finding("Commands are confined: bubblewrap was tried, and works.")
+            return
+        off = settings.sandbox is SandboxMode.OFF
+        yield HealthFinding(
+            level=FindingLevel.WARNING if off else FindingLevel.PROBLEM,
+            what=f"Commands run without a sandbox: {plan.why_unsandboxed}.",
+            why="They can read and change whatever the gateway can, its keys included.",
+            remedy='Set runner.sandbox to "auto".' if off else f"{BUBBLEWRAP_HINT.capitalize()}.",
+        )
+
+
+# MERGED holdfast.cli.doctor.units: Units: what a supervisor was told about this gateway, held against its configuration.
+class UnitCheck:
+    name = "units"
+
+    def run(self, examined: ExaminedHome) -> Iterable[HealthFinding]:
+        environ = process_environment()
+        where = supervisor_backends(environ, user_id=os.getuid())
+        keeper = where.find_unit(examined.home, default_home=default_home(environ))
+        if keeper is None:
+            yield ok_finding("No unit is installed; the gateway runs while you run it.")
+            return
+        yield from self._compare_unit(keeper, examined)
+
+    def _compare_unit(
+        self, service: SupervisorBackend, examined: ExaminedHome
+    ) -> Iterable[HealthFinding]:
+        settings = examined.config.settings.gateway if examined.config else GatewaySettings()
+        unit = needed_unit(
+            examined.home,
+            settings,
+            environ=process_environment(),
+            scope=service.scope,
+            name=service.file.stem,
+        )
+        found = [
+            HealthFinding(
+                level=FindingLevel.PROBLEM if each.broken else FindingLevel.WARNING,
+                what=f"{service.file} {each.what}.",
+                why=each.why,
+                remedy=repair_command(unit),
+            )
+            for each in service.problems(unit)
+        ]
+        yield from found or [ok_finding(f"{service.file} fits the configuration.")]
+
+
+# MERGED holdfast.cli.doctor.backups: The backups: whether there are any, how old the newest is, and whether it is on another disk.
+_HOUR = 3600.0
+_LATE_PERIODS = 2  # periods after which the newest should have a successor
+
+
+class BackupsCheck:
+    name = "backups"
+
+    def run(self, examined: ExaminedHome) -> Iterable[HealthFinding]:
+        settings = load_backup_settings(examined.home)
+        place = configured_backup_dir(examined.home, settings)
+        whole = [one for one in directory.list_backups(place) if one.manifest is not None]
+        if not whole:
+            yield self._missing_backup(examined, settings)
+            return
+        age = max(0.0, time.time() - whole[0].made_at)
+        newest = f"newest of {len(whole)} backups" if len(whole) > 1 else "only backup"
+        told = f"The {newest} in {place} is {format_duration(age)} old."
+        if settings.every_hours and age > _LATE_PERIODS * settings.every_hours * _HOUR:
+            yield self._late_backup(told)
+        else:
+            yield ok_finding(told)
+
+    def _missing_backup(self, examined: ExaminedHome, settings: BackupSettings) -> HealthFinding:
+        if settings.every_hours or not examined.paths.db.exists():
+            return ok_finding("There is no backup yet; the gateway makes one by itself.")
+        return HealthFinding(
+            level=FindingLevel.WARNING,
+            what="There is no backup, and `backup.every_hours` is 0.",
+            why="A disk that fails takes every conversation with it.",
+            remedy="holdfast backup create, or set `backup.every_hours`.",
+        )
+
+    def _late_backup(self, what: str) -> HealthFinding:
+        return HealthFinding(
+            level=FindingLevel.WARNING,
+            what=what,
+            why="What was said since is nowhere else.",
+            remedy="holdfast backup create; `holdfast logs` may say why the gateway makes none.",
+        )
+
+
+# MERGED holdfast.cli.doctor.every: Every check, in the order in which they are told: what the others stand on comes first.
+CHECKS: tuple[HealthCheck, ...] = (
+    VersionsCheck(),
+    HomeCheck(),
+    PermissionsCheck(),
+    DiskCheck(),
+    ConfigCheck(),
+    LockCheck(),
+    LeftoversCheck(),
+    DatabaseCheck(),
+    BackupsCheck(),
+    UnitCheck(),
+    SandboxCheck(),
+    ModelHealthCheck(),
+)

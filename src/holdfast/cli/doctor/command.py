@@ -1,0 +1,158 @@
+"""`holdfast doctor`: runs every health check, fixes what can be fixed, and prints the findings."""
+
+import sys
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+
+from holdfast.cli.common.options import chosen_home, home_option
+from holdfast.cli.common.output import json_option, print_json, sanitize
+from holdfast.cli.doctor.checks import CHECKS
+from holdfast.cli.doctor.finding import ExaminedHome, FindingLevel, HealthCheck, HealthFinding
+from holdfast.config import Config, ConfigError, load
+from holdfast.core.errors import HoldfastError
+from holdfast.system import exit_codes
+from holdfast.system.lock import HolderUnreadable, is_gateway_running
+
+
+# MERGED holdfast.cli.doctor.doctor: `holdfast doctor`: what is wrong here, why it matters, and what to do.
+@click.command("doctor")
+@home_option
+@json_option
+@click.option("--fix", is_flag=True, help="Mend what can be mended without asking.")
+@click.option("--skip", multiple=True, metavar="CHECK", help="Leave a check out; may be repeated.")
+def command(as_json: bool, fix: bool, skip: tuple[str, ...]) -> None:
+    """Look at the home, its files, the configuration, the database, the sandbox and the model.
+
+    Works with and without a running gateway, and changes nothing without --fix. The model is
+    called, which a provider may charge for: `--skip model` leaves that out. Exits with 1 if
+    something does not work.
+
+    \b
+    Examples:
+      holdfast doctor
+      holdfast doctor --skip model --fix
+    """
+
+    healthy = examine(chosen_home(), fix=fix, skip=frozenset(skip), as_json=as_json)
+    sys.exit(exit_codes.OK if healthy else exit_codes.FAILED)
+
+
+# MERGED holdfast.cli.doctor.examining: Examining a home: every check looks, what can be mended is, and all of it is told.
+_MARKS = {
+    FindingLevel.OK: ("✓", "green"),
+    FindingLevel.WARNING: ("!", "yellow"),
+    FindingLevel.PROBLEM: ("✗", "red"),
+}
+_NO_HOME = "There is nothing to look at yet: `holdfast run` makes {home}."
+
+
+def examine(home: Path, *, fix: bool, skip: frozenset[str], as_json: bool) -> bool:
+    """True: nothing is wrong that would keep the gateway from its work, or is not any more."""
+    wanted = _select_checks(skip)
+    if not home.is_dir():
+        _print_note(_NO_HOME.format(home=home), as_json=as_json)
+        return True
+    patient = _load_home(home)
+    told: list[dict[str, Any]] = []
+    for check in wanted:
+        for finding in _run_check(check, patient):
+            mended = _apply_fix(finding) if fix else None
+            told.append(finding.as_dict(check.name) | ({} if mended is None else {"fixed": mended}))
+            if not as_json:
+                _print_finding(check.name, finding, mended)
+    left = [each for each in told if each["level"] == FindingLevel.PROBLEM and "fixed" not in each]
+    if as_json:
+        print_json({"findings": told, "healthy": not left})
+    else:
+        _print_summary(told, left, fix=fix)
+    return not left
+
+
+def _print_note(note: str, *, as_json: bool) -> None:
+    if as_json:
+        print_json({"findings": [], "healthy": True, "note": note})
+    else:
+        click.echo(note)
+
+
+def _select_checks(skip: frozenset[str]) -> list[HealthCheck]:
+    names = {check.name for check in CHECKS}
+    if unknown := sorted(skip - names):
+        listed = ", ".join(check.name for check in CHECKS)
+        raise click.UsageError(f"There is no check {unknown[0]!r}; there are: {listed}.")
+    return [check for check in CHECKS if check.name not in skip]
+
+
+def _load_home(home: Path) -> ExaminedHome:
+    return ExaminedHome(home=home, running=_gateway_runs(home), config=_load_config(home))
+
+
+def _gateway_runs(home: Path) -> bool:
+    try:
+        return is_gateway_running(home)
+    except HolderUnreadable:
+        return False  # the check of the lock tells
+
+
+def _load_config(home: Path) -> Config | None:
+    try:
+        return load(home)
+    except ConfigError:
+        return None  # its own check tells
+
+
+def _run_check(check: HealthCheck, examined: ExaminedHome) -> Iterator[HealthFinding]:
+    """A check that fails is a finding itself, and keeps no other from its turn."""
+    try:
+        yield from check.run(examined)
+    except (HoldfastError, OSError) as error:
+        yield HealthFinding(
+            level=FindingLevel.PROBLEM,
+            what=f"This could not be looked at: {error}",
+            why="Something else may hide behind it.",
+            remedy="Run this as the user who runs the gateway.",
+        )
+
+
+def _apply_fix(finding: HealthFinding) -> str | None:
+    if finding.fix is None:
+        return None
+    try:
+        return finding.fix()
+    except (HoldfastError, OSError) as error:
+        click.echo(f"  It could not be mended: {error}", err=True)
+        return None
+
+
+def _print_finding(check: str, finding: HealthFinding, fixed: str | None) -> None:
+    mark, colour = _MARKS[finding.level]
+    _print_indented(f"{click.style(mark, fg=colour)} {check:<12} ", finding.what)
+    if finding.level is FindingLevel.OK:
+        return
+    if fixed is not None:
+        _print_indented("    fixed:   ", fixed)
+        return
+    _print_indented("    matters: ", finding.why)
+    _print_indented("    do:      ", finding.remedy)
+
+
+def _print_indented(label: str, text: str) -> None:
+    """Lines after the first stand under it, not under its name."""
+    click.echo(label + textwrap.indent(sanitize(text), " " * len(click.unstyle(label))).lstrip())
+
+
+def _print_summary(
+    findings: list[dict[str, Any]], left: list[dict[str, Any]], *, fix: bool
+) -> None:
+    fixable = sum(each["fixable"] for each in findings)
+    if left:
+        problems = "is a problem" if len(left) == 1 else "are problems"
+        click.echo(f"\n{len(left)} of {len(findings)} findings {problems}.")
+    else:
+        click.echo("\nNothing keeps the gateway from its work.")
+    if fixable and not fix:
+        click.echo(f"`holdfast doctor --fix` mends {fixable} of them.")

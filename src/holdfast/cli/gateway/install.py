@@ -1,0 +1,265 @@
+"""`holdfast gateway install` and `uninstall`: writes, compares and removes the systemd or launchd unit of a home."""
+
+import difflib
+import grp
+import os
+import pwd
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from holdfast.cli.common.options import chosen_home
+from holdfast.cli.gateway.lifecycle import (
+    ServiceNotInstalled,
+    find_service,
+    find_supervisors,
+    stop_for_removal,
+)
+from holdfast.config import ConfigError, load, prepare_home
+from holdfast.config.files import write_atomically
+from holdfast.config.home import process_environment
+from holdfast.core.errors import HoldfastError
+from holdfast.service.supervisors.backend import SupervisorBackend, run_or_raise
+from holdfast.service.supervisors.installed_units import SYSTEM_HOME, default_home, needed_unit
+from holdfast.service.supervisors.unit import Unit, UnitScope
+from holdfast.system.paths import Paths, private_dir
+
+
+# MERGED holdfast.cli.gateway.service_wish: What an installation is to be: whose supervisor, whose rights, which home, which name.
+@dataclass(frozen=True, kw_only=True)
+class InstallOptions:
+    """The options as they were given."""
+
+    scope: str | None
+    run_as: str | None
+    name: str
+    force: bool
+    dry_run: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class InstallPlan:
+    """What is to be there, and whom to tell."""
+
+    unit: Unit
+    service: SupervisorBackend
+
+
+def plan_install(options: InstallOptions, home: Path) -> InstallPlan:
+    """What was not said is as it is in the unit that is installed, if there is one."""
+    there = find_service(home)
+    usual = UnitScope.USER if os.geteuid() else UnitScope.SYSTEM
+    scope = UnitScope(options.scope) if options.scope else there.scope if there else usual
+    name = options.name or (there.file.stem if there is not None and there.scope is scope else "")
+    if options.run_as and scope is UnitScope.USER:
+        raise HoldfastError("--run-as is for a system unit: a user unit runs as its user.")
+    if scope is UnitScope.SYSTEM and options.run_as and home == default_home(process_environment()):
+        home = SYSTEM_HOME
+    user, group = _resolve_user(options.run_as, home) if scope is UnitScope.SYSTEM else ("", "")
+    unit = needed_unit(
+        home,
+        load(home).settings.gateway,
+        environ=process_environment(),
+        scope=scope,
+        name=name,
+        user=user,
+        group=group,
+    )
+    return InstallPlan(unit=unit, service=find_supervisors().backend(unit.name, scope))
+
+
+def _resolve_user(run_as: str | None, home: Path) -> tuple[str, str]:
+    """Who a system unit's gateway is: who was named, else who owns the home; "": root."""
+    try:
+        if run_as:
+            entry = pwd.getpwnam(run_as)
+        elif home.is_dir():
+            entry = pwd.getpwuid(home.stat().st_uid)
+        else:
+            return "", ""
+    except KeyError:
+        who = run_as or f"number {home.stat().st_uid}"
+        raise HoldfastError(
+            f"There is no user {who}. Make one (Debian, Ubuntu: useradd --system "
+            f"{run_as or 'holdfast'}) or name another with --run-as."
+        ) from None
+    if entry.pw_uid == 0:
+        return "", ""
+    return entry.pw_name, grp.getgrgid(entry.pw_gid).gr_name
+
+
+# MERGED holdfast.cli.gateway.service_hints: Hints after an installation: what the person who did it will want to know next.
+_LINGER_DIR = Path("/var/lib/systemd/linger")
+_SERVICE_VARIABLES = frozenset({"HOME", "PATH", "LANG", "USER", "LOGNAME", "SHELL"})
+
+
+def install_hints(planned: InstallPlan) -> Iterator[str]:
+    environ = process_environment()
+    unit = planned.unit
+    yield from _environment_hints(unit.home, environ)
+    yield from _linger_hints(planned, environ)
+    if unit.scope is UnitScope.SYSTEM and not unit.user:
+        yield "It will run as root. `--run-as USER` gives it fewer rights."
+    home = "" if unit.home == default_home(environ) else f" --home {shlex.quote(str(unit.home))}"
+    yield f"Start it:  holdfast gateway start{home}"
+
+
+def _environment_hints(home: Path, environ: Mapping[str, str]) -> Iterator[str]:
+    """A service hears nothing of the variables of the shell that installed it."""
+    bare = {name: value for name, value in environ.items() if name in _SERVICE_VARIABLES}
+    here = load(home)
+    try:
+        there = load(home, bare)
+    except ConfigError as error:
+        yield f"The service would not start, as it does not see this shell's variables: {error}"
+        return
+    if there.signature != here.signature:
+        set_here = [origin for origin in here.origins.values() if origin.startswith("environment")]
+        told = ", ".join(sorted(set(set_here))) or "variables of this shell"
+        yield f"The service will not see {told}: what it needs goes into {home / '.env'}."
+
+
+def _linger_hints(planned: InstallPlan, environ: Mapping[str, str]) -> Iterator[str]:
+    unit = planned.unit
+    if planned.service.file.suffix != ".service":
+        return
+    who = unit.user or environ.get("USER", "")
+    if unit.scope is UnitScope.SYSTEM and not unit.user:
+        return
+    if who and not (_LINGER_DIR / who).exists():
+        why = (
+            "so that commands of agents outlive a restart"
+            if unit.scope is UnitScope.SYSTEM
+            else "so that it runs also while you are not logged in"
+        )
+        yield f"Once, {why}:  loginctl enable-linger {shlex.quote(who)}"
+
+
+# MERGED holdfast.cli.gateway.service_files: Unit files: written where a supervisor looks for them, compared first, removed only if ours.
+def install_service(options: InstallOptions) -> None:
+    planned = plan_install(options, chosen_home())
+    keeper, unit = planned.service, planned.unit
+    wanted = keeper.render(unit).decode()
+    before = keeper.file.read_text(encoding="utf-8") if keeper.file.is_file() else None
+    if before == wanted:
+        click.echo(f"{keeper.file} is as it should be; nothing was changed.")
+        return
+    _refuse_second_unit(planned)
+    _print_unit(keeper.file, before, wanted, whole=options.dry_run)
+    if options.dry_run:
+        _print_commands(keeper.commands_after_install())
+        return
+    if before is not None and not options.force:
+        raise HoldfastError(
+            f"{keeper.file} is there and is different. `holdfast gateway install --force` writes "
+            "over it; nothing was changed."
+        )
+    _require_supervisor(planned)
+    _prepare_home_dirs(planned)
+    _write_unit(keeper, wanted)
+    click.echo(f"{keeper.file} is installed.")
+    for hint in install_hints(planned):
+        click.echo(hint)
+
+
+def uninstall_service(home: Path, *, dry_run: bool) -> None:
+    keeper = find_service(home)
+    if keeper is None:
+        raise ServiceNotInstalled(home)
+    if not keeper.is_ours():
+        raise HoldfastError(
+            f"{keeper.file} was not written by `holdfast gateway install`, and is left alone."
+        )
+    if dry_run:
+        _print_commands(
+            [
+                *keeper.commands_before_removal(),
+                ["rm", str(keeper.file)],
+                *keeper.commands_after_removal(),
+            ]
+        )
+        return
+    stop_for_removal(home, keeper)
+    _run_commands(keeper.commands_before_removal())
+    keeper.file.unlink()
+    _run_commands(keeper.commands_after_removal())
+    click.echo(f"{keeper.file} is removed. {home} and all that is in it stay.")
+
+
+def _refuse_second_unit(planned: InstallPlan) -> None:
+    """One home has one unit, and a unit one home: two would fight over either."""
+    keeper, unit = planned.service, planned.unit
+    other = find_service(unit.home)
+    if other is not None and other.file != keeper.file:
+        raise HoldfastError(
+            f"{other.file} keeps this home already. `holdfast gateway uninstall` removes it; "
+            f"`--name {other.file.stem}` means it."
+        )
+    theirs = keeper.home()
+    if theirs is not None and theirs != unit.home:
+        raise HoldfastError(f"{keeper.file} is for {theirs}. Choose another name with --name.")
+
+
+def _print_unit(file: Path, before: str | None, content: str, *, whole: bool) -> None:
+    click.echo(f"{file}:")
+    if before is None or whole:
+        click.echo(content if whole else "", nl=whole)
+    if before is not None:
+        for line in _diff_lines(before, content):
+            click.echo("  " + click.style(line, fg={"+": "green", "-": "red"}.get(line[:1])))
+
+
+def _diff_lines(before: str, content: str) -> Iterator[str]:
+    lines = difflib.unified_diff(before.splitlines(), content.splitlines(), lineterm="", n=1)
+    yield from [*lines][2:]
+
+
+def _require_supervisor(planned: InstallPlan) -> None:
+    where = find_supervisors()
+    if not (where.launchd or where.systemd):
+        raise HoldfastError(
+            "Neither systemd nor launchd is here. In a container, `holdfast gateway boot` keeps "
+            "the gateway; elsewhere let your supervisor run `holdfast run` and start it again "
+            "when it ends with anything but 0 or 78. --dry-run shows the unit all the same."
+        )
+    if planned.service.scope is UnitScope.SYSTEM and os.geteuid():
+        raise HoldfastError("A system unit is installed by root: sudo holdfast gateway install …")
+    planned.service.check_available()
+
+
+def _prepare_home_dirs(planned: InstallPlan) -> None:
+    """The home is there and its gateway's own, with a folder for what a supervisor writes."""
+    home, user = planned.unit.home, planned.unit.user
+    # What is there already is as its owner wants it, who may be another than who installs.
+    missing = [folder for folder in (home, Paths(home).logs) if not folder.exists()]
+    if home in missing:
+        prepare_home(home)
+    owner = pwd.getpwnam(user) if user else None
+    for folder in missing:
+        private_dir(folder)
+        if owner is not None:
+            os.chown(folder, owner.pw_uid, owner.pw_gid)
+
+
+def _write_unit(service: SupervisorBackend, content: str) -> None:
+    try:
+        service.file.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise HoldfastError(f"{service.file.parent} cannot be made: {error.strerror}") from None
+    write_atomically(service.file, content, mode=0o644)
+    _run_commands(service.commands_after_install())
+
+
+def _run_commands(commands: Sequence[Sequence[str]]) -> None:
+    where = find_supervisors()
+    for argv in commands:
+        click.echo(f"$ {shlex.join(argv)}")
+        run_or_raise(where.run, argv)
+
+
+def _print_commands(commands: Sequence[Sequence[str]]) -> None:
+    for argv in commands:
+        click.echo(f"$ {shlex.join(argv)}")

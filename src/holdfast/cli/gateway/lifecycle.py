@@ -1,0 +1,404 @@
+"""Starts, stops and restarts a gateway and its supervisor together, and waits until it has happened.
+
+Also `gateway boot` for containers, and `gateway status` and `gateway logs`, which add what the supervisor knows.
+"""
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import click
+
+from holdfast.cli import logs
+from holdfast.cli.common.options import chosen_home
+from holdfast.cli.common.output import format_duration, print_json
+from holdfast.cli.status import command
+from holdfast.config import prepare_home
+from holdfast.config.home import process_environment
+from holdfast.core.errors import HoldfastError
+from holdfast.core.turns.stop import StopKind, StopOrder, StopRequester
+from holdfast.server.local.control_client import (
+    ControlClient,
+    GatewayDown,
+    GatewayRefused,
+    read_status,
+)
+from holdfast.service.child_process import GatewayLauncher, RestartBackoff, cancel_respawn
+from holdfast.service.intent import IntentFile
+from holdfast.service.signals import SignalQueue
+from holdfast.service.successor import module_command, successor_environ
+from holdfast.service.supervisors.backend import SupervisorBackend, UnitStatus
+from holdfast.service.supervisors.container import (
+    HANDLED_SIGNALS,
+    ContainerSocket,
+    ContainerSupervisor,
+    ask_container_supervisor,
+)
+from holdfast.service.supervisors.current import BOOT_VARIABLE
+from holdfast.service.supervisors.installed_units import (
+    SupervisorBackends,
+    default_home,
+    supervisor_backends,
+)
+from holdfast.system import exit_codes
+from holdfast.system.clock import SystemClock
+from holdfast.system.lock import HomeInUse, HomeLock, LockHolder, read_holder
+from holdfast.system.paths import Paths, private_dir
+from holdfast.system.process import has_ended, open_pidfd
+
+
+# MERGED holdfast.cli.gateway.calling_off: Calling off: a start that fails and is tried again and again is told to stop trying.
+def cancel_pending_start(home: Path) -> bool:
+    """True if no gateway runs here and whoever was about to start one will not: a starter of a
+    successor, or a container's boot. It stays down, as after any stop."""
+    return read_holder(home) is None and cancel_respawn(str(Paths(home).run)) and record_stop(home)
+
+
+def record_stop(home: Path) -> bool:
+    """Write down that a person has stopped it; False: somebody holds the home after all."""
+    paths = Paths(home)
+    order = StopOrder(kind=StopKind.STOP, by=StopRequester.CLI, at=time.time())
+    try:
+        with HomeLock(home, purpose="stop"):
+            IntentFile(paths.intent, now=time.time).record_stopping(order, "")
+    except HomeInUse:
+        return False  # it has just been started after all
+    return True
+
+
+# MERGED holdfast.cli.gateway.departing: Departing: a gateway told to stop or restart, and watched until it has.
+# Nothing tells another process that a socket has come to be, so its coming is looked for.
+_POLL_SECONDS = 0.05
+_STOP_RESPONSE_TIMEOUT = 5.0  # seconds in which one that is well says that it goes
+_RESTART_RESPONSE_TIMEOUT = 40.0  # its successor is looked at first
+
+
+class GatewayTimedOut(HoldfastError):
+    """It did not come to its end in the time that was given."""
+
+
+def stop_gateway(home: Path, *, now: bool, timeout: float, as_json: bool) -> None:
+    """Returns when the process has gone, and where it was about to restart, its successor too: the
+    order to restart stands, and whoever says stop wants no gateway."""
+    watch = _ProgressWatch(timeout, quiet=as_json)
+    if cancel_pending_start(home):
+        _print_result(
+            as_json, watch, f"The gateway of {home} is not started any more.", {"stopped": None}
+        )
+        return
+    pid = _stop_until_gone(home, watch, now=now)
+    _print_result(as_json, watch, f"The gateway of {home} has stopped.", {"stopped": pid})
+
+
+def _stop_until_gone(home: Path, watch: "_ProgressWatch", *, now: bool) -> int:
+    """The process that has gone last, when none comes after it."""
+    with _open_holder(home) as (holder, fd):
+        restarting = _is_restarting(home)
+        try:
+            watch.follow(
+                Paths(home), "/stop", {"now": now}, response_timeout=_STOP_RESPONSE_TIMEOUT
+            )
+        except GatewayDown:
+            # It starts and has no control socket yet, or hangs. Ctrl-C says the same.
+            signal.pidfd_send_signal(fd, signal.SIGINT)
+        watch.wait_until_gone(fd, holder)
+    if not (restarting and _wait_for_successor(home, holder, watch)):
+        return holder.pid
+    pid = holder.pid
+    with suppress(GatewayDown):  # it was told to go as it started, and has gone since
+        # The stop has hurried the drain of the restart already: the turns that were cut then run
+        # again here, and are not given the whole window for a second time.
+        pid = _stop_until_gone(home, watch, now=True)
+    record_stop(home)  # it may have gone by the word of its starter, which is no operator's
+    return pid
+
+
+def restart_gateway(home: Path, *, mode: str | None, timeout: float, as_json: bool) -> None:
+    """Returns when the successor takes messages."""
+    watch = _ProgressWatch(timeout, quiet=as_json)
+    with _open_holder(home) as (holder, fd):
+        try:
+            watch.follow(
+                Paths(home), "/restart", {"mode": mode}, response_timeout=_RESTART_RESPONSE_TIMEOUT
+            )
+        except GatewayRefused as refused:
+            _report_refusal(refused, as_json=as_json)
+        watch.wait_until_gone(fd, holder)
+    pid = watch.wait_until_ready(Paths(home), holder)
+    facts = {"restarted": holder.pid, "pid": pid}
+    _print_result(as_json, watch, f"The gateway of {home} is back, as process {pid}.", facts)
+
+
+class _ProgressWatch:
+    """Owns the deadline of one departure, and shows how far it has come."""
+
+    def __init__(self, timeout: float, *, quiet: bool) -> None:
+        self._began = time.monotonic()
+        self.timeout = timeout
+        self._quiet = quiet
+
+    @property
+    def elapsed(self) -> float:
+        return time.monotonic() - self._began
+
+    @property
+    def remaining(self) -> float:
+        return max(0.01, self.timeout - self.elapsed)
+
+    def follow(
+        self, paths: Paths, path: str, body: dict[str, Any], *, response_timeout: float
+    ) -> None:
+        with suppress(TimeoutError):
+            client = ControlClient(paths, timeout=min(response_timeout, self.remaining))
+            for line in client.follow(path, body, line_timeout=self.remaining):
+                self._print_phase(str(line["phase"]))
+
+    def wait_until_gone(self, fd: int, holder: LockHolder) -> None:
+        if not has_ended(fd, timeout=self.remaining):
+            raise GatewayTimedOut(
+                f"Process {holder.pid} has not ended within {self.timeout:g} s; it is still on "
+                "its way. `holdfast status` says where it stands. Should it hang: nothing that was "
+                f"accepted is lost by `kill -9 {holder.pid}`."
+            )
+
+    def wait_until_ready(self, paths: Paths, previous: LockHolder) -> int:
+        while self.elapsed < self.timeout:
+            with suppress(GatewayDown):
+                status = read_status(paths)
+                self._print_phase(str(status["state"]))
+                if status["state"] == "running" and status["pid"] != previous.pid:
+                    return int(status["pid"])
+            time.sleep(_POLL_SECONDS)
+        raise GatewayTimedOut(
+            f"Process {previous.pid} has ended, and no successor took messages within "
+            f"{self.timeout:g} s. `holdfast logs` says why; `holdfast run` starts one."
+        )
+
+    def _print_phase(self, phase: str) -> None:
+        if not self._quiet and sys.stderr.isatty():
+            click.echo(click.style(f"  {phase}", dim=True), err=True)
+
+
+def _wait_for_successor(home: Path, previous: LockHolder, watch: _ProgressWatch) -> bool:
+    """Whether a successor has come to run, once that is known; False: it was called off, as it
+    started or before, or nobody came."""
+    told = False
+    while watch.elapsed < watch.timeout:
+        holder = read_holder(home)
+        if holder is None:
+            # Whoever starts it is told first; when that one has gone, nobody will come any more.
+            if cancel_respawn(str(Paths(home).run)):
+                told = True
+            elif told and record_stop(home):
+                return False
+        elif holder.pid != previous.pid and _answers_status(home, holder):
+            return True
+        time.sleep(_POLL_SECONDS)
+    return False
+
+
+def _answers_status(home: Path, holder: LockHolder) -> bool:
+    """One that still starts may have been told to go already, and is waited for instead."""
+    try:
+        return bool(read_status(Paths(home))["pid"] == holder.pid)
+    except GatewayDown:
+        return False
+
+
+@contextmanager
+def _open_holder(home: Path) -> Iterator[tuple[LockHolder, int]]:
+    """Who holds the home, with a descriptor that is that process and no other."""
+    holder = read_holder(home)
+    fd = open_pidfd(holder.pid, expected_start=holder.start_time) if holder is not None else None
+    if holder is None or fd is None or holder.purpose != "gateway":
+        raise GatewayDown(f"No gateway is running for {home}; `holdfast run` starts one.")
+    try:
+        yield holder, fd
+    finally:
+        os.close(fd)
+
+
+def _is_restarting(home: Path) -> bool:
+    """Whether who holds the home has an order to restart: it writes that down before anything."""
+    intent = IntentFile(Paths(home).intent, now=time.time).read()
+    return intent is not None and intent.restart is not None
+
+
+def _report_refusal(refused: GatewayRefused, *, as_json: bool) -> None:
+    if not as_json:
+        raise HoldfastError(f"Not restarted: {refused.reason}") from None
+    print_json({"restarted": None, "error": refused.reason})
+    sys.exit(exit_codes.FAILED)
+
+
+def _print_result(
+    as_json: bool, watch: _ProgressWatch, sentence: str, fields: dict[str, Any]
+) -> None:
+    if as_json:
+        print_json({**fields, "seconds": round(watch.elapsed, 3)})
+    else:
+        click.echo(f"{sentence} It took {format_duration(watch.elapsed)}.")
+
+
+# MERGED holdfast.cli.gateway.services: The service of a home: the installed unit that keeps its gateway, found for the commands.
+def find_supervisors() -> SupervisorBackends:
+    return supervisor_backends(process_environment(), user_id=os.getuid())
+
+
+def find_service(home: Path) -> SupervisorBackend | None:
+    """None: no unit of this home is installed where this user could see it."""
+    return find_supervisors().find_unit(home, default_home=default_home(process_environment()))
+
+
+def print_service_state(service: SupervisorBackend, state: UnitStatus) -> None:
+    """One line about the unit, for a person."""
+    colour = "red" if state.failed else "green" if state.pid else "yellow"
+    more = [f"process {state.pid}"] if state.pid else []
+    more += [f"started again {state.restarts} times"] if state.restarts else []
+    more += [] if state.enabled else ["not started at boot"]
+    told = f" ({', '.join(more)})" if more else ""
+    click.echo(f"{service.name} is {click.style(state.state, fg=colour)}{told}")
+
+
+class ServiceNotInstalled(HoldfastError):
+    """No supervisor keeps this home's gateway."""
+
+    def __init__(self, home: Path) -> None:
+        super().__init__(
+            f"No service is installed for {home}. `holdfast gateway install` makes one; "
+            "`holdfast run` starts the gateway in this terminal."
+        )
+
+
+# MERGED holdfast.cli.gateway.service_driving: Driving a service: started, stopped and restarted so that supervisor and gateway agree.
+_REMOVAL_STOP_TIMEOUT = 900.0  # seconds that a removal waits for a stop
+
+
+def start(home: Path) -> None:
+    keeper = find_service(home)
+    if keeper is not None:
+        keeper.start()
+        print_service_state(keeper, keeper.status())
+    elif not _ask_boot_process(home):
+        raise ServiceNotInstalled(home)
+
+
+def _ask_boot_process(home: Path) -> bool:
+    """The container's first process was asked; False: this is no container with one."""
+    answer = ask_container_supervisor(Paths(home), "start")
+    if answer is not None:
+        click.echo(f"The container's boot is {answer}; `holdfast status` says when it is ready.")
+    return answer is not None
+
+
+def stop(home: Path, *, now: bool, timeout: float, as_json: bool) -> None:
+    """The gateway is told first, so that it is an operator's stop and stays one; then its
+    supervisor, which may be about to start it again."""
+    keeper = find_service(home)
+    try:
+        stop_gateway(home, now=now, timeout=timeout, as_json=as_json)
+    except GatewayDown:
+        if keeper is None or not keeper.status().active:
+            raise
+        click.echo(f"No gateway was running; {keeper.name} is told not to start one.", err=True)
+    if keeper is not None and keeper.status().active:
+        keeper.stop()
+
+
+def restart(home: Path, *, mode: str | None, timeout: float, as_json: bool) -> None:
+    """The gateway knows its supervisor and asks it. Where none runs, its supervisor is asked."""
+    keeper = find_service(home)
+    try:
+        restart_gateway(home, mode=mode, timeout=timeout, as_json=as_json)
+    except GatewayDown:
+        if keeper is None and not _ask_boot_process(home):
+            raise
+        if keeper is not None:
+            click.echo(f"No gateway was running; {keeper.name} is started.", err=True)
+            keeper.restart()
+
+
+def stop_for_removal(home: Path, service: SupervisorBackend) -> None:
+    """Whatever runs of this service ends, and is not started again."""
+    with suppress(GatewayDown):  # its supervisor is told all the same
+        stop_gateway(home, now=False, timeout=_REMOVAL_STOP_TIMEOUT, as_json=False)
+    if service.status().active:
+        service.stop()
+
+
+# MERGED holdfast.cli.gateway.booting: Booting: what the first process of a container is made of.
+def boot(home: Path, *, command: Sequence[str] = (), backoff: RestartBackoff | None = None) -> int:
+    """Returns when the container is told to end. `command`: what is started, if not this very
+    program."""
+    prepare_home(home)
+    paths, clock = Paths(home), SystemClock()
+    intent = IntentFile(paths.intent, now=clock.now)
+    folder = str(private_dir(paths.run))
+    # The signals first: one that comes before anybody listens would end the container at once,
+    # or, as it is the first process of its world, be lost.
+    with (
+        SignalQueue(HANDLED_SIGNALS) as signals,
+        GatewayLauncher(folder) as nest,
+        ContainerSocket(paths) as door,
+    ):
+        return ContainerSupervisor(
+            [*(command or module_command()), "run", "--home", str(home)],
+            environ=successor_environ(process_environment()) | {BOOT_VARIABLE: "1"},
+            launcher=nest,
+            control=door,
+            signals=signals,
+            intent=intent.read,
+            clock=clock,
+            report=_print_boot_message,
+            backoff=backoff,
+        ).run()
+
+
+def _print_boot_message(text: str) -> None:
+    click.echo(f"boot: {text}", err=True)
+
+
+# MERGED holdfast.cli.gateway.service_status: `holdfast gateway status`: what the supervisor says of the service, then the gateway itself.
+_MACHINE_OPTIONS = ("as_json", "quiet", "watch")
+
+
+def _show_status(**options: Any) -> None:
+    if not any(map(options.get, _MACHINE_OPTIONS)):
+        _print_supervisor_state(chosen_home())
+    click.get_current_context().invoke(command.command, **options)
+
+
+def _print_supervisor_state(home: Path) -> None:
+    keeper = find_service(home)
+    try:
+        if keeper is not None:
+            print_service_state(keeper, keeper.status())
+        elif (boot := ask_container_supervisor(Paths(home), "state")) is not None:
+            click.echo(f"the container's boot is {boot}")
+    except HoldfastError as error:
+        click.echo(str(error), err=True)  # the gateway may answer all the same
+
+
+# The options are those of `holdfast status`, whatever they are.
+status_command = click.Command(
+    "status", params=command.command.params, callback=_show_status, help=command.command.help
+)
+
+
+# MERGED holdfast.cli.gateway.service_logs: `holdfast gateway logs`: the gateway's log, and where the supervisor has what came before it.
+def _show_logs(**options: Any) -> None:
+    keeper = find_service(chosen_home()) if sys.stderr.isatty() else None
+    if keeper is not None:
+        click.echo(f"What it says before it has a log:  {keeper.log_command()}", err=True)
+    click.get_current_context().invoke(logs.command, **options)
+
+
+# The options are those of `holdfast logs`, whatever they are.
+logs_command = click.Command(
+    "logs", params=logs.command.params, callback=_show_logs, help=logs.command.help
+)

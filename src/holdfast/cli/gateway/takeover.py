@@ -1,0 +1,221 @@
+"""Checks whether a gateway could start in a home, and takes over from the one that runs (`run --replace`) without a gap.
+
+Imports the store, the models and the runner: import this module inside functions only.
+"""
+
+import os
+import select
+import socket
+import tempfile
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from importlib import import_module
+from pathlib import Path
+from typing import Self
+
+from holdfast.agent.memory.providers import check_providers
+from holdfast.config import Config
+from holdfast.core.config.settings import GatewaySettings, Provider, SandboxMode
+from holdfast.core.errors import HoldfastError
+from holdfast.models.fallback import model_targets
+from holdfast.runner.bubblewrap import make_plan
+from holdfast.server.local.control_client import ControlClient, GatewayDown
+from holdfast.store.sqlite.file_check import check_header
+from holdfast.store.sqlite.schema import load_migrations
+from holdfast.system.lock import (
+    HomeInUse,
+    HomeLock,
+    LockHolder,
+    read_holder,
+    terminate,
+    verify_holder,
+)
+from holdfast.system.paths import Paths
+from holdfast.system.socket_handover import HandoverFailed, HandoverNote, HandoverReceiver
+
+
+# MERGED holdfast.cli.gateway.fitness: Fitness: whether a gateway could start here, found out without starting one.
+class CannotStart(HoldfastError):
+    """A gateway would not start; why, and what to do."""
+
+
+def check_can_start(config: Config, *, schema: int = 0) -> None:
+    """Raises what a start would raise. Nothing is written, locked or connected to.
+
+    `schema` is the version of the store's tables as the gateway that runs knows it: what it wrote
+    last may still stand in the log beside the file, where only SQLite would find it.
+    """
+    import_module("holdfast.service.main")  # and with it all that a start imports
+    known = len(load_migrations())
+    if schema > known:
+        raise CannotStart(
+            f"the store of {config.home} has schema version {schema}, and this installation knows "
+            f"versions up to {known}. Install the Holdfast that wrote it, or a newer one."
+        )
+    check_header(Paths(config.home).db, known=known, vfs=None)
+    settings = config.settings
+    if settings.model.provider is not Provider.AUTO:
+        model_targets(settings.model, secrets=config.secrets)
+    check_providers(settings.memory.providers)
+    if settings.runner.sandbox is SandboxMode.REQUIRED:
+        with tempfile.TemporaryDirectory(prefix="holdfast-check-") as folder:
+            make_plan(settings.runner, runs=Path(folder))
+
+
+# MERGED holdfast.cli.gateway.lock_wait: Waiting for a lock with a deadline: the kernel is waited for in a thread, and wakes this one.
+class LockWait:
+    """Owns the thread that waits. It cannot be called back: who gives up ends the process."""
+
+    def __init__(self, lock: HomeLock) -> None:
+        self._lock = lock
+        self._wake_socket, self._done_socket = socket.socketpair()
+        self._failed: HoldfastError | None = None
+        self._thread = threading.Thread(target=self._acquire, name="lock", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._wake_socket.close()
+
+    def wait(self, *, timeout: float) -> bool:
+        """True once the lock is ours; False if it is not by then."""
+        poll = select.poll()
+        poll.register(self._wake_socket, select.POLLIN)
+        if not poll.poll(max(0.0, timeout) * 1000):
+            return False
+        self._thread.join()
+        if self._failed is not None:
+            raise self._failed
+        return True
+
+    def _acquire(self) -> None:
+        try:
+            self._lock.wait()
+        except HoldfastError as error:
+            self._failed = error
+        finally:
+            self._done_socket.close()
+
+
+# MERGED holdfast.cli.gateway.replacing: Replacing: this process takes the place of the gateway that holds the home, without a gap.
+RESPONSE_TIMEOUT = 10.0  # the live one, when it is asked to hand over
+_CLEANUP_SECONDS = 30.0  # seconds of a stop besides waiting for turns
+_MIN_STOP_TIMEOUT = 90.0
+
+ReportProgress = Callable[[str], None]
+HandoverFuture = Future[tuple[HandoverNote, list[socket.socket]]]
+
+
+class RestartDelegated(HoldfastError):
+    """A supervisor keeps that gateway, and has been asked to restart it instead."""
+
+
+class Takeover:
+    """Owns one attempt to take over a home."""
+
+    def __init__(
+        self,
+        config: Config,
+        *,
+        lock: HomeLock,
+        report: ReportProgress,
+        response_timeout: float = RESPONSE_TIMEOUT,
+        stop_timeout: float | None = None,
+    ) -> None:
+        self._home = config.home
+        self._lock = lock
+        self._config = config
+        self._paths = Paths(config.home)
+        self._report = report
+        self._response_timeout = response_timeout
+        self._stop_timeout = stop_timeout or _stop_deadline(config.settings.gateway)
+
+    def take_over(self) -> list[socket.socket]:
+        """Returns with the lock held, and with the sockets of the gateway that held it.
+
+        Where nobody did there are none, and this is an ordinary start. Raises `RestartDelegated` when a
+        supervisor restarts it; whatever else is raised, the live one goes on, or says why not.
+        """
+        try:
+            self._lock.acquire()
+            return []
+        except HomeInUse as in_use:
+            holder = in_use.holder
+        check_can_start(self._config)  # before anybody is asked to go for us
+        sockets = self._take_over_from(holder)
+        self._report("this process has taken over")
+        return sockets
+
+    def _take_over_from(self, holder: LockHolder | None) -> list[socket.socket]:
+        if holder is None or holder.purpose != "gateway":
+            # Somebody reads the store for a moment, or has the lock and no name yet.
+            with LockWait(self._lock) as waiting:
+                if not waiting.wait(timeout=self._response_timeout):
+                    raise HomeInUse(self._home, read_holder(self._home))
+            return []
+        sockets: list[socket.socket] = []
+        why, patience = "its stop has taken too long", self._stop_timeout
+        try:
+            sockets = self._receive_sockets(holder)
+        except (GatewayDown, HandoverFailed) as error:
+            why, patience = str(error), self._response_timeout  # it may be on its way out already
+        # Not before it was asked: where a supervisor starts another, the lock is that one's.
+        with LockWait(self._lock) as waiting:
+            if not waiting.wait(timeout=patience):
+                self._force(holder, waiting, reason=why)
+        return sockets
+
+    def _receive_sockets(self, holder: LockHolder) -> list[socket.socket]:
+        """Ask the live one for its sockets, and follow its stop as far as it tells of it."""
+        self._report(f"asking process {holder.pid} to hand over")
+        with HandoverReceiver(self._paths) as reception, ThreadPoolExecutor(1) as waiting:
+            given: HandoverFuture = waiting.submit(
+                reception.receive, sender_pid=holder.pid, timeout=self._response_timeout
+            )
+            try:
+                self._request_handover(str(reception.path))
+            except BaseException:
+                reception.cancel()
+                raise
+            return given.result()[1]
+
+    def _request_handover(self, socket_path: str) -> None:
+        """Returns when it has handed over, and has told what it tells of its stop."""
+        client = ControlClient(self._paths, timeout=self._response_timeout)
+        # A phase may last longer than we listen; what counts is the lock, which is waited for.
+        with suppress(TimeoutError):
+            for line in client.follow("/handover", {"to": socket_path}):
+                if supervisor := line.get("supervisor"):
+                    self._delegate(client, str(supervisor))
+                self._report(str(line["phase"]))
+
+    def _delegate(self, client: ControlClient, supervisor: str) -> None:
+        self._report(f"{supervisor} keeps this gateway: it is asked to restart, and stays there")
+        with suppress(TimeoutError):
+            for line in client.follow("/restart", {}):
+                self._report(str(line["phase"]))
+        raise RestartDelegated(
+            f"The gateway of {self._home} is kept by {supervisor}, which restarts it; this "
+            "process is not needed. `holdfast gateway status` says how it is."
+        )
+
+    def _force(self, holder: LockHolder, waiting: LockWait, *, reason: str) -> None:
+        """Signal it, once it is proven who it is."""
+        self._report(reason)
+        fd = verify_holder(self._home, holder)
+        if fd is not None:
+            try:
+                terminate(fd, timeout=self._stop_timeout, report=self._report)
+            finally:
+                os.close(fd)
+        if not waiting.wait(timeout=self._response_timeout):
+            raise HomeInUse(self._home, read_holder(self._home))
+
+
+def _stop_deadline(settings: GatewaySettings) -> float:
+    windows = settings.restart_drain_timeout + settings.park_timeout
+    return max(_MIN_STOP_TIMEOUT, windows + _CLEANUP_SECONDS)

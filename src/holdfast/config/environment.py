@@ -1,0 +1,237 @@
+"""The `.env` file, and the HOLDFAST_… variables: one for each key, taking precedence over the file."""
+
+import json
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import inspect
+
+from holdfast.config.document import RawConfig, read_text
+from holdfast.config.errors import ConfigError, KeyPath, closest_match, config_error, is_secret_path
+from holdfast.config.platforms import (
+    ACCOUNTS,
+    PLATFORMS,
+    UnknownPluginSettings,
+    account_schema,
+    plugin_for_table,
+    plugin_names,
+    plugin_schema,
+)
+from holdfast.config.schema import Node, describe, settings_schema, unwrap_optional
+from holdfast.core.ports.platform_plugin import BUILT_IN_PLUGINS
+
+# MERGED holdfast.config.dotenv: The `.env` file in the home: variables that are read, and exported to nobody.
+_ASSIGNMENT = re.compile(r"(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*)")
+_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", '"': '"', "\\": "\\", "$": "$"}
+
+
+class DotEnv(msgspec.Struct, frozen=True, kw_only=True):
+    """What the file says: each variable, and the line it stands on."""
+
+    path: Path
+    values: dict[str, str] = msgspec.field(default_factory=dict)
+    lines: dict[str, int] = msgspec.field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+
+
+def read_dotenv(path: Path) -> DotEnv:
+    text = read_text(path)
+    if text is None:
+        return DotEnv(path=path)
+    env = DotEnv(path=path, warnings=tuple(mode_warnings(path, "holds secrets")))
+    for number, line in enumerate(text.splitlines(), start=1):
+        stripped = line.strip()
+        if not stripped or stripped.startswith("#"):
+            continue
+        match = _ASSIGNMENT.fullmatch(stripped)
+        if match is None:
+            raise _line_error(path, number, "this line is not NAME=value")
+        env.values[match[1]] = _parse_dotenv_value(match[2], path, number)
+        env.lines[match[1]] = number
+    return env
+
+
+def mode_warnings(path: Path, what: str) -> list[str]:
+    try:
+        mode = path.stat().st_mode & 0o777
+    except OSError:  # it was taken away just now: there is nothing to warn of
+        return []
+    if mode & 0o077:
+        return [f"{path} {what} and is open to other users (mode {mode:04o}): chmod 600 {path}"]
+    return []
+
+
+def _parse_dotenv_value(raw: str, path: Path, number: int) -> str:
+    if raw[:1] not in ("'", '"'):
+        return re.split(r"\s+#", raw, maxsplit=1)[0].strip()
+    pattern = r"'([^']*)'" if raw[0] == "'" else r'"((?:[^"\\]|\\.)*)"'
+    match = re.match(pattern + r"\s*(?:#.*)?$", raw)
+    if match is None:
+        raise _line_error(path, number, "its quotes do not end where the value does")
+    if raw[0] == "'":
+        return match[1]
+    return re.sub(r"\\(.)", lambda m: _ESCAPES.get(m[1], m[0]), match[1])
+
+
+def _line_error(path: Path, number: int, problem: str) -> ConfigError:
+    # The line itself is not shown: it may hold a secret.
+    return config_error(
+        f"{path}, line {number}",
+        problem,
+        allowed="NAME=value, NAME='value', NAME=\"value\", export NAME=value, # a comment",
+    )
+
+
+# MERGED holdfast.config.variables: HOLDFAST_… variables: one for each key, over what the file says.
+PREFIX = "HOLDFAST_"
+_PLATFORMS_PREFIX = f"{PREFIX}PLATFORMS_"
+OTHER_VARIABLES = {
+    "HOLDFAST_HOME": "the home directory",
+    "HOLDFAST_CRASH_AT": "the crash point at which the fault tests kill the gateway",
+    "HOLDFAST_STALL_AT": "the phase at which the fault tests hold the gateway up",
+    "HOLDFAST_UNIT": "the name of the unit that started the gateway; set by the unit itself",
+    "HOLDFAST_SCOPE": "whether that unit is the user's or the system's; set by the unit itself",
+    "HOLDFAST_BOOT": "set by `holdfast gateway boot` for the gateway that it starts",
+    "HOLDFAST_SOAK": "set by `make soak` for its tests",
+}
+_TRUE = frozenset({"true", "1", "yes", "on"})
+_FALSE = frozenset({"false", "0", "no", "off"})
+
+
+def apply_variables(raw: RawConfig, dotenv: DotEnv, environ: Mapping[str, str]) -> None:
+    """Put every HOLDFAST_… variable over the file; the process's own beat those of `.env`."""
+    every = sorted({*dotenv.values, *environ})
+    given = [name for name in every if name.startswith(PREFIX) and name not in OTHER_VARIABLES]
+    known = dict(_key_variables(raw, given)) if given else {}
+    for name in given:
+        origin = _origin(name, dotenv, environ)
+        if name not in known:
+            raise config_error(
+                origin,
+                "no key has this name",
+                nearest=closest_match(name, known),
+                fix="`holdfast config schema` lists the keys; unset the variable or mend its name",
+            )
+        path, node = known[name]
+        value = environ[name] if name in environ else dotenv.values[name]
+        raw.set(path, _parse_variable(name, path, node, value, origin), origin=origin)
+
+
+def variable_name(path: KeyPath) -> str:
+    return PREFIX + "_".join(str(part) for part in path).upper().replace("-", "_")
+
+
+def _key_variables(
+    raw: RawConfig, given: Collection[str]
+) -> Iterator[tuple[str, tuple[KeyPath, Node]]]:
+    for section in settings_schema().fields:
+        if isinstance(section.type, inspect.StructType):
+            yield from _field_variables(section.type, (section.name,))
+    for name in _mentioned_platforms(
+        [each for each in given if each.startswith(_PLATFORMS_PREFIX)]
+    ):
+        yield from _platform_variables(raw, name, given)
+
+
+def _mentioned_platforms(given: Collection[str]) -> list[str]:
+    """The doors whose keys these variables may be. Which doors are installed is asked only where
+    one of them is none of ours: it takes longer than all the rest of this."""
+
+    def meant(names: Iterable[str]) -> list[str]:
+        begins = {name: f"{variable_name((PLATFORMS, name))}_" for name in names}
+        return [name for name, own in begins.items() if any(g.startswith(own) for g in given)]
+
+    ours = meant(BUILT_IN_PLUGINS)
+    known = tuple(f"{variable_name((PLATFORMS, name))}_" for name in ours)
+    return ours if all(name.startswith(known) for name in given) else meant(plugin_names())
+
+
+def _platform_variables(
+    raw: RawConfig, name: str, given: Collection[str]
+) -> Iterator[tuple[str, tuple[KeyPath, Node]]]:
+    """The keys of a platform, and of those of its accounts that the file names."""
+    door = plugin_for_table(raw, name)
+    if door.settings is UnknownPluginSettings:
+        yield from _unknown_plugin_variables(name, given)
+    own = account_schema(plugin_schema(door))
+    yield from _field_variables(own, (PLATFORMS, name))
+    written: Any = raw.tree
+    for part in (PLATFORMS, name, ACCOUNTS):
+        written = written.get(part) if isinstance(written, dict) else None
+    for account in written if isinstance(written, dict) else ():
+        yield from _field_variables(own, (PLATFORMS, name, ACCOUNTS, account))
+
+
+def _unknown_plugin_variables(
+    name: str, given: Collection[str]
+) -> Iterator[tuple[str, tuple[KeyPath, Node]]]:
+    """Any key may be one of a door that cannot be loaded."""
+    begins = f"{variable_name((PLATFORMS, name))}_"
+    for variable in given:
+        if variable.startswith(begins):
+            key = variable.removeprefix(begins).lower()
+            yield variable, ((PLATFORMS, name, key), inspect.StrType())
+
+
+def _field_variables(
+    node: inspect.StructType, path: KeyPath
+) -> Iterator[tuple[str, tuple[KeyPath, Node]]]:
+    for field in node.fields:
+        key = (*path, field.name)
+        yield variable_name(key), (key, field.type)
+
+
+def _origin(name: str, dotenv: DotEnv, environ: Mapping[str, str]) -> str:
+    if name in environ:
+        return f"environment variable {name}"
+    return f"{dotenv.path}, line {dotenv.lines[name]}, {name}"
+
+
+def _parse_variable(name: str, path: KeyPath, node: Node, text: str, origin: str) -> Any:
+    if is_secret_path(path) and text and not text.startswith(("env:", "file:")):
+        # A variable may hold the secret itself; the key then refers to the variable.
+        return f"env:{name}"
+    node, optional = unwrap_optional(node)
+    if optional and not text:
+        return None
+    try:
+        return parse_value(node, text)
+    except ValueError:
+        raise _value_error(origin, node, text) from None
+
+
+def parse_value(node: Node, text: str) -> Any:
+    """What a text means for a key that holds such a thing. Raises `ValueError`."""
+    match node:
+        case inspect.BoolType():
+            return _parse_bool(text)
+        case inspect.IntType():
+            return int(text)
+        case inspect.FloatType():
+            return float(text)
+        case inspect.VarTupleType():
+            return _parse_list(node, text)
+    return text
+
+
+def _parse_bool(text: str) -> bool:
+    if text.lower() not in _TRUE | _FALSE:
+        raise ValueError(text)
+    return text.lower() in _TRUE
+
+
+def _parse_list(node: inspect.VarTupleType, text: str) -> Any:
+    if text.lstrip().startswith("[") or isinstance(node.item_type, inspect.StructType):
+        return json.loads(text or "[]")
+    return [item.strip() for item in text.split(",") if item.strip()]
+
+
+def _value_error(origin: str, node: Node, text: str) -> ConfigError:
+    if isinstance(node, inspect.VarTupleType):
+        # Not shown: a list of tables may hold a secret.
+        return config_error(origin, "is not a JSON array", allowed=describe(node))
+    problem = "has a value that is not allowed"
+    return config_error(origin, problem, found=repr(text), allowed=describe(node))

@@ -1,0 +1,145 @@
+"""Which keys differ between two settings, and what it takes for a changed key to take effect."""
+
+from collections.abc import Iterator, Mapping
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+from holdfast.core.config.settings import PlatformSettings, Settings
+
+
+# MERGED holdfast.core.config.effect: The effect of a key: when a change of it holds, of every key that holdfast.toml can have.
+class ChangeEffect(StrEnum):
+    """What it takes for a changed key to hold."""
+
+    NEXT_TURN = "next turn"  # nothing: a turn that runs keeps what it began with
+    ACCOUNT = "its account"  # its account is connected anew, by itself, and no other
+    RESTART = "restart"  # until then the old value stays in force
+
+    @property
+    def description(self) -> str:
+        return _DESCRIPTIONS[self]
+
+
+_DESCRIPTIONS: Mapping[ChangeEffect, str] = {
+    ChangeEffect.NEXT_TURN: "at the next turn",
+    ChangeEffect.ACCOUNT: "at once, its account is connected anew",
+    ChangeEffect.RESTART: "after a restart",
+}
+
+# Whole sections first, then single keys. What stands here is made once by a process: its sockets,
+# its sandboxes, its files and what it was told by its supervisor. All else can be swapped.
+_RESTART_SECTIONS = frozenset({"runner", "backup", "browser", "otel"})
+_RESTART_KEYS = frozenset(
+    {
+        "log.file_mb",
+        "log.files",
+        "gateway.host",
+        "gateway.port",
+        "gateway.supervisor",
+        "gateway.crash_recovery",  # is asked for by a start alone
+        "memory.providers",
+    }
+)
+# The two that the process makes itself: their routes, and the token that is the gateway's own.
+IN_PROCESS_PLATFORMS = frozenset({"api", "web"})
+_ACCOUNTS = "accounts"
+# The gateway reads these whenever it needs them; with all others the account's door was opened.
+_COMMON_ACCOUNT_KEYS = frozenset(PlatformSettings.__struct_fields__) - {"enabled", _ACCOUNTS}
+
+
+def change_effect(key: str) -> ChangeEffect:
+    """Of a key as people write it: `model.name`, `platforms.telegram.accounts.work.token`,
+    `model.fallbacks[0].name`. A table has the effect of the weightiest key that it could have."""
+    section, _, rest = key.partition(".")
+    if section == "platforms":
+        return _platform_key_effect(rest)
+    restarts = section in _RESTART_SECTIONS or _without_index(key) in _RESTART_KEYS
+    return ChangeEffect.RESTART if restarts else ChangeEffect.NEXT_TURN
+
+
+def _platform_key_effect(rest: str) -> ChangeEffect:
+    name, *parts = rest.split(".")
+    if parts[:1] == [_ACCOUNTS]:  # no name of an account has a dot in it
+        parts = parts[2:]
+    if parts and _without_index(parts[0]) in _COMMON_ACCOUNT_KEYS:
+        return ChangeEffect.NEXT_TURN
+    return ChangeEffect.RESTART if name in IN_PROCESS_PLATFORMS else ChangeEffect.ACCOUNT
+
+
+def _without_index(key: str) -> str:
+    """Without the place in a list."""
+    return key.partition("[")[0]
+
+
+# MERGED holdfast.core.config.differences: Differences: which keys two settings have not in common, as people write them.
+_PLATFORMS = "platforms"
+
+
+def diff_settings(old: Settings, new: Settings) -> tuple[str, ...]:
+    """A table that only one of them has is named itself, and not each of its keys; a list differs
+    as a whole."""
+    return tuple(_diff_trees(_settings_tree(old), _settings_tree(new), ""))
+
+
+def with_restart_keys_from(new: Settings, running: Settings) -> Settings:
+    """The new settings, with every key that needs a restart as it is in the running ones."""
+    was = msgspec.structs.asdict(running)
+    held = {
+        name: _section_with_restart_keys(name, each, was[name]) for name, each in _field_items(new)
+    }
+    return msgspec.structs.replace(new, **held)
+
+
+def _section_with_restart_keys(section: str, new: Any, running: Any) -> Any:
+    if section == _PLATFORMS:
+        return {
+            name: _in_process_platform(name, each, running.get(name)) for name, each in new.items()
+        }
+    return _with_running_keys(section, new, running) if isinstance(new, msgspec.Struct) else new
+
+
+def _in_process_platform(name: str, new: PlatformSettings, running: PlatformSettings | None) -> Any:
+    """Of those that the process makes itself: what is not set holds as if it were."""
+    if name not in IN_PROCESS_PLATFORMS:
+        return new
+    return _with_running_keys(
+        f"{_PLATFORMS}.{name}", new, type(new)() if running is None else running
+    )
+
+
+def _with_running_keys(table: str, new: Any, running: Any) -> Any:
+    was = msgspec.structs.asdict(running)
+    keys = (
+        key
+        for key, _ in _field_items(new)
+        if change_effect(f"{table}.{key}") is ChangeEffect.RESTART
+    )
+    return msgspec.structs.replace(new, **{key: was[key] for key in keys})
+
+
+def _field_items(settings: Any) -> Iterator[tuple[str, Any]]:
+    yield from msgspec.structs.asdict(settings).items()
+
+
+def _settings_tree(settings: Settings) -> dict[str, Any]:
+    tree: dict[str, Any] = msgspec.to_builtins(settings)
+    # They are there whether anybody writes of them or not: an empty table changes nothing.
+    usual = msgspec.to_builtins(PlatformSettings())
+    for name in IN_PROCESS_PLATFORMS:
+        written = tree[_PLATFORMS].get(name, {})
+        tree[_PLATFORMS][name] = {
+            key: value for key, value in written.items() if value != usual.get(key, "")
+        }
+    return tree
+
+
+def _diff_trees(old: Mapping[str, Any], new: Mapping[str, Any], path: str) -> Iterator[str]:
+    for key in {**old, **new}:
+        here = f"{path}.{key}" if path else key
+        before, after = old.get(key), new.get(key)
+        if isinstance(before, dict) and isinstance(after, dict):
+            yield from _diff_trees(before, after, here)
+        elif key not in old or key not in new or before != after:
+            yield here

@@ -1,0 +1,670 @@
+"""The store port: `StoreWriter` queues durable writes, `StoreReader` reads what is durable."""
+
+from collections.abc import Awaitable, Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from holdfast.core.config.versions import ConfigVersion, NewConfigVersion
+from holdfast.core.ids import (
+    ApprovalId,
+    CallId,
+    DeliveryId,
+    InboxId,
+    PrincipalId,
+    SessionId,
+    SessionKey,
+    TurnId,
+)
+from holdfast.core.jobs.job import Job, JobChange, JobId, JobRun, NewJob, RunPlan, WaitingRun
+from holdfast.core.messages.inbox import (
+    Accepted,
+    BusyMode,
+    Inbound,
+    InboxRow,
+    InboxState,
+    InboxSummary,
+    RouteTarget,
+)
+from holdfast.core.messages.outbox import (
+    DeliveryPart,
+    DeliveryRow,
+    DeliveryState,
+    NewDelivery,
+    ProactiveDelivery,
+    QuietChat,
+)
+from holdfast.core.messages.source import Source
+from holdfast.core.messages.transcript import (
+    AssistantMessage,
+    CompactionMessage,
+    NoteMessage,
+    ToolMessage,
+    TranscriptRecord,
+    UserMessage,
+)
+from holdfast.core.ops.stats import MinuteStats
+from holdfast.core.ops.status import Workload
+from holdfast.core.people.approval import Approval, ApprovalDecision, ApprovalRequest, ApprovalRule
+from holdfast.core.people.audit import (
+    GATEWAY_ACTOR,
+    AuditCheckResult,
+    AuditEntry,
+    AuditFilter,
+    AuditRow,
+)
+from holdfast.core.people.memory import AnsweredTurn, Notebook, NoteEdit, NoteEditResult, OwnerId
+from holdfast.core.people.pairing import PairingChange, Pairings, RefusedMessage
+from holdfast.core.sessions.reset import ExpiringSession, ExpiryRule, SessionReset
+from holdfast.core.sessions.search import SearchIndexStatus, SearchMatch, SearchQuery
+from holdfast.core.sessions.session import (
+    ALL_SESSIONS,
+    CommandEffect,
+    CommandOutcome,
+    ImportedSession,
+    ProcessRow,
+    RunnerRow,
+    SessionFilter,
+    SessionRow,
+)
+from holdfast.core.turns.model import AuxiliaryTask
+from holdfast.core.turns.stop import HomeChannel, LeftTurn, StopRow
+from holdfast.core.turns.subagent import Subagent
+from holdfast.core.turns.timeline import TurnDetails, TurnOutline, TurnQuery
+from holdfast.core.turns.turn import BeginTurn, EndTurn, OpenTurn, StepRow, TurnRow, Usage
+
+if TYPE_CHECKING:
+    from holdfast.core.turns.timeline import SessionPreview, TranscriptStats
+
+
+# MERGED holdfast.core.ports.journal: The journal: the writing half of the store, as the rooms see it.
+class StoreWriter(Protocol):
+    """The writing half of the store.
+
+    Each method queues its write **when it is called**, in call order, and returns an awaitable
+    that resumes once the write is durable. Cancelling the awaiter does not cancel the write.
+    A write that fails raises `StoreError` to its own awaiter and undoes nothing of its
+    neighbours. Each call touches one session.
+    """
+
+    def accept(
+        self, inbound: Inbound, *, route: SessionKey, principal: PrincipalId, at: float
+    ) -> Awaitable[Accepted]: ...
+    def record_busy_decision(
+        self, inbox_id: InboxId, *, session_id: SessionId, decision: BusyMode
+    ) -> Awaitable[None]: ...
+    def begin_turn(self, begin: BeginTurn) -> Awaitable[None]: ...
+    def record_reply(
+        self,
+        turn_id: TurnId,
+        *,
+        session_id: SessionId,
+        message: AssistantMessage,
+        usage: Usage,
+        at: float,
+    ) -> Awaitable[None]: ...
+    def record_started(
+        self,
+        turn_id: TurnId,
+        *,
+        session_id: SessionId,
+        call_ids: Sequence[CallId],
+        allowed: Mapping[CallId, str] = {},
+        at: float,
+    ) -> Awaitable[None]:
+        """`allowed`: by what those of the calls may run that somebody had to judge."""
+        ...
+
+    def record_finished(
+        self, turn_id: TurnId, *, session_id: SessionId, message: ToolMessage, at: float
+    ) -> Awaitable[None]: ...
+    def record_steer(
+        self,
+        turn_id: TurnId,
+        *,
+        session_id: SessionId,
+        inbox_id: InboxId,
+        message: UserMessage,
+        at: float,
+    ) -> Awaitable[None]:
+        """The row ends as merged into the turn it steers."""
+        ...
+
+    def resume_turn(
+        self, turn_id: TurnId, *, session_id: SessionId, note: NoteMessage, at: float
+    ) -> Awaitable[None]:
+        """A cut turn goes on: the note joins the transcript, and a cut that nobody has counted
+        when the turn was left is counted."""
+        ...
+
+    def leave_turn(self, left: LeftTurn, *, at: float) -> Awaitable[None]:
+        """This process does not end the turn. One that is not parked is cut: its session is
+        marked, and the cut counted, in this commit."""
+        ...
+
+    def continue_turn(
+        self, turn_id: TurnId, *, session_id: SessionId, at: float
+    ) -> Awaitable[None]:
+        """A turn that was left is run again by this process, and nothing is said of it."""
+        ...
+
+    def save_prompt(
+        self, session_id: SessionId, *, prompt: str, fingerprint: str
+    ) -> Awaitable[None]:
+        """Freeze the prompt that a configuration of another shape makes for a session."""
+        ...
+
+    def record_note(
+        self,
+        turn_id: TurnId,
+        *,
+        session_id: SessionId,
+        message: NoteMessage,
+        usage: Usage,
+        at: float,
+    ) -> Awaitable[None]: ...
+    def record_compaction(
+        self,
+        turn_id: TurnId,
+        *,
+        session_id: SessionId,
+        message: CompactionMessage,
+        usage: Usage,
+        at: float,
+    ) -> Awaitable[None]: ...
+    def add_auxiliary_usage(
+        self, session_id: SessionId, *, task: AuxiliaryTask, usage: Usage
+    ) -> Awaitable[None]:
+        """A call that belongs to no turn; it is counted apart from them."""
+        ...
+
+    def end_turn(self, end: EndTurn) -> Awaitable[None]:
+        """A turn that is answered clears the session's cuts."""
+        ...
+
+    def end_turn_and_suspend(self, end: EndTurn) -> Awaitable[None]:
+        """As `end_turn`, and the session is suspended: its route opens a fresh one next time."""
+        ...
+
+    def ask_approvals(self, ask: ApprovalRequest) -> Awaitable[None]:
+        """Fails where the turn is not open, or one of its calls was asked for before."""
+        ...
+
+    def decide_approvals(self, decision: ApprovalDecision) -> Awaitable[None]:
+        """Fails, whole, where a row has ended already or a rule is not there."""
+        ...
+
+    def refuse_message(self, refused: RefusedMessage) -> Awaitable[Accepted]:
+        """Refuse a message in the commit that takes it."""
+        ...
+
+    def change_pairing(self, change: PairingChange) -> Awaitable[None]: ...
+    def apply_command(self, effect: CommandEffect) -> Awaitable[CommandOutcome]: ...
+    def open_session(
+        self, session_id: SessionId, *, route: SessionKey, at: float
+    ) -> Awaitable[SessionId]:
+        """The session that the route points to; if it points nowhere, the new one."""
+        ...
+
+    def open_new_session(
+        self,
+        session_id: SessionId,
+        *,
+        route: SessionKey,
+        principal: PrincipalId | None,
+        reset: SessionReset | None,
+        at: float,
+    ) -> Awaitable[SessionId]:
+        """The session that the route goes on in: the new one, in the place of the one that
+        `opening` names, unless somebody pointed the route elsewhere meanwhile."""
+        ...
+
+    def mark_resume_pending(
+        self, route: SessionKey, *, reason: str, at: float
+    ) -> Awaitable[bool]: ...
+    def clear_resume_pending(self, route: SessionKey) -> Awaitable[bool]: ...
+    def suspend_one(self, session_id: SessionId) -> Awaitable[bool]:
+        """False: there is none, or it was suspended already."""
+        ...
+
+    def suspend_route(self, route: SessionKey) -> Awaitable[SessionId | None]:
+        """The session that the route points to, suspended; None: it points nowhere."""
+        ...
+
+    def rename_session(self, session_id: SessionId, title: str) -> Awaitable[None]: ...
+    def replace_session_title(
+        self, session_id: SessionId, title: str, *, expected: str
+    ) -> Awaitable[bool]:
+        """Renamed, unless somebody else has renamed it: False then."""
+        ...
+
+    def end_session(self, session_id: SessionId, *, at: float) -> Awaitable[None]:
+        """Its route opens a fresh one next time."""
+        ...
+
+    def expire_session(
+        self, session_id: SessionId, *, active_at: float, at: float
+    ) -> Awaitable[bool]:
+        """End a session unless it was used since `active_at`, or is in use."""
+        ...
+
+    def prune_inbox(self, *, before: float) -> Awaitable[int]:
+        """Forget some messages that ended before then; 0: there are none left."""
+        ...
+
+    def prune_outbox(self, *, before: float) -> Awaitable[int]:
+        """Forget some deliveries that were settled before then; 0: there are none left."""
+        ...
+
+    def import_session(self, imported: ImportedSession) -> Awaitable[None]: ...
+    def delete_session(
+        self, session_id: SessionId, *, inbox_ids: Sequence[InboxId]
+    ) -> Awaitable[None]:
+        """Every row of it, and those messages, are gone; `StoreReader.inbox_of` has their ids."""
+        ...
+
+    def add_deliveries(
+        self, deliveries: Sequence[NewDelivery], *, at: float
+    ) -> Awaitable[None]: ...
+    def add_proactive_message(self, message: ProactiveDelivery) -> Awaitable[bool]:
+        """Owe a message to a chat, with the note of it in that chat's conversation. False, and
+        nothing is written: the delivery of that id is there already."""
+        ...
+
+    def begin_stream(self, new: NewDelivery, *, at: float) -> Awaitable[None]:
+        """A reply is shown before it is whole: its row, without a text. Fails where its turn is
+        not open. Owed with `begun` later, it is the same row."""
+        ...
+
+    def begin_part(self, delivery_id: DeliveryId, number: int, *, at: float) -> Awaitable[None]: ...
+    def settle_part(
+        self, delivery_id: DeliveryId, part: DeliveryPart, *, at: float, error: str = ""
+    ) -> Awaitable[None]: ...
+    def begin_attempt(self, delivery_id: DeliveryId, *, at: float) -> Awaitable[None]: ...
+    def settle_delivery(
+        self,
+        delivery_id: DeliveryId,
+        state: DeliveryState,
+        *,
+        at: float,
+        platform_message_id: str | None = None,
+        error: str = "",
+    ) -> Awaitable[None]: ...
+    def requeue_delivery(
+        self, delivery_id: DeliveryId, *, by: str = GATEWAY_ACTOR, at: float
+    ) -> Awaitable[DeliveryRow | None]:
+        """One that failed, or was for good unknown, is pending again, with whatever doubt there
+        was; as it stands then, with its parts. None: it was neither."""
+        ...
+
+    def save_runner(self, runner: RunnerRow) -> Awaitable[None]: ...
+    def end_runner(self, session_id: SessionId) -> Awaitable[None]: ...
+    def save_process(self, process: ProcessRow) -> Awaitable[None]: ...
+    def record_stop(self, row: StopRow) -> Awaitable[None]:
+        """A stop as far as it has come; what was written of it before is replaced."""
+        ...
+
+    def record_ready(
+        self, deliveries: Sequence[NewDelivery], *, at: float, resumed: int = 0
+    ) -> Awaitable[None]:
+        """A successor is ready: every open stop is over, and these are owed, in one commit.
+        `resumed`: the turns that it goes on with."""
+        ...
+
+    def prune_stops(self, *, keep: int) -> Awaitable[None]:
+        """Forget all but the last so many that are over."""
+        ...
+
+    def add_job(self, new: NewJob, *, limit: int) -> Awaitable[Job | None]:
+        """None: its person has `most` already. Asked for again, it is the one there is."""
+        ...
+
+    def change_job(self, change: JobChange) -> Awaitable[bool]:
+        """False: there is no such job any more."""
+        ...
+
+    def plan_runs(self, plan: RunPlan) -> Awaitable[bool]:
+        """False, and nothing is written: the job is not due at that time any more."""
+        ...
+
+    def skip_runs(self, job_id: JobId, *, why: str, run_id: str | None = None) -> Awaitable[int]:
+        """What waits of a job, or that one run of it, is never begun; how many that are."""
+        ...
+
+    def prune_runs(self, *, before: float) -> Awaitable[int]:
+        """Forget some runs that had ended by then, and jobs that are over; 0: none are left."""
+        ...
+
+    def set_meta(self, key: str, value: str) -> Awaitable[None]: ...
+    def audited(self, entry: AuditEntry) -> "StoreWriter":
+        """The same journal for one who acts: each write that changes something leaves this row
+        of the audit in its own commit."""
+        ...
+
+    def record_audit(self, entry: AuditEntry) -> Awaitable[None]:
+        """The row of something that is not done in the store. To be written before it is done:
+        a deed without its row is worse than a row without its deed."""
+        ...
+
+    def prune_audit(self, *, before: float, at: float) -> Awaitable[int]:
+        """Forget some rows of the audit from before then; 0: there are none left."""
+        ...
+
+    def edit_notes(self, edit: NoteEdit) -> Awaitable[NoteEditResult]: ...
+    def save_configuration(self, new: NewConfigVersion) -> Awaitable[int]:
+        """Its number. One that is as the last, text and signature, is that one."""
+        ...
+
+    def add_minute_stats(self, stats: MinuteStats, *, since: int) -> Awaitable[None]:
+        """Add to what is kept of a minute, and forget those from before `since`."""
+        ...
+
+    def enable_memory(self, session_id: SessionId, owner: OwnerId) -> Awaitable[None]:
+        """From now on memory is to hear of this session's end; the first owner stays."""
+        ...
+
+    def claim_memory_turn(self, turn_id: TurnId, *, provider: str) -> Awaitable[bool]:
+        """Whether that provider is owed this turn, to whoever asks first."""
+        ...
+
+    def claim_memory_end(self, session_id: SessionId) -> Awaitable[OwnerId | None]:
+        """Who owns the memory of a session that ends, to whoever asks first since anything was
+        last said in it; None: nobody is to be told."""
+        ...
+
+
+# MERGED holdfast.core.ports.library: The library: the reading half of the store, as the rooms see it.
+class StoreReader(Protocol):
+    """The reading half of the store: on connections of its own, never behind the writer.
+
+    A read sees every write that was durable when it was called.
+    """
+
+    async def session(self, session_id: SessionId) -> SessionRow | None: ...
+    async def sessions(
+        self,
+        *,
+        limit: int,
+        offset: int = 0,
+        q: str = "",
+        platform: str = "",
+        include_subagents: bool = False,
+        where: SessionFilter = ALL_SESSIONS,
+    ) -> list[SessionRow]:
+        """The most recently active first; with `q`, those that have it in their title. Those of
+        children are among them only where they are asked for."""
+        ...
+
+    async def route(self, key: SessionKey) -> SessionId | None: ...
+    async def route_target(self, key: SessionKey) -> RouteTarget | None:
+        """Where the route points, also where it cannot go on there."""
+        ...
+
+    async def sessions_in_reach(
+        self, *, route: SessionKey, principal: PrincipalId | None, limit: int
+    ) -> list[SessionRow]:
+        """The sessions of a route, and of a person if one is named; the last active first."""
+        ...
+
+    async def session_in_reach(
+        self, session_id: SessionId, *, route: SessionKey, principal: PrincipalId | None
+    ) -> SessionRow | None:
+        """A session by its id, if it is one of those."""
+        ...
+
+    async def last_turn(self, session_id: SessionId) -> TurnRow | None: ...
+    async def session_usage(self, session_id: SessionId) -> Usage: ...
+    async def usage_in_reach(self, *, route: SessionKey, principal: PrincipalId | None) -> Usage:
+        """Of all the sessions that `reached` would list."""
+        ...
+
+    async def session_previews(
+        self, session_ids: Sequence[SessionId]
+    ) -> "list[SessionPreview]": ...
+    async def session_usage_by_model(self, session_id: SessionId) -> Mapping[str, Usage]:
+        """What its turns have used, by model, all of whose steps are read; "": what was used
+        beside the agent's own requests."""
+        ...
+
+    async def transcript_stats(
+        self, session_id: SessionId, *, first: int, last: int, priced: bool
+    ) -> "TranscriptStats":
+        """Of the records from `first` to `last`; without `priced`, nothing is read for `used`."""
+        ...
+
+    async def transcript(self, session_id: SessionId) -> list[TranscriptRecord]: ...
+    async def context(self, session_id: SessionId) -> tuple[int, list[TranscriptRecord]]:
+        """The transcript without what its last compaction covers, and how many records that is."""
+        ...
+
+    async def auxiliary_usage(self, session_id: SessionId) -> Mapping[AuxiliaryTask, Usage]:
+        """What was used beside the session's turns."""
+        ...
+
+    async def records(
+        self,
+        session_id: SessionId,
+        *,
+        limit: int,
+        after: int | None = None,
+        before: int | None = None,
+    ) -> list[TranscriptRecord]:
+        """Part of a transcript, in order: the first after a seq, else the last (before one)."""
+        ...
+
+    async def search(self, query: SearchQuery) -> list[SearchMatch]:
+        """Messages that hold all the words, the best first; it knows all that was durable when
+        it was called, unless the index is being made anew and that takes long."""
+        ...
+
+    async def search_state(self) -> SearchIndexStatus: ...
+    async def check(self) -> list[str]:
+        """What is wrong with the store's file; empty: nothing. It reads all of it. If anything
+        is, nothing is written any more."""
+        ...
+
+    async def expiring_sessions(
+        self, *, expires_at: ExpiryRule, limit: int
+    ) -> list[ExpiringSession]:
+        """The sessions that go on and will be over, the soonest first. It looks at them all."""
+        ...
+
+    async def sessions_unused_since(self, *, before: float, limit: int) -> list[SessionId]:
+        """Sessions that nobody has used since then, the longest unused first."""
+        ...
+
+    async def session_inbox_ids(self, session_id: SessionId) -> list[InboxId]:
+        """Every message that was ever said to a session. It looks at the whole inbox."""
+        ...
+
+    async def last_source(self, session_id: SessionId) -> Source | None:
+        """From where somebody was last answered in it; None: nobody knows any more."""
+        ...
+
+    async def turn(self, turn_id: TurnId) -> TurnRow | None: ...
+    async def steps(self, turn_id: TurnId) -> list[StepRow]: ...
+    async def turns(
+        self, session_id: SessionId, *, limit: int, before: TurnId | None = None
+    ) -> list[TurnOutline]:
+        """The newest first; `before`: those that began before that one."""
+        ...
+
+    async def recent_turns(self, query: TurnQuery) -> list[TurnOutline]:
+        """Of all sessions, children's too."""
+        ...
+
+    async def turn_details(self, turn_id: TurnId, *, after: int, limit: int) -> TurnDetails | None:
+        """So many steps behind that seq, and what surrounds them."""
+        ...
+
+    async def turn_usage_by_model(self, turn_id: TurnId) -> Mapping[str, Usage]:
+        """What its steps have used, by model; "": what was used beside those of the agent. A long
+        one is read in several pieces, so that nobody waits long behind it."""
+        ...
+
+    async def open_turns(self) -> list[OpenTurn]: ...
+    async def approval(self, approval_id: ApprovalId) -> Approval | None: ...
+    async def approvals(
+        self, *, limit: int, pending: bool = False, session_id: SessionId | None = None
+    ) -> list[Approval]:
+        """The newest first."""
+        ...
+
+    async def approval_rules(
+        self, *, principal: PrincipalId | None = None, rule: str | None = None
+    ) -> list[ApprovalRule]:
+        """What was allowed for a person, and by which rule of the judge, oldest first."""
+        ...
+
+    async def queued_messages(self) -> list[InboxRow]:
+        """Rows that no turn has taken yet, in the order of acceptance."""
+        ...
+
+    async def inbox(
+        self, *, state: InboxState | None, offset: int, limit: int
+    ) -> list[InboxSummary]:
+        """The newest first; None: those that have not ended."""
+        ...
+
+    async def inbox_row(self, inbox_id: InboxId) -> InboxRow | None: ...
+    async def deliveries_for_message(self, inbox_id: InboxId) -> list[DeliveryRow]:
+        """What was owed to the sender of this message, oldest first."""
+        ...
+
+    async def delivery(self, delivery_id: DeliveryId) -> DeliveryRow | None: ...
+    async def outbox(
+        self,
+        *,
+        state: DeliveryState | None,
+        before: int | None,
+        limit: int,
+        unsent: bool = False,
+        platform: str = "",
+    ) -> list[DeliveryRow]:
+        """The newest first, without their parts; `before` is a `seq`, `unsent` leaves out what
+        has arrived."""
+        ...
+
+    async def undelivered_rows(self) -> list[DeliveryRow]:
+        """Pending, sending and unknown rows, in the order in which they were committed."""
+        ...
+
+    async def inbox_counts(self) -> Mapping[InboxState, int]: ...
+    async def open_messages(self, *, before: float) -> Mapping[InboxId, float]:
+        """Those that were accepted before then and have not ended, each with when that was."""
+        ...
+
+    async def outbox_counts(self) -> Mapping[DeliveryState, int]: ...
+    async def workload(self) -> Workload: ...
+    async def runners(self) -> list[RunnerRow]: ...
+    async def processes(self, session_id: SessionId) -> list[ProcessRow]: ...
+    async def subagent(self, session_id: SessionId) -> Subagent | None:
+        """None: this session is a conversation, or there is none of that id."""
+        ...
+
+    async def subagents_below(self, session_id: SessionId) -> list[Subagent]:
+        """The session's children and theirs, oldest first."""
+        ...
+
+    async def subagents_usage(self, session_id: SessionId) -> Usage:
+        """What all of those have used in turns that ended."""
+        ...
+
+    async def running_subagents(self) -> list[tuple[InboxRow, bool]]:
+        """Those whose work has not ended, and whether a turn or a conversation still wants it."""
+        ...
+
+    async def cursor(self, platform: str, account: str, name: str) -> str | None: ...
+    async def busy_mode(self, session_id: SessionId) -> BusyMode | None:
+        """What /busy chose for a session; None: nothing."""
+        ...
+
+    async def turns_superseded_between(
+        self, session_id: SessionId, *, reason: str, since: float, until: float
+    ) -> list[TurnId]:
+        """The turns of a session that were superseded for this reason, in that time."""
+        ...
+
+    async def recently_active_sessions(self, *, since: float) -> list[SessionId]:
+        """The sessions that can be gone on with, are not marked to be, and have no open turn."""
+        ...
+
+    async def open_stops(self) -> list[StopRow]:
+        """The ends of processes that no successor has followed yet, the last first."""
+        ...
+
+    async def last_stops(self, *, limit: int, before: str | None = None) -> list[StopRow]:
+        """The last first; `before`: those that were asked for before the one of that id."""
+        ...
+
+    async def home_channels(self) -> list[HomeChannel]:
+        """The home channels that people have set; those of the configuration are not here."""
+        ...
+
+    async def quiet_chats(self) -> list[QuietChat]:
+        """Those of which people have said whether they are quiet."""
+        ...
+
+    async def pairings(self) -> Pairings: ...
+    async def job(self, job_id: JobId) -> Job | None: ...
+    async def jobs(
+        self, *, principal: PrincipalId | None = None, limit: int, offset: int = 0
+    ) -> list[Job]:
+        """A person's, or all; the oldest first."""
+        ...
+
+    async def due_jobs(self, *, by: float, limit: int) -> list[Job]: ...
+    async def next_due_job(self) -> int | None:
+        """When the next job is due."""
+        ...
+
+    async def waiting_runs(self, *, busy: Sequence[JobId], limit: int) -> list[WaitingRun]:
+        """The oldest run that waits of each job that is not busy, the oldest of those first."""
+        ...
+
+    async def count_waiting_runs(self, job_id: JobId) -> int: ...
+    async def running_runs(self) -> list[InboxRow]:
+        """The messages of runs that have begun and not ended."""
+        ...
+
+    async def runs(self, job_id: JobId, *, limit: int) -> list[JobRun]:
+        """The newest first."""
+        ...
+
+    async def job_run(self, run_id: str) -> JobRun | None: ...
+    async def meta(self, key: str) -> str | None: ...
+    async def audit(self, where: AuditFilter, *, limit: int) -> list[AuditRow]:
+        """The newest first; with `after`, those that follow that one, in their order."""
+        ...
+
+    async def verify_audit(self) -> AuditCheckResult:
+        """Whether the rows of the audit are as they were written. It reads all of them, in
+        pieces, so that nobody waits long behind it."""
+        ...
+
+    async def configurations(self, *, before: int | None = None, limit: int) -> list[ConfigVersion]:
+        """Those that were in force, the newest first, or those before a number."""
+        ...
+
+    async def configuration(self, number: int) -> ConfigVersion | None: ...
+    async def minute_stats(self, *, since: int) -> list[MinuteStats]:
+        """Those in which something happened, in order."""
+        ...
+
+    async def notebook(self, owner: OwnerId) -> Notebook:
+        """An owner that nobody heard of has an empty one."""
+        ...
+
+    async def notebooks(self, *, limit: int, offset: int = 0) -> list[Notebook]:
+        """Those that hold something or are off, by their owners' names."""
+        ...
+
+    async def memory_owners(self) -> dict[OwnerId, bool]:
+        """Everyone who ever had a notebook, and whether it is off."""
+        ...
+
+    async def unsynced_turns(self, provider: str) -> list[AnsweredTurn]:
+        """The turns that a memory provider is owed, in the order in which they were answered."""
+        ...
+
+    async def memory_owner(self, session_id: SessionId) -> OwnerId | None:
+        """Whose memory an enrolled session has."""
+        ...

@@ -1,0 +1,62 @@
+"""Secret values that are never shown by accident, and passwords inside URLs."""
+
+import hmac
+import re
+from collections.abc import Iterator
+from typing import final
+
+
+# MERGED holdfast.core.secret: A secret: a value that is never shown by accident.
+@final
+class Secret:
+    """Holds a value that `repr`, `str` and logs do not show; `reveal` is the only way to it."""
+
+    __slots__ = ("_value",)
+
+    def __init__(self, value: str) -> None:
+        self._value = value
+
+    def reveal(self) -> str:
+        return self._value
+
+    def matches(self, given: str) -> bool:
+        """Whether that is the value; how long this takes tells nothing about it."""
+        # What came over the wire may hold bytes that are no text; they match nothing.
+        value = given.encode("utf-8", "surrogateescape")
+        return hmac.compare_digest(value, self._value.encode())
+
+    def __repr__(self) -> str:
+        return "Secret(***)"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Secret) and other._value == self._value
+
+    def __hash__(self) -> int:
+        return hash(self._value)
+
+
+# MERGED holdfast.core.address_passwords: Passwords inside of addresses (`https://user:password@host`): found, and hidden where shown.
+PASSWORD_MASK = "***"
+# What stands before it keeps a long word without an address from being tried at each letter.
+_URL_WITH_PASSWORD = re.compile(
+    r"""(?<![\w+.-])(?P<user>[A-Za-z][\w+.-]*://[^\s/?#@:"']*):(?P<password>[^\s/?#"']+)@"""
+)
+
+
+def mask_passwords(text: str) -> str:
+    """The text, with the password of each address in it hidden."""
+    if "://" not in text:
+        return text
+    return _URL_WITH_PASSWORD.sub(rf"\g<user>:{PASSWORD_MASK}@", text)
+
+
+def find_passwords(text: str) -> Iterator[str]:
+    """As they are written there. What hides one is none."""
+    for found in _URL_WITH_PASSWORD.finditer(text):
+        if found["password"] != PASSWORD_MASK:
+            yield found["password"]
+
+
+def has_masked_password(text: str) -> bool:
+    """Whether somebody has copied an address from where its password was hidden."""
+    return any(found["password"] == PASSWORD_MASK for found in _URL_WITH_PASSWORD.finditer(text))

@@ -1,0 +1,70 @@
+"""Defences for parsing untrusted input: JSON that is nested too deeply, HTML whose tags never end."""
+
+import re
+from typing import TypeVar
+
+import msgspec
+
+# MERGED holdfast.core.deep_json: JSON of strangers: read as a type, however deeply somebody has nested it.
+_MAX_DEPTH = 64  # levels; no message of any vendor has nearly as many
+_TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[{]|[\]}]', re.DOTALL)
+
+T = TypeVar("T")
+
+
+def decode_json(body: bytes | str | msgspec.Raw, *, type: type[T]) -> T:
+    """Raises a `MsgspecError` where it is not such a thing, and nothing else.
+
+    What is nested deeper than the interpreter can follow reads as null, so that it is at the worst
+    one message that makes no sense: an answer that holds it is not lost with all the others in it.
+    """
+    try:
+        return msgspec.json.decode(body, type=type)
+    except RecursionError:
+        whole = body.encode() if isinstance(body, str) else bytes(body)
+        return msgspec.json.decode(prune_nesting(whole), type=type)
+    except UnicodeError as error:
+        raise msgspec.DecodeError(f"it is no text: {error}") from error
+
+
+def prune_nesting(body: bytes, *, max_depth: int = _MAX_DEPTH) -> bytes:
+    """The same JSON with null for every list and object below that level."""
+    kept: list[bytes] = []
+    depth = done = 0
+    for token in _TOKEN.finditer(body):
+        if token[0] in (b"[", b"{"):
+            depth += 1
+            if depth == max_depth + 1:
+                kept += (body[done : token.start()], b"null")
+                done = len(body)  # until its end is found: one that has none takes all the rest
+        elif token[0] in (b"]", b"}"):
+            if depth == max_depth + 1:
+                done = token.end()
+            depth -= 1
+    return b"".join((*kept, body[done:]))
+
+
+# MERGED holdfast.core.markup: Markup of strangers: a page of HTML as a parser gets through it, whatever was done to it.
+_MAX_TAG_LENGTH = 4096  # characters; a longer one holds a picture
+# A comment, a tag whose quotes are closed, any other tag, and what only looks like one. But for a
+# comment, none of them is looked for beyond the next "<".
+_MARKUP = re.compile(
+    r"""<!--.*?(?:-->|\Z)|<(?:[^<>"']|"[^"<]*"|'[^'<]*')*+>|<[^<>]*+>|<""", re.DOTALL
+)
+_TAG = re.compile(r"</?[A-Za-z][A-Za-z0-9]*")
+
+
+def close_html_tags(page: str) -> str:
+    """The same page without comments and declarations, in which everything that is begun is ended.
+
+    The parser of the library looks for the end of what was begun through all that follows, for
+    each of them anew: a few kilobytes of tags that nobody ends would take it minutes.
+    """
+    return _MARKUP.sub(_close_tag, page)
+
+
+def _close_tag(found: re.Match[str]) -> str:
+    said, tag = found[0], _TAG.match(found[0])
+    if tag is None:
+        return " " if said[1:2] in ("!", "?") else "&lt;" + said[1:]
+    return said if len(said) <= _MAX_TAG_LENGTH else f"{tag[0]}>"

@@ -1,0 +1,644 @@
+"""Builds a gateway: its dependencies, the objects that handle messages, and who of them knows whom.
+
+Nothing runs before `lifespan.RunningGateway` starts it, and nothing after it has stopped.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from functools import partial
+from random import random
+from typing import Any, Protocol
+
+import msgspec
+
+from holdfast.agent.auxiliary import AuxiliaryClient
+from holdfast.agent.memory.notes import Notes
+from holdfast.agent.memory.provider_guard import DEFAULT_LIMITS, ProviderLimits
+from holdfast.core.config.settings import Settings
+from holdfast.core.crash_points import CrashHook
+from holdfast.core.ids import DeliveryId, InboxId, SessionId, TurnId
+from holdfast.core.ops.tracing import SpanExporter
+from holdfast.core.people.approval import CommandJudge
+from holdfast.core.people.memory import MemoryProvider
+from holdfast.core.ports.protocols import (
+    Clock,
+    IdFactory,
+    Lifecycle,
+    Platform,
+    Store,
+    WallClockTimer,
+)
+from holdfast.core.ports.sandbox import Sandbox
+from holdfast.core.secrets import Secret
+from holdfast.core.sessions.session import ProcessRow
+from holdfast.core.turns.model import ModelChoice
+from holdfast.core.turns.subagent import SubagentKind
+from holdfast.documents.reader import DocumentReader
+from holdfast.gateway.accounts.accounts import Accounts, PausedAccounts
+from holdfast.gateway.accounts.connection import (
+    DEFAULT_BACKOFF,
+    NO_CREDENTIAL_LOCKS,
+    AccountDependencies,
+    BackoffSettings,
+    CredentialLocks,
+)
+from holdfast.gateway.accounts.internal_platforms import JobPlatform, SubagentPlatform
+from holdfast.gateway.accounts.registry import PlatformRegistry
+from holdfast.gateway.agents.cache import AgentCache
+from holdfast.gateway.agents.factory import AgentConfig, AgentFactory, LeaseModel
+from holdfast.gateway.agents.memory import MemoryManager
+from holdfast.gateway.approvals.service import ApprovalService
+from holdfast.gateway.commands.command import Command
+from holdfast.gateway.commands.dispatcher import CommandDispatcher
+from holdfast.gateway.inbound.access import AccessPolicy, Action, DeniedAccessAudit, principal_of
+from holdfast.gateway.inbound.attachments import AttachmentIntake, StoreFile
+from holdfast.gateway.inbound.group_policy import GroupPolicy, InboundPolicy
+from holdfast.gateway.inbound.intake import GatewayIntake
+from holdfast.gateway.inbound.pairing import PairedUsers, PairingRequests, PairingService
+from holdfast.gateway.inbound.router import Router
+from holdfast.gateway.jobs.executor import JobExecutor, RunCallbacks
+from holdfast.gateway.jobs.scheduler import Scheduler, SleepTimer
+from holdfast.gateway.jobs.service import JobCallbacks, JobDestinations, JobService
+from holdfast.gateway.lifecycle.recovery import RunnerAdopter
+from holdfast.gateway.live.counters import Counters
+from holdfast.gateway.live.feeds import SessionFeeds
+from holdfast.gateway.live.snapshot import gateway_snapshot
+from holdfast.gateway.live.subscriptions import MessageSubscriptions
+from holdfast.gateway.live_settings import LiveSettings
+from holdfast.gateway.notify.chat_addresses import ChatAddressBook
+from holdfast.gateway.notify.home_channels import HomeChannels
+from holdfast.gateway.notify.lifecycle_notices import LifecycleNotices
+from holdfast.gateway.notify.proactive import ProactiveSender
+from holdfast.gateway.notify.send_policy import SendPolicy
+from holdfast.gateway.outbound.delivery import DeliveryFactory, DeliveryWaiters
+from holdfast.gateway.outbound.files import DeleteFile, OutgoingFiles, ReadFile
+from holdfast.gateway.outbound.outbox import OutboxWorker
+from holdfast.gateway.outbound.post_commit import PostCommitPublisher
+from holdfast.gateway.outbound.quiet_chats import QuietChats
+from holdfast.gateway.outbound.reactions import WaitingReactions
+from holdfast.gateway.outbound.stream_factory import StreamFactory
+from holdfast.gateway.redaction import Redaction
+from holdfast.gateway.services import Services
+from holdfast.gateway.sessions import teardown as leaving
+from holdfast.gateway.sessions.expiry import Expiry
+from holdfast.gateway.sessions.resolver import SessionStore
+from holdfast.gateway.sessions.teardown import ForceStop, SessionResources, SessionTeardown
+from holdfast.gateway.sessions.titles import SessionTitles
+from holdfast.gateway.subagents import SubagentCallbacks, Subagents
+from holdfast.gateway.tracing import MessageTracer
+from holdfast.gateway.turns.busy_notices import BusyNotices
+from holdfast.gateway.turns.lanes import Lanes
+from holdfast.tools.registry import Toolbox
+
+log = logging.getLogger(__name__)
+
+
+# MERGED holdfast.gateway.parts: What a gateway is made of: every part comes in from outside.
+class RunnerManager(RunnerAdopter, SessionResources, Protocol):
+    """What the gateway asks of whoever owns the runners."""
+
+    def sandbox(self, session_id: SessionId, *, shell: str = "") -> Sandbox:
+        """`shell`: with a terminal of that name, apart from the session's own."""
+        ...
+
+    async def end_all(self) -> None: ...
+    async def detach(self) -> None:
+        """Let go of everything, and leave it running for a successor."""
+        ...
+
+    async def processes(self, session_id: SessionId) -> Sequence[ProcessRow]: ...
+
+
+class StoppableResources(SessionResources, Protocol):
+    """A holder whose things all end with the gateway."""
+
+    async def end_all(self) -> None: ...
+
+
+class GatewayDependencies(msgspec.Struct, frozen=True, kw_only=True):
+    settings: Settings
+    store: Store
+    platforms: Sequence[Platform]
+    runners: RunnerManager
+    toolbox: Toolbox
+    holders: Sequence[StoppableResources] = ()  # who else holds something for sessions: browsers
+    lease: LeaseModel
+    model: ModelChoice
+    api_key: Secret | None
+    fallback_keys: Sequence[Secret] = ()  # of the models that stand in for it
+    secrets: Sequence[Secret]
+    redact: Redaction | None = None  # None: one of the gateway's own, which knows them
+    clock: Clock
+    new_id: IdFactory
+    crash: CrashHook
+    progress: Callable[[str], None]
+    judge: CommandJudge
+    lifecycle: Lifecycle | None = None  # None: nobody here can restart it
+    alarm: WallClockTimer | None = (
+        None  # None: one that sleeps, and does not hear of a clock that is set
+    )
+    read_file: ReadFile | None = None  # None: no file is handed to people
+    delete_file: DeleteFile | None = None  # None: what was handed in to be sent stays
+    store_file: StoreFile | None = None  # None: what is attached to messages is not kept
+    notes: Notes | None = None  # None: the gateway's own
+    memory_providers: Sequence[MemoryProvider] = ()
+    memory_limits: ProviderLimits = DEFAULT_LIMITS
+    credential_locks: CredentialLocks = NO_CREDENTIAL_LOCKS  # on the credentials of accounts
+    backoff_settings: BackoffSettings = DEFAULT_BACKOFF  # with accounts that do not answer
+    random: Callable[[], float] = random  # from 0 to 1
+    spans: SpanExporter | None = None  # None: nobody traces messages
+    trace_key: str = ""  # tells the traces of this gateway from those of others
+
+    @property
+    def agent_config(self) -> AgentConfig:
+        """What agents are made of, until another configuration is put into force."""
+        return AgentConfig(
+            settings=self.settings,
+            lease=self.lease,
+            model=self.model,
+            api_key=self.api_key,
+            fallback_keys=self.fallback_keys,
+            toolbox=self.toolbox,
+            secrets=self.secrets,
+        )
+
+
+# MERGED holdfast.gateway.household: The household: the task group of a gateway, which outlives whoever started the gateway.
+class SupervisedTaskGroup:
+    """Owns the group that every task of the house is in, and the task that holds the group.
+
+    A group cancels the task that entered it when one of its own fails. Were that the task of
+    a start, which is over soon or may be cancelled, nobody would hear of a failure: so the group
+    has a task of its own, and a failure is a fact that anyone can wait for (`broken`).
+    """
+
+    def __init__(self) -> None:
+        self.tasks = asyncio.TaskGroup()
+        self.failed = asyncio.Event()  # a task that was never to fail has failed
+        self.failure: Exception | None = None
+        self._entered = asyncio.Event()
+        self._closing = asyncio.Event()
+        self._holder_task: asyncio.Task[None] | None = None
+        self._service_tasks: list[asyncio.Task[None]] = []
+
+    def run_until_closed(self, work: Coroutine[Any, Any, None], *, name: str) -> None:
+        """A task that is there as long as the house is: it ends when the household is closed."""
+        self._service_tasks.append(self.tasks.create_task(work, name=name))
+
+    async def open(self) -> None:
+        self._holder_task = asyncio.create_task(self._hold_group(), name="household")
+        await self._entered.wait()
+
+    async def close(self) -> None:
+        """Returns when every task has ended; cancelled, it cancels them. Skipped where it was
+        never opened."""
+        self._closing.set()
+        if self._holder_task is None:
+            return
+        for task in self._service_tasks:
+            task.cancel()
+        try:
+            await asyncio.shield(self._holder_task)
+        except asyncio.CancelledError:
+            self._holder_task.cancel()
+            raise
+
+    async def _hold_group(self) -> None:
+        try:
+            async with self.tasks:
+                self._entered.set()
+                await self._closing.wait()
+        except ExceptionGroup as failures:
+            found = failures.exceptions[0]
+            assert isinstance(found, Exception), "a group of these holds nothing else"
+            self.failure = found
+            self.failed.set()
+
+
+# MERGED holdfast.gateway.furnishing: Furnishing the house: what lanes, turns and commands work with, made of a gateway's parts.
+class BaseServices(msgspec.Struct, frozen=True, kw_only=True):
+    """What the gateway has made before the house is furnished, and keeps."""
+
+    live_settings: LiveSettings
+    platforms: PlatformRegistry
+    redact: Redaction
+    outbox: OutboxWorker
+    outgoing_files: OutgoingFiles
+    subagents: Subagents
+    auxiliary: AuxiliaryClient
+    tasks: asyncio.TaskGroup
+    close: Callable[[SessionId], Awaitable[None]]  # the hard end of a session
+    tracer: MessageTracer | None
+
+
+def build_services(dependencies: GatewayDependencies, base: BaseServices) -> Services:
+    watchers, feeds = MessageSubscriptions(), SessionFeeds()
+    replies = DeliveryFactory(base.platforms, new_id=dependencies.new_id)
+    cache = _build_agent_cache(dependencies)
+    quiet = QuietChats(dependencies.settings)
+    signs = WaitingReactions(
+        base.platforms, base.outbox, quiet_chats=quiet, clock=dependencies.clock
+    )
+    announcer = PostCommitPublisher(
+        watchers, base.outbox, feeds=feeds, reactions=signs, redact=base.redact
+    )
+    return Services(
+        live_settings=base.live_settings,
+        store=dependencies.store,
+        clock=dependencies.clock,
+        new_id=dependencies.new_id,
+        crash=dependencies.crash,
+        redact=base.redact,
+        subscriptions=watchers,
+        feeds=feeds,
+        subagents=base.subagents,
+        jobs=JobService(base.live_settings, store=dependencies.store, clock=dependencies.clock),
+        platforms=base.platforms,
+        delivery_factory=replies,
+        stream_factory=StreamFactory(
+            base.live_settings,
+            base.platforms,
+            base.outbox,
+            writes=dependencies.store,
+            clock=dependencies.clock,
+            new_id=dependencies.new_id,
+            crash=dependencies.crash,
+            quiet_chats=quiet,
+        ),
+        busy_notices=BusyNotices(
+            base.platforms,
+            replies,
+            writes=dependencies.store,
+            publisher=announcer,
+            clock=dependencies.clock,
+            quiet_chats=quiet,
+        ),
+        reactions=signs,
+        quiet_chats=quiet,
+        publisher=announcer,
+        agent_factory=_build_agent_factory(dependencies, base),
+        cache=cache,
+        memory=_build_memory_hooks(dependencies, base.redact),
+        auxiliary=base.auxiliary,
+        titles=SessionTitles(
+            base.auxiliary,
+            writes=dependencies.store,
+            feeds=feeds,
+            redact=base.redact,
+            tasks=base.tasks,
+        ),
+        sandbox=dependencies.runners.sandbox,
+        judge=dependencies.judge,
+        counters=Counters(),
+        proactive_sender=ProactiveSender(
+            store=dependencies.store,
+            clock=dependencies.clock,
+            platforms=base.platforms,
+            cache=cache,
+            feeds=feeds,
+            publisher=announcer,
+            outgoing_files=base.outgoing_files,
+            redact=base.redact,
+        ),
+        send_policy=SendPolicy(ChatAddressBook(base.platforms)),
+        tracer=base.tracer,
+    )
+
+
+def build_tracer(dependencies: GatewayDependencies, *, redact: Redaction) -> MessageTracer | None:
+    if dependencies.spans is None:
+        return None
+    return MessageTracer(
+        dependencies.spans,
+        key=dependencies.trace_key,
+        ratio=dependencies.settings.otel.sample,
+        model=dependencies.model,
+        clock=dependencies.clock,
+        new_id=dependencies.new_id,
+        redact=redact,
+    )
+
+
+def _build_agent_factory(dependencies: GatewayDependencies, base: BaseServices) -> AgentFactory:
+    return AgentFactory(
+        dependencies.agent_config,
+        reads=dependencies.store,
+        clock=dependencies.clock,
+        close=base.close,
+    )
+
+
+def _build_agent_cache(dependencies: GatewayDependencies) -> AgentCache:
+    wanted = dependencies.settings.cache
+    return AgentCache(
+        max_agents=wanted.max_agents,
+        max_bytes=wanted.max_mb * 1_000_000,
+        idle_ttl=wanted.idle_ttl,
+    )
+
+
+def _build_memory_hooks(dependencies: GatewayDependencies, redact: Redaction) -> MemoryManager:
+    room = dependencies.settings.memory.max_chars
+    notes = dependencies.notes or Notes(
+        dependencies.store, clock=dependencies.clock, redact=redact, max_chars=room
+    )
+    return MemoryManager(
+        dependencies.memory_providers,
+        notes=notes,
+        store=dependencies.store,
+        clock=dependencies.clock,
+        redact=redact,
+        limits=dependencies.memory_limits,
+    )
+
+
+# MERGED holdfast.gateway.settling: Settling in: children and jobs are given their ways into a house that stands.
+def connect_subagents(
+    subagents: Subagents,
+    services: Services,
+    lanes: Lanes,
+    *,
+    intake: GatewayIntake,
+    sessions: SessionStore,
+    teardown: SessionTeardown,
+    tasks: asyncio.TaskGroup,
+) -> None:
+    def turn_of(session_id: SessionId) -> TurnId | None:
+        lane = lanes.get(session_id)
+        return (
+            lane.running_turn.turn_id
+            if lane is not None and lane.running_turn is not None
+            else None
+        )
+
+    subagents.set_callbacks(
+        SubagentCallbacks(
+            accept=intake.accept_authorised,
+            on_accepted=intake.on_accepted,
+            subscriptions=services.subscriptions,
+            watch_message=intake.watch,
+            stop_session=partial(leaving.stop_session, services, lanes),
+            close_session=teardown.close,
+            session_key=sessions.session_key,
+            running_turn_of=turn_of,
+            tasks=tasks,
+        )
+    )
+    teardown.add([subagents])
+
+
+def build_scheduler(
+    services: Services,
+    lanes: Lanes,
+    *,
+    intake: GatewayIntake,
+    sessions: SessionStore,
+    teardown: SessionTeardown,
+    home_channels: HomeChannels,
+    access: AccessPolicy,
+    alarm: WallClockTimer,
+    tasks: asyncio.TaskGroup,
+) -> tuple[JobExecutor, Scheduler]:
+    destinations = JobDestinations(services.platforms, home_channels)
+    ways = RunCallbacks(
+        accept=intake.accept_authorised,
+        close_session=teardown.close,
+        session_key=sessions.session_key,
+        destinations=destinations,
+        tasks=tasks,
+    )
+    runs = JobExecutor(services, lanes, ways, on_ended=lambda: scheduler.wake())
+    scheduler = Scheduler(
+        services,
+        runs,
+        alarm=alarm,
+        may_talk=lambda source: access.allows(principal_of(source), Action.TALK, source),
+    )
+    services.jobs.set_callbacks(
+        JobCallbacks(
+            destinations=destinations,
+            is_operator=access.is_operator,
+            running_jobs=lambda: runs.running_jobs,
+            stop=runs.stop,
+            on_changed=scheduler.wake,
+            next_due=lambda: scheduler.next_due,
+            stop_scheduling=scheduler.close,
+        )
+    )
+    return runs, scheduler
+
+
+# MERGED holdfast.gateway.gateway: The gateway: all who take, run and answer messages, and who of them knows whom.
+class Gateway:
+    """Owns nobody's state: it makes those who do, and introduces them. They do nothing before it
+    runs (`running.py`), and nothing after it has stopped."""
+
+    def __init__(self, dependencies: GatewayDependencies) -> None:
+        self.dependencies = dependencies
+        self._live_settings = LiveSettings(dependencies.settings)
+        self._subagents = Subagents(
+            store=dependencies.store, clock=dependencies.clock, new_id=dependencies.new_id
+        )
+        inner: list[Platform] = [SubagentPlatform(kind, self._subagents) for kind in SubagentKind]
+        inner.append(JobPlatform())
+        self._platforms = PlatformRegistry(
+            [*dependencies.platforms, *inner], clock=dependencies.clock
+        )
+        self._redact = dependencies.redact or Redaction(dependencies.secrets)
+        self.task_group = SupervisedTaskGroup()
+        self._tasks = self.task_group.tasks
+        self._outgoing_files = OutgoingFiles(
+            dependencies.read_file, redact=self._redact, delete=dependencies.delete_file
+        )
+        self.delivery_waiters = DeliveryWaiters()
+        self._tracer = build_tracer(dependencies, redact=self._redact)
+        self.outbox = OutboxWorker(
+            self._platforms,
+            writes=dependencies.store,
+            clock=dependencies.clock,
+            redact=self._redact,
+            crash=dependencies.crash,
+            outgoing_files=self._outgoing_files,
+            delivery_waiters=self.delivery_waiters,
+            on_failed=self._on_delivery_failed,
+            tracer=self._tracer,
+        )
+        self._auxiliary = AuxiliaryClient(
+            dependencies.settings, lease=dependencies.lease, model=dependencies.model.name
+        )
+        self.services = build_services(dependencies, self._base_services())
+        self.teardown = SessionTeardown(self.services.cache)
+        self.teardown.add(
+            [dependencies.runners, self.services.memory, self._auxiliary, *dependencies.holders]
+        )
+        self.lanes = Lanes(self.services, tasks=self._tasks)
+        self.sessions = SessionStore(
+            self.services,
+            self.lanes,
+            processes=dependencies.runners.processes,
+            close=self.teardown.close,
+            tasks=self._tasks,
+        )
+        self.expiry = Expiry(
+            self.services,
+            self.lanes,
+            self.teardown,
+            policies=lambda: self.sessions.policies,
+            processes=dependencies.runners.processes,
+        )
+        self.lanes.on_lane_closed = self.expiry.on_session_idle
+        self.force_stop = ForceStop(self.services, self.lanes, suspend=self.sessions.suspend)
+        self.paired_users = PairedUsers(dependencies.store)
+        self.pairing = PairingService(self.services, self.paired_users)
+        self.access = authority = AccessPolicy(dependencies.settings, paired=self.paired_users)
+        self.approvals = ApprovalService(self.services, self.lanes, access=authority)
+        self.home_channels = HomeChannels(
+            self._live_settings, self._platforms, reads=dependencies.store
+        )
+        self.services.send_policy.set_access(authority, self.home_channels)
+        self.lifecycle_notices = LifecycleNotices(self.services, self.lanes, self.home_channels)
+        self.dispatcher = CommandDispatcher(
+            self.services, self.lanes, access=authority, tasks=self._tasks
+        )
+        self.router = Router(
+            self.dispatcher,
+            self.sessions,
+            approvals=self.approvals,
+            subagents=self._subagents,
+            subscriptions=self.services.subscriptions,
+        )
+        groups = GroupPolicy(dependencies.settings)
+        self.denied_access = DeniedAccessAudit(dependencies.store, clock=dependencies.clock)
+        threshold = InboundPolicy(
+            authority,
+            groups,
+            PairingRequests(self.services, self.paired_users, denied_access=self.denied_access),
+            clock=dependencies.clock,
+        )
+        self.document_reader = DocumentReader()
+        self.intake = GatewayIntake(
+            self.services,
+            policy=threshold,
+            attachments=AttachmentIntake(
+                self.sessions,
+                live_settings=self._live_settings,
+                document_reader=self.document_reader,
+                store_file=dependencies.store_file,
+                redact=self.services.redact,
+            ),
+            admit=self.router.route,
+        )
+        self.accounts = self._build_accounts(dependencies)
+        self._platforms.on_lost = self.accounts.connection_lost
+        self._connect_services(dependencies)
+        self._live_settings.subscribe(
+            authority.apply_settings,
+            groups.apply_settings,
+            self.services.quiet_chats.apply_settings,
+            self.services.cache.apply_settings,
+            self.services.memory.apply_settings,
+            self.sessions.apply_settings,
+            self.expiry.apply_settings,
+        )
+        self.dispatcher.set_factory(lambda: self._build_commands(dependencies.lifecycle))
+
+    def _build_commands(self, lifecycle: Lifecycle | None) -> list[Command]:
+        from holdfast.gateway.commands.registry import build_commands  # noqa: PLC0415 - see the desk
+
+        return build_commands(
+            self.services,
+            self.lanes,
+            dispatcher=self.dispatcher,
+            sessions=self.sessions,
+            approvals=self.approvals,
+            access=self.access,
+            close=self.teardown.close,
+            force_stop=self.force_stop,
+            home_channels=self.home_channels,
+            lifecycle_notices=self.lifecycle_notices,
+            pairing=self.pairing,
+            lifecycle=lifecycle,
+        )
+
+    def _build_accounts(self, dependencies: GatewayDependencies) -> Accounts:
+        ground = AccountDependencies(
+            intake=self.intake,
+            platforms=self._platforms,
+            credential_locks=dependencies.credential_locks,
+            clock=dependencies.clock,
+            random=dependencies.random,
+            backoff_settings=dependencies.backoff_settings,
+            tasks=self._tasks,
+            on_connected=self.outbox.account_connected,
+            on_disconnected=self.outbox.account_disconnected,
+            redact=self.services.redact,
+            on_change=self.services.feeds.gateway_changed,
+        )
+        return Accounts(ground, PausedAccounts(dependencies.store, clock=dependencies.clock))
+
+    def _connect_services(self, dependencies: GatewayDependencies) -> None:
+        connect_subagents(
+            self._subagents,
+            self.services,
+            self.lanes,
+            intake=self.intake,
+            sessions=self.sessions,
+            teardown=self.teardown,
+            tasks=self._tasks,
+        )
+        self.job_executor, self.scheduler = build_scheduler(
+            self.services,
+            self.lanes,
+            intake=self.intake,
+            sessions=self.sessions,
+            teardown=self.teardown,
+            home_channels=self.home_channels,
+            access=self.access,
+            alarm=dependencies.alarm or SleepTimer(dependencies.clock),
+            tasks=self._tasks,
+        )
+
+    def _base_services(self) -> BaseServices:
+        return BaseServices(
+            live_settings=self._live_settings,
+            platforms=self._platforms,
+            redact=self._redact,
+            outbox=self.outbox,
+            outgoing_files=self._outgoing_files,
+            subagents=self._subagents,
+            auxiliary=self._auxiliary,
+            tasks=self._tasks,
+            close=self._close_session,
+            tracer=self._tracer,
+        )
+
+    def apply_config(self, agent_config: AgentConfig) -> None:
+        """Put another configuration into force, in one step: a turn that runs keeps what it began
+        with, and the next one of every chat has this. What was a secret before stays one."""
+        self._redact.add_secrets(agent_config.secrets)
+        self.services.agent_factory.apply_config(agent_config)
+        self._auxiliary.update_settings(
+            agent_config.settings, lease=agent_config.lease, model=agent_config.model.name
+        )
+        if self._tracer is not None:
+            self._tracer.model = agent_config.model
+        self._live_settings.apply(agent_config.settings)
+        self.services.feeds.gateway_changed()
+
+    async def _close_session(self, session_id: SessionId) -> None:
+        await self.teardown.close(session_id)
+
+    def _on_delivery_failed(self, delivery_id: DeliveryId) -> None:
+        self._tasks.create_task(self.approvals.end_undeliverable(delivery_id), name="undeliverable")
+
+    def snapshot(self) -> dict[str, Any]:
+        """What is true now, from memory alone: cheap enough to be asked often."""
+        return {
+            **gateway_snapshot(self.services, self.lanes, self.outbox),
+            "homes": tuple(self.home_channels.all()),
+        }
+
+    def open_message_ids(self) -> frozenset[InboxId]:
+        """The messages that are worked on here; an end is known here after its commit."""
+        return self.services.subscriptions.ids

@@ -1,0 +1,207 @@
+"""Access control: decides whether a principal may do something here, and audits refusals (a limited number)."""
+
+import asyncio
+import logging
+from collections.abc import Collection, Container
+from enum import StrEnum
+
+import msgspec
+
+from holdfast.core.config.settings import DEFAULT_ACCOUNT, Settings
+from holdfast.core.errors import NotAllowed, StoreError
+from holdfast.core.ids import PrincipalId
+from holdfast.core.messages.outbox import Address
+from holdfast.core.messages.source import Author, Source
+from holdfast.core.people.audit import REFUSED, AuditEntry, AuditKind
+from holdfast.core.ports.protocols import Clock, Store
+
+log = logging.getLogger(__name__)
+
+
+# MERGED holdfast.gateway.inbound.authorise: The one question every entry asks: may this principal do this, here? Nobody may until told.
+EVERYBODY = "*"
+
+
+class Role(StrEnum):
+    """What somebody is, at one account and in one chat of it."""
+
+    UNKNOWN = "stranger"
+    USER = "user"
+    OPERATOR = "operator"
+
+
+class Action(StrEnum):
+    TALK = "talk"
+    COMMAND = "command"
+    OPERATE = "operate"  # commands about the gateway as a whole, and everybody's things
+    DECIDE = "decide"  # about a thing that belongs to people: an approval, a job
+    SEND = "send"  # a message to a chat where nobody has asked for one
+
+
+class Principal(msgspec.Struct, frozen=True, kw_only=True):
+    """Who is asking. `vouched`: the platform itself checked a credential of ours."""
+
+    id: PrincipalId
+    authenticated: bool
+
+
+class OwnedResource(msgspec.Struct, frozen=True, kw_only=True):
+    """A thing that belongs to people, and the place from which somebody reaches for it."""
+
+    source: Source
+    owners: Collection[PrincipalId]
+
+
+class SendTarget(msgspec.Struct, frozen=True, kw_only=True):
+    """A chat that something is to be sent to, and the place from which."""
+
+    source: Source
+    to: Address
+    is_own_or_home: bool  # it is the chat of the place itself, or a home channel
+
+
+Resource = Source | OwnedResource | SendTarget
+
+
+def principal_of(source: Source) -> Principal:
+    name = f"{source.platform}:{source.account}:{source.user_id}"
+    # The API and the page hand on only what came with the gateway's own token, or its cookie; so
+    # does whoever speaks as the operator into a chat of another platform.
+    vouched = source.platform in ("api", "web") or source.author is Author.OPERATOR
+    return Principal(id=PrincipalId(name), authenticated=vouched)
+
+
+class AccessPolicy:
+    """Owns who is allowed by the configuration that is in force; `paired` are those who were let
+    in besides. Each question is a look into a few sets: it is asked for every message."""
+
+    def __init__(self, settings: Settings, *, paired: Container[PrincipalId] = ()) -> None:
+        self._paired = paired
+        self.apply_settings(settings)
+
+    def apply_settings(self, settings: Settings) -> None:
+        """Who is not allowed by these is turned away from now on."""
+        self._operators: set[str] = set()
+        self._users: set[str] = set()
+        self._chat_users: dict[tuple[str, str, str], frozenset[str]] = {}
+        for name, account, each in settings.all_accounts():
+            operators = frozenset(each.operators) - {EVERYBODY}
+            self._operators |= {f"{name}:{account}:{who}" for who in operators}
+            self._users |= {f"{name}:{account}:{who}" for who in each.allow}
+            for chat_id, chat in each.chats.items():
+                if chat.allow:
+                    self._chat_users[name, account, chat_id] = frozenset(chat.allow)
+        self._send_allowlist = frozenset(settings.send.allow)
+
+    def authorise(self, principal: Principal, action: Action, resource: Resource) -> None:
+        """Returns, or raises `NotAllowed` with the key that would allow it."""
+        if self.allows(principal, action, resource):
+            return
+        place = _source_of(resource)
+        if isinstance(resource, SendTarget):
+            to = f"{resource.to.platform}:{resource.to.chat_id}"
+            raise NotAllowed(
+                f"From here nothing may be sent to {to}: add {to!r} to send.allow in "
+                "holdfast.toml to let agents."
+            )
+        key = "operators" if action in (Action.OPERATE, Action.DECIDE) else "allow"
+        raise NotAllowed(
+            f"{place.user_id!r} may not {action} on {place.platform}: add the id to "
+            f"{_config_table(place)}.{key} in holdfast.toml to let them."
+        )
+
+    def allows(self, principal: Principal, action: Action, resource: Resource) -> bool:
+        if isinstance(resource, SendTarget):
+            # Whoever runs the gateway is no exception: it is their agent that asks, and not they.
+            known = self.role(principal, resource.source) is not Role.UNKNOWN
+            return known and (resource.is_own_or_home or self.may_send_to(resource.to))
+        owned = resource if isinstance(resource, OwnedResource) else None
+        role = self.role(principal, _source_of(resource))
+        if role is Role.OPERATOR:
+            return True
+        if role is Role.UNKNOWN or action is Action.OPERATE:
+            return False
+        own = owned is not None and principal.id in owned.owners
+        return own or action is not Action.DECIDE
+
+    def role(self, principal: Principal, source: Source) -> Role:
+        """Whoever may run the gateway may talk to it. Not the other way round, and to allow
+        everybody makes an operator of nobody."""
+        if principal.authenticated or principal.id in self._operators:
+            return Role.OPERATOR
+        if principal.id in self._users or principal.id in self._paired:
+            return Role.USER
+        if f"{source.platform}:{source.account}:{EVERYBODY}" in self._users:
+            return Role.USER
+        here = self._chat_users.get((source.platform, source.account, source.chat_id), frozenset())
+        return Role.USER if source.user_id in here or EVERYBODY in here else Role.UNKNOWN
+
+    def may_send_to(self, to: Address) -> bool:
+        """Whether the configuration lets agents send to that chat."""
+        chat = f"{to.platform}:{to.chat_id}"
+        return chat in self._send_allowlist or f"{to.platform}:{EVERYBODY}" in self._send_allowlist
+
+    def is_operator(self, source: Source) -> bool:
+        """Whether whoever asks from there may run the gateway."""
+        return self.allows(principal_of(source), Action.OPERATE, source)
+
+
+def _source_of(resource: Resource) -> Source:
+    return resource if isinstance(resource, Source) else resource.source
+
+
+def _config_table(source: Source) -> str:
+    """Where holdfast.toml speaks of that account."""
+    usual = source.account == DEFAULT_ACCOUNT
+    name = f"platforms.{source.platform}"
+    return name if usual else f"{name}.accounts.{source.account}"
+
+
+# MERGED holdfast.gateway.inbound.denials: Denials: who was sent away without a word, in the audit, and only so many of them.
+MAX_ROWS = 20  # rows of one place in a stretch of time; whoever knocks must not fill the disk
+WINDOW = 3600.0  # seconds
+
+
+class DeniedAccessAudit:
+    """Owns who has a row already in the present stretch of time, by place. Each is in it once, and
+    once there are too many the last row says that others are not."""
+
+    def __init__(self, store: Store, *, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+        self._since = clock.now()
+        self._recorded: dict[str, set[str]] = {}
+
+    async def record(self, kind: AuditKind, actor: str, *, account: str, subject: str = "") -> None:
+        """Returns when it is durable, or is none of those that are kept. A store that fails keeps
+        nobody from being sent away."""
+        if (more := self._count(account, actor)) is None:
+            return
+        act = AuditEntry(
+            kind=kind,
+            actor=actor,
+            at=self._clock.now(),
+            subject=subject or account,
+            outcome=REFUSED,
+            facts={"others_not_listed": True} if more else {},
+        )
+        try:
+            await asyncio.shield(self._store.record_audit(act))
+        except StoreError as error:
+            log.warning(
+                "A refusal is not in the audit: %s",
+                error,
+                extra={"action": "denied_access_not_audited"},
+            )
+
+    def _count(self, account: str, actor: str) -> bool | None:
+        """Whether this is the last one that has a row; None: it has none."""
+        now = self._clock.now()
+        if not 0 <= now - self._since < WINDOW:
+            self._since = now
+            self._recorded.clear()
+        known = self._recorded.setdefault(account, set())
+        if actor in known or len(known) >= MAX_ROWS:
+            return None
+        known.add(actor)
+        return len(known) == MAX_ROWS

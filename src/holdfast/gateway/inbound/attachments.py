@@ -1,0 +1,172 @@
+"""Stores the attachments of a message in its session's workspace and adds their text and images to it."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from fnmatch import fnmatchcase
+
+import msgspec
+
+from holdfast.core.config.settings import PlatformSettings
+from holdfast.core.ids import SessionId
+from holdfast.core.messages.inbox import Inbound
+from holdfast.core.messages.source import ATTACHED_PREFIX, Attachment, AttachmentUnavailable
+from holdfast.core.messages.transcript import Image, detect_image
+from holdfast.documents.reader import DocumentReader, render_documents
+from holdfast.gateway.live_settings import LiveSettings
+from holdfast.gateway.redaction import Redaction
+from holdfast.gateway.sessions.resolver import SessionStore
+
+log = logging.getLogger(__name__)
+
+
+# MERGED holdfast.gateway.inbound.wanted_files: Which of the files that people attach an account takes, by their names.
+ANY_TYPE = "*"
+
+
+async def is_accepted_type(name: str, patterns: Sequence[str]) -> bool:
+    """`.csv` means names that end so, `image/*` what such a name stands for."""
+    if ANY_TYPE in patterns:
+        return True
+    # In a thread: what endings mean is looked up in files of this machine, once.
+    return await asyncio.to_thread(_matches, name.lower(), patterns)
+
+
+def _matches(name: str, patterns: Sequence[str]) -> bool:
+    import mimetypes  # noqa: PLC0415 - for accounts that do not take everything
+
+    media_type = mimetypes.guess_type(name)[0] or "application/octet-stream"
+    return any(
+        name.endswith(pattern.lower())
+        if pattern.startswith(".")
+        else fnmatchcase(media_type, pattern.lower())
+        for pattern in patterns
+    )
+
+
+# MERGED holdfast.gateway.inbound.receiving: Receiving: what is attached to a message becomes files of its session, pictures, and text.
+MAX_TOTAL_BYTES = 50 * 1024 * 1024  # bytes of all that is attached to one message
+MAX_FILES = 100
+MAX_IMAGES = 20  # that a model is shown: providers refuse a request with very many
+
+StoreFile = Callable[[SessionId, str, bytes], str]
+"""Keeps a file in the workspace of a session, and says under which path; it blocks. The same data
+under the same name is the same file. Raises `AttachmentUnavailable` where it cannot be kept there."""
+
+
+class FetchedAttachment(msgspec.Struct, frozen=True, kw_only=True):
+    """An attachment as it came, or the reason why it did not."""
+
+    name: str
+    data: bytes = b""
+    missing: str = ""
+
+
+class StoredAttachment(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of one attachment: it has a path, or a reason why it has none."""
+
+    name: str
+    path: str = ""
+    missing: str = ""
+    image: Image | None = None
+
+
+class AttachmentIntake:
+    """Keeps nothing itself. `put` None: this gateway has no place for files."""
+
+    def __init__(
+        self,
+        sessions: SessionStore,
+        *,
+        live_settings: LiveSettings,
+        document_reader: DocumentReader,
+        store_file: StoreFile | None,
+        redact: Redaction,
+    ) -> None:
+        self._sessions = sessions
+        self._live_settings = live_settings
+        self._document_reader = document_reader
+        self._redact = redact  # why a door could not fetch a file, and what a document says
+        self._store_file = store_file
+
+    async def attach(self, inbound: Inbound, attached: Sequence[Attachment]) -> Inbound:
+        """The message, with a line that names its files, its pictures, and what its documents say.
+        The files are kept before the message is: one that is accepted never names what is not
+        there."""
+        account = self._account_settings(inbound)
+        fetched: list[FetchedAttachment] = []
+        for each in attached[:MAX_FILES]:
+            room = MAX_TOTAL_BYTES - sum(len(one.data) for one in fetched)
+            fetched.append(await self._fetch(each, account, room=room))
+        found = await self._document_reader.read(fetched, limit=account.file_chars)
+        # Asked for last: what is fetched takes its time, and a /new meanwhile would leave the
+        # files behind in the session before.
+        session = await self._sessions.get_or_create_session(inbound.source)
+        taken = [await self._store(session.id, one) for one in fetched]
+        lines = self._redact(_attachment_lines(taken, left_out=len(attached) - len(taken)))
+        text = f"{inbound.text}\n\n{lines}" if inbound.text.strip() else lines
+        images = [one.image for one in taken if one.image is not None][:MAX_IMAGES]
+        paths = (one.path for one in taken)
+        return msgspec.structs.replace(
+            inbound,
+            text=text,
+            images=(*inbound.images, *images),
+            documents=self._redact(render_documents(zip(paths, found, strict=True))),
+        )
+
+    def _account_settings(self, inbound: Inbound) -> PlatformSettings:
+        source, settings = inbound.source, self._live_settings.current
+        return settings.account(source.platform, source.account) or PlatformSettings()
+
+    async def _fetch(
+        self, one: Attachment, account: PlatformSettings, *, room: int
+    ) -> FetchedAttachment:
+        if self._store_file is None:
+            return FetchedAttachment(name=one.name, missing="this gateway keeps no files")
+        if not await is_accepted_type(one.name, account.files):
+            return FetchedAttachment(name=one.name, missing="files of this kind are not taken here")
+        too_large = f"it is larger than {MAX_TOTAL_BYTES // 2**20} MB"
+        if one.size is not None and one.size > room:
+            return FetchedAttachment(name=one.name, missing=too_large)
+        try:
+            data = await one.fetch()
+        except AttachmentUnavailable as error:
+            return _missing(one.name, error)
+        if len(data) > room:
+            return FetchedAttachment(name=one.name, missing=too_large)
+        return FetchedAttachment(name=one.name, data=data)
+
+    async def _store(self, session_id: SessionId, one: FetchedAttachment) -> StoredAttachment:
+        if one.missing or self._store_file is None:
+            return StoredAttachment(name=one.name, missing=one.missing)
+        try:
+            path = await asyncio.to_thread(self._store_file, session_id, one.name, one.data)
+        except AttachmentUnavailable as error:
+            return StoredAttachment(name=one.name, missing=_missing(one.name, error).missing)
+        return StoredAttachment(name=one.name, path=path, image=detect_image(one.data))
+
+
+def _missing(name: str, error: AttachmentUnavailable) -> FetchedAttachment:
+    log.info("%r was not kept: %s", name, error, extra={"action": "attachment_missing"})
+    return FetchedAttachment(name=name, missing=str(error))
+
+
+def _attachment_lines(stored: Sequence[StoredAttachment], *, left_out: int) -> str:
+    """For the agent, which also has to tell its user what did not come."""
+    paths = ", ".join(one.path for one in stored if one.path)
+    lines = [f"{ATTACHED_PREFIX}in the workspace: {paths}]"] if paths else []
+    lines += [
+        f"{ATTACHED_PREFIX}and not here: {_safe_name(one.name)} ({one.missing})]"
+        for one in stored
+        if one.missing
+    ]
+    if left_out:
+        lines.append(
+            f"{ATTACHED_PREFIX}and not here: {left_out} more; {MAX_FILES} are taken at a time]"
+        )
+    return "\n".join(lines)
+
+
+def _safe_name(name: str) -> str:
+    """A name of somebody's choosing: one short line, that cannot end the brackets it stands in."""
+    return "".join(c if c.isprintable() and c not in "[]" else "_" for c in name)[:80]

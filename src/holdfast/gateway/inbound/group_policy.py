@@ -1,0 +1,193 @@
+"""Decides whether an inbound message is accepted: is it addressed to the agent, is it a loop, and may its sender talk?"""
+
+from collections.abc import Iterator
+
+import msgspec
+
+from holdfast.core.config.settings import ChatSettings, GroupReplyMode, Settings
+from holdfast.core.errors import NotAddressed, NotAllowed
+from holdfast.core.ids import PrincipalId
+from holdfast.core.messages.inbox import Inbound
+from holdfast.core.messages.source import Author, ChatType, Source
+from holdfast.core.people.commands import COMMANDS_BY_NAME
+from holdfast.core.ports.protocols import Clock
+from holdfast.gateway.commands.command import parse_command
+from holdfast.gateway.inbound.access import AccessPolicy, Action, Principal, principal_of
+from holdfast.gateway.inbound.pairing import PairingRequests
+
+# MERGED holdfast.gateway.inbound.groups: Groups: what is meant for the agent among all that is said there, and where a loop is broken.
+MAX_IN_A_ROW = 50  # messages of one person that are answered while nobody else speaks
+LOOP_RESET_AFTER = 600.0  # seconds of silence after which they count anew
+_ANY_BOT = ""  # as a voice: all of them are one
+_MAX_CHATS = 10_000  # chats that are counted in; the longest silent one makes way
+
+_DEFAULT_CHAT = ChatSettings()
+
+
+class LoopDetected(NotAddressed):
+    """This one, and those after it, are not answered: it may be a program that answers us."""
+
+
+class _Streak(msgspec.Struct, kw_only=True):
+    """What was said last in a chat without anybody else speaking."""
+
+    speaker: str
+    count: int = 0  # of those that were taken in
+    notified: bool = False  # why there are no more
+    at: float = 0.0
+
+
+class GroupPolicy:
+    """Owns how many messages of one voice were answered in a row, by chat. Lost with the process:
+    a loop that a restart lets go on is found again."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._streaks: dict[tuple[str, str, str], _Streak] = {}
+        self.apply_settings(settings)
+
+    def apply_settings(self, settings: Settings) -> None:
+        """What holds in a chat is this from now on; who spoke how often is not forgotten."""
+        self._chats = dict(_configured_chats(settings))
+
+    def check(self, inbound: Inbound, *, now: float) -> None:
+        """Returns where the message is to be answered if its writer may talk; raises `NotAddressed`
+        where it is not, and `LoopDetected`, until the chat was told, where it goes round.
+
+        Nothing is counted here: a message that cannot be kept at the moment is brought again and
+        again, and is one message all the same."""
+        source = inbound.source
+        if source.author is Author.SELF:
+            raise NotAddressed("it was written by this account itself")
+        chat = self._chats.get(_chat_key(source), _DEFAULT_CHAT)
+        row = self._streak(source, now)
+        if source.chat_type is not ChatType.DM and not is_addressed(inbound, chat.answers):
+            raise NotAddressed("it was not said to the agent")
+        bot = source.author is Author.BOT
+        most = chat.bots if bot else MAX_IN_A_ROW
+        if row.count < most:
+            return
+        found = NotAddressed if bot or row.notified else LoopDetected
+        raise found(f"{most} of one voice were answered in a row")
+
+    def record_accepted(self, source: Source, *, now: float) -> None:
+        """A message from there was taken in, and will be answered."""
+        row = self._streak(source, now)
+        row.count, row.at = row.count + 1, now
+
+    def record_loop_notice(self, source: Source, *, now: float) -> None:
+        """The chat has heard why there are no more answers."""
+        row = self._streak(source, now)
+        row.notified, row.at = True, now
+
+    def _streak(self, source: Source, now: float) -> _Streak:
+        place = _chat_key(source)
+        voice = _ANY_BOT if source.author is Author.BOT else source.user_id
+        row = self._streaks.pop(place, None)
+        if row is None or row.speaker != voice or not 0 <= now - row.at < LOOP_RESET_AFTER:
+            row = _Streak(speaker=voice, at=now)
+        self._streaks[place] = row  # at the end: the first are the longest silent
+        if len(self._streaks) > _MAX_CHATS:
+            del self._streaks[next(iter(self._streaks))]
+        return row
+
+
+def _chat_key(source: Source) -> tuple[str, str, str]:
+    return source.platform, source.account, source.chat_id
+
+
+def is_addressed(inbound: Inbound, answers: GroupReplyMode) -> bool:
+    """Whether a message in a group is for the agent. One that calls another bot's command by that
+    bot's name never is, unless the door says that the name is ours."""
+    command = _command_name(inbound)
+    if command is not None and "@" in command:
+        return inbound.mentioned
+    answered = inbound.quoted is not None and inbound.quoted.ours
+    return (
+        inbound.mentioned
+        or answered
+        or answers is GroupReplyMode.ALL
+        or command in COMMANDS_BY_NAME
+    )
+
+
+def _command_name(inbound: Inbound) -> str | None:
+    """The name of a command, with the name of the bot that it calls, if there is one."""
+    parsed = parse_command(inbound.text) if inbound.commands else None
+    if parsed is None:
+        return None
+    word = inbound.text.split(maxsplit=1)[0]
+    return word if "@" in word else parsed[0]
+
+
+def _configured_chats(settings: Settings) -> Iterator[tuple[tuple[str, str, str], ChatSettings]]:
+    for name, account, each in settings.all_accounts():
+        for chat_id, chat in each.chats.items():
+            yield (name, account, chat_id), chat
+
+
+# MERGED holdfast.gateway.inbound.threshold: The threshold: what of all that platforms bring is taken in, and what its writer hears else.
+_LOOP_NOTICE = (
+    f"I have answered {MAX_IN_A_ROW} messages in a row here with nobody else speaking, and stop now: "
+    "it may be a program that answers me. I go on when somebody else speaks, or after "
+    f"{LOOP_RESET_AFTER / 60:.0f} minutes of silence."
+)
+_LOOP_REASON = "so many in a row that it may be a program"
+
+
+class InboundPolicy:
+    """Owns nothing: asks whether a message is meant, and then whether its writer may."""
+
+    def __init__(
+        self,
+        access: AccessPolicy,
+        groups: GroupPolicy,
+        pairing_requests: PairingRequests,
+        *,
+        clock: Clock,
+    ) -> None:
+        self._access = access
+        self._groups = groups
+        self._pairing_requests = pairing_requests
+        self._clock = clock
+
+    async def check(self, inbound: Inbound) -> PrincipalId:
+        """Who it is that talks. Raises `NotAllowed`: whatever its writer was to hear of it is
+        durable by then, and the message is to be acknowledged."""
+        source = inbound.source
+        principal = principal_of(source)
+        if _needs_group_check(source):
+            await self._check_group(inbound, principal)
+        if not self._access.allows(principal, Action.TALK, source):
+            await self._pairing_requests.handle_unknown_sender(inbound)
+            self._access.authorise(principal, Action.TALK, source)
+        return principal.id
+
+    def record_accepted(self, source: Source) -> None:
+        """What came from there is durable, and will be answered."""
+        if _needs_group_check(source):
+            self._groups.record_accepted(source, now=self._clock.now())
+
+    def check_operator(self, inbound: Inbound) -> PrincipalId:
+        """As who somebody speaks who runs the gateway, into a chat of others. Raises
+        `NotAllowed`."""
+        principal = principal_of(inbound.source)
+        self._access.authorise(principal, Action.OPERATE, inbound.source)
+        return principal.id
+
+    async def _check_group(self, inbound: Inbound, principal: Principal) -> None:
+        if inbound.source.author is Author.OPERATOR:
+            raise NotAllowed("a door brings the words of others, never those of the operator")
+        try:
+            self._groups.check(inbound, now=self._clock.now())
+        except LoopDetected:
+            if self._access.allows(principal, Action.TALK, inbound.source):
+                await self._pairing_requests.refuse_with_notice(
+                    inbound, _LOOP_NOTICE, reason=_LOOP_REASON
+                )
+                self._groups.record_loop_notice(inbound.source, now=self._clock.now())
+            raise
+
+
+def _needs_group_check(source: Source) -> bool:
+    """Whether somebody else than the agent may be meant, or something else than a person talks."""
+    return source.chat_type is not ChatType.DM or source.author is not Author.PERSON

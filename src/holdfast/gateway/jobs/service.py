@@ -1,0 +1,399 @@
+"""Jobs: made, found, changed and run by those who may, and where their answers go."""
+
+from collections.abc import Awaitable, Callable, Collection
+
+import msgspec
+
+from holdfast.core.ids import PrincipalId
+from holdfast.core.jobs.job import (
+    HOME,
+    MAX_JOB_TEXT,
+    NOWHERE,
+    ORIGIN,
+    SKIPPED_REPLACED,
+    Job,
+    JobChange,
+    JobChangeKind,
+    JobId,
+    JobRefused,
+    JobRequest,
+    JobRun,
+    JobSpec,
+    JobUpdate,
+    NewJob,
+    NewRun,
+    OverlapPolicy,
+    RunCause,
+    RunPlan,
+    RunSession,
+)
+from holdfast.core.jobs.schedule import InvalidSchedule, Schedule, next_due, shortest_gap
+from holdfast.core.messages.outbox import Address
+from holdfast.core.messages.source import Source
+from holdfast.core.people.audit import AuditEntry, AuditKind
+from holdfast.core.ports.protocols import Clock, Store
+from holdfast.core.ports.store import StoreWriter
+from holdfast.core.turns.subagent import INTERNAL_PLATFORM
+from holdfast.gateway.accounts.registry import PlatformRegistry, normalise_chat_id
+from holdfast.gateway.jobs.time_zones import zone_of
+from holdfast.gateway.live_settings import LiveSettings
+from holdfast.gateway.notify.home_channels import HomeChannels
+
+
+# MERGED holdfast.gateway.jobs.destinations: Destinations: where what a job says goes, and who may send it there.
+class JobRequester(msgspec.Struct, frozen=True, kw_only=True):
+    """Who asks for jobs, where, and what they may."""
+
+    source: Source
+    principal: PrincipalId
+    is_operator: bool
+    has_chat: bool = True  # False: a program asks, and there is no chat to answer in
+    from_run: bool = False  # it is a run of a job that asks
+
+
+class JobDestinations:
+    """Owns nothing: doors and homes say what there is."""
+
+    def __init__(self, platforms: PlatformRegistry, home_channels: HomeChannels) -> None:
+        self._platforms = platforms
+        self._home_channels = home_channels
+
+    def default(self, requester: JobRequester) -> str:
+        if requester.has_chat:
+            return ORIGIN
+        return HOME if self._home_channels.all() else NOWHERE
+
+    def default_session(self, requester: JobRequester, to: str) -> RunSession:
+        """Where answers are fetched, nobody could be sent that of a session of its own."""
+        here = to == ORIGIN and self._is_fetched(source_address(requester.source))
+        return RunSession.HERE if here else RunSession.FRESH
+
+    def check(self, to: str, runs_in: RunSession, requester: JobRequester) -> Address | None:
+        """The chat that is named, if one is; raises `JobRefused` where this cannot be."""
+        if to == ORIGIN:
+            self._check_origin(runs_in, requester)
+            return None
+        if runs_in is RunSession.HERE:
+            raise JobRefused("A job that runs in its conversation answers there: leave out `to`.")
+        if to == NOWHERE:
+            return None
+        if not requester.is_operator:
+            raise JobRefused(
+                "Only operators may have a job tell its answer elsewhere than where it was made."
+            )
+        if to == HOME:
+            self._check_home()
+            return None
+        return self._parse_chat(to)
+
+    def address_of(self, spec: JobSpec) -> Address | None:
+        """Where an answer goes now; None: nobody is sent it."""
+        if spec.to == ORIGIN:
+            return source_address(spec.source)
+        if spec.to == HOME:
+            return self._home(spec.source.platform)
+        return spec.address
+
+    def _check_origin(self, runs_in: RunSession, requester: JobRequester) -> None:
+        if not requester.has_chat:
+            raise JobRefused(
+                "This was not asked in a chat, so there is no origin to answer in: say home, "
+                "nowhere, or a chat as platform:chat."
+            )
+        if runs_in is RunSession.FRESH and self._is_fetched(source_address(requester.source)):
+            raise JobRefused(
+                f"{requester.source.platform} shows conversations and sends nothing, so that nobody "
+                "would see the answer of a session of its own: leave that out, and it runs here."
+            )
+
+    def _check_home(self) -> None:
+        if not self._home_channels.all():
+            raise JobRefused(
+                "There is no home channel: say /sethome in the chat that is to be it, or set "
+                "platforms.NAME.home in holdfast.toml."
+            )
+
+    def _parse_chat(self, to: str) -> Address:
+        platform, _, place = to.partition(":")
+        chat, _, thread = place.partition("/")
+        doors = {
+            door.name: door
+            for door in self._platforms
+            if not door.capabilities.fetchable and door.name != INTERNAL_PLATFORM
+        }
+        door = doors.get(platform)
+        if door is None or not chat:
+            names = ", ".join(sorted(doors))
+            raise JobRefused(
+                f"{to!r} is no place to tell it: say origin, home, nowhere, or platform:chat, "
+                + (f"where platform is one of {names}." if names else "once a platform is set up.")
+            )
+        return Address(
+            platform=platform,
+            account=door.account,
+            chat_id=normalise_chat_id(door, chat),
+            thread_id=thread or None,
+        )
+
+    def _home(self, platform: str) -> Address | None:
+        homes = [home.address for home in self._home_channels.all()]
+        own = [address for address in homes if address.platform == platform]
+        return next(iter((*own, *homes)), None)
+
+    def _is_fetched(self, address: Address) -> bool:
+        return self._platforms.capabilities(address).fetchable
+
+
+def source_address(source: Source) -> Address:
+    return Address(
+        platform=source.platform,
+        account=source.account,
+        chat_id=source.chat_id,
+        thread_id=source.thread_id,
+    )
+
+
+# MERGED holdfast.gateway.jobs.jobs: Jobs: made, found, changed and asked for, by those who may.
+_MAX_NAME = 60
+_MAX_LISTED = 1000  # jobs of one list
+STOPPED_BEFORE_START = "stopped before it began"
+
+
+class JobCallbacks(msgspec.Struct, frozen=True, kw_only=True):
+    """What jobs need of the rest of the house, which is built on top of them."""
+
+    destinations: JobDestinations
+    is_operator: Callable[[Source], bool]
+    running_jobs: Callable[[], Collection[JobId]]
+    stop: Callable[[JobId], Awaitable[bool]]  # what runs of a job
+    on_changed: Callable[[], None]  # something may be due sooner than it was
+    next_due: Callable[[], float | None]
+    stop_scheduling: Callable[[], None]  # nothing begins any more
+
+
+class JobService:
+    """Decides who may have what. Owns nothing: jobs are the store's, their runs the lanes'.
+
+    The person who made a job owns it; operators see and change all. To anybody else a job that
+    is another's is not there.
+    """
+
+    def __init__(self, live_settings: LiveSettings, *, store: Store, clock: Clock) -> None:
+        self._live_settings = live_settings
+        self._store = store
+        self._clock = clock
+        self._callbacks: JobCallbacks
+
+    def set_callbacks(self, callbacks: JobCallbacks) -> None:
+        self._callbacks = callbacks
+
+    def is_operator(self, source: Source) -> bool:
+        return self._callbacks.is_operator(source)
+
+    @property
+    def running_jobs(self) -> Collection[JobId]:
+        """Those of which a run is at work."""
+        return self._callbacks.running_jobs()
+
+    @property
+    def next_due(self) -> float | None:
+        """When the next one is, as far as it is known; None: none will be."""
+        return self._callbacks.next_due()
+
+    def on_changed(self) -> None:
+        """Something about jobs was changed in the store."""
+        self._callbacks.on_changed()
+
+    def stop_scheduling(self) -> None:
+        """The gateway stops: what is due from now on is the next start's."""
+        self._callbacks.stop_scheduling()
+
+    async def add(self, request: JobRequest, requester: JobRequester, *, key: str) -> Job:
+        """`key` names who asks: asked again by whatever process, it is the same job."""
+        job = await self._store.add_job(
+            self.prepare_add(request, requester, key=key), limit=self.max_per_person
+        )
+        if job is None:
+            raise JobRefused(self.limit_text)
+        self.on_changed()
+        return job
+
+    @property
+    def max_per_person(self) -> int:
+        """How many one person may have."""
+        return self._live_settings.current.jobs.max_per_person
+
+    @property
+    def limit_text(self) -> str:
+        return f"You have {self.max_per_person} jobs, which is the most there may be: remove one."
+
+    def prepare_add(self, request: JobRequest, requester: JobRequester, *, key: str) -> NewJob:
+        """What is to be committed for it, with whatever else; call `stirred` then."""
+        if requester.from_run:
+            raise JobRefused("A run of a job makes no jobs: do it now, or tell the person.")
+        now = self._clock.now()
+        spec = self._build_spec(request, requester, now)
+        due = self._first_due(spec.schedule, now)
+        self._check_interval(spec.schedule, now)
+        return NewJob(key=key, principal=requester.principal, spec=spec, next_due=due, at=now)
+
+    async def list_jobs(self, requester: JobRequester) -> list[Job]:
+        return await self._store.jobs(principal=_visible_owner(requester), limit=_MAX_LISTED)
+
+    async def find(self, job_id: int, requester: JobRequester) -> Job:
+        job = await self._store.job(JobId(job_id))
+        if job is None or (job.principal != requester.principal and not requester.is_operator):
+            raise JobRefused(f"There is no job {job_id}.")
+        return job
+
+    async def prepare_change(
+        self, job_id: int, kind: JobChangeKind, requester: JobRequester
+    ) -> tuple[Job, JobChange]:
+        """The job as it is and what is to be committed to change it, with whatever else; call
+        `stirred` then."""
+        job = await self.find(job_id, requester)
+        due = job.next_due
+        if kind is JobChangeKind.RESUME:
+            due = self._first_due(job.spec.schedule, self._clock.now())
+        return job, JobChange(job_id=job.id, kind=kind, next_due=due)
+
+    async def prepare_update(
+        self, job_id: int, update: JobUpdate, requester: JobRequester
+    ) -> JobChange:
+        """What is to be committed so that it is another from now on; call `stirred` then. Where
+        its times stay as they are, so does the next of them, whatever that is by then."""
+        job, now = await self.find(job_id, requester), self._clock.now()
+        spec, due = self._updated_spec(job.spec, update, requester), None
+        if update.when is not None:
+            again = JobRequest(when=update.when, zone=update.zone, text=spec.text)
+            spec = msgspec.structs.replace(spec, schedule=self._parse_schedule(again, now))
+            due = self._first_due(spec.schedule, now)
+            self._check_interval(spec.schedule, now)
+        return JobChange(job_id=job.id, kind=JobChangeKind.UPDATE, next_due=due, spec=spec)
+
+    def _updated_spec(self, spec: JobSpec, update: JobUpdate, requester: JobRequester) -> JobSpec:
+        """All but its times. A name that was only the beginning of the text goes with it."""
+        text = spec.text if update.text is None else _checked_text(update.text)
+        name = update.name
+        if name is None:
+            name = "" if spec.name == short_name(spec.text) else spec.name
+        given = msgspec.structs.asdict(update)
+        kept = ("silent", "missed", "overlap", "limit")
+        changes = {field: given[field] for field in kept if given[field] is not None}
+        if update.to is not None and update.to != spec.to:
+            address = self._callbacks.destinations.check(update.to, spec.runs_in, requester)
+            changes |= {"to": update.to, "address": address}
+        return msgspec.structs.replace(spec, text=text, name=short_name(name or text), **changes)
+
+    async def run_now(self, job_id: int, requester: JobRequester, *, key: str) -> str:
+        """Have it run once more, now; the id of that run, which is there once for each `key`."""
+        plan, replaces = await self.prepare_run(job_id, requester, key=key)
+        await self._audited_writes(AuditKind.JOB_RUN, plan.job_id, requester).plan_runs(plan)
+        await self.on_planned(plan, replaces=replaces)
+        return plan.runs[0].id
+
+    async def prepare_run(
+        self, job_id: int, requester: JobRequester, *, key: str
+    ) -> tuple[RunPlan, bool]:
+        """What is to be committed so that it runs, with whatever else, and whether it replaces
+        what is at work; call `planned` then."""
+        job = await self.find(job_id, requester)
+        busy = job.id in self.running_jobs
+        if busy and job.spec.overlap is OverlapPolicy.SKIP:
+            raise JobRefused(f"Job {job.id} is at work already: stop it first, or wait.")
+        now = self._clock.now()
+        run = NewRun(id=f"{job.id}.{key}", job_id=job.id, cause=RunCause.REQUESTED, due_at=int(now))
+        replaces = job.spec.overlap is OverlapPolicy.REPLACE
+        unwanted = SKIPPED_REPLACED if replaces else ""
+        plan = RunPlan(job_id=job.id, runs=(run,), drop_waiting_reason=unwanted, at=now)
+        return plan, busy and replaces
+
+    async def on_planned(self, plan: RunPlan, *, replaces: bool) -> None:
+        """What was decided for a job is in the log: what it replaces ends."""
+        if replaces:
+            await self._callbacks.stop(plan.job_id)
+        self.on_changed()
+
+    async def stop_run(self, job_id: int, requester: JobRequester) -> bool:
+        """What runs of it is stopped, and what waits is not begun; False: there was nothing."""
+        job = await self.find(job_id, requester)
+        acting = self._audited_writes(AuditKind.JOB_STOPPED, job.id, requester)
+        dropped = await acting.skip_runs(job.id, why=STOPPED_BEFORE_START)
+        return await self.stop_running(job.id) or dropped > 0
+
+    def _audited_writes(
+        self, kind: AuditKind, job_id: JobId, requester: JobRequester
+    ) -> StoreWriter:
+        actor, at = requester.principal, self._clock.now()
+        return self._store.audited(AuditEntry(kind=kind, actor=actor, at=at, subject=str(job_id)))
+
+    async def stop_running(self, job_id: JobId) -> bool:
+        """What runs of it is stopped; False: nothing does."""
+        return await self._callbacks.stop(job_id)
+
+    async def history(self, job_id: int, requester: JobRequester, *, limit: int) -> list[JobRun]:
+        job = await self.find(job_id, requester)
+        return await self._store.runs(job.id, limit=limit)
+
+    def _build_spec(self, request: JobRequest, requester: JobRequester, now: float) -> JobSpec:
+        text = _checked_text(request.text)
+        to = request.to or self._callbacks.destinations.default(requester)
+        runs_in = request.runs_in or self._callbacks.destinations.default_session(requester, to)
+        limit = request.limit
+        return JobSpec(
+            name=short_name(request.name or text),
+            text=text,
+            schedule=self._parse_schedule(request, now),
+            source=requester.source,
+            to=to,
+            address=self._callbacks.destinations.check(to, runs_in, requester),
+            runs_in=runs_in,
+            silent=request.silent,
+            missed=request.missed,
+            overlap=request.overlap,
+            limit=self._live_settings.current.jobs.time_limit if limit is None else limit,
+        )
+
+    def _parse_schedule(self, request: JobRequest, now: float) -> Schedule:
+        from holdfast.core.jobs.parser import parse_schedule, split_zone
+
+        words, named_zone = split_zone(request.when)
+        settings = self._live_settings.current
+        jobs, sessions = settings.jobs, settings.sessions
+        name = named_zone or request.zone or jobs.time_zone or sessions.time_zone
+        return parse_schedule(words, now=now, zone=zone_of(name), zone_name=name)
+
+    def _first_due(self, schedule: Schedule, now: float) -> int:
+        due = next_due(schedule, now, zone_of(schedule.zone))
+        if due is None:
+            raise InvalidSchedule(f"“{schedule.text}” is past, and never comes again.")
+        return due
+
+    def _check_interval(self, schedule: Schedule, now: float) -> None:
+        gap = shortest_gap(schedule, now, zone_of(schedule.zone))
+        least = self._live_settings.current.jobs
+        if gap is not None and gap < least.min_interval:
+            raise JobRefused(
+                f"“{schedule.text}” is every {gap:g} seconds; a job may be due at most every "
+                f"{least.min_interval:g} (jobs.min_interval)."
+            )
+
+
+def _checked_text(text: str) -> str:
+    """What a job is to do. Raises `JobRefused` where nothing is said, or too much."""
+    text = text.strip()
+    if not text:
+        raise JobRefused("It is not said what the job is to do.")
+    if len(text) > MAX_JOB_TEXT:
+        raise JobRefused(f"A job is told what to do in at most {MAX_JOB_TEXT} characters.")
+    return text
+
+
+def short_name(text: str) -> str:
+    """A name on one line."""
+    words = " ".join(text.split())
+    return words if len(words) <= _MAX_NAME else f"{words[: _MAX_NAME - 1]}…"
+
+
+def _visible_owner(requester: JobRequester) -> PrincipalId | None:
+    return None if requester.is_operator else requester.principal

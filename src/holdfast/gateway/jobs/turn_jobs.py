@@ -1,0 +1,151 @@
+"""Jobs on behalf of one turn, and jobs and runs as text for people and models."""
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime, tzinfo
+
+from holdfast.core.ids import CallId, SessionId
+from holdfast.core.jobs.job import (
+    HOME,
+    NOWHERE,
+    ORIGIN,
+    Job,
+    JobChangeKind,
+    JobRequest,
+    JobRun,
+    JobSpec,
+    MissedRunPolicy,
+    OverlapPolicy,
+    RunCause,
+    RunSession,
+    RunState,
+)
+from holdfast.core.jobs.schedule import first_due_times
+from holdfast.core.messages.inbox import InboxRow
+from holdfast.core.ports.protocols import Clock, Store
+from holdfast.core.turns.subagent import INTERNAL_PLATFORM
+from holdfast.gateway.jobs.service import JobRequester, JobService
+from holdfast.gateway.jobs.time_zones import zone_of
+
+# MERGED holdfast.gateway.jobs.job_lines: Jobs and runs as people and models are told of them.
+_MAX_SHORT = 80
+_DESTINATION_TEXTS = {
+    ORIGIN: "here",
+    HOME: "to the home channel",
+    NOWHERE: "to nobody: /cron history has it",
+}
+
+
+def job_created_text(job: Job, *, now: float) -> str:
+    """What is told of a job that was just made: how it was understood."""
+    spec = job.spec
+    zone = zone_of(spec.schedule.zone)
+    times = first_due_times(spec.schedule, now, zone, limit=2)
+    lines = [
+        f"Job {job.id}: {spec.schedule.description}.",
+        f"Next: {', then '.join(format_time(at, zone) for at in times)}.",
+        f"It does: {shorten(spec.text)}",
+        f"Told {_DESTINATION_TEXTS.get(spec.to, f'to {spec.to}')}{_unusual_options(spec)}.",
+    ]
+    return "\n".join(lines)
+
+
+def job_lines(jobs: Iterable[Job], *, busy: Iterable[int] = ()) -> Iterator[str]:
+    at_work = frozenset(busy)
+    for job in jobs:
+        yield f"{job.id}. {job.spec.name} - {job.spec.schedule.text}, {_job_state(job, at_work)}"
+
+
+def run_lines(runs: Iterable[JobRun], job: Job) -> Iterator[str]:
+    zone = zone_of(job.spec.schedule.zone)
+    for run in runs:
+        why = {RunCause.DUE: "", RunCause.MISSED: ", late", RunCause.REQUESTED: ", asked for"}[
+            run.cause
+        ]
+        said = run.text if run.state is RunState.ANSWERED else run.reason
+        told = f": {shorten(said)}" if said else ""
+        yield f"{format_time(run.due_at, zone)}{why} - {run.state}{told}"
+
+
+def format_time(at: float, zone: tzinfo) -> str:
+    return datetime.fromtimestamp(at, zone).strftime("%a %d %b %Y %H:%M")
+
+
+def shorten(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= _MAX_SHORT else f"{line[: _MAX_SHORT - 1]}…"
+
+
+def _job_state(job: Job, at_work: frozenset[int]) -> str:
+    if job.id in at_work:
+        return "running"
+    if job.paused:
+        return "paused"
+    if job.next_due is None:
+        return "over"
+    return f"next {format_time(job.next_due, zone_of(job.spec.schedule.zone))}"
+
+
+def _unusual_options(spec: JobSpec) -> str:
+    """What is not as it usually is."""
+    unusual = [
+        ", unless there is nothing to tell" if spec.silent else "",
+        ", in this conversation" if spec.runs_in is RunSession.HERE else "",
+        f"; missed times: {spec.missed}" if spec.missed is not MissedRunPolicy.ONCE else "",
+        f"; while it still runs: {spec.overlap}" if spec.overlap is not OverlapPolicy.SKIP else "",
+    ]
+    return "".join(unusual)
+
+
+# MERGED holdfast.gateway.jobs.scheduling: Scheduling: jobs on behalf of one turn, for the person that it works for.
+_CHANGE_TEXTS = {
+    JobChangeKind.PAUSE: "Job {id} is paused.",
+    JobChangeKind.RESUME: "Job {id} goes on.",
+    JobChangeKind.REMOVE: "Job {id} is removed.",
+}
+
+
+def requester_of(row: InboxRow, jobs: JobService) -> JobRequester:
+    """Whoever said this; for a child, the person it works for, where they are."""
+    child = row.inbound.subagent
+    source = row.inbound.source if child is None else child.chat
+    return JobRequester(
+        source=source,
+        principal=row.principal,
+        is_operator=jobs.is_operator(source),
+        # Its own source is the house's, and so is that of a child which works for it.
+        from_run=row.inbound.run is not None or source.platform == INTERNAL_PLATFORM,
+    )
+
+
+class TurnJobs:
+    """`core.job.Scheduling` for one turn; owns nothing."""
+
+    def __init__(
+        self, jobs: JobService, row: InboxRow, session_id: SessionId, *, store: Store, clock: Clock
+    ) -> None:
+        self._jobs = jobs
+        self._row = row
+        self._session_id = session_id
+        self._store = store
+        self._clock = clock
+
+    async def add(self, call_id: CallId, request: JobRequest) -> str:
+        key = f"call.{self._session_id}.{call_id}"
+        job = await self._jobs.add(request, self._requester, key=key)
+        return job_created_text(job, now=self._clock.now())
+
+    async def list_jobs(self) -> str:
+        return (
+            "\n".join(job_lines(await self._jobs.list_jobs(self._requester)))
+            or "There are no jobs."
+        )
+
+    async def change_job(self, job_id: int, kind: JobChangeKind) -> str:
+        job, change = await self._jobs.prepare_change(job_id, kind, self._requester)
+        await self._store.change_job(change)
+        self._jobs.on_changed()
+        return _CHANGE_TEXTS[kind].format(id=job.id)
+
+    @property
+    def _requester(self) -> JobRequester:
+        return requester_of(self._row, self._jobs)

@@ -1,0 +1,128 @@
+"""The one request to stop, and the controller that checks, delays or refuses restarts."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+
+from holdfast.core.errors import RestartRefused
+from holdfast.core.turns.stop import StopOrder
+
+log = logging.getLogger(__name__)
+
+
+# MERGED holdfast.gateway.lifecycle.departure: Departure: whether and why this gateway goes. The first order stands; the rest hurry it.
+class StopRequest:
+    """Owns the one order to stop. `hurried` is set when nothing more is to be waited for."""
+
+    def __init__(self) -> None:
+        self.order: StopOrder | None = None
+        self.hurried = asyncio.Event()
+        self._requested = asyncio.Event()
+
+    def request(self, order: StopOrder) -> bool:
+        """False: another order stands already."""
+        if self.order is not None:
+            return False
+        self.order = order
+        if order.now:
+            self.hurried.set()
+        self._requested.set()
+        return True
+
+    def hurry(self) -> None:
+        self.hurried.set()
+
+    async def wait(self) -> StopOrder:
+        """The order, waited for."""
+        await self._requested.wait()
+        assert self.order is not None, "the event is set by the order"
+        return self.order
+
+
+# MERGED holdfast.gateway.lifecycle.restarting: Restarting: how the house asks the process it lives in to go, and when it is told no.
+class RestartController:
+    """`core.ports.Lifecycle`. Owns the one restart that is being checked or waits for quiet.
+
+    `check` raises `RestartRefused` where a successor could not start; it is told whether the
+    restart follows at once. `quiet` returns when no turn runs; one that begins behind it is parked.
+    """
+
+    def __init__(
+        self,
+        stop_request: StopRequest,
+        *,
+        check: Callable[[bool], Awaitable[None]],
+        wait_until_idle: Callable[[], Awaitable[None]],
+        on_change: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._stop_request = stop_request
+        self._check = check
+        self._wait_until_idle = wait_until_idle
+        self._on_change = on_change  # told when a restart begins to wait, or does so no more
+        self._checking = False
+        self._idle_task: asyncio.Task[None] | None = None
+        self.pending_restart: StopOrder | None = None  # a restart that waits until no turn runs
+
+    @property
+    def stop_order(self) -> StopOrder | None:
+        return self._stop_request.order
+
+    async def restart(self, order: StopOrder, *, when_idle: bool = False) -> None:
+        self._refuse_if_stopping(when_idle=when_idle)
+        await self._check_successor(soon=not when_idle)
+        # It may have been told to stop while the successor was looked at.
+        self._refuse_if_stopping(when_idle=when_idle)
+        if when_idle:
+            self.pending_restart = order
+            self._idle_task = asyncio.create_task(
+                self._restart_when_idle(order), name="restart when idle"
+            )
+            self._on_change()
+        else:
+            self._request_stop(order)
+
+    async def _check_successor(self, *, soon: bool) -> None:
+        """One at a time: two would take each other's successor away."""
+        self._checking = True
+        try:
+            await self._check(soon)
+        finally:
+            self._checking = False
+
+    def stop(self, order: StopOrder) -> None:
+        if not self._request_stop(order):
+            self._stop_request.hurry()
+
+    def _refuse_if_stopping(self, *, when_idle: bool) -> None:
+        if (standing := self._stop_request.order) is not None:
+            what = "restarting" if standing.kind.restarts else "stopping"
+            raise RestartRefused(f"the gateway is {what} already.")
+        if self._checking:
+            raise RestartRefused("a restart was asked for a moment ago; its successor is checked.")
+        if when_idle and self.pending_restart is not None:
+            raise RestartRefused(
+                "a restart waits already until no turn runs; one without `when idle` goes now."
+            )
+
+    async def _restart_when_idle(self, order: StopOrder) -> None:
+        """Checked again: hours may have passed since it was, and a file have been edited."""
+        await self._wait_until_idle()
+        try:
+            await self._check_successor(soon=True)
+        except RestartRefused as refused:
+            self._idle_task = self.pending_restart = None
+            log.error(
+                "The restart that waited is called off: %s",
+                refused,
+                extra={"action": "restart_refused"},
+            )
+            self._on_change()
+            return
+        self._request_stop(order)
+
+    def _request_stop(self, order: StopOrder) -> bool:
+        """The order is given; one that waited is overtaken by it, or has come to its end."""
+        later, self._idle_task, self.pending_restart = self._idle_task, None, None
+        if later is not None and later is not asyncio.current_task():
+            later.cancel()
+        return self._stop_request.request(order)

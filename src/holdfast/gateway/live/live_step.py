@@ -1,0 +1,212 @@
+"""The step a turn is at, redacted and broadcast to those who look on before it is stored."""
+
+from collections.abc import Callable, Iterator
+
+import msgspec
+
+from holdfast.core.ids import CallId, InboxId, SessionId
+from holdfast.core.messages.events import (
+    ReasoningStreamed,
+    StepEnded,
+    StreamVoided,
+    TextStreamed,
+    ToolEnded,
+    ToolProgressed,
+    ToolStarted,
+    TurnEvent,
+)
+from holdfast.gateway.outbound.reply_stream import ReplyStream
+from holdfast.gateway.redaction import Redaction
+from holdfast.gateway.services import Services
+
+# MERGED holdfast.gateway.live.live: What is live of a turn: the present step, as far as the log does not have it.
+_MAX_OUTPUT = 16 * 1024  # characters of a running call's output; its result has more
+
+
+class RunningCall(msgspec.Struct, frozen=True, kw_only=True):
+    """A tool call that runs, and the end of what it has written."""
+
+    id: CallId
+    name: str
+    arguments: str
+    output: str
+    since: float
+
+
+class _CallBuffer:
+    __slots__ = ("began", "length", "pieces", "since")
+
+    def __init__(self, began: ToolStarted, *, since: float) -> None:
+        self.began = began
+        self.since = since
+        self.pieces: list[str] = []
+        self.length = 0
+
+    def write(self, text: str) -> None:
+        self.pieces.append(text)
+        self.length += len(text)
+        if self.length > 2 * _MAX_OUTPUT:  # twice, so that it is seldom put together
+            self.pieces = ["".join(self.pieces)[-_MAX_OUTPUT:]]
+            self.length = len(self.pieces[0])
+
+
+class LiveStep:
+    """Owns what was streamed and is not in the log.
+
+    What is on its way to the log is taken out here when it is handed over, not when it has
+    arrived: whoever reads the log and then this sees nothing twice.
+    """
+
+    __slots__ = ("_calls", "_now", "_reasoning", "_text")
+
+    def __init__(self, *, now: Callable[[], float]) -> None:
+        self._now = now
+        self._text: list[str] = []
+        self._reasoning: list[str] = []
+        self._calls: dict[CallId, _CallBuffer] = {}
+
+    def add(self, event: TurnEvent) -> bool:
+        """Keep an event; True: it is a piece, to be appended to what others show."""
+        if isinstance(event, TextStreamed):
+            self._text.append(event.text)
+        elif isinstance(event, ReasoningStreamed):
+            self._reasoning.append(event.text)
+        elif isinstance(event, ToolProgressed):
+            return self._progress(event)
+        elif isinstance(event, StreamVoided):
+            self.clear_reply()
+        else:
+            if isinstance(event, ToolStarted):
+                self._calls[event.call_id] = _CallBuffer(event, since=self._now())
+            return False
+        return True
+
+    def clear_reply(self) -> None:
+        """The model's words belong to the log now, or are void."""
+        self._text.clear()
+        self._reasoning.clear()
+
+    def remove_call(self, call_id: CallId) -> None:
+        self._calls.pop(call_id, None)
+
+    @property
+    def text(self) -> str:
+        return "".join(self._text)
+
+    @property
+    def reasoning(self) -> str:
+        return "".join(self._reasoning)
+
+    @property
+    def tools(self) -> tuple[str, ...]:
+        """The names of the tools that run now."""
+        return tuple(call.began.name for call in self._calls.values())
+
+    @property
+    def calls(self) -> Iterator[RunningCall]:
+        for call_id, call in self._calls.items():
+            output = "".join(call.pieces)[-_MAX_OUTPUT:]
+            yield RunningCall(
+                id=call_id,
+                name=call.began.name,
+                arguments=call.began.arguments,
+                output=output,
+                since=call.since,
+            )
+
+    def _progress(self, event: ToolProgressed) -> bool:
+        call = self._calls.get(event.call_id)
+        if call is None:
+            return False  # its result is on its way to the log
+        call.write(event.text)
+        return True
+
+
+# MERGED holdfast.gateway.live.showing: Showing: the events of a turn as its watchers may see them, with every secret taken out.
+class StreamRedactor:
+    """Owns what is held back of a turn's streams: a secret may come in several pieces, so what
+    could be the beginning of one waits for the piece that decides it."""
+
+    def __init__(self, redact: Redaction) -> None:
+        self._redact = redact
+        self._text = ""
+        self._reasoning = ""
+        self._output: dict[CallId, str] = {}  # of the calls that run
+
+    def redact_event(self, event: TurnEvent) -> Iterator[TurnEvent]:
+        match event:
+            case TextStreamed() | ReasoningStreamed() | ToolProgressed():
+                if shown := self._redact_piece(event):
+                    yield msgspec.structs.replace(event, text=shown)
+            case ToolEnded():
+                yield from self._flush_output(event)
+            case StepEnded():
+                if self._text:
+                    yield TextStreamed(self._text)
+                self._text = self._reasoning = ""
+                yield StepEnded(self._redact(event.text))
+            case _:
+                yield self._redact_whole(event)
+
+    def _redact_piece(self, event: TextStreamed | ReasoningStreamed | ToolProgressed) -> str:
+        """What can be shown of a piece and of those before it. The pieces of a command's output
+        are put together by who looks on, like those of a text."""
+        match event:
+            case TextStreamed():
+                shown, self._text = self._redact.split_stream(self._text + event.text)
+            case ReasoningStreamed():
+                shown, self._reasoning = self._redact.split_stream(self._reasoning + event.text)
+            case ToolProgressed():
+                held = self._output.get(event.call_id, "")
+                shown, self._output[event.call_id] = self._redact.split_stream(held + event.text)
+        return shown
+
+    def _flush_output(self, event: ToolEnded) -> Iterator[TurnEvent]:
+        if held := self._output.pop(event.call_id, ""):
+            yield ToolProgressed(event.call_id, held)
+        yield event
+
+    def _redact_whole(self, event: TurnEvent) -> TurnEvent:
+        match event:
+            case StreamVoided():
+                self._text = self._reasoning = ""
+            case ToolStarted():
+                return msgspec.structs.replace(event, arguments=self._redact(event.arguments))
+        return event
+
+
+# MERGED holdfast.gateway.live.screen: The screen of a turn: what those see of it who look on while it runs.
+class TurnBroadcast:
+    """Owns the present step, as far as the log does not have it. Nothing here needs the disk."""
+
+    def __init__(
+        self,
+        session_id: SessionId,
+        inbox_id: InboxId,
+        *,
+        services: Services,
+        stream: ReplyStream | None = None,
+    ) -> None:
+        self.live = LiveStep(now=services.clock.now)
+        self.first_text_at: float | None = None  # when the first word was there
+        self._session_id = session_id
+        self._inbox_id = inbox_id  # the message that its watchers wait for
+        self._services = services
+        self._stream = stream  # None: its chat sees the reply when it is whole
+        self._redactor = StreamRedactor(services.redact)
+
+    def publish(self, event: TurnEvent) -> None:
+        for shown in self._redactor.redact_event(event):
+            if self.first_text_at is None and isinstance(shown, TextStreamed):
+                self.first_text_at = self._services.clock.now()
+            self._services.subscriptions.publish(self._inbox_id, shown)
+            if self._stream is not None:
+                self._stream.update(shown)
+            if self.live.add(shown):
+                self._services.feeds.publish(self._session_id, shown)
+            elif isinstance(shown, ToolStarted):
+                self._services.feeds.live_step_replaced(self._session_id)
+
+    def clear(self) -> None:
+        """The turn is over: what there is of it is in the log, or never will be."""
+        self.live = LiveStep(now=self._services.clock.now)

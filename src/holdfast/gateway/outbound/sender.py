@@ -1,0 +1,557 @@
+"""Sends one delivery: attempts recorded before they are made, parts, edits, lookups and retries."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from types import TracebackType
+from typing import Self
+
+import msgspec
+
+from holdfast.core.crash_points import CrashHook, CrashPoint
+from holdfast.core.errors import (
+    NotConnected,
+    OutcomeUnknown,
+    SendError,
+    SendRejected,
+    StoreError,
+    Throttled,
+)
+from holdfast.core.ids import DeliveryId
+from holdfast.core.messages.outbox import (
+    Address,
+    Button,
+    DeliveryPart,
+    DeliveryState,
+    MessageEdit,
+    Outbound,
+    OutboundFile,
+    Receipt,
+    part_delivery_id,
+)
+from holdfast.core.ports.protocols import (
+    Clock,
+    Platform,
+    SupportsEditing,
+    SupportsLookup,
+    SupportsRendering,
+)
+from holdfast.core.ports.store import StoreWriter
+from holdfast.core.text.splitting import split_message
+from holdfast.gateway.accounts.registry import PlatformRegistry
+from holdfast.gateway.outbound.delivery import DeliveryWaiters, QueuedDelivery
+from holdfast.gateway.outbound.files import OutgoingFiles
+from holdfast.gateway.outbound.rate_limit import SendGate
+from holdfast.gateway.redaction import Redaction
+from holdfast.gateway.tracing import MessageTracer
+
+log = logging.getLogger(__name__)
+
+
+# MERGED holdfast.gateway.outbound.door_edge: The edge of a door: what a platform raises that its port does not name, in words of ours.
+class PlatformErrorBoundary:
+    """Around one call of a platform. Nothing is known of a call that ended in a fault of the
+    door's own; handed on as it is, it would end the queue of its chat, and nobody would hear
+    anything there again."""
+
+    __slots__ = ("_platform",)
+
+    def __init__(self, platform: Platform) -> None:
+        self._platform = platform
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if not isinstance(error, Exception) or isinstance(error, SendError | StoreError):
+            return
+        name = f"{self._platform.name}:{self._platform.account}"
+        log.error("The door of %s failed: %r", name, error, exc_info=error, extra=_ACTION)
+        raise OutcomeUnknown(f"the door of {name} failed: {error!r}") from error
+
+
+_ACTION = {"action": "platform_failed"}
+
+
+# MERGED holdfast.gateway.outbound.looking_up: Looking up: what became of a send that got no receipt, where the platform can be asked.
+async def look_up_receipt(
+    delivery_id: DeliveryId, address: Address, platform: Platform
+) -> Receipt | None:
+    """The message it was taken as; None: it was not, or this platform cannot be asked. Raises a
+    `SendError`; nothing is sent by asking."""
+    if platform.capabilities.lookup and isinstance(platform, SupportsLookup):
+        with PlatformErrorBoundary(platform):
+            return await platform.find_delivery(delivery_id, address)
+    return None
+
+
+# MERGED holdfast.gateway.outbound.fitting: Fitting: a text as the messages in which its platform can show it.
+def split_for_platform(text: str, platform: Platform) -> tuple[str, ...]:
+    """What each message says, in order; the same in every process that has that text to send.
+    Secrets go first: cut in two, one would pass the gate in pieces."""
+    can = platform.capabilities
+    if can.max_length is None:
+        return (text,)
+    fits = platform.fits if isinstance(platform, SupportsRendering) else None
+    return split_message(text, can.max_length, unit=can.length_unit, fits=fits)
+
+
+# MERGED holdfast.gateway.outbound.attempts: Attempts: one send of one parcel, written before it is made, and what is known of it after.
+FIRST_WAIT = 1.0  # seconds before a store or a platform that failed is asked again
+
+
+class DeliverySender:
+    """Owns whose turn it is to send a file; what is known of an attempt is in the store."""
+
+    def __init__(
+        self,
+        platforms: PlatformRegistry,
+        *,
+        writes: StoreWriter,
+        clock: Clock,
+        redact: Redaction,
+        crash: CrashHook,
+        outgoing_files: OutgoingFiles,
+        delivery_waiters: DeliveryWaiters,
+        on_failed: Callable[[DeliveryId], None],
+        tracer: MessageTracer | None = None,
+    ) -> None:
+        self._tracer = tracer
+        self._platforms = platforms
+        self._writes = writes
+        self._clock = clock
+        self._redact = redact
+        self._crash = crash
+        self._outgoing_files = outgoing_files
+        self._delivery_waiters = delivery_waiters
+        self._on_failed = on_failed  # told what will never arrive
+        # Files may be large: of each account one is read, and held until it is sent.
+        self._file_locks: dict[tuple[str, str], asyncio.Lock] = {}
+
+    def end_without_sending(
+        self, delivery: QueuedDelivery, platform: Platform | None
+    ) -> tuple[DeliveryState, str] | None:
+        """How it ends, and why, where nothing is to be sent any more."""
+        if platform is None:
+            return DeliveryState.FAILED, "its platform is not configured any more"
+        if delivery.expires_at is not None and delivery.expires_at < self._clock.now():
+            return DeliveryState.FAILED, "expired before it could be sent"
+        if delivery.resent and not platform.capabilities.can_resolve_unknown:
+            return DeliveryState.UNKNOWN, "no receipt, and it was already sent again once"
+        return None
+
+    async def attempt(self, delivery: QueuedDelivery, platform: Platform) -> None:
+        """Send it, or find that it has arrived. Raises a `SendError` that says what is known of
+        its fate."""
+        if delivery.outcome_unknown and (
+            found := await look_up_receipt(delivery.id, delivery.address, platform)
+        ):
+            await self._record_receipt(delivery, platform, found)
+            return
+        if delivery.file is None:
+            await self._send(delivery, platform, None)
+            return
+        account = (platform.name, platform.account)
+        async with self._file_locks.setdefault(account, asyncio.Lock()):
+            await self._send(delivery, platform, await self._outgoing_files.load(delivery.file))
+
+    async def _send(
+        self, delivery: QueuedDelivery, platform: Platform, file: OutboundFile | None
+    ) -> None:
+        await self._writes.begin_attempt(delivery.id, at=self._clock.now())
+        self._crash(CrashPoint.ATTEMPT_COMMITTED)
+        outbound = Outbound(
+            delivery_id=delivery.id,
+            address=delivery.address,
+            text=self._redact(delivery.text),
+            buttons=delivery.buttons if platform.capabilities.buttons else (),
+            file=file,
+            # A platform that knows the delivery id takes it once: nothing to mark.
+            may_be_duplicate=delivery.outcome_unknown
+            and not platform.capabilities.can_resolve_unknown,
+        )
+        with PlatformErrorBoundary(platform):
+            receipt = await platform.send(outbound)
+        self._crash(CrashPoint.SENT)
+        await self._record_receipt(delivery, platform, receipt)
+
+    async def _record_receipt(
+        self, delivery: QueuedDelivery, platform: Platform, receipt: Receipt
+    ) -> None:
+        self._platforms.mark_reachable(platform.name, platform.account)
+        await self.settle(delivery, DeliveryState.SENT, message_id=receipt.platform_message_id)
+        self._crash(CrashPoint.RECEIPT_COMMITTED)
+
+    async def settle(
+        self,
+        delivery: QueuedDelivery,
+        state: DeliveryState,
+        *,
+        message_id: str | None = None,
+        error: str = "",
+    ) -> None:
+        """Write what is known of an attempt, until the store takes it: to try the delivery
+        again instead would send what the platform already has."""
+        while True:
+            try:
+                await self._writes.settle_delivery(
+                    delivery.id,
+                    state,
+                    at=self._clock.now(),
+                    platform_message_id=message_id,
+                    error=error and self._redact(error),
+                )
+                break
+            except StoreError as failure:
+                about = {"action": "outbox_waiting_for_store", "session": delivery.session_id}
+                log.error("A receipt waits for the store: %s", failure, extra=about)
+                await asyncio.sleep(FIRST_WAIT)
+        if self._tracer is not None:
+            self._tracer.record_attempt(delivery, state)
+        self._delivery_waiters.notify(delivery.id)
+        if state is DeliveryState.FAILED:
+            self._on_failed(delivery.id)
+        if delivery.file is not None and state in (DeliveryState.SENT, DeliveryState.FAILED):
+            await self._outgoing_files.discard(delivery.file)
+
+
+# MERGED holdfast.gateway.outbound.posting: Posting: deliveries of several messages, and those shown as they grow, brought to a platform.
+_STORE_RETRY_WAIT = 1.0
+
+
+class OutgoingPart(msgspec.Struct, frozen=True, kw_only=True):
+    """One message of a delivery: where it goes and what it is to say by then."""
+
+    delivery_id: DeliveryId
+    address: Address
+    text: str
+    final: bool  # no other words come after these
+    buttons: tuple[Button, ...] = ()
+
+
+class PartSender:
+    """Puts one part where it belongs: sent the first time, changed after that.
+
+    Each attempt to send is committed before it is made, and what became of it is committed
+    before anything else is tried. A change may be made twice, so it needs no such record.
+    """
+
+    def __init__(
+        self,
+        platforms: PlatformRegistry,
+        *,
+        writes: StoreWriter,
+        clock: Clock,
+        crash: CrashHook,
+        redact: Redaction,
+    ) -> None:
+        self._platforms = platforms
+        self._redact = redact  # what a door complains of
+        self._writes = writes
+        self._clock = clock
+        self._crash = crash
+
+    async def send_or_edit(
+        self, outgoing: OutgoingPart, part: DeliveryPart, platform: Platform
+    ) -> DeliveryPart:
+        """One try; the part as it stands then. Raises the `SendError` after it was recorded; see
+        `outcome` for how the part stands then."""
+        if part.platform_message_id is None:
+            return await self._send(outgoing, part, platform)
+        return await self._edit(outgoing, part, platform, part.platform_message_id)
+
+    async def _send(
+        self, outgoing: OutgoingPart, part: DeliveryPart, platform: Platform
+    ) -> DeliveryPart:
+        name, once = (
+            part_delivery_id(outgoing.delivery_id, part.number),
+            platform.capabilities.can_resolve_unknown,
+        )
+        if part.outcome_unknown and (
+            found := await look_up_receipt(name, outgoing.address, platform)
+        ):
+            return await self._record_receipt(outgoing, part, platform, found)
+        await self._record_attempt(outgoing.delivery_id, part.number)
+        self._crash(CrashPoint.ATTEMPT_COMMITTED)
+        outbound = Outbound(
+            delivery_id=name,
+            address=outgoing.address,
+            text=outgoing.text,
+            buttons=outgoing.buttons if platform.capabilities.buttons else (),
+            may_be_duplicate=part.outcome_unknown and not once,
+            part=part.number,
+        )
+        try:
+            with PlatformErrorBoundary(platform):
+                receipt = await platform.send(outbound)
+        except SendError as error:
+            known = part_after_error(part, error, final=outgoing.final)
+            await self.record(outgoing.delivery_id, known, error=str(error))
+            raise
+        self._crash(CrashPoint.SENT)
+        return await self._record_receipt(outgoing, part, platform, receipt)
+
+    async def _record_receipt(
+        self, outgoing: OutgoingPart, part: DeliveryPart, platform: Platform, receipt: Receipt
+    ) -> DeliveryPart:
+        self._mark_reachable(platform)
+        # What was taken before may have the words of the attempt before, and is changed then;
+        # where nothing can be changed, those are the words that it has.
+        earlier = part.outcome_unknown and platform.capabilities.can_resolve_unknown
+        sent = msgspec.structs.replace(
+            part,
+            state=DeliveryState.SENT,
+            platform_message_id=receipt.platform_message_id,
+            final=outgoing.final and not (earlier and editor_of(platform) is not None),
+        )
+        await self.record(outgoing.delivery_id, sent)
+        self._crash(CrashPoint.RECEIPT_COMMITTED)
+        return sent
+
+    async def _edit(
+        self, outgoing: OutgoingPart, part: DeliveryPart, platform: Platform, message_id: str
+    ) -> DeliveryPart:
+        editor = editor_of(platform)
+        assert editor is not None, "what cannot be changed is said anew: `changeable`"
+        change = MessageEdit(
+            delivery_id=part_delivery_id(outgoing.delivery_id, part.number),
+            address=outgoing.address,
+            platform_message_id=message_id,
+            text=outgoing.text,
+        )
+        with PlatformErrorBoundary(platform):
+            await editor.edit(change)
+        self._crash(CrashPoint.EDIT_SENT)
+        return await self.mark_shown(outgoing, part) if outgoing.final else part
+
+    async def mark_shown(self, outgoing: OutgoingPart, part: DeliveryPart) -> DeliveryPart:
+        """The platform shows the last words of the part."""
+        shown = msgspec.structs.replace(part, state=DeliveryState.SENT, final=True)
+        await self.record(outgoing.delivery_id, shown)
+        self._crash(CrashPoint.EDIT_COMMITTED)
+        return shown
+
+    async def record(self, delivery_id: DeliveryId, part: DeliveryPart, *, error: str = "") -> None:
+        """Write what is known of a part, until the store takes it: to try it again instead would
+        send what the platform already has."""
+        settle, error = self._writes.settle_part, error and self._redact(error)
+        await _write_until_stored(
+            lambda: settle(delivery_id, part, at=self._clock.now(), error=error)
+        )
+
+    async def _record_attempt(self, delivery_id: DeliveryId, number: int) -> None:
+        """Sending what cannot be recorded would send it again after a restart."""
+        begin = self._writes.begin_part
+        await _write_until_stored(lambda: begin(delivery_id, number, at=self._clock.now()))
+
+    def _mark_reachable(self, platform: Platform) -> None:
+        self._platforms.mark_reachable(platform.name, platform.account)
+
+
+async def _write_until_stored(write: Callable[[], Awaitable[None]]) -> None:
+    while True:
+        try:
+            await write()
+            return
+        except StoreError as failure:
+            log.error(
+                "A delivery waits for the store: %s",
+                failure,
+                extra={"action": "outbox_waiting_for_store"},
+            )
+            await asyncio.sleep(_STORE_RETRY_WAIT)
+
+
+def editor_of(platform: Platform) -> SupportsEditing | None:
+    """Whoever can change what was sent there; None: nobody."""
+    if platform.capabilities.edit and isinstance(platform, SupportsEditing):
+        return platform
+    return None
+
+
+def editable_part(part: DeliveryPart, platform: Platform) -> DeliveryPart:
+    """Where nobody can change what a part shows any more, it is said anew, once, and says so."""
+    if part.platform_message_id is None or editor_of(platform) is not None:
+        return part
+    resends = 0 if part.state is DeliveryState.SENT else part.resends
+    return msgspec.structs.replace(
+        part, platform_message_id=None, outcome_unknown=True, resends=resends
+    )
+
+
+def part_after_error(part: DeliveryPart, error: SendError, *, final: bool) -> DeliveryPart:
+    """The part after an attempt to send that ended so. Words that were refused half-way may be
+    taken when they are whole."""
+    match error:
+        case Throttled() | NotConnected():
+            return msgspec.structs.replace(part, state=DeliveryState.PENDING)
+        case SendRejected():
+            state = DeliveryState.FAILED if final else DeliveryState.PENDING
+            return msgspec.structs.replace(part, state=state)
+        case OutcomeUnknown():
+            resends = part.resends + part.outcome_unknown
+            return msgspec.structs.replace(
+                part, state=DeliveryState.UNKNOWN, outcome_unknown=True, resends=resends
+            )
+    raise error
+
+
+def recovered_part(part: DeliveryPart) -> DeliveryPart:
+    """A part as an earlier process left it: an attempt without an outcome was cut between the
+    send and its receipt."""
+    if part.state is DeliveryState.SENDING:
+        return msgspec.structs.replace(part, outcome_unknown=True)
+    return part
+
+
+# MERGED holdfast.gateway.outbound.completing: Completing: a delivery of several parts, or one that was begun early, brought to its end.
+# Tries at a last change. One that nobody answers may meet a line that is dead and looks whole: it
+# can be made again without harm, and is, for as long as it takes to find that out.
+_MAX_REFUSED_EDITS, _MAX_UNANSWERED_EDITS = 4, 7
+# Seconds before a part is sent again, doubled each time, where a platform takes it once.
+_RESEND_WAIT, _MAX_RESEND_WAIT = 0.05, 60.0
+
+
+class DeliveryOutcome(msgspec.Struct, frozen=True, kw_only=True):
+    """How a delivery ended as a whole."""
+
+    state: DeliveryState
+    message_id: str | None = None  # of its first part
+    error: str = ""
+
+
+class MultipartSender:
+    """Keeps nothing: what is known of each part is in the store before the next is tried."""
+
+    def __init__(self, part_sender: PartSender, *, redact: Redaction) -> None:
+        self._part_sender = part_sender
+        self._redact = redact
+
+    def part_texts(self, delivery: QueuedDelivery, platform: Platform) -> tuple[str, ...]:
+        """What each part says, with every secret taken out."""
+        return split_for_platform(self._redact(delivery.text), platform)
+
+    def is_one_message(self, delivery: QueuedDelivery, platform: Platform) -> bool:
+        """As it stands. One that has to lose the space behind its words first is a part of them."""
+        text = self._redact(delivery.text)
+        return split_for_platform(text, platform) == (text,)
+
+    async def send_parts(
+        self,
+        delivery: QueuedDelivery,
+        platform: Platform,
+        *,
+        parts: Sequence[DeliveryPart],
+        shown_text: str,
+        send_gate: SendGate,
+    ) -> DeliveryOutcome:
+        """Part by part, in order. One that fails ends it: what follows would make no sense."""
+        texts = self.part_texts(delivery, platform)
+        known = {part.number: part for part in parts}
+        done: list[DeliveryPart] = []
+        for number, text in enumerate(texts, 1):
+            last = number == len(texts)
+            post = OutgoingPart(
+                delivery_id=delivery.id,
+                address=delivery.address,
+                text=text,
+                final=True,
+                buttons=delivery.buttons if last else (),
+            )
+            part = _with_unknown_outcome(known.get(number, DeliveryPart(number=number)), delivery)
+            if number == 1 and shown_text == text and part.state is DeliveryState.SENT:
+                part = await self._part_sender.mark_shown(post, part)
+            tries = _PartRetries(self._part_sender, post, platform, send_gate)
+            done.append(await tries.run(part))
+            if done[-1].state is DeliveryState.FAILED:
+                why = f"part {number} of {len(texts)}: {tries.error}"
+                about = {"action": "delivery_failed", "session": delivery.session_id}
+                log.warning("A reply was refused: %s", why, extra=about)
+                return DeliveryOutcome(
+                    state=DeliveryState.FAILED, message_id=done[0].platform_message_id, error=why
+                )
+        return _combined_outcome(done)
+
+
+class _PartRetries:
+    """Owns how often in a row the last words of a part were not taken, or not heard of, and why."""
+
+    def __init__(
+        self,
+        part_sender: PartSender,
+        outgoing: OutgoingPart,
+        platform: Platform,
+        send_gate: SendGate,
+    ) -> None:
+        self.error = ""
+        self._part_sender = part_sender
+        self._outgoing = outgoing
+        self._platform = platform
+        self._send_gate = send_gate
+        self._failed_edits = 0
+        self._unknown_outcomes = 0
+
+    async def run(self, part: DeliveryPart) -> DeliveryPart:
+        """The part when it is shown as it is to be, refused for good, or for good unknown."""
+        while not part.final and part.state is not DeliveryState.FAILED:
+            await self._send_gate.wait()
+            part = editable_part(part, self._platform)
+            if self._used_up(part):
+                return msgspec.structs.replace(part, state=DeliveryState.UNKNOWN)
+            try:
+                part = await self._part_sender.send_or_edit(self._outgoing, part, self._platform)
+            except (Throttled, NotConnected) as error:
+                self._send_gate.record_blocked(error)
+                if part.platform_message_id is None:
+                    part = part_after_error(part, error, final=True)
+            except (SendRejected, OutcomeUnknown) as error:
+                part = await self._after_error(part, error)
+        return part
+
+    def _used_up(self, part: DeliveryPart) -> bool:
+        """No receipt, and it was already sent again once."""
+        unheard = part.platform_message_id is None and part.resends > 0
+        return unheard and not self._platform.capabilities.can_resolve_unknown
+
+    async def _after_error(self, part: DeliveryPart, error: SendError) -> DeliveryPart:
+        self.error = str(error)
+        if part.platform_message_id is None:
+            if part.outcome_unknown:  # the first is sent again at once, and no other
+                self._unknown_outcomes += 1
+                self._send_gate.hold(
+                    min(_RESEND_WAIT * 2**self._unknown_outcomes, _MAX_RESEND_WAIT)
+                )
+            return part_after_error(part, error, final=True)
+        # It stands there, half said. It is not said again beside itself: a change that is refused
+        # now may be taken a little later, and one that is never taken is a failure to be seen.
+        self._failed_edits += 1
+        self._send_gate.hold(self._platform.capabilities.edit_interval * 2**self._failed_edits)
+        if self._failed_edits < (
+            _MAX_REFUSED_EDITS if isinstance(error, SendRejected) else _MAX_UNANSWERED_EDITS
+        ):
+            return part
+        part = msgspec.structs.replace(part, state=DeliveryState.FAILED)
+        await self._part_sender.record(self._outgoing.delivery_id, part, error=self.error)
+        return part
+
+
+def _with_unknown_outcome(part: DeliveryPart, delivery: QueuedDelivery) -> DeliveryPart:
+    """Of a delivery that may have arrived as a whole, such as one of a restored backup, so may
+    each part that is not known to stand somewhere."""
+    if delivery.outcome_unknown and part.platform_message_id is None:
+        return msgspec.structs.replace(part, outcome_unknown=True)
+    return part
+
+
+def _combined_outcome(parts: Sequence[DeliveryPart]) -> DeliveryOutcome:
+    first = parts[0].platform_message_id
+    if all(part.state is DeliveryState.SENT for part in parts):
+        return DeliveryOutcome(state=DeliveryState.SENT, message_id=first)
+    lost = [str(part.number) for part in parts if part.state is not DeliveryState.SENT]
+    why = f"no receipt of part {', '.join(lost)}, which was already sent again once"
+    return DeliveryOutcome(state=DeliveryState.UNKNOWN, message_id=first, error=why)

@@ -1,0 +1,218 @@
+"""Ends sessions: stop the turn, force-stop one that does not unwind, release what is held, delete all of it."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack
+from typing import Protocol, runtime_checkable
+
+from holdfast.core.errors import StoreError
+from holdfast.core.ids import SessionId
+from holdfast.core.people.audit import GATEWAY_ACTOR, AuditEntry, AuditKind
+from holdfast.core.sessions.session import CommandEffect
+from holdfast.gateway.agents.cache import AgentCache
+from holdfast.gateway.commands.reply import commit_effect
+from holdfast.gateway.services import Services
+from holdfast.gateway.turns.endings import STOPPED_BY_USER, superseded_ends
+from holdfast.gateway.turns.lanes import Lanes
+
+log = logging.getLogger(__name__)
+
+
+# MERGED holdfast.gateway.sessions.closing: The hard end of a session: whatever it holds outside the store is ended, all of it, once.
+_TIMEOUT = 10.0  # seconds for one holder; what hangs delays neither its neighbours nor the user
+
+
+class SessionResources(Protocol):
+    """Who holds something for sessions: runners, browsers, memory, children."""
+
+    name: str
+
+    async def end_session(self, session_id: SessionId) -> None:
+        """End what is held for this session. Idempotent; a session never heard of is fine."""
+        ...
+
+
+@runtime_checkable
+class PersistentSessionResources(Protocol):
+    """A holder that keeps something on disk which outlives the session's end."""
+
+    async def forget(self, session_id: SessionId) -> None:
+        """Delete what is kept for this session, which is closed already. Idempotent."""
+        ...
+
+
+class SessionTeardown:
+    """Owns nothing but the list of who must be told."""
+
+    def __init__(self, cache: AgentCache, *, timeout: float = _TIMEOUT) -> None:
+        self._cache = cache
+        self._timeout = timeout
+        self._holders: list[SessionResources] = []
+
+    def add(self, holders: Sequence[SessionResources]) -> None:
+        self._holders.extend(holders)
+
+    async def close(self, session_id: SessionId) -> None:
+        """A11: whether an agent is cached or not. One that fails or hangs is logged, and the
+        others get their turn all the same."""
+        self._cache.drop(session_id)
+        await asyncio.gather(*(self._release(holder, session_id) for holder in self._holders))
+
+    async def forget(self, session_id: SessionId) -> None:
+        """Close it and delete what was kept for it. Unlike a close it raises what kept one of
+        them from that: nobody is to be told that something is gone which is not."""
+        await self.close(session_id)
+        for holder in self._holders:
+            if isinstance(holder, PersistentSessionResources):
+                await holder.forget(session_id)
+
+    async def _release(self, holder: SessionResources, session_id: SessionId) -> None:
+        try:
+            async with asyncio.timeout(self._timeout):
+                await holder.end_session(session_id)
+        except Exception:  # the edge of a holder: its trouble keeps nothing else alive
+            log.exception(
+                "The %s of session %s could not be ended.",
+                holder.name,
+                session_id,
+                extra={"action": "session_teardown_failed", "session": session_id},
+            )
+
+
+# MERGED holdfast.gateway.sessions.leaving: Leaving a session from outside its chat: its turn stopped, or all of it deleted.
+async def stop_session(
+    services: Services, lanes: Lanes, session_id: SessionId, *, by: str = GATEWAY_ACTOR
+) -> bool:
+    """What /stop does, without a message: True once it is durable, False: nothing was running."""
+    lane = lanes.get(session_id)
+    if lane is None:
+        return False
+    waiting = lane.drop_waiting_messages()
+    ends = tuple(superseded_ends(waiting))
+    async with AsyncExitStack() as stack:
+        running = lane.answering
+        if running is not None and running in services.subscriptions:
+            events = await stack.enter_async_context(services.subscriptions.subscribe(running))
+            if lane.stop(ends, (), by=by):
+                async for _ in events:
+                    pass
+                return True
+    if waiting:
+        at = services.clock.now()
+        try:
+            effect = CommandEffect(inbox_ends=ends, by=by, session_id=session_id, at=at)
+            await commit_effect(services, effect, retry_waits=())  # whoever asked can ask again
+        except StoreError:
+            lanes.readmit(waiting, session_id)
+            raise
+    return bool(waiting)
+
+
+async def delete_session(
+    services: Services,
+    lanes: Lanes,
+    teardown: SessionTeardown,
+    session_id: SessionId,
+    *,
+    by: str = GATEWAY_ACTOR,
+) -> None:
+    """The session is gone when this returns, with its children, from the store, the search and
+    the disk: no word of it can be read from a file of ours."""
+    await stop_session(
+        services, lanes, session_id, by=by
+    )  # first: while it runs it may get more children
+    for child in reversed(await services.store.subagents_below(session_id)):
+        await _delete_one_session(services, lanes, teardown, child.session_id, by=by)
+    await _delete_one_session(services, lanes, teardown, session_id, by=by)
+    await services.store.erase_deleted()
+
+
+async def _delete_one_session(
+    services: Services, lanes: Lanes, teardown: SessionTeardown, session_id: SessionId, *, by: str
+) -> None:
+    """Ended first, so that what is said meanwhile opens another session, and its rows last, so
+    that one who is cut in the middle of this finds it there to delete."""
+    await services.store.end_session(session_id, at=services.clock.now())
+    while (lane := lanes.get(session_id)) is not None:
+        await stop_session(services, lanes, session_id, by=by)
+        if lane.task is not None:
+            await asyncio.wait([lane.task])
+    await teardown.forget(session_id)
+    inbox_ids = await services.store.session_inbox_ids(session_id)
+    kind, at = AuditKind.SESSION_DELETED, services.clock.now()
+    act = AuditEntry(kind=kind, actor=by, at=at, session_id=session_id, subject=session_id)
+    await services.store.audited(act).delete_session(session_id, inbox_ids=inbox_ids)
+    await services.store.unindex_session(session_id)
+    services.feeds.session_deleted(session_id)
+
+
+# MERGED holdfast.gateway.sessions.insisting: Insisting: a turn that does not unwind when it is stopped, or has to be stopped again, sets its
+# session aside.
+REPEAT_WINDOW = 60.0  # seconds from one stop to the next
+UNWIND_TIMEOUT = 5.0
+SUSPENDED_NOTICE = (
+    "This conversation is set aside, since stopping it was not enough. What is said next begins a "
+    "fresh one; /resume goes back to this."
+)
+
+CheckStopped = Callable[[], Awaitable[bool]]
+
+
+class ForceStop:
+    """Owns nothing: what was stopped, and when, is in the store."""
+
+    def __init__(
+        self,
+        services: Services,
+        lanes: Lanes,
+        *,
+        suspend: Callable[[SessionId], Awaitable[bool]],
+        unwind_timeout: float = UNWIND_TIMEOUT,
+    ) -> None:
+        self._services = services
+        self._lanes = lanes
+        self._suspend = suspend
+        self._unwind_timeout = unwind_timeout
+
+    def before_stop(self, session_id: SessionId, *, at: float) -> CheckStopped:
+        """Called in the instant in which a person stops the session's turn, before that is done;
+        what is returned is awaited behind it. True: the session is set aside."""
+        lane = self._lanes.get(session_id)
+        turn = lane.running_turn if lane is not None else None
+        agent = turn.task if turn is not None else None
+        this = lane.open_turn_id if lane is not None else None
+
+        async def see() -> bool:
+            stopped = await self._services.store.turns_superseded_between(
+                session_id, reason=STOPPED_BY_USER, since=at - REPEAT_WINDOW, until=at
+            )
+            if set(stopped) - {this} or not await self._has_unwound(agent):
+                return await self._suspend_and_log(session_id)
+            return False
+
+        return see
+
+    async def stop(self, session_id: SessionId, *, by: str = GATEWAY_ACTOR) -> bool:
+        """What /stop does, without a message; False: nothing was running."""
+        see = self.before_stop(session_id, at=self._services.clock.now())
+        stopped = await stop_session(self._services, self._lanes, session_id, by=by)
+        if stopped:
+            await see()
+        return stopped
+
+    async def _has_unwound(self, agent: asyncio.Task[object] | None) -> bool:
+        if agent is None or agent.done():
+            return True
+        done, _ = await asyncio.wait({agent}, timeout=self._unwind_timeout)
+        return bool(done)
+
+    async def _suspend_and_log(self, session_id: SessionId) -> bool:
+        suspended = await self._suspend(session_id)
+        if suspended:
+            log.warning(
+                "Session %s was set aside: stopping it was not enough.",
+                session_id,
+                extra={"action": "suspended", "session": session_id},
+            )
+        return suspended

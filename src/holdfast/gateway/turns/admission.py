@@ -1,0 +1,120 @@
+"""What an incoming message does to a lane: which messages form one turn, and whether one interrupts, steers or waits."""
+
+import asyncio
+import logging
+from collections import deque
+
+import msgspec
+
+from holdfast.core.ids import SessionId
+from holdfast.core.messages.admission import (
+    BusyDecision,
+    admit,
+    busy_notice,
+    merge_window,
+    should_merge,
+)
+from holdfast.core.messages.inbox import BusyMode, InboxRow
+from holdfast.core.ports.capabilities import Capabilities
+from holdfast.gateway.accounts.registry import PlatformRegistry
+from holdfast.gateway.outbound.delivery import reply_address
+from holdfast.gateway.services import Services
+from holdfast.gateway.turns.endings import end_interrupted
+from holdfast.gateway.turns.turn import Turn
+
+log = logging.getLogger(__name__)
+
+
+# MERGED holdfast.gateway.turns.mailbox: The mailbox of a lane: what no turn has taken yet, and which of it is one turn.
+class Mailbox(deque[InboxRow]):
+    """Messages in the order in which they will be answered."""
+
+    def __init__(self, platforms: PlatformRegistry) -> None:
+        super().__init__()
+        self._platforms = platforms
+        self._arrived = asyncio.Event()
+
+    def append(self, row: InboxRow) -> None:
+        super().append(row)
+        self._arrived.set()
+
+    def take_next(self) -> list[InboxRow]:
+        """The message in front, with those behind it that belong to it."""
+        return [self.popleft() for _ in range(self._length_of_first())]
+
+    def take_all(self) -> list[InboxRow]:
+        """All that waits, which waits here no more."""
+        rows = list(self)
+        self.clear()
+        return rows
+
+    async def wait_until_complete(self) -> None:
+        """Returns once the message in front is whole. An ordinary one is at once; behind a part
+        of an album or of a split paste the rest is waited for, anew with each part that comes."""
+        while wait := self._settle_time_left():
+            self._arrived.clear()
+            try:
+                async with asyncio.timeout(wait):
+                    await self._arrived.wait()
+            except TimeoutError:
+                return
+
+    def _settle_time_left(self) -> float:
+        """Seconds in which more of the message in front may come; 0: something else came since."""
+        if not self or self._length_of_first() < len(self):
+            return 0.0
+        last = self[-1]
+        return merge_window(last.inbound, capabilities=self._capabilities(last))
+
+    def _length_of_first(self) -> int:
+        parts = 1
+        while parts < len(self) and self._belong_together(self[parts - 1], self[parts]):
+            parts += 1
+        return parts
+
+    def _belong_together(self, one: InboxRow, other: InboxRow) -> bool:
+        return should_merge(one, other, capabilities=self._capabilities(one))
+
+    def _capabilities(self, row: InboxRow) -> Capabilities:
+        return self._platforms.capabilities(reply_address(row))
+
+
+# MERGED holdfast.gateway.turns.admitting: Admitting: what a message does to the turn that is running, decided, kept, done and told.
+def admit_to_turn(turn: Turn, row: InboxRow, *, services: Services) -> InboxRow | None:
+    """Let a message act on the running turn, now. The row, if it is to run next; None: the turn
+    has it, as a steer."""
+    configured, decided = services.busy_mode(row.inbound.source), row.decision is not None
+    decision = admit(row, running=turn.admission_view, configured=configured)
+    row = _with_decision(row, decision, session_id=turn.session_id, services=services)
+    if decision.mode is BusyMode.INTERRUPT:
+        turn.end(end_interrupted(turn, by=row.id, at=services.clock.now()))
+        services.subscriptions.merge(turn.inbox_ids[-1], into=row.id)
+        turn.cancel()
+    else:
+        services.reactions.add(row, maybe_set=decided)
+    if decision.mode is BusyMode.STEER:
+        turn.steers.append(row)
+    if (text := busy_notice(decision)) and not row.inbound.note:
+        services.busy_notices.send(row, text, agent=turn.agent, turn_id=turn.turn_id)
+    return None if decision.mode is BusyMode.STEER else row
+
+
+def _with_decision(
+    row: InboxRow, decision: BusyDecision, *, session_id: SessionId, services: Services
+) -> InboxRow:
+    """The row with its decision, which is on its way to the log; an earlier one is there."""
+    if row.decision is not None:
+        return row
+    writing = services.store.record_busy_decision(
+        row.id, session_id=session_id, decision=decision.mode
+    )
+    asyncio.ensure_future(writing).add_done_callback(_log_failed_decision)
+    return msgspec.structs.replace(row, decision=decision.mode)
+
+
+def _log_failed_decision(done: asyncio.Future[None]) -> None:
+    if not done.cancelled() and (error := done.exception()):
+        # The row is durable without it; a restart decides again.
+        log.warning(
+            "A decision was not kept: %s", error, extra={"action": "busy_decision_not_saved"}
+        )

@@ -1,0 +1,137 @@
+"""What the gateway writes into a transcript: messages of people, results of interrupted calls, system notes."""
+
+from collections.abc import Collection, Mapping, Sequence
+
+from holdfast.agent.agent import Agent
+from holdfast.core.config.settings import SessionSettings
+from holdfast.core.ids import CallId, PrincipalId
+from holdfast.core.messages.inbox import InboxRow
+from holdfast.core.messages.source import format_quote, is_shared, speaker_name
+from holdfast.core.messages.transcript import (
+    Message,
+    NoteMessage,
+    ToolMessage,
+    ToolOutcome,
+    UserMessage,
+)
+from holdfast.core.sessions.reset import ResetReason, SessionReset
+from holdfast.core.turns.projection import open_calls
+from holdfast.core.turns.stop import TurnExitReason
+from holdfast.core.turns.subagent import DELEGATE_TOOL, INTERNAL_PLATFORM
+from holdfast.core.turns.tool import ReplayClass
+
+# MERGED holdfast.gateway.turns.transcribing: How a message that came in, and a call that was cut, stand in the transcript.
+CANCELLED_TEXT = "Cancelled while it ran. It may have had an effect."
+NOT_STARTED_TEXT = "Not started."
+
+
+def transcript_message(row: InboxRow) -> UserMessage | NoteMessage:
+    """What a message is in the transcript: a person's word, or our own."""
+    return NoteMessage(text=row.inbound.text) if row.inbound.note else user_message(row)
+
+
+def user_message(row: InboxRow) -> UserMessage:
+    inbound = row.inbound
+    return UserMessage(
+        text=inbound.text,
+        images=inbound.images,
+        speaker=speaker_name(inbound.source),
+        quoted=None if inbound.quoted is None else format_quote(inbound.quoted),
+        documents=inbound.documents or None,
+    )
+
+
+def interrupted_call_results(
+    messages: Sequence[Message], started: Collection[CallId]
+) -> tuple[ToolMessage, ...]:
+    """A result for each call of the last reply that has none, by whether it had started: what a
+    provider needs, and all that is known of it."""
+    return tuple(
+        ToolMessage(
+            call_id=call.id,
+            name=call.name,
+            text=CANCELLED_TEXT if call.id in started else NOT_STARTED_TEXT,
+            outcome=ToolOutcome.CANCELLED if call.id in started else ToolOutcome.NOT_STARTED,
+        )
+        for call in open_calls(messages)
+    )
+
+
+# MERGED holdfast.gateway.turns.cut_notes: The notes that tell a model of a cut: by what the turn was cut, and what to do about it.
+_INTERRUPTED = (
+    "[System note: {what} of the gateway cut the last turn. The history above is intact. Look at "
+    "the latest tool results first, then finish what was asked.]"
+)
+# Nobody marked it: it may have been stopped by a person, who wants something else now.
+UNANSWERED_RESULTS_NOTE = NoteMessage(
+    text="[System note: the last turn ended behind the tool results above, before anything was "
+    "said about them. Take them into account where they matter.]"
+)
+
+
+def interruption_note(reason: str | None) -> NoteMessage:
+    """By the reason that a session was marked with; None stands for a restart."""
+    match reason:
+        case None | TurnExitReason.RESTART_TIMEOUT:
+            what = "a restart"
+        case TurnExitReason.SHUTDOWN_TIMEOUT:
+            what = "a shutdown"
+        case _:
+            what = "an interruption"
+    return NoteMessage(text=_INTERRUPTED.format(what=what))
+
+
+# MERGED holdfast.gateway.turns.opening: What people and model are told when a session took the place of another by itself.
+_RESET_TEXTS: Mapping[ResetReason, str] = {
+    ResetReason.SUSPENDED: "The last conversation here was set aside, because it could not go on",
+    ResetReason.IDLE: "Nothing was said here for a while",
+    ResetReason.DAILY: "A new day has begun since something was last said here",
+}
+
+
+def new_session_notice(reset: SessionReset) -> str:
+    return (
+        f"{_RESET_TEXTS[reset.reason]}, so this is a fresh conversation. The last one is kept: "
+        "/resume goes back to it, /sessions lists them all."
+    )
+
+
+def new_session_note(reset: SessionReset) -> NoteMessage:
+    return NoteMessage(
+        text=f"[System note: {_RESET_TEXTS[reset.reason]}, so this is a fresh conversation, and its "
+        "user was told so. You see nothing of the last one; they can go back to it with /resume.]"
+    )
+
+
+def session_owner(row: InboxRow, settings: SessionSettings) -> PrincipalId | None:
+    """Whose the session of this message is; None: several people's, or the house's own."""
+    source = row.inbound.source
+    shared = is_shared(source, settings.group_sessions_per_user, settings.thread_sessions_per_user)
+    return None if shared or source.platform == INTERNAL_PLATFORM else row.principal
+
+
+# MERGED holdfast.gateway.turns.outliving: Outliving: which of the calls that a turn waits for go on when the process goes.
+def all_calls_detachable(agent: Agent, started: Collection[CallId]) -> bool:
+    """All that its turn waits for are calls that a successor can attach to."""
+    running = [call for call in open_calls(agent.messages) if call.id in started]
+    return bool(running) and all(_is_attachable(agent, call.name) for call in running)
+
+
+def results_of_cancelled_calls(
+    agent: Agent, started: Collection[CallId], *, detached: bool
+) -> list[ToolMessage]:
+    """The results of those that run and have no other end. `detached`: what a successor can
+    attach to lives on."""
+    return [
+        result
+        for result in interrupted_call_results(agent.messages, started)
+        if result.outcome is ToolOutcome.CANCELLED
+        # Children have rows of their own: they go on in the successor, and so does their call.
+        and result.name != DELEGATE_TOOL
+        and not (detached and _is_attachable(agent, result.name))
+    ]
+
+
+def _is_attachable(agent: Agent, name: str) -> bool:
+    tool = agent.toolbox.by_name.get(name)
+    return tool is not None and tool.replay is ReplayClass.ATTACH

@@ -1,0 +1,140 @@
+"""What all codecs share in a request: values that every provider accepts, cached tool lists."""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from holdfast.core.ids import CallId
+from holdfast.core.messages.transcript import Image, ToolMessage, UserMessage
+from holdfast.core.turns.model import ToolSchema
+
+# MERGED holdfast.models.codecs.sound: Sound values: what may stand in a request, so that no provider refuses the conversation.
+IMAGE_PLACEHOLDER = "(an image that cannot be shown)"
+NO_ANSWER = "(no answer)"
+_IMAGE_PREFIXES = ("https://", "http://", "data:image/")
+# A name of the model's own invention must not make every later request a bad one.
+_TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+_INVALID_CHARS = re.compile(r"[^a-zA-Z0-9_-]")
+_MAX_ID = 40
+_decode_object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_encode = msgspec.json.Encoder().encode
+
+
+class CallIds:
+    """Owns the call ids that a request has used: each is one that every provider takes, and no
+    two calls share one. A result is asked for right after its call."""
+
+    __slots__ = ("_renamed", "_seen")
+
+    def __init__(self) -> None:
+        self._seen: set[str] = set()
+        self._renamed: dict[CallId, str] = {}
+
+    def begin_reply(self) -> None:
+        """A new reply begins: results from here on belong to its calls."""
+        self._renamed.clear()
+
+    def for_call(self, call_id: CallId) -> str:
+        sound = _INVALID_CHARS.sub("_", call_id)[-_MAX_ID:] or "call"
+        if sound in self._seen:
+            sound = f"{sound[-30:]}_{len(self._seen)}"
+        if sound != call_id:
+            self._renamed[call_id] = sound
+        self._seen.add(sound)
+        return sound
+
+    def for_result(self, call_id: CallId) -> str:
+        return self._renamed.get(call_id, call_id)
+
+
+def encode_json(body: Any) -> bytes:
+    """The body as JSON. Half a character is valid in a Python string and in no request."""
+    try:
+        return _encode(body)
+    except UnicodeEncodeError:
+        return _encode(_strip_surrogates_deep(body))
+
+
+def strip_surrogates(text: str) -> str:
+    """The text without halves of characters, which Python allows and no request does."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def text_or(text: str, *, default: str) -> str:
+    return text if text.strip() else default
+
+
+def user_text(message: UserMessage) -> str:
+    """What a user's message says, with its speaker, what it answers and our note in front of it,
+    and what its files say behind; may be empty."""
+    text = f"{message.speaker}: {message.text}" if message.speaker else message.text
+    if message.quoted:
+        text = f"{message.quoted}\n\n{text}"
+    if message.note:
+        text = f"{message.note}\n\n{text}"
+    if message.documents:
+        text = f"{text}\n\n{message.documents}"
+    return text if text.strip() else ""
+
+
+def result_text(message: ToolMessage) -> str:
+    return text_or(message.text, default="(no output)")
+
+
+def image_url_of(image: Image) -> str | None:
+    """An address that shows the image, its data where it has them; None: there is none."""
+    url = image.url if image.data is None else f"data:{image.media_type};base64,{image.data}"
+    return url if url is not None and url.startswith(_IMAGE_PREFIXES) else None
+
+
+def valid_tool_name(name: str) -> str:
+    return (name if _TOOL_NAME.fullmatch(name) else _INVALID_CHARS.sub("_", name)[:64]) or "unnamed"
+
+
+def valid_arguments(arguments: str) -> str:
+    """Arguments that every provider can parse: one bad call must not spoil a conversation."""
+    try:
+        _decode_object(arguments)
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+        return _encode({"malformed": strip_surrogates(arguments)}).decode()
+    return arguments
+
+
+def _strip_surrogates_deep(value: Any) -> Any:
+    if isinstance(value, str):
+        return strip_surrogates(value)
+    if isinstance(value, list):
+        return [_strip_surrogates_deep(item) for item in value]
+    if isinstance(value, dict):
+        return {key: _strip_surrogates_deep(item) for key, item in value.items()}
+    return value
+
+
+# MERGED holdfast.models.codecs.tool_list: The tools of a request, encoded once: they are the bulk of most requests.
+_MAX_CACHED = 64
+
+
+class ToolListCache:
+    """Owns the encoded form of the tools it has seen, in the words of one API mode."""
+
+    __slots__ = ("_encoded", "_encode_tools")
+
+    def __init__(
+        self, encode_tools: Callable[[tuple[ToolSchema, ...]], list[dict[str, Any]]]
+    ) -> None:
+        self._encode_tools = encode_tools
+        self._encoded: dict[int, tuple[tuple[ToolSchema, ...], msgspec.Raw]] = {}
+
+    def get(self, tools: tuple[ToolSchema, ...]) -> msgspec.Raw:
+        # By identity: an agent's tools are one frozen tuple, and comparing schemas would cost
+        # as much as encoding them. The tuple is kept beside its bytes, so its id stays its own.
+        known = self._encoded.get(id(tools))
+        if known is not None:
+            return known[1]
+        if len(self._encoded) >= _MAX_CACHED:
+            del self._encoded[next(iter(self._encoded))]
+        raw = msgspec.Raw(msgspec.json.encode(self._encode_tools(tools)))
+        self._encoded[id(tools)] = (tools, raw)
+        return raw

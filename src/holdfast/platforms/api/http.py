@@ -1,0 +1,155 @@
+"""The HTTP side of the API: the bearer token, errors in the form that OpenAI clients read, and server-sent events."""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import aclosing, asynccontextmanager
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+from aiohttp import web
+
+from holdfast.core.errors import StoreError
+from holdfast.core.secrets import Secret
+
+
+# MERGED holdfast.platforms.api.bearer: The bearer token: what a request brought as one, and whether it is the gateway's own.
+def has_token(request: web.Request, token: Secret) -> bool:
+    given = bearer_token(request)
+    return given is not None and token.matches(given)
+
+
+def bearer_token(request: web.Request) -> str | None:
+    """The token that the request brings, whoever's it is; None: it brings none."""
+    kind, _, given = request.headers.get("Authorization", "").partition(" ")
+    return given.strip() if kind.lower() == "bearer" else None
+
+
+# MERGED holdfast.platforms.api.refusals: Refusals of the API: what is wrong, where, and what to do, in the shape OpenAI clients read.
+class RetryAdvice(StrEnum):
+    """Whether the same request may be sent again.
+
+    OpenAI's clients do that by themselves on 409 and on every 5xx, unless they are told not to.
+    """
+
+    YES = "yes"  # nothing was accepted
+    WITH_ID = "with_id"  # accepted: without the message's id it would be asked twice
+    NO = "no"  # it would get the same answer, or be asked twice
+
+
+class OpenAiError(Exception):
+    """A request that gets an error instead of an answer."""
+
+    def __init__(
+        self,
+        status: int,
+        message: str,
+        *,
+        code: str,
+        param: str | None = None,
+        retry: RetryAdvice = RetryAdvice.YES,
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.message = message
+        self.code = code
+        self.param = param
+        self.retry = retry
+
+    def body(self) -> dict[str, Any]:
+        kind = "invalid_request_error" if self.status < 500 else "server_error"
+        return {
+            "error": {
+                "message": self.message,
+                "type": kind,
+                "param": self.param,
+                "code": self.code,
+            }
+        }
+
+    def to_response(self, *, has_id: bool = False) -> web.Response:
+        """The refusal as it is sent; `has_id`: the request named its message."""
+        headers = {}
+        if self.retry is RetryAdvice.NO or (self.retry is RetryAdvice.WITH_ID and not has_id):
+            headers["x-should-retry"] = "false"
+        elif self.status == 503:
+            headers["Retry-After"] = "1"
+        if self.status == 401:
+            headers["WWW-Authenticate"] = "Bearer"
+        return json_response(self.body(), status=self.status, headers=headers)
+
+
+def bad_request(
+    message: str, *, param: str | None = None, code: str = "invalid_value"
+) -> OpenAiError:
+    return OpenAiError(400, message, code=code, param=param)
+
+
+def store_unavailable(error: StoreError) -> OpenAiError:
+    return OpenAiError(
+        503, f"the store cannot be read: {error}", code="store", retry=RetryAdvice.WITH_ID
+    )
+
+
+def json_response(
+    body: object, *, status: int = 200, headers: dict[str, str] | None = None
+) -> web.Response:
+    return web.Response(
+        body=msgspec.json.encode(body),
+        status=status,
+        content_type="application/json",
+        headers=headers,
+    )
+
+
+# MERGED holdfast.platforms.api.streaming: Streaming an answer as server-sent events, and keeping the line open while tools work.
+KEEPALIVE_INTERVAL = 15.0  # seconds after which a proxy might think that nobody is there
+WRITE_TIMEOUT = 120.0  # seconds for which a client may take nothing of what is sent
+_STREAM_HEADERS = {
+    "Content-Type": "text/event-stream; charset=utf-8",
+    "Cache-Control": "no-cache",
+    "X-Accel-Buffering": "no",  # nginx would hold pieces back
+}
+
+
+async def stream_events(
+    request: web.Request,
+    chunks: AsyncGenerator[bytes, None],
+    *,
+    headers: Mapping[str, str],
+    keepalive_interval: float = KEEPALIVE_INTERVAL,
+    write_timeout: float = WRITE_TIMEOUT,
+) -> web.StreamResponse:
+    """Write the pieces as they come. A client that leaves ends the stream, never the turn."""
+    response = web.StreamResponse(headers={**_STREAM_HEADERS, **headers})
+    try:
+        await response.prepare(request)
+        async with _keep_alive(response, interval=keepalive_interval), aclosing(chunks):
+            async for piece in chunks:
+                async with asyncio.timeout(write_timeout):
+                    await response.write(piece)
+        async with asyncio.timeout(write_timeout):
+            await response.write_eof()
+    except TimeoutError:
+        if request.transport is not None:
+            request.transport.abort()
+    except ConnectionError:
+        pass  # the answer is in the store, and the same message id fetches it
+    return response
+
+
+@asynccontextmanager
+async def _keep_alive(response: web.StreamResponse, *, interval: float) -> AsyncIterator[None]:
+    async def breathe() -> None:
+        while True:
+            await asyncio.sleep(interval)
+            await response.write(b": still here\n\n")
+
+    breathing = asyncio.create_task(breathe())
+    try:
+        yield
+    finally:
+        breathing.cancel()
+        await asyncio.wait([breathing])
+        if not breathing.cancelled():
+            breathing.exception()  # the connection went; whoever writes next finds out

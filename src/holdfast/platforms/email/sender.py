@@ -1,0 +1,374 @@
+"""Composes a mail, submits it over SMTP, and keeps or looks up its copy in the folder of sent mail.
+
+Importing this module imports aiosmtplib.
+"""
+
+import asyncio
+import logging
+import mimetypes
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from datetime import UTC, datetime
+from email.charset import QP, Charset
+from email.encoders import encode_base64
+from email.header import Header
+from email.message import Message
+from email.mime.base import MIMEBase
+from email.mime.multipart import MIMEMultipart
+from email.mime.text import MIMEText
+from email.policy import compat32
+from email.utils import format_datetime, formataddr
+
+import msgspec
+from aiosmtplib import SMTP, SMTPAuthenticationError, SMTPException, SMTPResponseException
+
+from holdfast.core.errors import (
+    ConnectError,
+    ConnectRefused,
+    NotConnected,
+    OutcomeUnknown,
+    SendError,
+    SendRejected,
+    Throttled,
+)
+from holdfast.core.messages.outbox import Outbound, OutboundFile
+from holdfast.platforms.email.authentication import DELIVERY_HEADER
+from holdfast.platforms.email.client import TOKEN_REMEDY, ImapMailbox
+from holdfast.platforms.email.credentials import CredentialProvider, MailCredential
+from holdfast.platforms.email.events import EmailThread, domain_of, message_id_of
+from holdfast.platforms.email.plugin import ConnectionSecurity, EmailSettings, SentCopies
+from holdfast.platforms.text.html import render_email
+
+log = logging.getLogger(__name__)
+
+
+# MERGED holdfast.platforms.email.composing: Composing: a delivery as the mail that is sent for it.
+_REPEAT_NOTICE = "*(This may have reached you before.)*\n\n"
+_MAX_SUBJECT_LENGTH = 70  # characters of one that is made of the text
+_REPLY_PREFIXES = ("re:", "aw:", "sv:", "vs:", "antw:", "odp:")
+# A name that is broken off its header is found by no server that looks for it.
+_POLICY = compat32.clone(linesep="\r\n", mangle_from_=False, max_line_length=500)
+
+
+class ComposedMail(msgspec.Struct, frozen=True, kw_only=True):
+    message_id: str  # its Message-ID
+    source: bytes
+
+
+def compose(
+    outbound: Outbound, thread: EmailThread | None, *, settings: EmailSettings, at: float
+) -> ComposedMail:
+    """In a thread: a long text takes its time. The same words and the same name in every attempt;
+    no sign of a text can become a header of its own."""
+    text = f"{_REPEAT_NOTICE}{outbound.text}" if outbound.may_be_duplicate else outbound.text
+    name = message_id_of(
+        outbound.delivery_id, outbound.address.thread_id, domain=domain_of(settings.address)
+    )
+    mail = _body(_replace_surrogates(text), outbound.file)
+    mail["From"] = _format_address(settings.name, settings.address)
+    mail["To"] = outbound.address.chat_id
+    subject = _subject(text, outbound.file, thread)
+    charset = "us-ascii" if subject.isascii() else "utf-8"
+    mail.add_header("Subject", Header(subject, charset, header_name="Subject").encode())
+    mail["Date"] = format_datetime(datetime.fromtimestamp(at, UTC))
+    mail["Message-ID"] = name
+    for header, value in _thread_headers(outbound, thread):
+        mail[header] = value
+    # https://www.rfc-editor.org/rfc/rfc3834#section-5, and what Exchange goes by: no program is to
+    # answer this by itself.
+    mail["Auto-Submitted"] = "auto-replied" if thread else "auto-generated"
+    mail["X-Auto-Response-Suppress"] = "All"
+    mail[DELIVERY_HEADER] = outbound.delivery_id
+    return ComposedMail(message_id=name, source=mail.as_bytes(policy=_POLICY))
+
+
+def _thread_headers(outbound: Outbound, thread: EmailThread | None) -> Iterator[tuple[str, str]]:
+    """Programs show it under what it answers."""
+    if thread is None:
+        return
+    answered = outbound.address.reply_to or thread.references[-1]
+    yield "In-Reply-To", answered
+    yield "References", " ".join(dict.fromkeys((*thread.references, answered)))
+
+
+def _body(text: str, file: OutboundFile | None) -> Message:
+    shown = render_email(text) if text.strip() else None
+    plain = _text_part(shown.plain if shown else "", "plain")
+    mail: Message = plain
+    if shown is not None and shown.html:
+        mail = MIMEMultipart("alternative", _subparts=[plain, _text_part(shown.html, "html")])
+    if file is not None:
+        mail = MIMEMultipart("mixed", _subparts=[mail, _file_part(file)])
+    return mail
+
+
+def _text_part(text: str, subtype: str) -> MIMEText:
+    """Lines of any length and any letters, and still to be read without a program."""
+    charset = Charset("utf-8")
+    charset.body_encoding = QP
+    return MIMEText(text, subtype, _charset=charset)  # type: ignore[arg-type]
+
+
+def _file_part(file: OutboundFile) -> MIMEBase:
+    kind = mimetypes.guess_type(file.name)[0] or "application/octet-stream"
+    part = MIMEBase(*kind.split("/", maxsplit=1))
+    part.set_payload(file.data)
+    encode_base64(part)
+    name = _single_line(file.name)
+    filename = name if name.isascii() else ("utf-8", "", name)
+    part.add_header("Content-Disposition", "attachment", filename=filename)
+    return part
+
+
+def _subject(text: str, file: OutboundFile | None, thread: EmailThread | None) -> str:
+    if thread is not None and thread.subject:
+        subject = _single_line(thread.subject)
+        return subject if subject.lower().startswith(_REPLY_PREFIXES) else f"Re: {subject}"
+    first = next((line for line in text.splitlines() if line.strip(" #*_>`-")), "")
+    made = (
+        _single_line(first.strip(" #*_>`-"))
+        or (_single_line(file.name) if file else "")
+        or "A message"
+    )
+    return made if len(made) <= _MAX_SUBJECT_LENGTH else f"{made[:_MAX_SUBJECT_LENGTH].rstrip()}…"
+
+
+def _format_address(name: str, address: str) -> str:
+    return formataddr((_single_line(name), address))
+
+
+def _single_line(text: str) -> str:
+    printable = "".join(sign if sign.isprintable() else " " for sign in _replace_surrogates(text))
+    return " ".join(printable.split())
+
+
+def _replace_surrogates(text: str) -> str:
+    """Half an emoji has no bytes."""
+    return text.encode("utf-8", "replace").decode()
+
+
+# MERGED holdfast.platforms.email.submitting: Submitting: one mail handed to the SMTP server, and what is known of its fate after.
+_RESPONSE_TIMEOUT = 30.0  # seconds for any one answer,
+_DATA_TIMEOUT = 120.0  # and for the last: a server looks into a mail before it takes it
+_DEFAULT_RETRY_AFTER = 60.0  # seconds: SMTP does not say how long to wait
+_FIRST_PERMANENT_CODE = 500  # codes from here on are for good
+_LIBRARY_ERRORS = (SMTPException, OSError)
+
+
+class SmtpLoginRefused(NotConnected):
+    """The password is not taken, or there is no token: nothing will be sent until somebody has
+    mended that. `remedy`: how, where it is known."""
+
+    def __init__(self, message: str, *, remedy: str = "") -> None:
+        super().__init__(message)
+        self.remedy = remedy
+
+
+class SmtpClient:
+    """Keeps nothing: each mail has a connection of its own, for they are few."""
+
+    def __init__(
+        self,
+        settings: EmailSettings,
+        credentials: CredentialProvider,
+        tls_context: ssl.SSLContext | None,
+    ) -> None:
+        self._settings = settings
+        self._credentials = credentials
+        self._tls_context = tls_context
+
+    async def check_login(self) -> None:
+        """We are let in. Raises a `NotConnected`."""
+        async with self._open():
+            pass
+
+    async def submit(self, source: bytes, *, to: str) -> None:
+        """Returns when the server has taken it. Raises a `SendError`."""
+        async with self._open() as smtp:
+            self._check_size(smtp, source)
+            try:
+                await smtp.mail(self._settings.address)
+                await smtp.rcpt(to)
+            except SMTPResponseException as error:
+                raise _to_send_error(error) from error
+            except _LIBRARY_ERRORS as error:
+                raise NotConnected(f"the SMTP server: {error}") from error
+            await self._send_data(smtp, source)
+
+    async def _send_data(self, smtp: SMTP, source: bytes) -> None:
+        try:
+            await smtp.data(source, timeout=_DATA_TIMEOUT)
+        except SMTPResponseException as error:
+            raise _to_send_error(error) from error
+        except _LIBRARY_ERRORS as error:
+            told = f"the SMTP server did not say whether it took it: {error}"
+            raise OutcomeUnknown(told) from error
+
+    def _check_size(self, smtp: SMTP, source: bytes) -> None:
+        """https://www.rfc-editor.org/rfc/rfc1870: what is too large is not even said."""
+        most = smtp.esmtp_extensions.get("size", "").strip()
+        if most.isdigit() and 0 < int(most) < len(source):
+            raise SendRejected(
+                f"the mail has {len(source)} bytes, and {self._settings.smtp_host} takes {most}"
+            )
+
+    @asynccontextmanager
+    async def _open(self) -> AsyncIterator[SMTP]:
+        key = await self._credential()
+        smtp = self._make_client(key)
+        try:
+            await self._connect(smtp, key)
+            yield smtp
+            with suppress(*_LIBRARY_ERRORS):  # it is said and taken: a goodbye changes nothing
+                await smtp.quit(timeout=_RESPONSE_TIMEOUT)
+        finally:
+            smtp.close()
+
+    async def _credential(self) -> MailCredential | None:
+        if not self._settings.smtp_login:
+            return None
+        try:
+            return await self._credentials.current()
+        except ConnectRefused as error:
+            raise SmtpLoginRefused(str(error), remedy=error.remedy) from error
+        except ConnectError as error:
+            raise NotConnected(str(error)) from error
+
+    async def _connect(self, smtp: SMTP, credential: MailCredential | None) -> None:
+        host = self._settings.smtp_host
+        try:
+            await smtp.connect()
+        except SMTPAuthenticationError as error:
+            told = f"{host}: {error.message}"
+            if (
+                error.code < _FIRST_PERMANENT_CODE
+                or credential is None
+                or not self._credentials.report_refused(credential)
+            ):
+                raise NotConnected(told) from error
+            raise SmtpLoginRefused(
+                told, remedy=TOKEN_REMEDY if credential.is_token else ""
+            ) from error
+        except (*_LIBRARY_ERRORS, ValueError) as error:
+            raise NotConnected(f"{host}: {error}") from error
+
+    def _make_client(self, credential: MailCredential | None) -> SMTP:
+        settings = self._settings
+
+        async def token() -> str:
+            return "" if credential is None else credential.secret.reveal()
+
+        by_token = credential is not None and credential.is_token
+        return SMTP(
+            hostname=settings.smtp_host,
+            port=settings.effective_smtp_port(),
+            username=(settings.username or settings.address) if credential is not None else None,
+            password=None if credential is None or by_token else credential.secret.reveal(),
+            oauth_token_generator=token if by_token else None,
+            local_hostname=domain_of(settings.address),
+            timeout=_RESPONSE_TIMEOUT,
+            use_tls=settings.smtp_security is ConnectionSecurity.TLS,
+            start_tls=settings.smtp_security is ConnectionSecurity.STARTTLS,
+            tls_context=self._tls_context
+            if settings.smtp_security is not ConnectionSecurity.PLAIN
+            else None,
+        )
+
+
+def _to_send_error(error: SMTPResponseException) -> SendError:
+    """https://www.rfc-editor.org/rfc/rfc5321#section-4.2.1: nothing was taken in either case."""
+    told = f"the SMTP server says {error.code} {error.message}"
+    if error.code >= _FIRST_PERMANENT_CODE:
+        return SendRejected(told)
+    return Throttled(told, retry_after=_DEFAULT_RETRY_AFTER)
+
+
+# MERGED holdfast.platforms.email.sent: The folder of sent mail: whether a delivery is there, and copies of what we have sent.
+_SETTLE_SECONDS = (
+    3.0  # seconds after which what a server was given shows in its folder, or never will
+)
+_GMAIL_CAPABILITY = (
+    "X-GM-EXT-1"  # https://developers.google.com/workspace/gmail/imap/imap-extensions
+)
+
+OpenMailbox = Callable[[], AbstractAsyncContextManager[ImapMailbox]]
+
+
+class SentFolder:
+    """Knows the folder, and who fills it. Each look is a connection of its own: the line that is
+    listened to has another folder open."""
+
+    def __init__(
+        self,
+        open_mailbox: OpenMailbox,
+        *,
+        folder: str | None,
+        copies: SentCopies,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._open_mailbox = open_mailbox
+        self._folder = folder
+        self._copies = copies if folder is not None else SentCopies.NONE
+        self._sleep = sleep
+
+    @classmethod
+    async def detect(
+        cls, mailbox: ImapMailbox, open_mailbox: OpenMailbox, *, copies: SentCopies
+    ) -> "SentFolder":
+        if copies is SentCopies.AUTO:
+            copies = (
+                SentCopies.SERVER if _GMAIL_CAPABILITY in mailbox.capabilities else SentCopies.OURS
+            )
+        folder = None if copies is SentCopies.NONE else await mailbox.sent_folder()
+        if folder is None and copies is SentCopies.SERVER:
+            log.warning(
+                "The mail server names no folder of sent mail: whether a mail without a receipt "
+                "has arrived cannot be looked up, and it may come twice.",
+                extra={"action": "sent_folder_missing"},
+            )
+        return cls(open_mailbox, folder=folder, copies=copies)
+
+    @property
+    def proves_absence(self) -> bool:
+        """Whether what is not there was not sent: only where the server itself puts it there. A
+        copy of ours may be missing because we were killed before we could make it."""
+        return self._copies is SentCopies.SERVER
+
+    @property
+    def stores_copies(self) -> bool:
+        return self._copies is SentCopies.OURS
+
+    async def contains(self, message_id: str, delivery_id: str) -> bool:
+        """Raises `NotConnected` where that cannot be known now. By the mark as well: there are
+        servers that give a mail another name than its own."""
+        if self.proves_absence:
+            await self._sleep(_SETTLE_SECONDS)
+        try:
+            async with self._open_folder() as box:
+                return await box.has_header("Message-ID", message_id) or await box.has_header(
+                    DELIVERY_HEADER, delivery_id
+                )
+        except ConnectError as error:
+            raise NotConnected(str(error)) from error
+
+    async def store_copy(self, mail: ComposedMail) -> None:
+        """A copy for people to see. The mail itself is sent: what goes wrong here is only told."""
+        if not self.stores_copies or self._folder is None:
+            return
+        try:
+            async with self._open_mailbox() as box:
+                await box.append(self._folder, mail.source)
+        except ConnectError as error:
+            log.warning(
+                "A mail was sent, and its copy not kept: %s",
+                error,
+                extra={"action": "sent_copy_failed"},
+            )
+
+    @asynccontextmanager
+    async def _open_folder(self) -> AsyncIterator[ImapMailbox]:
+        assert self._folder is not None, "there is nothing to look for without one"
+        async with self._open_mailbox() as box:
+            await box.select(self._folder)
+            yield box

@@ -1,0 +1,371 @@
+"""Matrix's payload types (https://spec.matrix.org/latest), and how they become inbound messages."""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from holdfast.core.messages.inbox import Inbound
+from holdfast.core.messages.source import Author, ChatType, Quote, Source
+from holdfast.core.people.commands import COMMANDS_BY_NAME
+
+# MERGED holdfast.platforms.matrix.wire: Matrix's objects, as far as this door reads them: https://spec.matrix.org/latest.
+Json = dict[str, Any]
+
+REACTION = "m.reaction"
+MESSAGE, STICKER, ENCRYPTED, MEMBER, TOMBSTONE, CREATE = (
+    "m.room.message",
+    "m.sticker",
+    "m.room.encrypted",
+    "m.room.member",
+    "m.room.tombstone",
+    "m.room.create",
+)
+
+
+class MatrixError(msgspec.Struct, frozen=True):
+    errcode: str = ""
+    error: str = ""
+    retry_after_ms: float | None = None
+
+
+class MatrixIdentity(msgspec.Struct, frozen=True):
+    user_id: str
+    device_id: str = ""
+
+
+class MatrixLoginResponse(msgspec.Struct, frozen=True):
+    user_id: str
+    device_id: str
+    access_token: str
+
+
+class MatrixSendResponse(msgspec.Struct, frozen=True):
+    event_id: str
+
+
+class ReactionRelation(msgspec.Struct, frozen=True):
+    key: str = ""
+
+
+class MatrixReactionContent(msgspec.Struct, frozen=True):
+    relates_to: ReactionRelation = msgspec.field(default=ReactionRelation(), name="m.relates_to")
+
+
+class MatrixReaction(msgspec.Struct, frozen=True):
+    """A sign that somebody has put on a message; one that was taken back says nothing."""
+
+    event_id: str
+    sender: str
+    content: MatrixReactionContent = MatrixReactionContent()
+
+
+class MatrixReactionPage(msgspec.Struct, frozen=True):
+    chunk: tuple[MatrixReaction, ...] = ()
+
+
+class MatrixUploadResponse(msgspec.Struct, frozen=True):
+    content_uri: str
+
+
+class MatrixEmptyResponse(msgspec.Struct, frozen=True):
+    """An answer that says nothing but that it was done."""
+
+
+class MatrixReplyTarget(msgspec.Struct, frozen=True):
+    event_id: str = ""
+
+
+class MatrixRelation(msgspec.Struct, frozen=True):
+    rel_type: str = ""
+    event_id: str = ""
+    is_falling_back: bool = False
+    in_reply_to: MatrixReplyTarget | None = msgspec.field(default=None, name="m.in_reply_to")
+
+
+class MatrixMentions(msgspec.Struct, frozen=True):
+    user_ids: tuple[str, ...] = ()
+
+
+class JsonWebKey(msgspec.Struct, frozen=True):
+    k: str
+
+
+class MatrixFileHashes(msgspec.Struct, frozen=True):
+    sha256: str
+
+
+class EncryptedFile(msgspec.Struct, frozen=True):
+    """A file whose server cannot read it."""
+
+    url: str
+    key: JsonWebKey
+    iv: str
+    hashes: MatrixFileHashes
+
+
+class MatrixFileInfo(msgspec.Struct, frozen=True):
+    size: int | None = None
+
+
+class MatrixContent(msgspec.Struct, frozen=True):
+    msgtype: str = ""
+    body: str = ""
+    format: str = ""
+    formatted_body: str = ""
+    filename: str = ""
+    url: str = ""
+    file: EncryptedFile | None = None
+    info: MatrixFileInfo = MatrixFileInfo()
+    geo_uri: str = ""
+    relation: MatrixRelation | None = msgspec.field(default=None, name="m.relates_to")
+    new_content: "MatrixContent | None" = msgspec.field(default=None, name="m.new_content")
+    mentions: MatrixMentions | None = msgspec.field(default=None, name="m.mentions")
+
+    @property
+    def replaces(self) -> str | None:
+        """The message that this is an edit of."""
+        if self.relation is None or self.relation.rel_type != "m.replace":
+            return None
+        return self.relation.event_id or None
+
+    @property
+    def thread_root(self) -> str | None:
+        """The message that the thread began with."""
+        if self.relation is None or self.relation.rel_type != "m.thread":
+            return None
+        return self.relation.event_id or None
+
+    @property
+    def reply_to(self) -> str | None:
+        """What this is a reply to. In a thread each message names the one before it, for clients
+        that know no threads: nobody has answered that."""
+        if self.relation is None or self.relation.in_reply_to is None:
+            return None
+        return None if self.relation.is_falling_back else self.relation.in_reply_to.event_id
+
+
+class MatrixMessage(msgspec.Struct, frozen=True):
+    """An event that somebody has said something with."""
+
+    event_id: str
+    sender: str
+    type: str
+    content: MatrixContent = MatrixContent()
+
+
+class MatrixTimeline(msgspec.Struct, frozen=True):
+    events: tuple[Json, ...] = ()
+    limited: bool = False
+    prev_batch: str | None = None
+
+
+class MatrixEvents(msgspec.Struct, frozen=True):
+    events: tuple[Json, ...] = ()
+
+
+class JoinedRoom(msgspec.Struct, frozen=True):
+    timeline: MatrixTimeline = MatrixTimeline()
+    state: MatrixEvents = MatrixEvents()  # before the timeline
+
+
+class InvitedRoom(msgspec.Struct, frozen=True):
+    invite_state: MatrixEvents = MatrixEvents()
+
+
+class SyncRooms(msgspec.Struct, frozen=True):
+    join: dict[str, JoinedRoom] = {}
+    invite: dict[str, InvitedRoom] = {}
+
+
+class SyncResponse(msgspec.Struct, frozen=True):
+    next_batch: str
+    rooms: SyncRooms = SyncRooms()
+    account_data: MatrixEvents = MatrixEvents()
+
+
+class RoomPredecessor(msgspec.Struct, frozen=True):
+    room_id: str = ""
+
+
+class RoomCreate(msgspec.Struct, frozen=True):
+    """How a room says which one it has taken the place of."""
+
+    predecessor: RoomPredecessor = RoomPredecessor()
+
+    @classmethod
+    def from_event(cls, event: Json) -> "RoomCreate":
+        """Of a stranger's making, as all of it is."""
+        try:
+            return msgspec.convert(event.get("content", {}), cls)
+        except msgspec.ValidationError:
+            return cls()
+
+
+class MatrixHistoryPage(msgspec.Struct, frozen=True):
+    chunk: tuple[Json, ...] = ()
+    end: str | None = None
+
+
+# MERGED holdfast.platforms.matrix.heard: What was heard: a message with all that has to be looked up before it can be read.
+class MessageContext(msgspec.Struct, frozen=True, kw_only=True):
+    message: MatrixMessage
+    room_id: str
+    chat_type: ChatType
+    user_name: str | None = None
+    our_name: str | None = None  # in that room
+    original: MatrixMessage | None = None  # what it is an edit of, where that is to be had
+    reply_target: MatrixMessage | None = None  # what it replies to, where that is to be had
+    reply_target_name: str | None = None  # of whoever wrote that
+
+    @property
+    def current_content(self) -> MatrixContent:
+        """The words that hold now."""
+        said = self.message.content
+        return said.new_content or said if said.replaces else said
+
+    @property
+    def relation_content(self) -> MatrixContent:
+        """Where it belongs: an edit says nothing of threads and replies, its original does."""
+        if self.message.content.replaces and self.original is not None:
+            return self.original.content
+        return self.message.content
+
+
+# MERGED holdfast.platforms.matrix.reading: Reading: what was heard in a room, in our words.
+PLATFORM = "matrix"
+
+FILE_MESSAGE_TYPES = frozenset({"m.image", "m.file", "m.audio", "m.video"})
+# What older clients put in front of a reply, for those who know no replies.
+_REPLY_FALLBACK = re.compile(r"\A(?:>[^\n]*\n)+\n")
+_BANG_COMMAND = re.compile(r"\A!(\w+)(?=\s|\Z)")
+_UNDECRYPTABLE_TEXT = (
+    "[This message is encrypted, and the key to it has not come. It will be read when the key "
+    "comes; until then nobody here knows what it says.]"
+)
+
+
+class MatrixParser:
+    """Reads what one account is told; keeps nothing but who that is."""
+
+    def __init__(
+        self, user_id: str, *, account: str, chat_of: Callable[[str], str] = lambda room: room
+    ) -> None:
+        """`chat_of`: the chat that is had in a room, which may have followed another."""
+        self._user_id = user_id
+        self._account = account
+        self._chat_of = chat_of
+
+    @property
+    def cursor_name(self) -> str:
+        """Of this very account: another one has a stream of its own."""
+        return f"sync of {self._user_id}"
+
+    def is_ours(self, message: MatrixMessage) -> bool:
+        return message.sender == self._user_id
+
+    def parse(self, context: MessageContext) -> Inbound:
+        content = context.current_content
+        return Inbound(
+            source=self._source(context),
+            event_id=context.message.event_id,
+            message_id=context.message.content.replaces or context.message.event_id,
+            text=self._text(context),
+            mentioned=self._is_mentioned(content, context.our_name),
+            quoted=self._quote(context),
+        )
+
+    def parse_undecryptable(self, context: MessageContext) -> Inbound:
+        """It was said, and nobody knows what. The event itself is still to come."""
+        return Inbound(
+            source=self._source(context),
+            event_id=f"{context.message.event_id}/sealed",
+            message_id=context.message.event_id,
+            text=_UNDECRYPTABLE_TEXT,
+        )
+
+    def _source(self, context: MessageContext) -> Source:
+        return Source(
+            platform=PLATFORM,
+            account=self._account,
+            chat_id=self._chat_of(context.room_id),
+            chat_type=context.chat_type,
+            thread_id=context.relation_content.thread_root,
+            user_id=context.message.sender,
+            user_name=context.user_name or context.message.sender,
+            author=self._author(context.message),
+        )
+
+    def _author(self, message: MatrixMessage) -> Author:
+        """https://spec.matrix.org/latest/client-server-api/#mnotice: programs say what they say by
+        themselves as notices, so that no other program answers them."""
+        if self.is_ours(message):
+            return Author.SELF
+        return Author.BOT if message.content.msgtype == "m.notice" else Author.PERSON
+
+    def _is_mentioned(self, content: MatrixContent, our_name: str | None) -> bool:
+        """https://spec.matrix.org/latest/client-server-api/#user-and-room-mentions: a client that
+        says who is meant is believed; others write a link, or a name in front."""
+        if self._strip_own_name(content.body, our_name) != content.body:
+            return True
+        if content.mentions is not None:
+            return self._user_id in content.mentions.user_ids
+        return self._user_id in content.formatted_body or self._user_id in content.body
+
+    def _strip_own_name(self, body: str, our_name: str | None) -> str:
+        """Without our name in front, so that "bot: /stop" is a command."""
+        text = body.lstrip()
+        for name in (self._user_id, our_name or self._user_id):
+            for called in (f"@{name}", name):
+                rest = text[len(called) :]
+                if text.casefold().startswith(called.casefold()) and _ends_name(rest):
+                    return rest.lstrip(":, ").strip()
+        return body
+
+    def _text(self, context: MessageContext) -> str:
+        content = context.current_content
+        body = (
+            _REPLY_FALLBACK.sub("", content.body)
+            if context.relation_content.reply_to
+            else content.body
+        )
+        if context.message.type == STICKER:
+            return f"[Sticker: {content.body}]"
+        if content.msgtype in FILE_MESSAGE_TYPES:
+            return body if content.filename and content.filename != content.body else ""
+        if content.msgtype == "m.location":
+            return f"[Location: {content.geo_uri} {content.body}]"
+        text = self._strip_own_name(body, context.our_name)
+        if content.msgtype == "m.emote":
+            return f"* {context.user_name or context.message.sender} {text}"
+        # Called by its name alone, the agent is meant to look up.
+        return _as_command(text) if text or not body else body
+
+    def _quote(self, context: MessageContext) -> Quote | None:
+        name = context.relation_content.reply_to
+        if name is None:
+            return None
+        answered = context.reply_target
+        if answered is None:
+            return Quote(message_id=name)
+        said = answered.content.new_content or answered.content
+        body = _REPLY_FALLBACK.sub("", said.body) if said.reply_to else said.body
+        return Quote(
+            text=body,
+            user_id=answered.sender,
+            user_name=context.reply_target_name,
+            message_id=name,
+            ours=self.is_ours(answered),
+        )
+
+
+def _ends_name(rest: str) -> bool:
+    return not rest or not (rest[0].isalnum() or rest[0] in "_-.")
+
+
+def _as_command(text: str) -> str:
+    """Clients keep lines with a slash in front for themselves, so that a command may also be given
+    with an exclamation mark."""
+    found = _BANG_COMMAND.match(text)
+    return f"/{text[1:]}" if found and found[1].lower() in COMMANDS_BY_NAME else text

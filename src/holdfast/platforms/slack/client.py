@@ -1,0 +1,361 @@
+"""Calls Slack's Web API: one call, its errors as our exceptions, and the OAuth scopes that an app needs."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Set
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import urlsplit
+
+import aiohttp
+import msgspec
+
+from holdfast.core.errors import (
+    ConnectRefused,
+    NotConnected,
+    OutcomeUnknown,
+    SendError,
+    SendRejected,
+    Throttled,
+)
+from holdfast.core.messages.source import AttachmentUnavailable
+from holdfast.core.secrets import Secret
+from holdfast.platforms.inbound import read_body
+
+if TYPE_CHECKING:
+    from slack_sdk.web.async_client import AsyncWebClient
+
+
+# MERGED holdfast.platforms.slack.refusals: Refusals: what an answer of the Web API that says no means for whoever asked.
+_DEFAULT_RETRY_AFTER = 1.0  # seconds, where Slack asks to wait and does not say for how long
+# Errors of every method (https://docs.slack.dev/reference/methods/auth.test#errors) that a person
+# has to mend.
+_BAD_TOKEN_ERRORS = frozenset(
+    {
+        "not_authed",
+        "invalid_auth",
+        "account_inactive",
+        "token_revoked",
+        "token_expired",
+        "not_allowed_token_type",
+        "org_login_required",
+        "team_access_not_granted",
+        "app_management_invalid_token",
+    }
+)
+# "It's possible some aspect of the operation succeeded before the error was raised."
+_UNKNOWN_OUTCOME_ERRORS = frozenset(
+    {"internal_error", "fatal_error", "service_unavailable", "request_timeout"}
+)
+_FORMAT_ERRORS = frozenset({"invalid_blocks", "invalid_blocks_format", "msg_blocks_too_long"})
+_UNCHANGED_ERRORS = frozenset({"already_reacted", "no_reaction"})
+
+
+class SlackBadToken(NotConnected):
+    """The token is none, or not any more. The message is still ours to send."""
+
+
+class UnreadableResponse(OutcomeUnknown):
+    """An answer came, and it is nested deeper than the vendor's client can follow: asked again, it
+    would be the same."""
+
+
+class MissingScope(SendRejected):
+    """The app was not given a permission; `needed` says which."""
+
+    def __init__(self, message: str, *, needed: str) -> None:
+        super().__init__(message)
+        self.needed = needed
+
+
+class BlocksRefused(SendRejected):
+    """The blocks were not understood; the text beside them may be."""
+
+
+class ReactionUnchanged(SendRejected):
+    """It is as it was to become."""
+
+
+def to_send_error(
+    method: str, status: int, headers: Mapping[str, str], answer: Mapping[str, Any]
+) -> SendError:
+    error = str(answer.get("error", ""))
+    if status >= 500 or error in _UNKNOWN_OUTCOME_ERRORS or (status == 200 and not error):
+        what = error or f"{status}"
+        return OutcomeUnknown(f"Slack answered {method} with {what}: it may have been done")
+    if status == 429 or error in ("ratelimited", "rate_limited"):
+        wait = headers.get("Retry-After", "")
+        seconds = float(wait) if wait.isascii() and wait.isdigit() else _DEFAULT_RETRY_AFTER
+        return Throttled(f"Slack asks to wait with {method}", retry_after=seconds)
+    if error in _BAD_TOKEN_ERRORS:
+        return SlackBadToken(f"Slack does not take the token ({error})")
+    return _to_rejection(method, error or f"{status}", answer)
+
+
+def _to_rejection(method: str, error: str, answer: Mapping[str, Any]) -> SendRejected:
+    if error == "missing_scope":
+        needed = str(answer.get("needed", ""))
+        return MissingScope(
+            f"{method} needs the scope {needed}, which the app lacks", needed=needed
+        )
+    if error in _FORMAT_ERRORS:
+        return BlocksRefused(f"Slack refused {method}: {error}")
+    if error in _UNCHANGED_ERRORS:
+        return ReactionUnchanged(f"Slack refused {method}: {error}")
+    return SendRejected(f"Slack refused {method}: {error}")
+
+
+# MERGED holdfast.platforms.slack.scopes: Scopes: what an app must have been granted in its workspace, and what is missing without it.
+#
+# https://docs.slack.dev/reference/scopes. The manifest in docs/slack.md asks for all of them; an app
+# that was made by hand, or installed before one was added, may have fewer.
+APPS_PAGE = "https://api.slack.com/apps"
+REACTIONS_SCOPE = "reactions:write"
+WRITE_SCOPE = "chat:write"  # without it there is no door
+HISTORY_SCOPES = frozenset({"channels:history", "groups:history", "im:history", "mpim:history"})
+
+_NO_BACKLOG = "nor looked up after a gap"
+_EFFECT_OF_MISSING = {
+    "app_mentions:read": "who names the app in a channel is not heard",
+    "channels:history": f"what is said in channels is not heard, {_NO_BACKLOG}",
+    WRITE_SCOPE: "nothing can be said",
+    "commands": "there is no /holdfast",
+    "files:read": "files of people are not fetched",
+    "files:write": "files of the agent are not sent",
+    "groups:history": f"what is said in private channels is not heard, {_NO_BACKLOG}",
+    "im:history": f"what is said to the app alone is not heard, {_NO_BACKLOG}",
+    "mpim:history": f"what is said in groups of people is not heard, {_NO_BACKLOG}",
+    REACTIONS_SCOPE: "a message that waits bears no sign of it",
+    "users:read": "the agent does not know who speaks by their name",
+}
+SCOPES = frozenset(_EFFECT_OF_MISSING)
+
+
+def missing_scope_warnings(granted: Set[str]) -> tuple[str, ...]:
+    """What the app has not been granted, in sentences. None, where Slack does not say what was
+    (`X-OAuth-Scopes`)."""
+    missing = sorted(SCOPES - granted) if granted else []
+    return tuple(
+        f"the scope {scope}: {_EFFECT_OF_MISSING[scope]}; add it under OAuth & Permissions at {APPS_PAGE}, and "
+        "install the app into the workspace again"
+        for scope in missing
+    )
+
+
+def missing_scope_error(scope: str) -> ConnectRefused:
+    where = "Basic Information > App-Level Tokens" if scope.startswith("connections:") else ""
+    return ConnectRefused(
+        f"the Slack app lacks the scope {scope}",
+        remedy=f"add it under {where or 'OAuth & Permissions'} at {APPS_PAGE}, and install the app "
+        "into the workspace again",
+    )
+
+
+# MERGED holdfast.platforms.slack.api: The Web API over the vendor's client: one call, and what its answer means for whoever made it.
+T = TypeVar("T")
+
+_CONNECT_TIMEOUT = 10.0  # seconds for a connection to come about
+_UPLOAD_TIMEOUT_FACTOR = 6.0  # times as long as other calls may
+_SLACK_DOMAIN = ".slack.com"
+_sdk_log = logging.getLogger(f"{__name__}.client")
+# At the level of debugging the client writes whole requests down, with all that people say.
+_sdk_log.setLevel(logging.INFO)
+
+
+class SlackClient:
+    """One app's line. It owns its connections while it is open, and says the tokens to nobody.
+
+    `alive` is told of each answer that came over the line, `turned_away` when the token is not
+    taken any more.
+    """
+
+    def __init__(self, token: Secret, *, base_url: str, timeout: float = 20.0) -> None:
+        self._token = token
+        self._base_url = base_url.rstrip("/")
+        self._timeout = timeout
+        self._on_response: Callable[[], None] = _ignore_response
+        self._on_bad_token: Callable[[SlackBadToken], None] = _ignore_bad_token
+        self._http: aiohttp.ClientSession | None = None
+        self._client: AsyncWebClient | None = None
+        self.scopes: frozenset[str] = frozenset()  # of the app, by the last answer that says it
+
+    @asynccontextmanager
+    async def open(
+        self, on_response: Callable[[], None], on_bad_token: Callable[[SlackBadToken], None]
+    ) -> AsyncIterator[None]:
+        make = await asyncio.to_thread(
+            _import_sdk_client
+        )  # an import that takes longer than a turn
+        self._on_response, self._on_bad_token = on_response, on_bad_token
+        timeout = aiohttp.ClientTimeout(total=self._timeout, sock_connect=_CONNECT_TIMEOUT)
+        async with aiohttp.ClientSession(timeout=timeout) as self._http:
+            # It would send again by itself what may have arrived: whether to is not its affair.
+            self._client = make(
+                token=self._token.reveal(),
+                base_url=self._base_url,
+                session=self._http,
+                logger=_sdk_log,
+                retry_handlers=[],
+            )
+            # It looks into the environment by itself, which nothing else of an account does.
+            self._client.proxy = None
+            try:
+                yield
+            finally:
+                self._http = self._client = None
+
+    async def call_json(self, method: str, response_type: type[T], /, **arguments: Any) -> T:
+        """A call of a method that takes JSON. Arguments that are None are left out. Raises the
+        `SendError` that says what is known."""
+        return await self._call(method, response_type, json=_without_none(arguments))
+
+    async def call_form(self, method: str, response_type: type[T], /, **arguments: Any) -> T:
+        """The same as a form, which every method takes; what is no text in it is JSON."""
+        given = _without_none(arguments)
+        form = {name: _form_value(value) for name, value in given.items()}
+        return await self._call(method, response_type, data=form)
+
+    async def call_with_token(self, token: Secret, method: str, response_type: type[T], /) -> T:
+        """The same without arguments and with another token."""
+        return await self._call(
+            method, response_type, params={"token": token.reveal()}, other_token=True
+        )
+
+    async def _call(
+        self, method: str, response_type: type[T], *, other_token: bool = False, **content: Any
+    ) -> T:
+        client = self._connected_client
+        status, headers, answer = await self._request(
+            method, lambda: client.api_call(method, **content)
+        )
+        if status == 200 and answer.get("ok"):
+            self._on_response()
+            if not other_token and (scopes := headers.get("X-OAuth-Scopes")):
+                self.scopes = frozenset(scope.strip() for scope in scopes.split(","))
+            return _parse_response(method, answer, response_type)
+        error = to_send_error(method, status, headers, answer)
+        if isinstance(error, SlackBadToken) and not other_token:
+            self._on_bad_token(error)
+        raise error
+
+    async def _request(
+        self, method: str, call: Callable[[], Awaitable[Any]]
+    ) -> tuple[int, Mapping[str, str], Mapping[str, Any]]:
+        from slack_sdk.errors import SlackApiError  # noqa: PLC0415 - an extra
+
+        try:
+            response = await call()
+        except SlackApiError as error:
+            response = error.response
+        except RecursionError as error:
+            raise UnreadableResponse(f"Slack's answer to {method} is nested without end") from error
+        except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
+            raise NotConnected(f"{self._base_url} cannot be reached: {error}") from error
+        except (TimeoutError, aiohttp.ClientError, AttributeError) as error:
+            # An attribute is missed where an answer that should be an object is a text.
+            reason = str(error) or type(error).__name__
+            raise OutcomeUnknown(f"Slack gave no answer to {method}: {reason}") from error
+        if isinstance(response, aiohttp.ClientResponse):  # its body was no JSON
+            return response.status, response.headers, {}
+        answer = response.data if isinstance(response.data, dict) else {}
+        return response.status_code, response.headers, answer
+
+    async def upload_bytes(self, url: str, data: bytes) -> None:
+        """Bring bytes to an address that Slack has given. Nobody sees them by that, so whatever
+        fails may be tried again: `NotConnected`, or `Refused` where that is for good."""
+        timeout = aiohttp.ClientTimeout(
+            total=self._timeout * _UPLOAD_TIMEOUT_FACTOR, sock_connect=_CONNECT_TIMEOUT
+        )
+        try:
+            async with self._session.post(url, data=data, timeout=timeout) as response:
+                if 400 <= response.status < 500:
+                    raise SendRejected(f"Slack refused the bytes of a file ({response.status})")
+                if response.status != 200:
+                    raise NotConnected(f"Slack did not take a file ({response.status})")
+        except (TimeoutError, aiohttp.ClientError) as error:
+            reason = str(error) or type(error).__name__
+            raise NotConnected(f"a file could not be brought to Slack: {reason}") from error
+        self._on_response()
+
+    async def download(self, url: str, *, max_bytes: int) -> bytes:
+        """A file that people have sent. Raises as `Attachment.fetch` says."""
+        if not self._is_slack_url(url):  # it would be given our token
+            raise AttachmentUnavailable("it is kept outside of Slack")
+        headers = {"Authorization": f"Bearer {self._token.reveal()}"}
+        timeout = aiohttp.ClientTimeout(sock_read=self._timeout, sock_connect=_CONNECT_TIMEOUT)
+        try:
+            async with self._session.get(
+                url, headers=headers, timeout=timeout, allow_redirects=False
+            ) as response:
+                return await self._read_file(response, max_bytes=max_bytes)
+        except (TimeoutError, aiohttp.ClientError) as error:
+            reason = str(error) or type(error).__name__
+            raise NotConnected(f"a file could not be fetched from Slack: {reason}") from error
+
+    async def _read_file(self, response: aiohttp.ClientResponse, *, max_bytes: int) -> bytes:
+        if response.status >= 500 or response.status == 429:
+            raise NotConnected(f"a file could not be fetched from Slack ({response.status})")
+        if response.status != 200:
+            raise AttachmentUnavailable(
+                f"Slack does not give it ({response.status}); the app may lack the scope files:read"
+            )
+        return await read_body(response, max_bytes=max_bytes, on_chunk=self._on_response)
+
+    def _is_slack_url(self, url: str) -> bool:
+        asked, ours = urlsplit(url), urlsplit(self._base_url)
+        if (asked.scheme, asked.netloc) == (ours.scheme, ours.netloc):
+            return True
+        return asked.scheme == "https" and (asked.hostname or "").endswith(_SLACK_DOMAIN)
+
+    @property
+    def http_session(self) -> aiohttp.ClientSession:
+        """For what is no call: the socket."""
+        return self._session
+
+    @property
+    def _session(self) -> aiohttp.ClientSession:
+        if self._http is None:
+            raise NotConnected("the app is not connected to Slack; nothing was sent")
+        return self._http
+
+    @property
+    def _connected_client(self) -> "AsyncWebClient":
+        if self._client is None:
+            raise NotConnected("the app is not connected to Slack; nothing was sent")
+        return self._client
+
+
+def _import_sdk_client() -> "type[AsyncWebClient]":
+    try:
+        from slack_sdk.web.async_client import (  # noqa: PLC0415 - an extra, and slow to import
+            AsyncWebClient,
+        )
+    except ModuleNotFoundError as error:
+        raise ConnectRefused(
+            f"the library for Slack is not installed ({error})",
+            remedy="pip install 'holdfast[slack]', and start the gateway again",
+        ) from error
+    return AsyncWebClient
+
+
+def _ignore_response() -> None:
+    """Who is told before there is a line."""
+
+
+def _ignore_bad_token(error: SlackBadToken) -> None:
+    """Who is told before there is a line."""
+
+
+def _without_none(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in arguments.items() if value is not None}
+
+
+def _form_value(value: object) -> str:
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+
+
+def _parse_response(method: str, answer: Mapping[str, Any], response_type: type[T]) -> T:
+    try:
+        return msgspec.convert(answer, type=response_type)
+    except msgspec.ValidationError as error:
+        raise OutcomeUnknown(f"Slack answered {method} with nonsense: {error}") from error

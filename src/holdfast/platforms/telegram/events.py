@@ -1,0 +1,326 @@
+"""The Bot API's payload types, as far as they are read (https://core.telegram.org/bots/api), and how they become inbound messages."""
+
+import msgspec
+
+from holdfast.core.messages.inbox import Cursor, Inbound
+from holdfast.core.messages.source import Author, ChatType, Quote, Source
+
+
+# MERGED holdfast.platforms.telegram.wire: The Bot API's objects, as far as this door reads them: https://core.telegram.org/bots/api.
+class TelegramUser(msgspec.Struct, frozen=True):
+    id: int
+    is_bot: bool = False
+    first_name: str = ""
+    last_name: str = ""
+    username: str = ""
+    can_read_all_group_messages: bool = False  # of ourselves only: privacy mode is off
+
+
+class TelegramChat(msgspec.Struct, frozen=True):
+    id: int
+    type: str  # "private", "group", "supergroup" or "channel"
+    title: str = ""
+
+
+class TelegramEntity(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A mark on a stretch of text, counted in UTF-16 units."""
+
+    type: str
+    offset: int
+    length: int
+    url: str | None = None
+    language: str | None = None
+    user: TelegramUser | None = None
+
+
+class TelegramFileInfo(msgspec.Struct, frozen=True):
+    """What all kinds of files have; a kind that has no name of its own is given one here."""
+
+    file_id: str
+    file_size: int | None = None
+    file_name: str | None = None
+    mime_type: str | None = None
+
+
+class TelegramSticker(msgspec.Struct, frozen=True):
+    emoji: str = ""
+
+
+class TelegramLocation(msgspec.Struct, frozen=True):
+    latitude: float
+    longitude: float
+
+
+class TelegramContact(msgspec.Struct, frozen=True):
+    phone_number: str
+    first_name: str = ""
+    last_name: str = ""
+
+
+class TelegramTextQuote(msgspec.Struct, frozen=True):
+    """The part of a message that somebody chose to answer."""
+
+    text: str = ""
+
+
+class TelegramMessage(msgspec.Struct, frozen=True, rename={"sender": "from"}):
+    message_id: int
+    chat: TelegramChat
+    sender: TelegramUser | None = None
+    sender_chat: TelegramChat | None = None
+    text: str = ""
+    entities: tuple[TelegramEntity, ...] = ()
+    caption: str = ""
+    caption_entities: tuple[TelegramEntity, ...] = ()
+    message_thread_id: int | None = None
+    is_topic_message: bool = False
+    is_automatic_forward: bool = False
+    reply_to_message: "TelegramMessage | None" = None
+    quote: TelegramTextQuote | None = None
+    media_group_id: str | None = None
+    photo: tuple[TelegramFileInfo, ...] = ()
+    document: TelegramFileInfo | None = None
+    voice: TelegramFileInfo | None = None
+    audio: TelegramFileInfo | None = None
+    video: TelegramFileInfo | None = None
+    video_note: TelegramFileInfo | None = None
+    animation: TelegramFileInfo | None = None
+    sticker: TelegramSticker | None = None
+    location: TelegramLocation | None = None
+    contact: TelegramContact | None = None
+
+    @property
+    def text_or_caption(self) -> str:
+        return self.text or self.caption
+
+    @property
+    def text_entities(self) -> tuple[TelegramEntity, ...]:
+        return self.entities or self.caption_entities
+
+
+class TelegramCallbackQuery(msgspec.Struct, frozen=True, rename={"sender": "from"}):
+    """A button was pressed. Of a message that is too old, the API has little more than the id."""
+
+    id: str
+    sender: TelegramUser
+    message: TelegramMessage | None = None
+    data: str = ""
+
+
+class TelegramUpdate(msgspec.Struct, frozen=True):
+    update_id: int
+    message: TelegramMessage | None = None
+    edited_message: TelegramMessage | None = None
+    channel_post: TelegramMessage | None = None
+    edited_channel_post: TelegramMessage | None = None
+    callback_query: TelegramCallbackQuery | None = None
+
+    @property
+    def any_message(self) -> TelegramMessage | None:
+        """An edited message is another event about it: it is said once more, with its new words."""
+        return self.message or self.edited_message or self.channel_post or self.edited_channel_post
+
+
+ALLOWED_UPDATES = (
+    "message",
+    "edited_message",
+    "channel_post",
+    "edited_channel_post",
+    "callback_query",
+)
+
+
+class TelegramUpdateId(msgspec.Struct, frozen=True):
+    """What is read of an update first: enough to confirm one that makes no sense."""
+
+    update_id: int
+
+
+class TelegramSentMessage(msgspec.Struct, frozen=True):
+    message_id: int
+
+
+class TelegramFile(msgspec.Struct, frozen=True):
+    file_path: str = ""
+
+
+class TelegramWebhookInfo(msgspec.Struct, frozen=True):
+    url: str = ""
+    last_error_message: str = ""
+
+
+class TelegramResponseParameters(msgspec.Struct, frozen=True):
+    """What some refusals say besides."""
+
+    retry_after: float | None = None
+    migrate_to_chat_id: int | None = None
+
+
+class TelegramResponse(msgspec.Struct, frozen=True):
+    ok: bool
+    result: msgspec.Raw = msgspec.Raw(b"null")
+    description: str = ""
+    parameters: TelegramResponseParameters = TelegramResponseParameters()
+
+
+# MERGED holdfast.platforms.telegram.reading: Reading: an update of the Bot API in our words.
+PLATFORM = "telegram"
+
+_CHAT_TYPES = {"private": ChatType.DM, "channel": ChatType.CHANNEL}  # all others are groups
+
+
+class TelegramParser:
+    """Reads the updates of one bot; keeps nothing but who that is."""
+
+    def __init__(self, me: TelegramUser, *, account: str) -> None:
+        self._me = me
+        self._account = account
+
+    @property
+    def cursor(self) -> str:
+        """Of this very bot: another one under the same name counts its updates from elsewhere."""
+        return f"updates of {self._me.id}"
+
+    def to_inbound(self, update: TelegramUpdate, *, with_cursor: bool = True) -> Inbound | None:
+        """None: nothing that anybody said. `kept`: updates come in order, so this one says how far
+        the stream was taken."""
+        value = str(update.update_id)
+        cursor = Cursor(name=self.cursor, value=value) if with_cursor else None
+        if update.callback_query is not None:
+            return self._from_button(update.callback_query, self._event_id(value), cursor)
+        if update.any_message is not None:
+            return self._from_message(update.any_message, self._event_id(value), cursor)
+        return None
+
+    def _from_message(
+        self, message: TelegramMessage, event_id: str, cursor: Cursor | None
+    ) -> Inbound:
+        text, ours = self._strip_bot_name(message)
+        return Inbound(
+            source=self._source(message, _sender_of(message), author=self._author(message)),
+            event_id=event_id,
+            message_id=str(message.message_id),
+            text=text or _describe_content(message),
+            mentioned=self._is_mentioned(message),
+            quoted=self._quote(message),
+            group=message.media_group_id,
+            commands=ours,
+            cursor=cursor,
+        )
+
+    def _from_button(
+        self, query: TelegramCallbackQuery, event_id: str, cursor: Cursor | None
+    ) -> Inbound | None:
+        """A button says what stands on it. Under a message that nobody can see any more, there is
+        no chat to say it in."""
+        if query.message is None or not query.data:
+            return None
+        return Inbound(
+            source=self._source(query.message, query.sender, author=Author.PERSON),
+            event_id=event_id,
+            message_id=str(query.message.message_id),
+            text=query.data,
+            mentioned=True,
+            cursor=cursor,
+        )
+
+    def _event_id(self, update_id: str) -> str:
+        return f"{self._me.id}/{update_id}"
+
+    def _source(
+        self, message: TelegramMessage, by: TelegramUser | TelegramChat, *, author: Author
+    ) -> Source:
+        chat = message.chat
+        topic = message.message_thread_id if message.is_topic_message else None
+        return Source(
+            platform=PLATFORM,
+            account=self._account,
+            chat_id=str(chat.id),
+            chat_type=_CHAT_TYPES.get(chat.type, ChatType.GROUP),
+            thread_id=None if topic is None else str(topic),
+            user_id=str(by.id),
+            user_name=_display_name(by),
+            author=author,
+        )
+
+    def _author(self, message: TelegramMessage) -> Author:
+        sender = message.sender
+        if sender is not None and sender.id == self._me.id:
+            return Author.SELF
+        if message.is_automatic_forward:  # of a channel, into the group that talks about it
+            return Author.BOT
+        is_bot = sender is not None and sender.is_bot and message.sender_chat is None
+        return Author.BOT if is_bot else Author.PERSON
+
+    def _is_mentioned(self, message: TelegramMessage) -> bool:
+        name = f"@{self._me.username}".lower()
+        return any(
+            (mark.user is not None and mark.user.id == self._me.id)
+            or (
+                mark.type == "mention"
+                and _entity_text(message.text_or_caption, mark).lower() == name
+            )
+            or (
+                mark.type == "bot_command"
+                and _entity_text(message.text_or_caption, mark).lower().endswith(name)
+            )
+            for mark in message.text_entities
+        )
+
+    def _strip_bot_name(self, message: TelegramMessage) -> tuple[str, bool]:
+        """The text, where "/stop@this_bot" is "/stop", and whether its command is ours to do: in a
+        group, "/stop@other_bot" is not."""
+        first = next((mark for mark in message.text_entities if mark.type == "bot_command"), None)
+        if first is None or first.offset != 0:
+            return message.text_or_caption, True
+        command, at, bot = _entity_text(message.text_or_caption, first).partition("@")
+        if not at:
+            return message.text_or_caption, True
+        if bot.lower() != self._me.username.lower():
+            return message.text_or_caption, False
+        return command + message.text_or_caption[len(command) + 1 + len(bot) :], True
+
+    def _quote(self, message: TelegramMessage) -> Quote | None:
+        replied = message.reply_to_message
+        # Whatever is said in a topic answers the message that opened it, as the API has it.
+        if replied is None or replied.message_id == message.message_thread_id:
+            return None
+        by = _sender_of(replied)
+        return Quote(
+            text=message.quote.text if message.quote else replied.text_or_caption,
+            user_id=str(by.id),
+            user_name=_display_name(by),
+            message_id=str(replied.message_id),
+            ours=replied.sender is not None and replied.sender.id == self._me.id,
+        )
+
+
+def _sender_of(message: TelegramMessage) -> TelegramUser | TelegramChat:
+    """A person, or the group or channel in whose name somebody writes: then the person that the
+    API names is one of its own making, the same for all of them."""
+    return message.sender_chat or message.sender or message.chat
+
+
+def _display_name(by: TelegramUser | TelegramChat) -> str | None:
+    if isinstance(by, TelegramChat):
+        return by.title or None
+    return f"{by.first_name} {by.last_name}".strip() or by.username or None
+
+
+def _entity_text(text: str, entity: TelegramEntity) -> str:
+    """Entities are counted in UTF-16 units, and our texts in characters."""
+    if text.isascii():
+        return text[entity.offset : entity.offset + entity.length]
+    units = text.encode("utf-16-le")[2 * entity.offset : 2 * (entity.offset + entity.length)]
+    return units.decode("utf-16-le", "replace")
+
+
+def _describe_content(message: TelegramMessage) -> str:
+    """What has no words of its own, in words."""
+    if message.location is not None:
+        return f"[Location: {message.location.latitude}, {message.location.longitude}]"
+    if message.contact is not None:
+        contact = message.contact
+        name = f"{contact.first_name} {contact.last_name}".strip()
+        return f"[Contact: {name}, {contact.phone_number}]"
+    return message.sticker.emoji if message.sticker is not None else ""

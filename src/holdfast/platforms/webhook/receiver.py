@@ -1,0 +1,344 @@
+"""Receives posts to the hooks of an account: verifies, parses and limits them, and answers 202 once the message is durable."""
+
+import asyncio
+import base64
+import binascii
+import hashlib
+import logging
+import math
+from collections import deque
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+from urllib.parse import parse_qsl
+
+import msgspec
+from aiohttp import web
+
+from holdfast.core.errors import HoldfastError, IntakeClosed, NotAddressed, NotAllowed, StoreError
+from holdfast.core.messages.inbox import BusyMode, Inbound
+from holdfast.core.messages.source import Attachment, Author, Source
+from holdfast.core.ports.protocols import Clock, Intake
+from holdfast.core.secrets import Secret
+from holdfast.platforms.webhook.plugin import PLATFORM, USER_AGENT, HookSettings, SignatureScheme
+from holdfast.platforms.webhook.signatures import (
+    InvalidSignature,
+    SignatureExpired,
+    SignatureVerifier,
+)
+from holdfast.platforms.webhook.template import (
+    MissingFields,
+    WebhookPost,
+    parse_template,
+    value_at_path,
+)
+
+log = logging.getLogger(__name__)
+
+
+# MERGED holdfast.platforms.webhook.files: Files that come with a post, as our own posts have them: a name, and data in base64.
+class UnreadablePost(HoldfastError):
+    """The body is not what it is said to be."""
+
+
+class WebhookFile(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    data: str  # in base64
+
+
+def encode_file(name: str, data: bytes) -> WebhookFile:
+    return WebhookFile(name=name, data=base64.b64encode(data).decode())
+
+
+def decode_files(found: Any, *, field: str) -> Sequence[Attachment]:
+    """One file, a list of them, or none. Raises `Unreadable` where it is something else."""
+    listed = [] if found is None else found if isinstance(found, list) else [found]
+    try:
+        return [_to_attachment(file) for file in msgspec.convert(listed, list[WebhookFile])]
+    except (msgspec.ValidationError, binascii.Error) as error:
+        raise UnreadablePost(f"{field} is no file with name and data in base64: {error}") from None
+
+
+def _to_attachment(file: WebhookFile) -> Attachment:
+    data = base64.b64decode(file.data, validate=True)
+
+    async def fetch() -> bytes:
+        return data
+
+    return Attachment(name=file.name, fetch=fetch, size=len(data))
+
+
+# MERGED holdfast.platforms.webhook.rate: The rate: how many posts of one hook are taken in a minute.
+_MINUTE = 60.0
+
+
+class HookRateLimiter:
+    """Owns when posts were taken within the last minute; lost with the process."""
+
+    def __init__(self, per_minute: int, *, clock: Clock) -> None:
+        self._per_minute = per_minute  # 0: any number
+        self._clock = clock
+        self._accepted_at: deque[float] = deque()
+
+    def acquire(self) -> float:
+        """Seconds until another one may be taken; 0: it is counted, and may be now."""
+        if not self._per_minute:
+            return 0.0
+        now = self._clock.monotonic()
+        while self._accepted_at and now - self._accepted_at[0] >= _MINUTE:
+            self._accepted_at.popleft()
+        if len(self._accepted_at) >= self._per_minute:
+            return _MINUTE - (now - self._accepted_at[0])
+        self._accepted_at.append(now)
+        return 0.0
+
+
+# MERGED holdfast.platforms.webhook.reading: Reading: a post that is genuine, as a message in our words.
+MAX_TEXT_LENGTH = 32_000  # characters of what is said: a model reads all of it
+_MAX_ID_LENGTH = 128
+_FORM_TYPE = "application/x-www-form-urlencoded"
+_IDEMPOTENCY_KEY = "{@Idempotency-Key|}"
+
+
+class EventIgnored(HoldfastError):
+    """An event of a kind that this hook does not take."""
+
+
+class WebhookParser:
+    """Knows what one hook says, where, and as whom; keeps nothing."""
+
+    def __init__(self, name: str, hook: HookSettings, *, account: str) -> None:
+        self._name = name
+        self._hook = hook
+        self._account = account
+        self._template = parse_template(hook.template)
+        self._thread = parse_template(hook.thread)
+        self._event = parse_template(hook.event_template)
+        self._id = parse_template(
+            hook.id or (_IDEMPOTENCY_KEY if hook.scheme is SignatureScheme.BEARER else "")
+        )
+
+    def parse(
+        self, headers: Mapping[str, str], content_type: str, body: bytes
+    ) -> tuple[Inbound, Sequence[Attachment]]:
+        """What is said, and the files that come with it. Raises `Unreadable`, `MissingFields`, or
+        `EventIgnored`."""
+        try:
+            return self._parse_post(
+                WebhookPost(body=_decode_body(content_type, body), headers=headers), body
+            )
+        except RecursionError:  # reading and writing it again reach their limits apart
+            raise UnreadablePost("the body is nested too deeply") from None
+
+    def _parse_post(self, post: WebhookPost, body: bytes) -> tuple[Inbound, Sequence[Attachment]]:
+        if self._hook.events and (event := self._event.fill(post)) not in self._hook.events:
+            raise EventIgnored(f"events of the kind {event!r} are not taken here")
+        inbound = self._to_inbound(post, self._delivery_id(post, body))
+        found = value_at_path(post.body, self._hook.files) if self._hook.files else None
+        return inbound, decode_files(found, field=self._hook.files)
+
+    def _to_inbound(self, post: WebhookPost, delivery_id: str) -> Inbound:
+        return Inbound(
+            source=self._source(post),
+            event_id=f"{PLATFORM}:{self._account}:{self._name}:{delivery_id}",
+            message_id=delivery_id,
+            text=self._message_text(self._template.fill(post)),
+            # Each post is an event of its own: none is cut short, or answered with another.
+            busy_mode=BusyMode.QUEUE,
+            mergeable=False,
+            commands=self._hook.commands,
+            toolsets=self._hook.toolsets,
+        )
+
+    def _delivery_id(self, post: WebhookPost, body: bytes) -> str:
+        """What the same post has when it comes again, and no other. It comes from what is signed:
+        whoever copies a post cannot give it another."""
+        header = self._hook.id_header
+        given = post.headers.get(header, "") if header else ""
+        named = self._id.fill(post) or given
+        if not named:
+            return hashlib.sha256(body).hexdigest()
+        if named.isascii() and named.isprintable() and len(named) <= _MAX_ID_LENGTH:
+            return named
+        return hashlib.sha256(named.encode("utf-8", "surrogateescape")).hexdigest()
+
+    def _source(self, post: WebhookPost) -> Source:
+        hook, elsewhere = self._hook, bool(self._hook.platform)
+        # A hook is there to be answered, but two gateways would answer each other for ever.
+        gateway = post.headers.get("User-Agent", "").startswith(USER_AGENT)
+        return Source(
+            platform=hook.platform or PLATFORM,
+            account=hook.account if elsewhere else self._account,
+            chat_id=hook.chat or self._name,
+            thread_id=self._thread.fill(post) or None,
+            user_id=hook.user or self._name,
+            user_name=None if elsewhere else self._name,
+            author=Author.BOT if gateway else Author.PERSON,
+        )
+
+    def _message_text(self, text: str) -> str:
+        if len(text) > MAX_TEXT_LENGTH:
+            text = f"{text[:MAX_TEXT_LENGTH]}\n[{len(text) - MAX_TEXT_LENGTH} characters more were posted]"
+        if not self._hook.platform or (self._hook.commands and text.startswith("/")):
+            return text
+        # In the chat of a person nobody should take this for that person's words.
+        return f"[Posted to the webhook {self._name}]\n{text}"
+
+
+def _decode_body(content_type: str, body: bytes) -> Any:
+    try:
+        if content_type == _FORM_TYPE:
+            return dict(parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=1000))
+        if content_type == "application/json" or content_type.endswith("+json"):
+            return msgspec.json.decode(body)
+        return body.decode()
+    except (msgspec.MsgspecError, ValueError) as error:
+        raise UnreadablePost(f"the body is not {content_type}: {error}") from None
+
+
+# MERGED holdfast.platforms.webhook.hooks: Hooks: what programs post to those of an account, answered well once it is durable.
+ParsedPost = tuple[Inbound, Sequence[Attachment]]
+
+_BODY_TIMEOUT = 30.0  # seconds that a body may take to arrive
+_LARGE_BODY = 256 * 1024  # a body that takes longer to read than the event loop should be held up
+
+
+def hook_path(account: str, hook: str) -> str:
+    """Where on our listener a hook is posted to."""
+    return f"/hooks/webhook/{account}/{hook}"
+
+
+class HookEndpoint:
+    """One hook: knows its secret and how often it was posted to."""
+
+    def __init__(
+        self, name: str, settings: HookSettings, secret: Secret, *, account: str, clock: Clock
+    ) -> None:
+        self.name = name
+        self.settings = settings
+        self.rate_limiter = HookRateLimiter(settings.per_minute, clock=clock)
+        self._verifier = SignatureVerifier(settings, secret, clock=clock)
+        self._parser = WebhookParser(name, settings, account=account)
+
+    def parse(self, headers: Mapping[str, str], content_type: str, body: bytes) -> ParsedPost:
+        """Nothing of a post is looked at before it is known whose it is."""
+        self._verifier.verify(headers, body)
+        if content_type not in self.settings.content_types:
+            raise UnreadablePost(f"this hook takes {', '.join(self.settings.content_types)}")
+        return self._parser.parse(headers, content_type, body)
+
+
+class WebhookReceiver:
+    """Owns whether posts are taken, only while an intake is there, and those in hand."""
+
+    def __init__(
+        self,
+        hooks: Mapping[str, HookSettings],
+        secrets: Mapping[str, Secret],
+        *,
+        account: str,
+        clock: Clock,
+    ) -> None:
+        self._account = account
+        self._hooks = [
+            HookEndpoint(name, each, secrets[f"hooks.{name}.secret"], account=account, clock=clock)
+            for name, each in hooks.items()
+        ]
+        self._intake: Intake | None = None
+        self._in_progress: set[asyncio.Timeout] = set()
+
+    def routes(self) -> Sequence[web.RouteDef]:
+        return [
+            web.post(hook_path(self._account, hook.name), partial(self._handle, hook))
+            for hook in self._hooks
+        ]
+
+    def start(self, intake: Intake) -> None:
+        self._intake = intake
+
+    def stop(self) -> None:
+        """What is not durable by now is left with whoever posted it."""
+        self._intake = None
+        for post in self._in_progress:
+            post.reschedule(0.0)
+
+    async def _handle(self, hook: HookEndpoint, request: web.Request) -> web.Response:
+        """202 once it is durable. A refusal says what is wrong with the post, to those who are
+        known; to others it says nothing but that they are not."""
+        try:
+            body = await _read_body(request, hook.settings.max_kb * 1024)
+        except TimeoutError:
+            return _respond(408, "the body did not arrive")
+        if body is None:
+            return _respond(413, f"the body is larger than {hook.settings.max_kb} kB")
+        try:
+            said = await _parse_request(hook, request, body)
+        except (InvalidSignature, SignatureExpired) as error:
+            return _respond(401, str(error))
+        except EventIgnored as error:
+            return _respond(200, str(error), status="ignored")
+        except (UnreadablePost, MissingFields) as error:
+            # Many a client says of JSON that it is a form, unless it is told otherwise.
+            told = f"{error} (it came as {request.content_type})"
+            log.warning("A post to %s: %s", hook.name, told, extra={"action": "hook_post_invalid"})
+            return _respond(422, told)
+        if wait := hook.rate_limiter.acquire():
+            return _retry_later(429, "more posts than this hook takes in a minute", wait)
+        return await self._accept_and_respond(hook, *said)
+
+    async def _accept_and_respond(
+        self, hook: HookEndpoint, inbound: Inbound, attachments: Sequence[Attachment]
+    ) -> web.Response:
+        try:
+            accepted = await self._accept(inbound, attachments)
+        except NotAddressed as error:
+            return _respond(200, str(error), status="ignored")
+        except NotAllowed as error:
+            log.warning("The hook %s: %s", hook.name, error, extra={"action": "hook_not_allowed"})
+            return _respond(403, "this hook may not speak there; the log of the gateway says why")
+        except (StoreError, IntakeClosed, TimeoutError) as error:
+            log.warning("A post is not taken: %s", error, extra={"action": "receiver_retrying"})
+            return _retry_later(503, "it cannot be kept at the moment; post it again", 1.0)
+        if accepted:
+            return _respond(202, "", status="accepted", id=inbound.message_id)
+        return _respond(200, "", status="duplicate", id=inbound.message_id)
+
+    async def _accept(self, inbound: Inbound, attachments: Sequence[Attachment]) -> bool:
+        """Whether it is a new one."""
+        if self._intake is None:
+            raise IntakeClosed("the account is not connected")
+        async with asyncio.timeout(None) as post:
+            self._in_progress.add(post)
+            try:
+                return not (await self._intake.accept(inbound, attachments)).duplicate
+            finally:
+                self._in_progress.discard(post)
+
+
+async def _parse_request(hook: HookEndpoint, request: web.Request, body: bytes) -> ParsedPost:
+    reading = partial(hook.parse, request.headers, request.content_type, body)
+    return reading() if len(body) < _LARGE_BODY else await asyncio.to_thread(reading)
+
+
+async def _read_body(request: web.Request, max_bytes: int) -> bytes | None:
+    """None: it is larger than that."""
+    if (request.content_length or 0) > max_bytes:
+        return None
+    held = bytearray()
+    async with asyncio.timeout(_BODY_TIMEOUT):
+        async for piece in request.content.iter_any():
+            held += piece
+            if len(held) > max_bytes:
+                return None
+    return bytes(held)
+
+
+def _respond(code: int, message: str, **fields: str) -> web.Response:
+    told = {"error": message} if code >= 400 else {"message": message} if message else {}
+    return web.json_response({**fields, **told}, status=code)
+
+
+def _retry_later(code: int, message: str, wait: float) -> web.Response:
+    response = _respond(code, message)
+    response.headers["Retry-After"] = str(math.ceil(wait))
+    return response

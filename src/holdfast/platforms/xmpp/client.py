@@ -1,0 +1,327 @@
+"""The connection to an XMPP server, by slixmpp: encryption, login, stream management.
+
+Importing this module imports the library: import it lazily, in a thread. Stanzas are read and written by this platform
+itself, in order, because none may overtake another.
+"""
+
+import asyncio
+import hashlib
+import logging
+import ssl
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+from xml.etree.ElementTree import Element
+
+from slixmpp import ClientXMPP, Iq, Message, Presence
+from slixmpp.exceptions import IqError, IqTimeout
+from slixmpp.util.sasl.mechanisms import SCRAM
+from slixmpp.xmlstream.handler import Callback
+from slixmpp.xmlstream.matcher import MatchXPath
+
+from holdfast.core.errors import (
+    AccountDisconnected,
+    AccountInUse,
+    ConnectError,
+    ConnectRefused,
+    NotConnected,
+    OutcomeUnknown,
+)
+from holdfast.core.secrets import Secret
+from holdfast.platforms.xmpp.archive import MAM
+from holdfast.platforms.xmpp.events import StanzaRejected, bare_jid, parse_error, tag
+from holdfast.platforms.xmpp.plugin import XmppSettings
+
+# MERGED holdfast.platforms.xmpp.endings: Endings: what the way in which a line was refused or broken means for the account.
+_TEMPORARY_FAILURE = (
+    "temporary-auth-failure"  # https://www.rfc-editor.org/rfc/rfc6120#section-6.5.10
+)
+
+
+def login_error(jid: str, failures: Sequence[str], *, encrypted: bool, table: str) -> ConnectError:
+    """`refusals` are what the server said to each way of logging in that was tried, and
+    `table` is where the configuration speaks of the account."""
+    if _TEMPORARY_FAILURE in failures:
+        return AccountDisconnected(f"the server of {jid} cannot check passwords for the moment")
+    if failures:
+        return ConnectRefused(
+            f"the server does not let {jid} in ({failures[0]}): the account or its password is "
+            "wrong, or it was closed",
+            remedy=f"set {table}.jid and its password to those of an account that exists",
+        )
+    if not encrypted:
+        return ConnectRefused(
+            f"the server of {jid} offers no encryption, and nothing is said over a line that "
+            "others can read",
+            remedy="switch TLS on at the server; for one on this machine, set "
+            f'{table}.host = "127.0.0.1" and {table}.tls = false',
+        )
+    return ConnectRefused(f"the server of {jid} offers no way to log in that is known here")
+
+
+def stream_error(condition: str, text: str, settings: XmppSettings, *, table: str) -> ConnectError:
+    """https://www.rfc-editor.org/rfc/rfc6120#section-4.9.3"""
+    told = f"{condition} ({text})" if text else condition
+    if condition == "conflict":
+        return AccountInUse(
+            f"another program has connected as {settings.jid}/{settings.resource}, and the server "
+            "let this one go"
+        )
+    if condition == "host-unknown":
+        return ConnectRefused(
+            f"the server does not serve the domain of {settings.jid}",
+            remedy=f"mend {table}.jid, or {table}.host",
+        )
+    return AccountDisconnected(f"the server closed the line: {told}")
+
+
+def certificate_error(jid: str, error: Exception, *, table: str) -> ConnectError:
+    """It may be renewed at any time, so it is tried again."""
+    return AccountDisconnected(
+        f"the certificate of the server of {jid} is not to be trusted: {error}. If it is vouched "
+        f"for by an authority of your own, name that with {table}.ca_file"
+    )
+
+
+# MERGED holdfast.platforms.xmpp.line: The line: one connection to an XMPP server, held by slixmpp.
+#
+# The library is imported by whoever opens a line. It negotiates encryption, login and stream
+# management; what is said over the line is read and written by this door itself, stanza by stanza
+# and in order, for nothing may be taken out of turn.
+# Below that the library writes down whole stanzas, and the password among them.
+logging.getLogger("slixmpp").setLevel(logging.WARNING)
+# What the server said to a login is told as the reason why there is no line.
+logging.getLogger("slixmpp.features.feature_mechanisms").setLevel(logging.CRITICAL)
+
+_CLOSE_TIMEOUT = 1.0  # seconds for a server to close its side
+
+
+def _fast_pbkdf2(mechanism: SCRAM, text: bytes, salt: bytes, iterations: int) -> bytes:
+    """RFC 5802, Hi: the library counts to ten thousand in Python, and the loop would serve nobody
+    for as long; this does the same forty times as fast."""
+    name = mechanism.hash_name.replace("SHA-", "SHA")
+    return hashlib.pbkdf2_hmac(name, bytes(text), salt, iterations)
+
+
+SCRAM.Hi = _fast_pbkdf2  # type: ignore[assignment,method-assign]
+_ACK_REQUEST = "<r xmlns='urn:xmpp:sm:3'/>"
+_NO_ACK_WINDOW = 2**31  # stanzas: we ask for an ack ourselves, behind what it is about
+
+
+class XmppClient(ClientXMPP):
+    """Owns one connection, and serves for that one alone. `heard`, `seen`, `taken` and `alive`
+    are told each message, each presence, the id of each message that the server has taken, and
+    every sign of life."""
+
+    def __init__(
+        self,
+        settings: XmppSettings,
+        password: Secret,
+        *,
+        resource: str,
+        context: ssl.SSLContext,
+        timeout: float,
+        table: str,
+    ) -> None:
+        address = f"{settings.jid}/{resource}" if resource else settings.jid
+        super().__init__(address, password.reveal(), ssl_context=context)
+        self.on_message: Callable[[Element], None] = _ignore
+        self.on_presence: Callable[[Element], None] = _ignore
+        self.on_ack: Callable[[str], None] = _ignore
+        self.on_activity: Callable[[], None] = _ignore_activity
+        self.ended: asyncio.Future[ConnectError] = self.loop.create_future()
+        self._settings = settings
+        self._timeout = timeout  # seconds for an answer
+        self._table = table  # where the configuration speaks of the account
+        self._ready: asyncio.Future[None] = self.loop.create_future()
+        self._end_reason: ConnectError | None = None
+        self._login_failures: list[str] = []  # of the ways to log in
+        self._connect_failure: object = "no server was found"
+        self._archive_results: dict[str, list[Element]] = {}  # by questions to archives
+        self._configure(settings)
+        self._register_handlers()
+
+    def _configure(self, settings: XmppSettings) -> None:
+        self.enable_direct_tls = self.enable_starttls = settings.tls
+        self.enable_plaintext = not settings.tls
+        self.roster.auto_authorize = None  # type: ignore[assignment]  # the door answers that
+        if not settings.tls:
+            login = {"unencrypted_scram": True, "unencrypted_plain": True}
+            self.plugin["feature_mechanisms"].config.update(login)
+        self.register_plugin("xep_0198", {"allow_resume": False, "window": _NO_ACK_WINDOW})
+
+    def _register_handlers(self) -> None:
+        for kind, hear in (("message", self._on_message), ("presence", self._on_presence)):
+            self.register_handler(Callback(f"door {kind}", MatchXPath(tag(kind)), hear))
+        for event, told in (
+            ("stream_negotiated", self._on_negotiated),
+            ("disconnected", self._on_disconnected),
+            ("connection_failed", self._on_connect_failed),
+            ("failed_auth", self._on_auth_failed),
+            ("failed_all_auth", self._on_auth_exhausted),
+            ("stream_error", self._on_stream_error),
+            ("ssl_invalid_chain", self._on_bad_certificate),
+            ("stanza_acked", self._on_acked),
+        ):
+            self.add_event_handler(event, told)
+
+    @asynccontextmanager
+    async def open_session(self) -> AsyncIterator[None]:
+        """Logged in, and shown to nobody. Raises a `ConnectError`."""
+        try:
+            await self._open_transport()
+            await _wait_first(self._ready, self.ended)
+            if self.ended.done():
+                raise self.ended.result()
+            yield
+        finally:
+            await self._close()
+
+    async def _open_transport(self) -> None:
+        host = self._settings.host or None
+        again = await self.connect(host, self._settings.port if host else None)
+        if again is not None and not self.ended.done():
+            where = f"{host}:{self._settings.port}" if host else self._settings.jid
+            raise AccountDisconnected(f"{where} cannot be reached: {self._connect_failure}")
+
+    async def _close(self) -> None:
+        self.cancel_connection_attempt()
+        try:
+            if self.transport is not None:
+                await self.disconnect(wait=_CLOSE_TIMEOUT, ignore_send_queue=True)
+        finally:
+            self.abort()
+            for name in list(self.scheduled_events):
+                self.cancel_schedule(name)
+            if self._run_out_filters is not None:
+                self._run_out_filters.cancel()
+
+    @property
+    def has_acks(self) -> bool:
+        return "stream_management" in self.features
+
+    def post_message(self, message: Element) -> None:
+        self._send_stanza(Message(self, xml=message))  # type: ignore[no-untyped-call]
+        self._request_ack()
+
+    def post_presence(self, presence: Element) -> None:
+        self._send_stanza(Presence(self, xml=presence))
+
+    async def request(
+        self, payload: Element, *, to: str | None = None, is_set: bool = False
+    ) -> Element:
+        iq = self.Iq(stype="set" if is_set else "get", sto=to)
+        iq.append(payload)
+        answer = await self._await_iq(iq, to or "the server")
+        return answer.xml
+
+    async def search_archive(
+        self, query: Element, *, to: str | None = None
+    ) -> tuple[Sequence[Element], Element]:
+        name = self.new_id()
+        query.set("queryid", name)
+        found = self._archive_results[name] = []
+        try:
+            return found, await self.request(query, to=to, is_set=True)
+        finally:
+            del self._archive_results[name]
+
+    async def _await_iq(self, iq: Iq, recipient: str) -> Iq:
+        self._require_connected()
+        asked: asyncio.Future[Iq] = iq.send(timeout=self._timeout)  # type: ignore[no-untyped-call]
+        self._request_ack()
+        await _wait_first(asked, self.ended)
+        if not asked.done():
+            asked.cancel()
+            raise NotConnected(f"the line broke before {recipient} answered")
+        try:
+            return asked.result()
+        except IqError as error:
+            why = parse_error(error.iq.xml)
+            raise StanzaRejected(f"{recipient} said no: {why.description}", error=why) from error
+        except IqTimeout as error:
+            told = f"{recipient} gave no answer within {self._timeout:.0f} s"
+            raise OutcomeUnknown(told) from error
+
+    def _send_stanza(self, stanza: Message | Presence) -> None:
+        self._require_connected()
+        self.send(stanza)
+
+    def _request_ack(self) -> None:
+        """Behind whatever was said: until the server has answered this, the library keeps that."""
+        if self.has_acks:
+            self.send(_ACK_REQUEST)
+
+    def _require_connected(self) -> None:
+        if self.ended.done() or not self._ready.done():
+            raise NotConnected("the account is not connected; nothing was sent")
+
+    def data_received(self, data: bytes | str) -> None:
+        super().data_received(data)
+        self.on_activity()
+
+    def _on_message(self, stanza: Any) -> None:
+        result = stanza.xml.find(tag("result", MAM))
+        if result is None:
+            self.on_message(stanza.xml)
+        elif (
+            result.get("queryid") in self._archive_results
+        ):  # a name that only whom we asked has heard
+            self._archive_results[result.get("queryid")].append(result)
+
+    def _on_presence(self, stanza: Any) -> None:
+        self.on_presence(stanza.xml)
+
+    def _on_acked(self, stanza: Any) -> None:
+        if isinstance(stanza, Message):
+            self.on_ack(stanza["id"])
+
+    def _on_negotiated(self, _: Any) -> None:
+        if not self._ready.done():
+            self._ready.set_result(None)
+
+    def _on_connect_failed(self, error: Any) -> None:
+        self._connect_failure = error
+
+    def _on_auth_failed(self, stanza: Any) -> None:
+        self._login_failures.append(stanza["condition"])
+
+    def _on_auth_exhausted(self, _: Any) -> None:
+        encrypted = self.transport is not None and self.transport.get_extra_info("ssl_object")
+        self._end_reason = login_error(
+            bare_jid(self.requested_jid.full),
+            self._login_failures,
+            encrypted=bool(encrypted),
+            table=self._table,
+        )
+
+    def _on_stream_error(self, stanza: Any) -> None:
+        self._end_reason = stream_error(
+            stanza["condition"], stanza["text"], self._settings, table=self._table
+        )
+
+    def _on_bad_certificate(self, error: Any) -> None:
+        self._end_reason = certificate_error(self._settings.jid, error, table=self._table)
+        self.abort()
+
+    def _on_disconnected(self, reason: Any) -> None:
+        if isinstance(reason, ssl.SSLCertVerificationError):
+            self._on_bad_certificate(reason)
+        if not self.ended.done():
+            told = f": {reason}" if reason else ""
+            self.ended.set_result(
+                self._end_reason or AccountDisconnected(f"the server closed the line{told}")
+            )
+
+
+async def _wait_first(*futures: asyncio.Future[Any]) -> None:
+    """Returns when one of them is done. None is cancelled."""
+    await asyncio.wait(futures, return_when=asyncio.FIRST_COMPLETED)
+
+
+def _ignore(what: object) -> None:
+    """Who is told before somebody listens."""
+
+
+def _ignore_activity() -> None:
+    """The same."""

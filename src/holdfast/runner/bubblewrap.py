@@ -1,0 +1,247 @@
+"""How runners are confined: the installed copy of their program, the bubblewrap arguments, and the probe whether bubblewrap works here."""
+
+import asyncio
+import hashlib
+import logging
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+
+from holdfast.core.config.settings import NetworkPolicy, RunnerSettings, SandboxMode
+from holdfast.core.errors import RunnerError
+from holdfast.core.ids import SessionId
+from holdfast.runner.paths import SessionPaths
+
+log = logging.getLogger(__name__)
+
+
+# MERGED holdfast.runner.installed: The copy of the runner's program that runners are started from.
+PROGRAM_SOURCE = Path(__file__).parent / "program"
+
+
+def install_program(runs: Path, python: str) -> Path:
+    """A compiled copy of the program, so that starting costs no compiling, wherever the
+    package lies and whatever its permissions are."""
+    sources = sorted(PROGRAM_SOURCE.glob("*.py"))
+    digest = hashlib.sha256(python.encode())
+    for source in sources:
+        digest.update(source.read_bytes())
+    target = runs / f".program-{digest.hexdigest()[:16]}"
+    if target.exists():
+        return target
+    runs.mkdir(mode=0o700, exist_ok=True)
+    draft = runs / f".draft-{os.getpid()}"
+    shutil.rmtree(draft, ignore_errors=True)
+    (draft / "program").mkdir(parents=True)
+    for source in sources:
+        shutil.copyfile(source, draft / "program" / source.name)
+    compiling = [python, "-I", "-S", "-m", "compileall", "-q", "program"]
+    subprocess.run(compiling, cwd=draft, env={}, check=False, capture_output=True)
+    for path in (draft, *draft.rglob("*")):
+        path.chmod(0o755 if path.is_dir() else 0o644)
+    for old in runs.glob(".program-*"):
+        shutil.rmtree(old)  # a runner that runs from it has read all of it
+    draft.rename(target)
+    return target
+
+
+# MERGED holdfast.runner.sandbox: The sandbox: which one there is, and the bubblewrap arguments that make it.
+WORKSPACE = "/workspace"
+SPOOL = "/run/holdfast"
+PROGRAM = "/opt/holdfast"
+BUBBLEWRAP_HINT = "install bubblewrap (Debian, Ubuntu: apt install bubblewrap)"
+SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+PROBE_TIMEOUT = 20
+SHARED_MEMORY = 64 << 20
+MB = 1 << 20
+
+# Users above every range that systemd, containers or /etc/subuid hand out.
+FIRST_USER, USERS = 1_879_048_192, 1 << 27
+# Where the gateway's root is itself a guest with 65536 users.
+FIRST_GUEST_USER, GUEST_USERS = 20_000, 40_000
+
+# Not the whole of /etc: it holds keys, tokens and the names of things outside.
+# fmt: off
+ETC_FILES = (
+    "resolv.conf", "hosts", "host.conf", "nsswitch.conf", "gai.conf", "services", "protocols",
+    "localtime", "timezone", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "alternatives",
+    "ca-certificates", "ca-certificates.conf", "ssl/certs", "ssl/openssl.cnf", "pki/tls/certs",
+    "pki/ca-trust", "crypto-policies", "mime.types", "os-release", "debian_version", "terminfo",
+    "inputrc", "bash.bashrc", "fonts", "perl",
+)
+# fmt: on
+
+
+class ConfinementPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """How runners are started here, found out once by trying."""
+
+    bwrap: str | None  # None: without a sandbox
+    python: str
+    prefix: str | None  # the interpreter's folder where it is not in /usr
+    program: Path = Path()
+    why_unsandboxed: str = ""
+
+    @property
+    def sandboxed(self) -> bool:
+        return self.bwrap is not None
+
+
+def make_plan(
+    settings: RunnerSettings,
+    *,
+    runs: Path,
+    bwrap: str = "bwrap",
+    system_python: str = "/usr/bin/python3",
+) -> ConfinementPlan:
+    """Blocks for some tens of milliseconds: it runs the interpreter and bubblewrap."""
+    plan = _python_plan(system_python)
+    program = install_program(runs, plan.python)
+    plan = msgspec.structs.replace(plan, program=program)
+    if settings.sandbox == SandboxMode.OFF:
+        return msgspec.structs.replace(plan, why_unsandboxed='sandbox = "off"')
+    found = shutil.which(bwrap, path=SYSTEM_PATH)
+    why = _bwrap_error(plan, settings, found)
+    if not why:
+        return msgspec.structs.replace(plan, bwrap=found)
+    if settings.sandbox == SandboxMode.REQUIRED:
+        raise RunnerError(
+            f'no sandbox for commands: {why}. Do: {BUBBLEWRAP_HINT}, or set sandbox = "off"'
+            " in [runner] to run them with the gateway's own rights."
+        )
+    return msgspec.structs.replace(plan, why_unsandboxed=why)
+
+
+def _python_plan(system: str) -> ConfinementPlan:
+    check = "import sys; sys.exit(sys.version_info < (3, 9))"
+    if Path(system).exists() and not _run_error([system, "-I", "-S", "-c", check]):
+        return ConfinementPlan(bwrap=None, python=system, prefix=None)
+    python = Path(sys.base_prefix) / "bin" / f"python{sys.version_info[0]}.{sys.version_info[1]}"
+    inside = Path("/usr") in python.parents
+    return ConfinementPlan(
+        bwrap=None, python=str(python), prefix=None if inside else sys.base_prefix
+    )
+
+
+def _bwrap_error(plan: ConfinementPlan, settings: RunnerSettings, bwrap: str | None) -> str:
+    if bwrap is None:
+        return "bubblewrap is not installed"
+    trial = msgspec.structs.replace(plan, bwrap=bwrap)
+    return _run_error([*bwrap_arguments(trial, settings), plan.python, "-I", "-S", "-c", "pass"])
+
+
+def _run_error(argv: list[str]) -> str:
+    """Why a program does not run to a good end; "": it does."""
+    try:
+        ended = subprocess.run(
+            argv, env={}, cwd="/", capture_output=True, timeout=PROBE_TIMEOUT, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return str(error)
+    said = ended.stderr.decode(errors="replace").strip()
+    return (said or f"{argv[0]} ended with {ended.returncode}") if ended.returncode else ""
+
+
+def session_uid(session_id: SessionId, uid_map: str) -> int:
+    """A user of its own for each session, so that its process limit counts it alone."""
+    number = int.from_bytes(hashlib.sha256(session_id.encode()).digest()[:8], "big")
+    extents = [tuple(map(int, line.split())) for line in uid_map.splitlines()]
+    for first, count in ((FIRST_USER, USERS), (FIRST_GUEST_USER, GUEST_USERS)):
+        if any(start <= first and first + count <= start + size for start, _, size in extents):
+            return first + number % count
+    raise RunnerError(
+        "the gateway runs as root where no other user exists (see /proc/self/uid_map),"
+        " so commands cannot be kept from its rights: run it as another user"
+    )
+
+
+def bwrap_arguments(plan: ConfinementPlan, settings: RunnerSettings) -> list[str]:
+    """bubblewrap with everything that is the same for all sessions."""
+    argv = [str(plan.bwrap), "--unshare-pid", "--unshare-ipc", "--unshare-uts"]
+    argv += ["--unshare-cgroup-try", "--hostname", "holdfast", "--as-pid-1"]
+    if settings.network == NetworkPolicy.NONE:
+        argv.append("--unshare-net")
+    if os.geteuid():
+        argv.append("--unshare-user")
+    else:
+        argv += ["--cap-drop", "ALL"]
+        for name in ("CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP"):
+            argv += ["--cap-add", name]  # to become nobody in particular, and then gone
+    argv += _system_arguments(plan)
+    tmp = min(512, max(16, settings.memory_mb // 4)) * MB
+    argv += ["--proc", "/proc", "--dev", "/dev", "--perms", "1777", "--size", str(tmp)]
+    argv += ["--tmpfs", "/tmp", "--symlink", "/tmp", "/var/tmp"]
+    return [*argv, "--perms", "1777", "--size", str(SHARED_MEMORY), "--tmpfs", "/dev/shm"]
+
+
+def _system_arguments(plan: ConfinementPlan) -> list[str]:
+    argv = ["--ro-bind", "/usr", "/usr"]
+    # Made by the way, a parent would be open to root alone.
+    parents = reversed(Path(plan.prefix).parents[:-1]) if plan.prefix else ()
+    for folder in (
+        "/etc",
+        "/etc/ssl",
+        "/etc/pki",
+        "/etc/pki/tls",
+        "/run",
+        "/opt",
+        "/var",
+        *parents,
+    ):
+        argv += ["--perms", "0755", "--dir", str(folder)]
+    for name in ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"):
+        if os.path.islink(name):
+            argv += ["--symlink", os.readlink(name), name]
+        else:
+            argv += ["--ro-bind-try", name, name]
+    for name in ETC_FILES:
+        argv += ["--ro-bind-try", f"/etc/{name}", f"/etc/{name}"]
+    if plan.prefix:
+        argv += ["--ro-bind", plan.prefix, plan.prefix]
+    return argv
+
+
+def session_bwrap_arguments(
+    plan: ConfinementPlan, settings: RunnerSettings, paths: SessionPaths
+) -> list[str]:
+    """bubblewrap around one session; what follows is executed inside it."""
+    argv = bwrap_arguments(plan, settings)
+    for name in ("passwd", "group"):
+        argv += ["--ro-bind", str(paths.run_folder / name), f"/etc/{name}"]
+    argv += ["--bind", str(paths.workspace), WORKSPACE, "--bind", str(paths.spool), SPOOL]
+    argv += ["--ro-bind", str(plan.program), PROGRAM]
+    # The root and /dev are memory of the host: nobody inside may fill them.
+    return [*argv, "--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/", "--"]
+
+
+# MERGED holdfast.runner.probe: The probe: finds out once how runners can be started here, and says so if they are open.
+class SandboxProbe:
+    """Owns the plan. However many ask, bubblewrap is tried once; a failure is tried again."""
+
+    def __init__(self, settings: RunnerSettings, *, runs: Path, bwrap: str) -> None:
+        self._settings, self._runs, self._bwrap = settings, runs, bwrap
+        self._task: asyncio.Task[ConfinementPlan] | None = None
+        self.result: ConfinementPlan | None = None
+
+    async def plan(self) -> ConfinementPlan:
+        if self._task is None or (self._task.done() and self._task.exception()):
+            self._task = asyncio.create_task(self._make())
+        return await asyncio.shield(self._task)
+
+    async def _make(self) -> ConfinementPlan:
+        plan = await asyncio.to_thread(
+            make_plan, self._settings, runs=self._runs, bwrap=self._bwrap
+        )
+        self.result = plan
+        if not plan.sandboxed and self._settings.sandbox != SandboxMode.OFF:
+            log.warning(
+                "COMMANDS RUN WITHOUT A SANDBOX (%s): they can read and change whatever the"
+                " gateway can, its keys and control socket included. To confine them: %s",
+                plan.why_unsandboxed,
+                BUBBLEWRAP_HINT,
+                extra={"action": "runner_unsandboxed"},
+            )
+        return plan

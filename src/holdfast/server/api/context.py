@@ -1,0 +1,149 @@
+"""What every endpoint works with: `ApiContext`, made once by the composition root."""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Protocol
+
+import msgspec
+from aiohttp import web
+
+from holdfast.core.ids import SessionId
+from holdfast.core.ops.status import GatewaySnapshot, StatusReport
+from holdfast.core.ports.protocols import Clock, IdFactory, Lifecycle, Store
+from holdfast.core.ports.sandbox import Sandbox
+from holdfast.core.ports.store import StoreReader
+from holdfast.core.sessions.session import ProcessRow, SessionRow
+from holdfast.core.turns.turn import LaneState
+from holdfast.gateway.app import Gateway
+from holdfast.gateway.live.feeds import GatewayChanges, SessionFeed, ShutdownListener
+from holdfast.gateway.redaction import Redaction
+from holdfast.server.api.errors import EndpointError, not_found
+from holdfast.server.api.views.sessions import SessionView, session_view
+from holdfast.server.auth.login import BrowserLogin
+from holdfast.server.local.control_handlers import ConfigHandlers
+from holdfast.server.status.minute_stats import MinuteHistory
+from holdfast.system.logs import RecentLog
+
+# MERGED holdfast.server.api.pulse: The pulse: one timer that keeps all open streams from looking dead.
+KEEPALIVE_INTERVAL = 15.0  # seconds after which a proxy might think that nobody is there
+
+StreamSubscription = SessionFeed | GatewayChanges | ShutdownListener  # of an open stream
+
+
+class StreamKeepalive:
+    """Owns the timer, which runs while a stream is open; a stream costs it a place in a set."""
+
+    def __init__(self, *, interval: float = KEEPALIVE_INTERVAL) -> None:
+        self._interval = interval
+        self._subscriptions: set[StreamSubscription] = set()
+        self._timer: asyncio.TimerHandle | None = None
+
+    @contextmanager
+    def track(self, subscription: StreamSubscription) -> Iterator[None]:
+        self._subscriptions.add(subscription)
+        if self._timer is None:
+            self._schedule()
+        try:
+            yield
+        finally:
+            self._subscriptions.discard(subscription)
+            if not self._subscriptions and self._timer is not None:
+                self._timer.cancel()
+                self._timer = None
+
+    def _schedule(self) -> None:
+        self._timer = asyncio.get_running_loop().call_later(self._interval, self._send_keepalives)
+
+    def _send_keepalives(self) -> None:
+        for reader in self._subscriptions:
+            reader.keepalive_due = True
+            reader.wake.set()
+        self._schedule()
+
+
+# MERGED holdfast.server.api.shared: Shared reads: what many ask for in the same instant is read once.
+class SharedReads:
+    """Owns the reads of this very turn of the event loop.
+
+    A change wakes everybody who looks at a session at once, and all of them want its row. Who
+    asks later gets a read of their own: one that began before a change must not answer for it.
+    """
+
+    def __init__(self, reads: StoreReader) -> None:
+        self._reads = reads
+        self._pending: dict[SessionId, asyncio.Future[SessionRow | None]] = {}
+
+    async def session(self, session_id: SessionId) -> SessionRow | None:
+        reading = self._pending.get(session_id)
+        if reading is None:
+            reading = asyncio.ensure_future(self._reads.session(session_id))
+            self._pending[session_id] = reading
+            asyncio.get_running_loop().call_soon(self._pending.pop, session_id)
+        return await asyncio.shield(reading)
+
+
+# MERGED holdfast.server.api.room: What every endpoint works with: made once, by the composition root, and handed down.
+_encode = msgspec.json.Encoder().encode
+
+
+class Sandboxes(Protocol):
+    """What is asked of whoever owns the runners."""
+
+    def sandbox(self, session_id: SessionId) -> Sandbox: ...
+    async def processes(self, session_id: SessionId) -> list[ProcessRow]: ...
+    async def end_session(self, session_id: SessionId, *, forget: bool = False) -> None: ...
+
+
+class ApiContext(msgspec.Struct, frozen=True, kw_only=True):
+    gateway: Gateway
+    store: Store
+    runners: Sandboxes
+    home: Path
+    login: BrowserLogin
+    clock: Clock
+    new_id: IdFactory
+    redact: Redaction
+    keepalive: StreamKeepalive
+    shared_reads: SharedReads
+    minute_history: MinuteHistory
+    recent_log: RecentLog
+    lifecycle: Lifecycle
+    config: ConfigHandlers
+    ready: Callable[[], bool]
+    snapshot: Callable[[], GatewaySnapshot]  # from memory alone
+    fresh_snapshot: Callable[[], Coroutine[Any, Any, GatewaySnapshot]]
+    status_report: Callable[[GatewaySnapshot], StatusReport]  # reads the disk: in a thread
+
+    def encode(self, value: object) -> bytes:
+        """A view as JSON, without the value of any secret: the one way out of here."""
+        body = _encode(value)
+        text = body.decode()
+        shown = self.redact(text)
+        return body if shown is text else shown.encode()
+
+    def respond(self, value: object, *, status: int = 200) -> web.Response:
+        return web.Response(
+            status=status,
+            body=self.encode(value),
+            content_type="application/json",
+            headers={"Cache-Control": "no-store"},
+        )
+
+    async def find_session(self, session_id: str) -> SessionRow:
+        row = await self.store.session(SessionId(session_id))
+        if row is None:
+            raise no_session(session_id)
+        return row
+
+    async def load_session_view(self, session_id: SessionId) -> SessionView:
+        return self.session_view(await self.find_session(session_id))
+
+    def session_view(self, row: SessionRow) -> SessionView:
+        lane = self.gateway.lanes.get(row.id)
+        return session_view(row, state=lane.state if lane else LaneState.IDLE)
+
+
+def no_session(session_id: str) -> EndpointError:
+    return not_found(f"there is no session {session_id!r}; GET /api/v1/sessions lists them.")

@@ -1,0 +1,81 @@
+"""The route table of `/api/v1`, and which endpoint of it a request is for. Imports every endpoint."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from urllib.parse import unquote
+
+from aiohttp import web
+
+from holdfast.server.api.context import ApiContext
+from holdfast.server.api.endpoint import Endpoint, run_guarded
+from holdfast.server.api.errors import EndpointError, not_found
+from holdfast.server.api.mount import PREFIX
+from holdfast.server.api.v1 import audit, config, gateway, jobs, outbox, pairing, sessions
+from holdfast.server.auth.viewers import HttpPrincipal
+
+# MERGED holdfast.server.api.table: The table of `/api/v1`: it mounts the endpoints, and the OpenAPI document is made of it.
+ENDPOINTS: tuple[Endpoint, ...] = (
+    *gateway.ENDPOINTS,
+    *config.ENDPOINTS,
+    *sessions.ENDPOINTS,
+    *jobs.ENDPOINTS,
+    *outbox.ENDPOINTS,
+    *pairing.ENDPOINTS,
+    *audit.ENDPOINTS,
+)
+
+
+# MERGED holdfast.server.api.switchboard: The switchboard of `/api/v1`: which endpoint of the table a request is for, if any is.
+class ApiRouter:
+    """Owns the endpoints by the number of parts of their paths, a fixed path before a named one."""
+
+    def __init__(self, context: ApiContext, endpoints: Iterable[Endpoint] = ENDPOINTS) -> None:
+        self._context = context
+        self._by_length: dict[int, list[tuple[Sequence[str], Endpoint]]] = {}
+        for endpoint in sorted(endpoints, key=lambda each: each.path.count("{")):
+            wanted = endpoint.path.split("/")
+            self._by_length.setdefault(len(wanted), []).append((wanted, endpoint))
+
+    async def serve(self, request: web.Request) -> web.StreamResponse:
+        # Of the path as it was sent: a slash that is written as %2F does not part anything.
+        sent = request.rel_url.raw_path.removeprefix(PREFIX).split("/")
+        parts = [unquote(part) for part in sent]
+        there: list[Endpoint] = []
+        for wanted, endpoint in self._by_length.get(len(parts), ()):
+            named = _match(wanted, parts)
+            if named is not None and endpoint.method == request.method:
+                return await endpoint.serve(self._context, request, named)
+            if named is not None:
+                there.append(endpoint)
+        return await self._refuse(request, there)
+
+    async def _refuse(
+        self, request: web.Request, same_path: Iterable[Endpoint]
+    ) -> web.StreamResponse:
+        """Whoever may not ask is told that alone, and not what there is."""
+
+        async def refuse(visitor: HttpPrincipal) -> web.StreamResponse:
+            raise _no_route(request, same_path)
+
+        return await run_guarded(self._context, request, refuse, read_only=True)
+
+
+def _match(wanted: Sequence[str], parts: Sequence[str]) -> Mapping[str, str] | None:
+    """The parts that have a name in the path that is wanted; None: this is another path."""
+    named: dict[str, str] = {}
+    for want, part in zip(wanted[1:], parts[1:], strict=True):
+        if part and want.startswith("{"):
+            named[want[1:-1]] = part
+        elif want != part:
+            return None
+    return named
+
+
+def _no_route(request: web.Request, same_path: Iterable[Endpoint]) -> EndpointError:
+    names = ", ".join(sorted({endpoint.method for endpoint in same_path}))
+    if not names:
+        text = f"there is no {request.path} here; GET {PREFIX}/openapi.json has all there is."
+        return not_found(text)
+    text = f"{request.path} takes {names}, not {request.method}."
+    refused = EndpointError(405, text, code="method_not_allowed")
+    refused.headers["Allow"] = names
+    return refused

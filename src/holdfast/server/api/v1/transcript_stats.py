@@ -1,0 +1,190 @@
+"""Transcript statistics over HTTP: tokens, time and cost of a range of records, and summaries of listed sessions."""
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated
+
+import msgspec
+from aiohttp import web
+
+from holdfast.core.messages.outbox import DeliveryKind, DeliveryRow, DeliveryState
+from holdfast.core.sessions.session import SessionRow
+from holdfast.core.turns.pricing import Prices, find_price, total_cost
+from holdfast.core.turns.stop import TurnExitReason
+from holdfast.core.turns.timeline import ReplyStats, SessionPreview, TranscriptStats, TurnOutline
+from holdfast.core.turns.turn import TurnState, Usage
+from holdfast.server.api.context import ApiContext
+from holdfast.server.api.endpoint import ApiCall
+from holdfast.server.api.errors import bad_request
+from holdfast.server.api.views.sessions import SessionSummaryView, SessionView
+
+
+# MERGED holdfast.server.api.v1.spending: Spending: what was used by models, as money, where prices are set.
+def usage_cost(usage_by_model: Mapping[str, Usage], prices: Prices) -> float | None:
+    """None: for some of it no price is set.
+
+    What was used beside the agent's own requests (a summary, a picture described) is reckoned to
+    the model that did most of the rest: by which it was done is kept nowhere.
+    """
+    beside, named = (
+        usage_by_model.get(""),
+        {model: usage for model, usage in usage_by_model.items() if model},
+    )
+    if beside is None or not named:
+        return total_cost(usage_by_model, prices)
+    most = max(named, key=lambda model: named[model].input_tokens)
+    return total_cost({**named, most: named[most] + beside}, prices)
+
+
+# MERGED holdfast.server.api.v1.figure_views: The views of figures: what a stretch of a transcript took, and what became of its answers.
+class ReplyStatsView(msgspec.Struct, frozen=True, kw_only=True):
+    """What a reply of a model took; `record` is its seq. `cost` null: its model has no price."""
+
+    record: int
+    model: str
+    began_at: float
+    ended_at: float
+    usage: Usage
+    cost: float | None
+
+
+class DeliveryOutcomeView(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of an answer on its way to its chat. `doubtful`: it may have arrived."""
+
+    id: str
+    kind: DeliveryKind
+    platform: str
+    state: DeliveryState
+    outcome_unknown: bool
+    attempts: int
+    error: str
+    updated_at: float
+
+
+class TurnStatsView(msgspec.Struct, frozen=True, kw_only=True):
+    """A turn as a whole, also what of it is not in the stretch. `resumed`: how many later lives of
+    the gateway it was open in. `left_as`: how a process has left it that is gone."""
+
+    id: str
+    state: TurnState
+    started_at: float
+    ended_at: float | None
+    steps: int
+    usage: Usage
+    cost: float | None
+    resumed: int
+    exit_reason: TurnExitReason | None
+    deliveries: list[DeliveryOutcomeView]
+
+
+class TranscriptStatsView(msgspec.Struct, frozen=True, kw_only=True):
+    """`turns`: those that wrote in the stretch, the oldest first."""
+
+    replies: list[ReplyStatsView]
+    turns: list[TurnStatsView]
+
+
+# MERGED holdfast.server.api.v1.figures: Figures over HTTP: what a stretch of a transcript took, and the gist of listed sessions.
+MAX_RECORDS = 256  # records whose figures are read at once, while others wait
+
+Seq = Annotated[int, msgspec.Meta(ge=1, le=2**62)]
+
+
+class TranscriptStatsQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Of the records `first` to `last`. `turns` false: only the replies."""
+
+    first: Seq
+    last: Seq
+    turns: bool = True
+
+
+async def read_transcript_stats(
+    context: ApiContext, call: ApiCall[TranscriptStatsQuery, None]
+) -> web.Response:
+    row, asked = await context.find_session(call.path_param("id")), call.query
+    if not 0 <= asked.last - asked.first < MAX_RECORDS:
+        raise bad_request(
+            f"first to last must be 1 to {MAX_RECORDS} records; ask for less.", param="last"
+        )
+    prices = context.gateway.services.settings.prices
+    found = await context.store.transcript_stats(
+        row.id, first=asked.first, last=asked.last, priced=bool(prices) and asked.turns
+    )
+    return context.respond(
+        TranscriptStatsView(
+            replies=[_reply_stats(each, prices) for each in found.replies],
+            turns=[_turn_stats(each, found, prices) for each in found.turns] if asked.turns else [],
+        )
+    )
+
+
+async def with_summaries(context: ApiContext, rows: Sequence[SessionRow]) -> list[SessionView]:
+    """Where nobody has set a price, no step is read for it."""
+    gists = {
+        each.session_id: each
+        for each in await context.store.session_previews([row.id for row in rows])
+    }
+    return [
+        msgspec.structs.replace(
+            context.session_view(row), summary=await _summary_view(context, row, gists[row.id])
+        )
+        for row in rows
+    ]
+
+
+async def _summary_view(
+    context: ApiContext, row: SessionRow, summary: SessionPreview
+) -> SessionSummaryView:
+    prices = context.gateway.services.settings.prices
+    lane = context.gateway.lanes.get(row.id)
+    return SessionSummaryView(
+        owner=row.principal,
+        last_text=summary.last_text,
+        last_role=summary.last_role,
+        usage=summary.usage,
+        cost=usage_cost(await context.store.session_usage_by_model(row.id), prices)
+        if prices
+        else None,
+        queued=len(lane.waiting_messages) if lane else 0,
+    )
+
+
+def _reply_stats(reply: ReplyStats, prices: Prices) -> ReplyStatsView:
+    price = find_price(reply.model, prices)
+    return ReplyStatsView(
+        record=reply.record,
+        model=reply.model,
+        began_at=reply.began_at,
+        ended_at=reply.ended_at,
+        usage=reply.usage,
+        cost=None if price is None else price.cost_of(reply.usage),
+    )
+
+
+def _turn_stats(summary: TurnOutline, stats: TranscriptStats, prices: Prices) -> TurnStatsView:
+    turn = summary.turn
+    used = stats.usage_by_model.get(turn.id)
+    return TurnStatsView(
+        id=turn.id,
+        state=turn.state,
+        started_at=turn.started_at,
+        ended_at=turn.ended_at,
+        steps=summary.steps,
+        usage=summary.usage,
+        cost=None if used is None else usage_cost(used, prices),
+        resumed=summary.resumed,
+        exit_reason=summary.exit_reason,
+        deliveries=[_delivery_outcome(row) for row in stats.deliveries if row.turn_id == turn.id],
+    )
+
+
+def _delivery_outcome(row: DeliveryRow) -> DeliveryOutcomeView:
+    return DeliveryOutcomeView(
+        id=row.id,
+        kind=row.kind,
+        platform=row.address.platform,
+        state=row.state,
+        outcome_unknown=row.outcome_unknown,
+        attempts=row.attempts,
+        error=row.error,
+        updated_at=row.updated_at,
+    )

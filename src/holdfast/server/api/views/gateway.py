@@ -1,0 +1,138 @@
+"""Wire types of the gateway itself: status, store, search, commands, accounts, stop and restart."""
+
+from enum import StrEnum
+
+import msgspec
+
+from holdfast.core.ops.account import AccountState
+from holdfast.core.ops.status import (
+    AccountStatus,
+    EventLoopStatus,
+    GatewaySnapshot,
+    MachineStatus,
+    Problem,
+)
+from holdfast.core.turns.stop import StopKind
+from holdfast.server.api.views.sessions import SessionView
+
+
+# MERGED holdfast.server.api.views.search_views: The views of the search: what was found, and how the index is.
+class SearchHitView(msgspec.Struct, frozen=True, kw_only=True):
+    """A place where the words that were searched for stand.
+
+    `marked` is the snippet in pieces: every second one is what was found.
+    """
+
+    session: SessionView
+    seq: int
+    role: str  # user, assistant or tool
+    at: float
+    snippet: str
+    parts: list[str]
+
+
+class SearchIndexView(msgspec.Struct, frozen=True, kw_only=True):
+    """The search index: how many messages it has, and how many sessions it is behind with."""
+
+    messages: int
+    pending_sessions: int
+    bytes: int
+
+
+# MERGED holdfast.server.api.views.overall_views: The views of the gateway as a whole: its state, its store, and its commands.
+class CommandView(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    help: str
+    arguments: str = ""  # as shown: "[NAME]" may be left out
+    aliases: tuple[str, ...] = ()
+    allowed_mid_turn: bool = True  # False: not while a turn runs
+
+
+class StoreView(msgspec.Struct, frozen=True, kw_only=True):
+    """What is wrong with the database and with the search index; nothing: they are sound."""
+
+    problems: list[str]
+    search: SearchIndexView
+    search_problem: str = ""
+
+
+class StatusView(GatewaySnapshot, frozen=True, kw_only=True):
+    """How the gateway is: the same facts that `holdfast status` shows."""
+
+    pid: int
+    version: str
+    home: str
+    started_at: float
+    uptime: float
+    loop: EventLoopStatus | None
+    machine: MachineStatus
+    problems: tuple[Problem, ...]
+
+
+# MERGED holdfast.server.api.views.account_views: Accounts of platforms as the API shows them.
+class AccountView(msgspec.Struct, frozen=True, kw_only=True):
+    """One account. `connected` is proven by a round trip; `state` is what its line is at. Times
+    are in seconds since the epoch."""
+
+    name: str
+    account: str
+    connected: bool
+    state: AccountState
+    since: float
+    in_process: bool  # served by the gateway itself
+    backlog: str  # what the platform keeps while nobody is there
+    last_alive_at: float | None  # the last round trip
+    alive_within: float  # seconds in which one is due, where its door says so; else 0
+    error: str  # why it is not connected
+    remedy: str  # what a person can do about that
+    next_attempt_at: float | None  # when it is tried again by itself
+    failures: int  # in a row
+    missing_grants: tuple[str, ...] = ()  # what its vendor has not granted, with what to do
+
+
+class AccountList(msgspec.Struct, frozen=True, kw_only=True):
+    accounts: list[AccountView]
+
+
+def account_view(status: AccountStatus, *, now: float) -> AccountView:
+    return AccountView(
+        name=status.name,
+        account=status.account,
+        connected=status.connected(now),
+        state=status.state,
+        since=status.since,
+        in_process=status.built_in,
+        backlog=status.backlog,
+        last_alive_at=status.last_ok_at,
+        alive_within=status.heartbeat_interval,
+        error=status.error,
+        remedy=status.remedy,
+        next_attempt_at=status.next_attempt_at,
+        failures=status.failures,
+        missing_grants=status.missing_grants,
+    )
+
+
+def account_list(statuses: tuple[AccountStatus, ...], *, now: float) -> AccountList:
+    return AccountList(accounts=[account_view(each, now=now) for each in statuses])
+
+
+# MERGED holdfast.server.api.views.departing_views: The views of a departure: how a stop or a restart is asked for, and what is answered.
+class RestartMode(StrEnum):
+    NOW = "now"  # no turn is waited for, not even to the end of its step
+    WHEN_IDLE = "when_idle"  # once no turn runs
+
+
+class RestartParams(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    mode: RestartMode | None = None
+
+
+class StopParams(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    now: bool = False
+
+
+class StopAccepted(msgspec.Struct, frozen=True, kw_only=True):
+    """The gateway goes. `waits`: once no turn runs; it goes on until then."""
+
+    kind: StopKind
+    when_idle: bool

@@ -1,0 +1,444 @@
+"""The HTTP listener: listening sockets, trusted proxies, security headers, health and metrics.
+
+Every request passes `HttpListener._check` first: Host, forwarded headers, restart, rate limit of wrong tokens.
+"""
+
+import asyncio
+import errno
+import logging
+import socket
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import AsyncExitStack, ExitStack
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
+from typing import Self
+
+from aiohttp import hdrs, web
+
+from holdfast.core.config.settings import GatewaySettings, Settings
+from holdfast.core.errors import HoldfastError, StoreError
+from holdfast.platforms.api.http import bearer_token
+from holdfast.server.auth.login import BrowserLogin
+from holdfast.server.auth.rate_limit import retry_after_header
+from holdfast.server.metrics import CONTENT_TYPE, Metrics
+from holdfast.system import sockets
+from holdfast.system.sockets import bound_address
+
+log = logging.getLogger(__name__)
+
+
+# MERGED holdfast.server.headers: The security headers of everything that the listener serves.
+_CONTENT_SECURITY_POLICY = "; ".join(
+    (
+        "default-src 'self'",
+        "img-src 'self' data: blob:",
+        "object-src 'none'",
+        "base-uri 'none'",
+        "form-action 'none'",
+        "frame-ancestors 'none'",
+    )
+)
+_SECURITY_HEADERS = {
+    "Content-Security-Policy": _CONTENT_SECURITY_POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+
+
+async def add_security_headers(request: web.Request, response: web.StreamResponse) -> None:
+    """Runs as each response is about to be sent, streams included; a stricter one stays."""
+    for name, value in _SECURITY_HEADERS.items():
+        response.headers.setdefault(name, value)
+
+
+# MERGED holdfast.server.forwarding: Forwarding: who asks, and for what, where a proxy that is trusted asks on their behalf.
+FORWARDED_FOR, FORWARDED_PROTO, FORWARDED_HOST = (
+    "X-Forwarded-For",
+    "X-Forwarded-Proto",
+    "X-Forwarded-Host",
+)
+_SCHEMES = ("http", "https")
+
+Address = IPv4Address | IPv6Address
+
+
+class TrustedProxies:
+    """Owns which proxies are believed (`gateway.trusted_proxy`), and whether others were told of.
+
+    `ForwardedMessage` (RFC 7239) is read from nobody: a proxy that writes the one kind of header hands
+    the other through as its client sent it, and only one kind can be believed.
+    """
+
+    def __init__(self, trusted: Iterable[str]) -> None:
+        self._trusted = tuple(ip_network(each, strict=False) for each in trusted)
+        self._warned = False
+
+    def client_request(self, request: web.Request) -> web.Request:
+        """The request as the first machine that is not one of ours made it."""
+        given = request.headers
+        if (
+            FORWARDED_FOR not in given
+            and FORWARDED_PROTO not in given
+            and FORWARDED_HOST not in given
+        ):
+            return request
+        if not self._trusts(_parse_address(request.remote)):
+            self._warn_once(request.remote)
+            return request
+        remote, hops = self._client(_header_values(request, FORWARDED_FOR))
+        schemes, hosts = (
+            _header_values(request, FORWARDED_PROTO),
+            _header_values(request, FORWARDED_HOST),
+        )
+        scheme = _value_at_hop(schemes, hops).lower()
+        return request.clone(
+            remote=remote or request.remote or "",
+            scheme=scheme if scheme in _SCHEMES else request.scheme,
+            host=_value_at_hop(hosts, hops) or request.host,
+        )
+
+    def _client(self, hops: Sequence[str]) -> tuple[str, int]:
+        """From the right, for each proxy appends whom it heard: the first that is not trusted, and
+        how many were passed. What stands left of it, that client could have written itself."""
+        last = ""
+        for passed, named in enumerate(reversed(hops)):
+            address = _parse_address(named)
+            if address is None:
+                return last, max(passed - 1, 0)
+            last = str(address)
+            if not self._trusts(address):
+                return last, passed
+        return last, max(len(hops) - 1, 0)
+
+    def _trusts(self, address: Address | None) -> bool:
+        return address is not None and any(address in network for network in self._trusted)
+
+    def _warn_once(self, remote: str | None) -> None:
+        if self._warned:
+            return
+        self._warned = True
+        log.warning(
+            "Headers of a proxy (X-Forwarded-…) came from %s and are not believed; if that is a "
+            "proxy of yours, name it in gateway.trusted_proxy. This is said once.",
+            remote,
+            extra={"action": "proxy_not_trusted"},
+        )
+
+
+def _header_values(request: web.Request, name: str) -> list[str]:
+    values = ",".join(request.headers.getall(name, ()))
+    return [value.strip() for value in values.split(",") if value.strip()]
+
+
+def _value_at_hop(values: Sequence[str], hops: int) -> str:
+    """What the proxy said that heard the client. Some write only one for all of them."""
+    if not values:
+        return ""
+    return values[-1 - hops] if hops < len(values) else values[0]
+
+
+def _parse_address(text: str | None) -> Address | None:
+    """With or without a port; an IPv4 address that came over IPv6 is the same address."""
+    bare = (text or "").strip()
+    if bare.startswith("["):
+        bare = bare[1:].partition("]")[0]
+    elif bare.count(":") == 1:
+        bare = bare.partition(":")[0]
+    try:
+        found = ip_address(bare.partition("%")[0])
+    except ValueError:
+        return None
+    if isinstance(found, IPv6Address) and found.ipv4_mapped is not None:
+        return found.ipv4_mapped
+    return found
+
+
+# MERGED holdfast.server.places: Where the gateway listens: at the sockets that were left to it, else at new ones of its own.
+_PORTS_TRIED = 10  # ports tried besides one that nobody chose
+_IN_USE_ERRNOS = (errno.EADDRINUSE, errno.EACCES)
+
+
+class PortInUse(HoldfastError):
+    """Another program listens where the gateway should."""
+
+
+async def open_listening_sockets(
+    settings: GatewaySettings, *, inherited: Sequence[socket.socket] = (), port_chosen: bool
+) -> list[socket.socket]:
+    """The sockets to listen on. Those of `inherited` that do not listen where the settings say
+    are closed, with a warning.
+
+    A port that somebody chose (`port_chosen`) is an order; else it is a wish, and where it is
+    taken a neighbour will do.
+    """
+    addresses = await _addresses(settings.host)
+    ports = _ports(settings.port, chosen=port_chosen)
+    ours, others = sockets.pick_inherited(inherited, addresses=addresses, ports=ports)
+    _close_unused(others, used=[sockets.bound_address(sock) for sock in ours])
+    return ours or _bind(settings, addresses, ports)
+
+
+def _ports(port: int, *, chosen: bool) -> Sequence[int]:
+    return (port,) if chosen or port == 0 else range(port, port + _PORTS_TRIED)
+
+
+async def _addresses(host: str) -> list[str]:
+    try:
+        found = await asyncio.get_running_loop().getaddrinfo(
+            host, None, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
+    except OSError as error:
+        raise PortInUse(f"gateway.host: cannot listen on {host} ({error.strerror}).") from None
+    return list(dict.fromkeys(str(address[0]) for *_, address in found))
+
+
+def _bind(
+    settings: GatewaySettings, addresses: Sequence[str], ports: Sequence[int]
+) -> list[socket.socket]:
+    for port in ports:
+        try:
+            made = sockets.bind_listeners(addresses, port)
+        except OSError as error:
+            if error.errno not in _IN_USE_ERRNOS:
+                raise PortInUse(
+                    f"gateway.host: cannot listen on {settings.host} ({error.strerror})."
+                ) from None
+            continue
+        if port != settings.port:
+            log.warning(
+                "Port %d is in use by another program; listening on %d instead.",
+                settings.port,
+                port,
+                extra={"action": "port_in_use"},
+            )
+        return made
+    raise PortInUse(
+        f"gateway.port: {settings.host}:{settings.port} is in use by another "
+        "program, or not allowed. Choose another port in holdfast.toml or with --port "
+        "(0: any free one)."
+    )
+
+
+def _close_unused(others: Sequence[socket.socket], *, used: Sequence[tuple[str, int]]) -> None:
+    for sock in others:
+        address, port = sockets.bound_address(sock)
+        if (address, port) not in used:
+            log.warning(
+                "A listening socket at %s port %d was left to this gateway, which is to listen "
+                "elsewhere (gateway.host, gateway.port); it is closed.",
+                address,
+                port,
+                extra={"action": "inherited_socket_closed"},
+            )
+        sock.close()
+
+
+# MERGED holdfast.server.listener: The one HTTP listener: the platforms' routes, health and metrics, for those who may ask.
+_MAX_BODY = 32 * 1024 * 1024
+_BACKLOG = 1024
+_SAFE_METHODS = frozenset({hdrs.METH_GET, hdrs.METH_HEAD, hdrs.METH_OPTIONS})
+_TOKEN_PATHS = ("/api/v1/", "/v1/", "/metrics", "/login")  # elsewhere they are a door's
+_RESTARTING_ERROR = {
+    "error": {
+        "message": "the gateway is restarting, and nothing of this was done; send it again.",
+        "type": "server_error",
+        "code": "restarting",
+        "param": None,
+    }
+}
+
+_RATE_LIMIT_ERROR = {
+    "error": {
+        "message": "too many wrong tokens came from here; none is looked at before Retry-After.",
+        "type": "rate_limit_error",
+        "code": "too_many_tries",
+        "param": None,
+    }
+}
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class HttpListener:
+    """Owns the listening sockets while its context is open; `address` is where it can be reached.
+
+    At sockets that a predecessor left (`inherited`) nobody is accepted before `accept` is called,
+    for whoever waits in the kernel's queue is better off than who is sent away; at new ones all
+    are, and are told to wait.
+    """
+
+    def __init__(
+        self,
+        settings: GatewaySettings,
+        *,
+        routes: Iterable[web.RouteDef],
+        metrics: Metrics,
+        login: BrowserLogin,
+        ready: Callable[[], bool],
+        port_chosen: bool,
+        inherited: Sequence[socket.socket] = (),
+    ) -> None:
+        self._settings = settings
+        self._metrics = metrics
+        self._login = login
+        self._ready = ready
+        self._port_chosen = port_chosen
+        self._inherited = tuple(inherited)
+        self._routes = list(routes)
+        self._exit_stack = AsyncExitStack()
+        self._duplicates = ExitStack()  # of the sockets, for the server
+        self._sites: list[web.SockSite] = []
+        self._handing_over = False
+        self._runner: web.AppRunner
+        self.sockets: tuple[socket.socket, ...] = ()
+        self.address = ""
+        self._apply(settings)
+
+    def apply_settings(self, settings: Settings) -> None:
+        """Under which names it answers, and which proxies are believed, from now on."""
+        self._apply(settings.gateway)
+
+    def _apply(self, settings: GatewaySettings) -> None:
+        self._proxies = TrustedProxies(settings.trusted_proxy)
+        names = ("localhost", "127.0.0.1", "::1", settings.host, *settings.allowed_hosts)
+        self._hosts = {name.strip("[]").lower() for name in names}
+
+    async def __aenter__(self) -> Self:
+        application = web.Application(middlewares=[self._guard], client_max_size=_MAX_BODY)
+        application.on_response_prepare.append(add_security_headers)
+        application.on_response_prepare.append(self._close_during_handover)
+        application.add_routes(self._routes)
+        application.add_routes(
+            [web.get("/healthz", self._serve_health), web.get("/metrics", self._serve_metrics)]
+        )
+        self.sockets = tuple(
+            await open_listening_sockets(
+                self._settings, inherited=self._inherited, port_chosen=self._port_chosen
+            )
+        )
+        for sock in self.sockets:
+            self._exit_stack.callback(sock.close)
+        # Whoever waits for a turn is told to come back; none of them may hold up a stop.
+        self._runner = web.AppRunner(application, access_log=None, shutdown_timeout=1.0)
+        self._exit_stack.enter_context(self._duplicates)  # closed behind the server, which has them
+        self._exit_stack.push_async_callback(self._runner.cleanup)
+        host = f"[{self._settings.host}]" if ":" in self._settings.host else self._settings.host
+        self.address = f"http://{host}:{bound_address(self.sockets[0])[1]}"
+        try:
+            await self._runner.setup()
+            if not set(self.sockets) & set(self._inherited):
+                await self.start_accepting()
+        except BaseException:
+            await self._exit_stack.aclose()
+            raise
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self._exit_stack.aclose()
+
+    async def start_accepting(self) -> None:
+        """Take what has queued up, and all that comes. A second call does nothing."""
+        if self._sites or self._handing_over:
+            return
+        for sock in self.sockets:
+            # A copy, which the server closes with itself: ours is for a successor.
+            copy = sock.dup()
+            self._duplicates.callback(copy.close)  # a start that is cancelled here would lose it
+            site = web.SockSite(self._runner, copy, backlog=_BACKLOG)
+            self._sites.append(site)
+            await site.start()
+
+    async def stop_accepting(self) -> None:
+        """A successor will listen here: accept nobody any more, and keep the sockets open.
+
+        Who connects from now on waits in the kernel's queue. Who is connected already can read
+        on; what would change something is sent away, to that queue: 503, and the connection is
+        closed. Nothing of such a request was done.
+        """
+        self._handing_over = True
+        sites, self._sites = self._sites, []
+        for site in sites:
+            await site.stop()
+
+    async def _close_during_handover(
+        self, request: web.Request, response: web.StreamResponse
+    ) -> None:
+        if self._handing_over:
+            response.force_close()
+            response.headers[hdrs.CONNECTION] = "close"
+
+    @web.middleware
+    async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        # A page of elsewhere can make a browser call us under its own name (DNS rebinding).
+        # Browsers always say a name; a probe that says none is no page, and may ask.
+        host = request.headers.get("Host")
+        if host is not None and not self._is_our_host(_host_name(host), request):
+            return _misdirected(host)
+        # Behind a proxy its own name for us must be ours, and the one that it was asked for too.
+        outer = self._proxies.client_request(request)
+        if outer is not request and not self._is_our_host(_host_name(outer.host), request):
+            return _misdirected(outer.host)
+        if self._handing_over and request.method not in _SAFE_METHODS:
+            return web.json_response(_RESTARTING_ERROR, status=503, headers={hdrs.RETRY_AFTER: "1"})
+        token = bearer_token(outer)
+        held = self._blocked_for(outer, token) if token else 0.0
+        if held:
+            return web.json_response(
+                _RATE_LIMIT_ERROR, status=429, headers=retry_after_header(held)
+            )
+        return await handler(outer)
+
+    def _blocked_for(self, request: web.Request, token: str) -> float:
+        """For how many seconds whoever brings this token is not answered; 0: they are.
+
+        A token can be a word that somebody chose: who guesses is not even told of a right one
+        until they have waited. Nothing is awaited between the question and the count, so guesses
+        that come all at once are counted like others; and the count goes by the token, for an
+        answer can be good for another reason, or bad."""
+        if not request.path.startswith(_TOKEN_PATHS):
+            return 0.0
+        patience, address = self._login.token_limiter, request.remote
+        if held := patience.blocked_for(address):
+            return held
+        if self._login.token_principal(request) is None:
+            patience.record_failure(address, token)
+        else:
+            patience.record_success(address)
+        return 0.0
+
+    def _is_our_host(self, name: str, request: web.Request) -> bool:
+        return name in self._hosts or (name != "" and name == _local_address(request))
+
+    async def _serve_health(self, request: web.Request) -> web.Response:
+        ready = self._ready()
+        return web.json_response({"ready": ready}, status=200 if ready else 503)
+
+    async def _serve_metrics(self, request: web.Request) -> web.Response:
+        if self._login.token_principal(request) is None:
+            text = "metrics need the gateway's token (`holdfast token` prints it) or a viewer's\n"
+            return web.Response(status=401, text=text, headers={"WWW-Authenticate": "Bearer"})
+        try:
+            text = await self._metrics.render()
+        except StoreError as error:
+            return web.Response(status=503, text=f"the store cannot be read: {error}\n")
+        return web.Response(body=text.encode(), headers={"Content-Type": CONTENT_TYPE})
+
+
+def _misdirected(host: str) -> web.Response:
+    text = f"this gateway does not answer to {host!r}; see gateway.allowed_hosts\n"
+    return web.Response(status=421, text=text)
+
+
+def _host_name(host: str) -> str:
+    """The name without its port; an IPv6 address has colons of its own."""
+    if host.startswith("["):
+        return host[1:].partition("]")[0].lower()
+    return host.partition(":")[0].lower()
+
+
+def _local_address(request: web.Request) -> str:
+    """The address of ours that the request came to: no name has to be looked up to say it."""
+    reached = request.transport and request.transport.get_extra_info("sockname")
+    return str(reached[0]) if reached else ""

@@ -1,0 +1,157 @@
+"""Client of the control socket, and the errors that every client of a gateway raises. Imports nothing heavy."""
+
+import http.client
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from typing import Any
+from urllib.parse import urlencode
+
+from holdfast.core.errors import HoldfastError
+from holdfast.server.local.status_client import (
+    STATUS_TIMEOUT,
+    GatewayDown,
+    GatewayStoreUnavailable,
+    connect_socket,
+    read_status_report,
+)
+from holdfast.system.paths import Paths
+
+
+# MERGED holdfast.server.local.cut_line: A cut line: what an error of a connection to the gateway means, in words for people.
+def describe_connection_error(error: Exception) -> str:
+    """Goes on after a colon; the names of exceptions are for those who wrote them."""
+    match error:
+        case TimeoutError():
+            return "nothing was heard from it for too long"
+        case http.client.IncompleteRead() | http.client.RemoteDisconnected() | EOFError():
+            return "it hung up half-way"
+        case ConnectionRefusedError():
+            return "nobody listens there"
+        case ConnectionError():
+            return "it hung up"
+        case http.client.HTTPException():
+            return "it answers in a form that is not HTTP"
+        case OSError(strerror=str(told)):
+            return told[:1].lower() + told[1:]
+    return str(error) or repr(error)
+
+
+# MERGED holdfast.server.local.client: The client of a running gateway: status and control over its Unix sockets, nothing heavy.
+__all__ = [
+    "ControlClient",
+    "GatewayRefused",
+    "GatewayDown",
+    "GatewayStoreUnavailable",
+    "read_status",
+    "gateway_refused",
+]
+
+CONTROL_TIMEOUT = 15.0
+
+
+class GatewayRefused(HoldfastError):
+    """The gateway answered, and said no; `reason` is what it said."""
+
+    def __init__(self, message: str, *, status: int, reason: str = "") -> None:
+        super().__init__(message)
+        self.status = status
+        self.reason = reason or message
+
+
+def read_status(paths: Paths, *, timeout: float = STATUS_TIMEOUT) -> dict[str, Any]:
+    """The status document; raises `GatewayDown` when nobody serves one."""
+    document = json.loads(read_status_report(paths, timeout=timeout))
+    assert isinstance(document, dict), "the status socket speaks in objects"
+    return document
+
+
+class ControlClient:
+    """Asks the gateway of one home; each call is a connection of its own."""
+
+    def __init__(self, paths: Paths, *, timeout: float = CONTROL_TIMEOUT) -> None:
+        self._paths = paths
+        self._timeout = timeout
+
+    def get(self, path: str, query: Mapping[str, Any] | None = None) -> Any:
+        return self._request("GET", f"{path}?{urlencode(query)}" if query else path)
+
+    def post(self, path: str, body: object = None) -> Any:
+        return self._request("POST", path, json.dumps({} if body is None else body))
+
+    def follow(
+        self, path: str, body: object = None, *, line_timeout: float | None = None
+    ) -> Iterator[dict[str, Any]]:
+        """The JSON lines of an answer as they come. The first word must come in time; each line
+        after it may take `patience` seconds, where that is given.
+
+        A stream that breaks off ends like one that was ended: the gateway has gone.
+        """
+        connection = _UnixConnection(self._paths, timeout=self._timeout)
+        try:
+            response = _open_response(connection, self._paths, path, {} if body is None else body)
+            if response.status >= 400:
+                _decode_response(response.read(), response.status)
+            connection.sock.settimeout(line_timeout or self._timeout)
+            with suppress(ConnectionError, http.client.HTTPException):
+                while line := response.readline():
+                    yield json.loads(line)
+        finally:
+            connection.close()
+
+    def _request(self, method: str, target: str, body: str | None = None) -> Any:
+        headers = {"Content-Type": "application/json"} if body is not None else {}
+        connection = _UnixConnection(self._paths, timeout=self._timeout)
+        try:
+            connection.request(method, target, body, headers)
+            response = connection.getresponse()
+            content = response.read()
+        except (OSError, http.client.HTTPException) as error:
+            raise GatewayDown(
+                f"The gateway of {self._paths.home} did not answer {method} {target}: "
+                f"{describe_connection_error(error)}."
+            ) from None
+        finally:
+            connection.close()
+        return _decode_response(content, response.status)
+
+
+def _open_response(
+    connection: "_UnixConnection", paths: Paths, path: str, body: object
+) -> http.client.HTTPResponse:
+    try:
+        connection.request("POST", path, json.dumps(body), {"Content-Type": "application/json"})
+        return connection.getresponse()
+    except (OSError, http.client.HTTPException) as error:
+        raise GatewayDown(
+            f"The gateway of {paths.home} did not answer POST {path}: {describe_connection_error(error)}."
+        ) from None
+
+
+class _UnixConnection(http.client.HTTPConnection):
+    def __init__(self, paths: Paths, *, timeout: float) -> None:
+        super().__init__("localhost", timeout=timeout)
+        self._paths = paths
+        self._connect_timeout = timeout
+
+    def connect(self) -> None:
+        self.sock = connect_socket(
+            self._paths.control_socket, self._paths, timeout=self._connect_timeout
+        )
+
+
+def _decode_response(content: bytes, status: int) -> Any:
+    try:
+        document = json.loads(content or b"null")
+    except json.JSONDecodeError:
+        document = content.decode("utf-8", "replace").strip()
+    if status < 400:
+        return document
+    error = document.get("error", document) if isinstance(document, dict) else document
+    message = error.get("message", error) if isinstance(error, dict) else error
+    raise gateway_refused(str(message), status)
+
+
+def gateway_refused(message: str, status: int) -> GatewayRefused:
+    told = f"The gateway refused ({status}): {message}"
+    return GatewayRefused(told, status=status, reason=message)

@@ -1,0 +1,404 @@
+"""Serves the status socket from a thread of its own, so that it answers while the gateway starts, drains or hangs.
+
+The event loop is asked first, for a few milliseconds; else its last snapshot is served. Its heartbeat says whether it hangs.
+"""
+
+import asyncio
+import errno
+import logging
+import os
+import resource
+import selectors
+import socket
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Self
+
+import msgspec
+
+from holdfast import __version__
+from holdfast.core.ops.status import EventLoopStatus, GatewaySnapshot, MachineStatus, StatusReport
+from holdfast.core.ports.protocols import Clock
+from holdfast.server.status.problems import find_problems
+from holdfast.system.paths import Paths, private_dir
+
+log = logging.getLogger(__name__)
+
+
+# MERGED holdfast.server.status.heartbeat: The heartbeat: how an event loop proves, to another thread, that it still turns.
+TICK_SECONDS = 1.0
+_RECENT_SECONDS = 60.0
+
+
+class Heartbeat:
+    """Owns the tick on one loop while its context is open.
+
+    `age`, `lag` and `facts` may be read from any thread: each attribute is written whole.
+    """
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, *, clock: Clock, tick: float = TICK_SECONDS
+    ) -> None:
+        self._loop = loop
+        self._clock = clock
+        self._tick = tick
+        self._last_tick = clock.monotonic()
+        self._timer: asyncio.TimerHandle | None = None
+        self._recent_lags: deque[float] = deque(maxlen=max(1, round(_RECENT_SECONDS / tick)))
+        self.lag = 0.0  # how late the last tick came
+        self.worst_lag = 0.0
+
+    def __enter__(self) -> Self:
+        self._last_tick = self._clock.monotonic()
+        self._timer = self._loop.call_later(self._tick, self._on_tick)
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+    @property
+    def age(self) -> float:
+        """Seconds since the loop was last seen turning."""
+        return max(0.0, self._clock.monotonic() - self._last_tick)
+
+    @property
+    def status(self) -> EventLoopStatus:
+        """A tick that is overdue counts as late already: a loop that hangs makes none."""
+        age = self.age
+        overdue = max(0.0, age - self._tick)
+        return EventLoopStatus(
+            age=age,
+            lag=max(self.lag, overdue),
+            worst_minute=max(overdue, *self._recent_lags.copy(), self.lag),
+            worst=max(self.worst_lag, overdue),
+        )
+
+    def _on_tick(self) -> None:
+        now = self._clock.monotonic()
+        self.lag = max(0.0, now - self._last_tick - self._tick)
+        self.worst_lag = max(self.worst_lag, self.lag)
+        self._recent_lags.append(self.lag)
+        self._last_tick = now
+        self._timer = self._loop.call_later(self._tick, self._on_tick)
+
+
+# MERGED holdfast.server.status.last_word: The event loop's last word about itself, and how another thread has it say a newer one.
+ANSWER_TIMEOUT = 0.04  # seconds in which the loop may answer, before its last word is served
+# A word so young is served again: however often status is asked for, the loop has other work.
+_FRESH_FOR = 0.05
+
+FreshSnapshot = Callable[[], Coroutine[Any, Any, GatewaySnapshot]]
+
+
+class SnapshotCache:
+    """Owns the last snapshot, and the one question to the loop that may be open.
+
+    `ask`, `wait` and `now` are for another thread than the loop's; the rest is the loop's.
+    """
+
+    def __init__(self, *, clock: Clock, timeout: float = ANSWER_TIMEOUT) -> None:
+        self._clock = clock
+        self._timeout = timeout
+        self._latest: tuple[GatewaySnapshot, float] = (GatewaySnapshot(), clock.monotonic())
+        self._request: Callable[[], object] | None = None
+        self._answered = threading.Event()  # no question is open
+        self._answered.set()
+        self._answered_at = -_FRESH_FOR
+        self._task: asyncio.Task[None] | None = None
+
+    def publish(self, snapshot: GatewaySnapshot) -> None:
+        """Replace what is served where the loop does not answer."""
+        self._latest = (snapshot, self._clock.monotonic())
+
+    def attach_loop(self, loop: asyncio.AbstractEventLoop, fresh: FreshSnapshot) -> None:
+        """From now on this loop is asked."""
+        self._request = lambda: loop.call_soon_threadsafe(self._start_task, loop, fresh)
+
+    def latest(self) -> tuple[GatewaySnapshot, float]:
+        """The last word, and how many seconds old it is."""
+        snapshot, at = self._latest
+        return snapshot, max(0.0, self._clock.monotonic() - at)
+
+    def request_fresh(self) -> float:
+        """Have the loop say how it is, if it is there to say; until when that may be waited for.
+        One that has not answered an earlier question will not be quicker with the next."""
+        now = self._clock.monotonic()
+        young = now - self._answered_at <= _FRESH_FOR
+        if self._request is None or young or not self._answered.is_set():
+            return now
+        self._answered.clear()
+        try:
+            self._request()
+        except RuntimeError:
+            return now  # the loop is closed: its last word stands
+        return now + self._timeout
+
+    def wait_for_answer(self, until: float) -> None:
+        """For the answer, and no longer."""
+        self._answered.wait(max(0.0, until - self._clock.monotonic()))
+
+    def _start_task(self, loop: asyncio.AbstractEventLoop, fresh: FreshSnapshot) -> None:
+        self._task = loop.create_task(self._refresh(fresh), name="status")
+        self._task.add_done_callback(self._on_done)
+
+    async def _refresh(self, fresh: FreshSnapshot) -> None:
+        """In the breath in which it is known: what is said since must not be taken back by it."""
+        self.publish(await fresh())
+
+    def _on_done(self, answer: asyncio.Task[None]) -> None:
+        if not answer.cancelled() and (error := answer.exception()) is not None:
+            log.error("Status is not known: %r", error, extra={"action": "status_failed"})
+        self._answered_at = self._clock.monotonic()
+        self._answered.set()
+
+
+# MERGED holdfast.server.status.machine: The machine as this process finds it: disk, memory and files, read when they are asked for.
+ReadUnitDrift = Callable[[], Sequence[str]]
+
+_STATM, _FD_DIRECTORY = "/proc/self/statm", "/proc/self/fd"
+
+
+class HostProbe:
+    """Keeps nothing but where to look. Never to be asked by the event loop: a disk may be slow."""
+
+    def __init__(self, paths: Paths, *, unit_drift: ReadUnitDrift) -> None:
+        """`drift` reads where an installed unit disagrees with the configuration."""
+        self._paths = paths
+        self._unit_drift = unit_drift
+
+    def read(self) -> MachineStatus:
+        free, size = self._disk()
+        db = self._paths.db
+        return MachineStatus(
+            disk_free=free,
+            disk_size=size,
+            database=_file_size(db),
+            wal=_file_size(db.with_name(db.name + "-wal")),
+            search=_file_size(self._paths.search_db),
+            memory=resident_memory(),
+            files=_open_files(),
+            max_files=resource.getrlimit(resource.RLIMIT_NOFILE)[0],
+            unit_drift=tuple(self._unit_drift()),
+        )
+
+    def _disk(self) -> tuple[int, int] | tuple[None, None]:
+        try:
+            found = os.statvfs(self._paths.home)
+        except OSError:
+            return None, None
+        return found.f_bavail * found.f_frsize, found.f_blocks * found.f_frsize
+
+
+def _file_size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
+def resident_memory() -> int | None:
+    """Bytes of this process. The kernel has them at hand: no disk is asked."""
+    try:
+        file = os.open(_STATM, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        return int(os.read(file, 200).split()[1]) * resource.getpagesize()
+    finally:
+        os.close(file)
+
+
+def _open_files() -> int | None:
+    """Counted by the kernel. To list them would ask it once for each, and wait each time for
+    whoever has the interpreter; an older kernel says 0 here, and that is taken for no answer."""
+    try:
+        return os.stat(_FD_DIRECTORY).st_size or None
+    except OSError:
+        return None
+
+
+# MERGED holdfast.server.status.outside: The view from outside: the gateway's own word, held against what can be seen without it.
+HANGING_AFTER = 5.0
+
+
+class StatusReporter:
+    """Owns when the process began, and whose heart it listens to. It reads the disk: to be asked
+    by any thread but the event loop's."""
+
+    def __init__(
+        self,
+        paths: Paths,
+        *,
+        clock: Clock,
+        unit_drift: ReadUnitDrift,
+        hanging_after: float = HANGING_AFTER,
+    ) -> None:
+        self._home = str(paths.home)
+        self._clock = clock
+        self._hanging_after = hanging_after
+        self._started_at = clock.now()
+        self._heartbeat: Heartbeat | None = None
+        self._host_probe = HostProbe(paths, unit_drift=unit_drift)
+
+    def watch_heartbeat(self, heartbeat: Heartbeat) -> None:
+        """Judge by this heartbeat from now on whether the gateway hangs."""
+        self._heartbeat = heartbeat
+
+    @property
+    def loop(self) -> EventLoopStatus | None:
+        return None if self._heartbeat is None else self._heartbeat.status
+
+    def read_host(self) -> MachineStatus:
+        return self._host_probe.read()
+
+    def report(
+        self,
+        snapshot: GatewaySnapshot,
+        *,
+        snapshot_age: float = 0.0,
+        host: MachineStatus | None = None,
+    ) -> StatusReport:
+        """`seen`: how old the snapshot is. Its state stands as long as the loop is seen turning.
+        `machine`: where somebody has looked already."""
+        now = self._clock.now()
+        loop = self.loop
+        hanging = loop is not None and loop.age > self._hanging_after
+        document = StatusReport(
+            state="hanging" if hanging else snapshot.state,
+            pid=os.getpid(),
+            version=__version__,
+            home=self._home,
+            started_at=self._started_at,
+            uptime=now - self._started_at,
+            snapshot_age=snapshot_age,
+            loop=loop,
+            machine=host or self.read_host(),
+            snapshot=snapshot,
+        )
+        return msgspec.structs.replace(document, problems=find_problems(document, now=now))
+
+
+# MERGED holdfast.server.status.status_thread: Status from a thread of its own: it answers while the gateway starts, drains or hangs.
+_SEND_TIMEOUT = 0.5
+_NO_FILES_DELAY = 0.1  # seconds between two looks while the process may open no file
+_WARM_UP_AFTER = 3.0  # seconds after which a start is over and nobody has asked
+_MAX_CLIENTS = 64  # clients that get one document
+
+
+class StatusThread:
+    """Owns the status socket and the last snapshot, while its context is open.
+
+    To be entered by the holder of the home's lock alone: it replaces whatever socket file it
+    finds. Whoever connects gets one JSON document (`core.facts.Document`) and the end of the
+    stream.
+    """
+
+    def __init__(
+        self,
+        paths: Paths,
+        *,
+        clock: Clock,
+        unit_drift: ReadUnitDrift = tuple,
+        hanging_after: float = HANGING_AFTER,
+        answer_timeout: float = ANSWER_TIMEOUT,
+    ) -> None:
+        """`drift` reads, when asked, where an installed unit disagrees with the configuration."""
+        self._socket_path = paths.status_socket
+        self._cache = SnapshotCache(clock=clock, timeout=answer_timeout)
+        self._wake: socket.socket | None = None
+        self._thread: threading.Thread | None = None
+        self.reporter = StatusReporter(
+            paths, clock=clock, unit_drift=unit_drift, hanging_after=hanging_after
+        )
+
+    def __enter__(self) -> Self:
+        private_dir(self._socket_path.parent)
+        self._socket_path.unlink(missing_ok=True)
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        listener.bind(str(self._socket_path))
+        self._socket_path.chmod(0o600)
+        listener.listen(64)
+        listener.setblocking(False)
+        self._wake, woken = socket.socketpair()
+        self._thread = threading.Thread(
+            target=self._serve, args=(listener, woken), name="status", daemon=True
+        )
+        self._thread.start()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        if self._thread is None or self._wake is None:
+            return
+        self._wake.close()
+        self._thread.join()
+        self._thread = None  # left twice, it must not remove the socket of a successor
+        self._socket_path.unlink(missing_ok=True)
+
+    def publish(self, snapshot: GatewaySnapshot) -> None:
+        """Replace what is served where the loop does not answer."""
+        self._cache.publish(snapshot)
+
+    def watch_heartbeat(self, heartbeat: Heartbeat) -> None:
+        """Judge by this heartbeat from now on whether the gateway hangs."""
+        self.reporter.watch_heartbeat(heartbeat)
+
+    def attach_loop(self, loop: asyncio.AbstractEventLoop, fresh: FreshSnapshot) -> None:
+        """From now on the loop is asked first, whoever asks here."""
+        self._cache.attach_loop(loop, fresh)
+
+    def report(self, host: MachineStatus | None = None) -> bytes:
+        """What a client gets, computed now."""
+        snapshot, seen = self._cache.latest()
+        return msgspec.json.encode(self.reporter.report(snapshot, snapshot_age=seen, host=host))
+
+    def _serve(self, listener: socket.socket, woken: socket.socket) -> None:
+        with listener, woken, selectors.DefaultSelector() as selector:
+            selector.register(listener, selectors.EVENT_READ)
+            selector.register(woken, selectors.EVENT_READ)
+            if not selector.select(_WARM_UP_AFTER):
+                # What the first look costs, nobody who asks later has to wait for.
+                self.reporter.read_host()
+            while True:
+                ready = {key.fileobj for key, _ in selector.select()}
+                if woken in ready:
+                    return
+                self._serve_clients(listener)
+
+    def _serve_clients(self, listener: socket.socket) -> None:
+        """All who have come get the same document: the loop is asked once for them."""
+        with ExitStack() as clients:
+            waiting = list(_accept_clients(listener, clients))
+            if not waiting:
+                return
+            until = self._cache.request_fresh()
+            machine = self.reporter.read_host()  # while the loop thinks
+            self._cache.wait_for_answer(until)
+            document = self.report(machine)
+            for client in waiting:
+                _send(client, document)
+
+
+def _accept_clients(listener: socket.socket, clients: ExitStack) -> Iterator[socket.socket]:
+    for _ in range(_MAX_CLIENTS):
+        try:
+            client, _ = listener.accept()
+        except OSError as error:
+            if error.errno in (errno.EMFILE, errno.ENFILE):
+                time.sleep(
+                    _NO_FILES_DELAY
+                )  # whoever waits is still there, and would be seen at once
+            return  # nobody is left, or whoever was there has gone
+        yield clients.enter_context(client)
+
+
+def _send(client: socket.socket, report: bytes) -> None:
+    try:
+        client.settimeout(_SEND_TIMEOUT)
+        client.sendall(report)
+    except OSError:
+        pass  # one that left or does not read gets nothing; the next one is served

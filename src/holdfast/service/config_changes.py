@@ -1,0 +1,109 @@
+"""What differs between two configurations: keys, accounts, and what must wait for a restart.
+
+Imported by the first reload: no start needs it.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from holdfast.config import Config
+from holdfast.config.platforms import PluginUnusable, find_plugin
+from holdfast.core.config.changes import (
+    IN_PROCESS_PLATFORMS,
+    ChangeEffect,
+    change_effect,
+    diff_settings,
+)
+from holdfast.core.config.settings import PlatformSettings
+from holdfast.service.platforms import account_secrets, enabled_accounts
+
+# MERGED holdfast.service.account_changes: Account changes: which accounts another configuration sets up anew, adds, or lets go of.
+AccountKey = tuple[str, str]
+
+
+class AccountChanges(msgspec.Struct, frozen=True, kw_only=True):
+    """By platform and account. What is in neither list keeps its connection."""
+
+    opened: tuple[AccountKey, ...] = ()
+    removed: tuple[AccountKey, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(f"{name}:{account}" for name, account in (*self.opened, *self.removed))
+
+
+def compare_accounts(old: Config, new: Config) -> AccountChanges:
+    """An account is set up anew where something changed that its door was opened with: a key of
+    the door, one of every account that it reads itself, or what a reference stands for."""
+    before, after = dict(_plugin_inputs(old)), dict(_plugin_inputs(new))
+    return AccountChanges(
+        opened=tuple(key for key, with_ in after.items() if before.get(key) != with_),
+        removed=tuple(key for key in before if key not in after),
+    )
+
+
+def _plugin_inputs(config: Config) -> Iterator[tuple[AccountKey, dict[str, Any]]]:
+    for name, account, settings in enabled_accounts(config):
+        if name not in IN_PROCESS_PLATFORMS:
+            secrets = account_secrets(config, name, account)
+            values = {f"secret {key}": each.reveal() for key, each in secrets.items()}
+            yield (name, account), {**_account_keys(name, settings), **values}
+
+
+def _account_keys(name: str, settings: PlatformSettings) -> dict[str, Any]:
+    reads = _keys_read_by_plugin(name)
+    return {
+        key: value
+        for key, value in msgspec.structs.asdict(settings).items()
+        if key in reads or change_effect(f"platforms.{name}.{key}") is not ChangeEffect.NEXT_TURN
+    } | {"accounts": None}  # those beside it are no affair of this one
+
+
+def _keys_read_by_plugin(name: str) -> tuple[str, ...]:
+    try:
+        door = find_plugin(name)
+    except PluginUnusable:  # its account stands parked, whatever is written of it
+        return ()
+    return () if door is None else door.own_common_keys
+
+
+# MERGED holdfast.service.changes: Changes: what another configuration makes otherwise, and what of it has to wait for a restart.
+class ConfigChanges(msgspec.Struct, frozen=True, kw_only=True):
+    """Keys are as people write them."""
+
+    keys: tuple[str, ...]  # that are not as they were in the last good one
+    pending_restart: tuple[
+        str, ...
+    ]  # that are not as this process began with them, and cannot be swapped
+    accounts: AccountChanges
+
+
+def compare_configs(old: Config, new: Config, *, start_config: Config) -> ConfigChanges:
+    since_the_start = _changed_keys(start_config, new)
+    return ConfigChanges(
+        keys=tuple(_changed_keys(old, new)),
+        pending_restart=tuple(
+            key for key in since_the_start if change_effect(key) is ChangeEffect.RESTART
+        ),
+        accounts=compare_accounts(old, new),
+    )
+
+
+def _changed_keys(old: Config, new: Config) -> Iterator[str]:
+    """Also those that refer to the same secret as before, which is another by now."""
+    found = diff_settings(old.settings, new.settings)
+    yield from found
+    for key in {**old.secrets, **new.secrets}:
+        if not _is_covered(key, found) and _secret_value(old, key) != _secret_value(new, key):
+            yield key
+
+
+def _is_covered(key: str, found: tuple[str, ...]) -> bool:
+    return any(key == each or key.startswith((f"{each}.", f"{each}[")) for each in found)
+
+
+def _secret_value(config: Config, key: str) -> str | None:
+    secret = config.secret(key)
+    return None if secret is None else secret.reveal()

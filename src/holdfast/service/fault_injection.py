@@ -1,0 +1,108 @@
+"""Faults on purpose, for the fault tests: a crash at a named point, a stall in a named phase."""
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import Callable, Mapping
+from enum import StrEnum
+
+from holdfast.core.crash_points import CrashHook, CrashPoint, no_crash
+from holdfast.core.errors import HoldfastError
+
+
+# MERGED holdfast.service.crashing: Crashing on purpose: the process kills itself at a point that the fault tests name.
+def parse_crash_point(spec: str) -> CrashHook:
+    """`"end_committed:3"` dies the third time that point is passed; "" never does."""
+    if not spec:
+        return no_crash
+    name, _, times = spec.partition(":")
+    if name not in list(CrashPoint) or not (times or "1").isdigit():
+        points = ", ".join(CrashPoint)
+        raise HoldfastError(f"HOLDFAST_CRASH_AT: {spec!r} is none of POINT[:TIMES]; {points}")
+    return _countdown(CrashPoint(name), int(times or 1))
+
+
+def _countdown(target: CrashPoint, left: int) -> CrashHook:
+    def passed(point: CrashPoint) -> None:
+        nonlocal left
+        if point is target:
+            left -= 1
+            if left == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    return passed
+
+
+# MERGED holdfast.service.stalling: Stalling on purpose: the process is held up in the phases that the fault tests name.
+_FREEZE_SECONDS = 86_400
+_SLEEP_SLICE = 0.05
+
+
+class StallKind(StrEnum):
+    BLOCK = "block"  # the event loop stands still
+    FREEZE = "freeze"  # the interpreter does, with every thread
+    TERM = "term"  # a SIGTERM arrives at this very instant
+    HANG = "hang"  # the phase never ends
+    FAIL = "fail"  # the phase fails
+
+
+class Stall:
+    """Told each phase as it begins; the one that ships does nothing.
+
+    `patience`: seconds after which the watchdog loses it, instead of its own.
+    """
+
+    def __init__(
+        self, phases: Mapping[str, StallKind], *, watchdog_timeout: float | None = None
+    ) -> None:
+        self._phases = phases
+        self.watchdog_timeout = watchdog_timeout
+
+    def enter(self, phase: str) -> None:
+        how = self._phases.get(phase)
+        if how in _STALL_ACTIONS:
+            _STALL_ACTIONS[how]()
+
+    async def inside(self, phase: str) -> None:
+        match self._phases.get(phase):
+            case StallKind.HANG:
+                await asyncio.Event().wait()
+            case StallKind.FAIL:
+                raise HoldfastError(f"{phase!r} was told to fail")
+
+
+def parse_stall(spec: str) -> Stall:
+    """`"record intent:fail,close the store:hang"`; "drain:block,1.5" has the watchdog wait so
+    long; "" never stalls."""
+    phases, patience = {}, None
+    for part in filter(None, spec.split(",")):
+        phase, _, how = part.rpartition(":")
+        if how in list(StallKind):
+            phases[phase] = StallKind(how)
+        elif not phase and how.replace(".", "").isdigit():
+            patience = float(how)
+        else:
+            raise HoldfastError(
+                f"HOLDFAST_STALL_AT: {part!r} is none of PHASE:{'|'.join(StallKind)}"
+            )
+    return Stall(phases, watchdog_timeout=patience)
+
+
+def _block() -> None:
+    """In short sleeps: a signal that comes as one begins would be slept through to its end."""
+    while True:
+        time.sleep(_SLEEP_SLICE)
+
+
+def _freeze() -> None:
+    import ctypes  # noqa: PLC0415 - for these tests alone
+
+    ctypes.PyDLL(None).sleep(_FREEZE_SECONDS)  # a call that keeps the interpreter's lock
+
+
+_STALL_ACTIONS: dict[StallKind | None, Callable[[], object]] = {
+    StallKind.BLOCK: _block,
+    StallKind.FREEZE: _freeze,
+    StallKind.TERM: lambda: os.kill(os.getpid(), signal.SIGTERM),
+}

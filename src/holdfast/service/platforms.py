@@ -1,0 +1,140 @@
+"""Creates the platform of each enabled account; one whose plugin cannot be used says why."""
+
+import logging
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+import msgspec
+
+from holdfast.config import Config
+from holdfast.config.platforms import PluginUnusable, UnknownPluginSettings, find_plugin
+from holdfast.core.config.settings import DEFAULT_ACCOUNT, PlatformSettings
+from holdfast.core.errors import ConnectRefused, NotConnected
+from holdfast.core.messages.outbox import Outbound, Receipt
+from holdfast.core.ports.capabilities import Capabilities
+from holdfast.core.ports.platform_plugin import BUILT_IN_PLUGINS, PluginContext
+from holdfast.core.ports.protocols import Clock, IdFactory, Intake, Platform
+from holdfast.core.secrets import Secret
+from holdfast.system.credential_locks import CredentialIdentity
+from holdfast.system.paths import Paths
+
+log = logging.getLogger(__name__)
+
+
+# MERGED holdfast.service.closed_door: A closed door: the account of a platform whose door cannot be opened, which says why.
+_REMEDY = "Mend, update or remove the package that brings this door, then restart the gateway."
+
+
+class UnusablePlatform:
+    """Stands where the account would: it is parked at once, and what is owed there waits."""
+
+    def __init__(self, name: str, account: str, reason: str) -> None:
+        self.name = name
+        self.account = account
+        self.capabilities = Capabilities()
+        self._reason = reason
+
+    @asynccontextmanager
+    async def connect(self, intake: Intake) -> AsyncIterator[None]:
+        raise ConnectRefused(self._reason, remedy=_REMEDY)
+        yield
+
+    async def send(self, outbound: Outbound) -> Receipt:
+        raise NotConnected(self._reason)
+
+
+# MERGED holdfast.service.doors: The doors of a configuration, opened: one platform for each account that is enabled.
+def open_platforms(config: Config, *, clock: Clock, new_id: IdFactory) -> Iterator[Platform]:
+    """Nothing is connected by this, and no account that is not enabled costs anything. A door that
+    cannot be opened has an account that says so."""
+    for name, account, settings in enabled_accounts(config):
+        platform = open_platform(
+            config, name, account, settings=settings, clock=clock, new_id=new_id
+        )
+        if platform is not None:
+            yield platform
+
+
+def open_platform(
+    config: Config,
+    name: str,
+    account: str,
+    *,
+    settings: PlatformSettings,
+    clock: Clock,
+    new_id: IdFactory,
+) -> Platform | None:
+    """The platform of one account; None: the process makes this one itself."""
+    opening = PluginContext(
+        account=account,
+        settings=settings,
+        secrets=account_secrets(config, name, account),
+        folder=Paths(config.home).platforms / name / account,
+        clock=clock,
+        new_id=new_id,
+    )
+    return _open(name, opening)
+
+
+def _open(name: str, context: PluginContext[Any]) -> Platform | None:
+    """None: the process makes this one itself."""
+    try:
+        door = find_plugin(name)
+        if door is None or door.open is None:
+            return (
+                None
+                if name in BUILT_IN_PLUGINS
+                else _unusable(name, context, "it says no way to open it")
+            )
+        platform = door.open(context)
+        if (platform.name, platform.account) != (name, context.account):
+            told = f"it opens {platform.name}:{platform.account} in the place of its account"
+            return _unusable(name, context, told)
+        return platform
+    except Exception as error:  # a door may be anybody's, and may fail in any way
+        what = f"{name}:{context.account}"
+        log.exception("%s is not opened.", what, extra={"action": "platform_unusable"})
+        why = str(error) if isinstance(error, PluginUnusable) else repr(error)
+        return _unusable(name, context, why)
+
+
+def _unusable(name: str, context: PluginContext[Any], reason: str) -> Platform:
+    return UnusablePlatform(name, context.account, f"this door cannot be opened: {reason}")
+
+
+def credential_identities(config: Config) -> dict[tuple[str, str], CredentialIdentity]:
+    """What says of an account which of its vendor's it is; those that may be shared are not
+    here."""
+    found = {}
+    for name, account, settings in enabled_accounts(config):
+        door = None if isinstance(settings, UnknownPluginSettings) else find_plugin(name)
+        keys = door.identity if door is not None and door.open is not None else ()
+        values = {**msgspec.to_builtins(settings), **_reveal_secrets(config, name, account)}
+        identity = [str(values.get(key, "")) for key in keys]
+        if any(identity):
+            found[name, account] = (name, *identity)
+    return found
+
+
+def _reveal_secrets(config: Config, name: str, account: str) -> dict[str, str]:
+    secrets = account_secrets(config, name, account)
+    return {key: secret.reveal() for key, secret in secrets.items()}
+
+
+def enabled_accounts(config: Config) -> Iterator[tuple[str, str, PlatformSettings]]:
+    for name, platform in config.settings.platforms.items():
+        for account, settings in {DEFAULT_ACCOUNT: platform, **platform.accounts}.items():
+            if settings.enabled:
+                yield name, account, settings
+
+
+def account_secrets(config: Config, name: str, account: str) -> Mapping[str, Secret]:
+    """The secrets of one account, by the path of their key in its own table."""
+    further = f"platforms.{name}.accounts."
+    own = f"platforms.{name}." if account == DEFAULT_ACCOUNT else f"{further}{account}."
+    return {
+        key.removeprefix(own): secret
+        for key, secret in config.secrets.items()
+        if key.startswith(own) and (own != f"platforms.{name}." or not key.startswith(further))
+    }

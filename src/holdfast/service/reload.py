@@ -1,0 +1,322 @@
+"""Reloads the configuration without a restart: on request, or when the file changes."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import suppress
+from importlib import import_module
+from typing import TYPE_CHECKING, Protocol
+
+import msgspec
+
+from holdfast.config import Config, ConfigError
+from holdfast.config.loader import ConfigFingerprint, config_files, fingerprint, reload_config
+from holdfast.core.config.versions import (
+    ConfigSource,
+    ConfigStatus,
+    ConfigVersion,
+    NewConfigVersion,
+    ReloadResult,
+)
+from holdfast.core.errors import HoldfastError, StoreError
+from holdfast.core.ports.platform_plugin import BUILT_IN_PLUGINS
+from holdfast.core.ports.protocols import Clock, IdFactory, Platform
+from holdfast.core.turns.subagent import INTERNAL_PLATFORM
+from holdfast.gateway.agents.factory import AgentConfig
+from holdfast.gateway.app import Gateway
+from holdfast.models.target import InvalidTarget
+from holdfast.service.agent_config import AgentConfigBuilder
+from holdfast.service.platforms import credential_identities, open_platform
+from holdfast.system.credential_locks import FileCredentialLocks
+from holdfast.system.linux import FileWatch, WatchUnavailable
+
+if TYPE_CHECKING:
+    from holdfast.service.config_changes import ConfigChanges
+
+log = logging.getLogger(__name__)
+
+
+# MERGED holdfast.service.reloading: Reloading: the file is read again, and what it says is put into force without a restart.
+_AccountKey = tuple[str, str]
+_CHANGED_BEFORE_START = "the file, changed before this start"
+
+
+class ConfigVersionStore(Protocol):
+    """What is used of the store here."""
+
+    def save_configuration(self, new: NewConfigVersion) -> Awaitable[int]: ...
+    async def configurations(
+        self, *, before: int | None = None, limit: int
+    ) -> list[ConfigVersion]: ...
+
+
+class Reloader:
+    """Owns the configuration that is in force: the last good one that was read, its number, and
+    what is wrong with the file where something is. What needs a restart stays as this process
+    began with it, and is told to wait. A start goes by the file, and by nothing that is kept here.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        *,
+        gateway: Gateway,
+        agent_configs: AgentConfigBuilder,
+        versions: ConfigVersionStore,
+        credential_locks: FileCredentialLocks,
+        clock: Clock,
+        new_id: IdFactory,
+    ) -> None:
+        self.config = config
+        self._start_config = config
+        self._gateway = gateway
+        self._agent_configs = agent_configs
+        self._versions = versions
+        self._credential_locks = credential_locks
+        self._clock = clock
+        self._new_id = new_id
+        self._reload_lock = asyncio.Lock()
+        self.status = ConfigStatus(since=clock.now())
+
+    async def record_start_config(self) -> None:
+        """What this process began with gets its number; to be called once, when it is ready."""
+        try:
+            async with self._reload_lock:
+                await self._record_start_config()
+        except StoreError as error:  # the next change keeps it, before its own
+            log.warning(
+                "The configuration is not kept: %s", error, extra={"action": "config_not_saved"}
+            )
+
+    async def reload(
+        self, *, by: str, source: ConfigSource, before_read: Callable[[], None] | None = None
+    ) -> ReloadResult:
+        """As `core.configuration.Reloading` promises it."""
+        async with self._reload_lock:
+            await self._record_start_config()
+            if before_read is not None:
+                await asyncio.to_thread(before_read)
+            try:
+                new = await asyncio.to_thread(reload_config, self.config)
+                return await self._apply(new, by=by, source=source)
+            except ConfigError as error:
+                if before_read is None:  # else whoever wrote it puts it back, and is told
+                    self._report_problem(str(error))
+                raise
+
+    async def reload_and_log(self, *, by: str, source: ConfigSource) -> None:
+        """The same for who has nobody to tell: what is wrong is in the log, and in `facts`."""
+        try:
+            await self.reload(by=by, source=source)
+        except ConfigError:
+            pass  # told already, and until it is right
+        except HoldfastError as error:
+            about = {"action": "config_reload_failed"}
+            log.error("The configuration could not be read again: %s", error, extra=about)
+
+    async def _record_start_config(self) -> None:
+        """Whoever comes first does it, so that a change right after the start does not hide it."""
+        if self.status.number:
+            return
+        began, start = self._start_config, ConfigSource.START
+        by, changed = await self._start_changes(began.text)
+        number = await self._record(began, by=by, source=start, changed=changed)
+        self._set_status(msgspec.structs.replace(self.status, number=number))
+
+    async def _start_changes(self, text: str) -> tuple[str, tuple[str, ...]]:
+        """By what this process has another configuration than the last one, and the keys that the
+        file speaks of otherwise. Who wrote them is not known: nobody was there to see it."""
+        last = await self._versions.configurations(limit=1)
+        if not last or last[0].text == text:
+            return "start", ()
+        from holdfast.config.editor import changed_keys  # noqa: PLC0415 - few starts need it
+
+        return _CHANGED_BEFORE_START, changed_keys(last[0].text, text)
+
+    async def _apply(self, new: Config, *, by: str, source: ConfigSource) -> ReloadResult:
+        from holdfast.service.config_changes import compare_configs  # noqa: PLC0415 - no start needs it
+
+        found = compare_configs(self.config, new, start_config=self._start_config)
+        opened = await self._open_platforms(new, found.accounts.opened)
+        outfit = await self._build_agent_config(new, opened, removed=found.accounts.removed)
+        number = await self._record(new, by=by, source=source, changed=found.keys)
+        if found.keys:
+            self._activate(new, outfit, opened, removed=found.accounts.removed)
+        if self.status.problem:
+            log.info("The configuration is in order again.", extra={"action": "config_valid_again"})
+        since = self._clock.now() if found.keys else self.status.since
+        self.config = new
+        self._set_status(
+            ConfigStatus(number=number, since=since, pending_restart=found.pending_restart)
+        )
+        _log_changes(number, found, new.warnings, by=by)
+        return ReloadResult(
+            number=number,
+            changed=found.keys,
+            accounts=found.accounts.names,
+            pending_restart=found.pending_restart,
+            warnings=new.warnings,
+        )
+
+    async def _open_platforms(self, new: Config, accounts: Iterable[_AccountKey]) -> list[Platform]:
+        """Nothing is connected by this. What a door logs on its way names no secret of it."""
+        self._gateway.services.redact.add_secrets(new.secrets.values())
+        opened = []
+        for name, account in accounts:
+            await asyncio.to_thread(_import_platform, name)
+            settings = new.settings.account(name, account)
+            assert settings is not None, "an account that is set up anew is configured"
+            platform = open_platform(
+                new, name, account, settings=settings, clock=self._clock, new_id=self._new_id
+            )
+            if platform is not None:
+                opened.append(platform)
+        return opened
+
+    async def _build_agent_config(
+        self, new: Config, new_platforms: Sequence[Platform], *, removed: Sequence[_AccountKey]
+    ) -> AgentConfig:
+        from holdfast.core.config.changes import with_restart_keys_from  # noqa: PLC0415 - no start needs it
+
+        outside = (
+            door for door in self._gateway.services.platforms if door.name != INTERNAL_PLATFORM
+        )
+        doors = {(door.name, door.account): door for door in (*outside, *new_platforms)}
+        try:
+            return self._agent_configs.build(
+                new,
+                settings=with_restart_keys_from(new.settings, self._start_config.settings),
+                model=await self._agent_configs.model_for(new),
+                platforms=[door for key, door in doors.items() if key not in removed],
+            )
+        except InvalidTarget as error:
+            raise ConfigError(str(error)) from None
+
+    def _activate(
+        self,
+        new: Config,
+        agent_config: AgentConfig,
+        new_platforms: Sequence[Platform],
+        *,
+        removed: Sequence[_AccountKey],
+    ) -> None:
+        """Without an await: nobody sees half of it."""
+        self._credential_locks.set_identities(credential_identities(new))
+        self._agent_configs.activate(agent_config, model_settings=new.settings.model)
+        self._gateway.apply_config(agent_config)
+        for platform in new_platforms:
+            self._gateway.accounts.add_or_replace(platform)
+        for name, account in removed:
+            self._gateway.accounts.remove(name, account)
+
+    async def _record(
+        self,
+        config: Config,
+        *,
+        by: str,
+        source: ConfigSource,
+        changed: tuple[str, ...] = (),
+    ) -> int:
+        return await self._versions.save_configuration(
+            NewConfigVersion(
+                at=self._clock.now(),
+                by=by,
+                source=source,
+                text=config.text,
+                changed=changed,
+                signature=config.signature,
+            )
+        )
+
+    def _report_problem(self, problem: str) -> None:
+        if problem != self.status.problem:  # it is told once, however often the file is looked at
+            log.error(
+                "The configuration cannot be used as it stands, so the last good one stays in "
+                "force. %s",
+                problem,
+                extra={"action": "config_invalid"},
+            )
+        self._set_status(msgspec.structs.replace(self.status, problem=problem))
+
+    def _set_status(self, status: ConfigStatus) -> None:
+        if status != self.status:
+            self.status = status
+            self._gateway.services.feeds.gateway_changed()
+
+
+def _import_platform(name: str) -> None:
+    """In a thread, since some libraries take half a second; what is missing is told by the door."""
+    module, _, _ = BUILT_IN_PLUGINS.get(name, "").partition(":")
+    with suppress(ImportError, ValueError):
+        import_module(f"{module.rpartition('.')[0]}.platform")
+
+
+def _log_changes(
+    number: int, changes: "ConfigChanges", warnings: Sequence[str], *, by: str
+) -> None:
+    if not changes.keys:
+        return
+    log.info(
+        "Configuration %d is in force, by %s; changed: %s.",
+        number,
+        by,
+        ", ".join(changes.keys),
+        extra={"action": "config_reloaded"},
+    )
+    if changes.pending_restart:
+        waits = ", ".join(changes.pending_restart)
+        log.warning("Waits for a restart: %s.", waits, extra={"action": "config_pending_restart"})
+    for warning in warnings:
+        log.warning("%s", warning, extra={"action": "config_warning"})
+
+
+# MERGED holdfast.service.file_following: Following the file: whenever somebody has changed the configuration, it is read again.
+SETTLE_SECONDS = 0.3  # seconds without a change: an editor writes in several steps
+_START_DELAY = 1.0  # seconds: whoever waits for a start does not wait for this
+
+
+class ConfigFileWatcher:
+    """Owns the watch on the files. What is wrong with one of them is told by who reads it."""
+
+    def __init__(self, reloader: Reloader, *, is_enabled: Callable[[], bool]) -> None:
+        """`wanted`: whether, at this instant, a change is to be taken over by itself."""
+        self._reloader = reloader
+        self._is_enabled = is_enabled
+
+    async def run(self) -> None:
+        """Until cancelled, or until it is known that files cannot be watched here."""
+        await asyncio.sleep(_START_DELAY)
+        await asyncio.to_thread(import_module, "ctypes")  # which takes longer than a message may
+        try:
+            seen = self._reloader.config.fingerprint
+            while True:
+                seen = await self._watch_until_moved(seen)
+        except WatchUnavailable as error:
+            log.warning(
+                "A change of the configuration is not noticed by itself here (%s): `holdfast "
+                "config reload` has it read.",
+                error,
+                extra={"action": "config_not_watched"},
+            )
+
+    async def _watch_until_moved(self, seen: ConfigFingerprint) -> ConfigFingerprint:
+        """Until a file has come to lie elsewhere; how the files were when they were last read."""
+        files = config_files(self._reloader.config.home)
+        with FileWatch(files) as watch:
+            if fingerprint(files) != seen:  # before anybody watched
+                watch.changed.set()
+            while not watch.moved:
+                await watch.changed.wait()
+                await _wait_until_settled(watch.changed)
+                seen = fingerprint(files)
+                if self._is_enabled():
+                    await self._reloader.reload_and_log(by="the file", source=ConfigSource.FILE)
+        return seen
+
+
+async def _wait_until_settled(changed: asyncio.Event) -> None:
+    while changed.is_set():
+        changed.clear()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(SETTLE_SECONDS):
+                await changed.wait()

@@ -1,0 +1,129 @@
+"""What every supervisor backend can do with a gateway's unit, and how its program is called."""
+
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+
+from holdfast.core.errors import HoldfastError
+from holdfast.service.supervisors.drift import UnitProblem
+from holdfast.service.supervisors.unit import Unit, UnitScope
+
+# MERGED holdfast.service.supervisors.calling: Calling: programs of the system are run, and what they say is heard.
+NOT_FOUND = 127  # what a shell says of a program that does not exist
+_PROGRAM_TIMEOUT = 900.0  # seconds: a supervisor waits for a stop as long as its unit allows
+
+
+class ProgramResult(msgspec.Struct, frozen=True, kw_only=True):
+    code: int
+    out: str = ""
+    err: str = ""
+
+    @property
+    def reason(self) -> str:
+        """What it said of its failure, in one line."""
+        return " ".join((self.err or self.out).split()) or f"it ended with {self.code}"
+
+
+RunProgram = Callable[[Sequence[str]], ProgramResult]
+
+
+class ProgramFailed(HoldfastError):
+    """A program of the system did not do what was asked of it."""
+
+    def __init__(self, argv: Sequence[str], result: ProgramResult, *, hint: str = "") -> None:
+        super().__init__(
+            f"`{' '.join(argv)}` failed: {result.reason}" + (f"\n{hint}" if hint else "")
+        )
+
+
+def program_caller(environ: Mapping[str, str]) -> RunProgram:
+    """Runs programs found on this environment's PATH, with nothing but this environment."""
+
+    def call(argv: Sequence[str]) -> ProgramResult:
+        try:
+            ran = subprocess.run(
+                argv, env=dict(environ), capture_output=True, timeout=_PROGRAM_TIMEOUT, check=False
+            )
+        except FileNotFoundError:
+            return ProgramResult(code=NOT_FOUND, err=f"{argv[0]} is not installed")
+        except (OSError, subprocess.TimeoutExpired) as error:
+            return ProgramResult(code=1, err=str(error))
+        out, err = (said.decode("utf-8", "replace") for said in (ran.stdout, ran.stderr))
+        return ProgramResult(code=ran.returncode, out=out, err=err)
+
+    return call
+
+
+def run_or_raise(run: RunProgram, argv: Sequence[str], *, hint: str = "") -> ProgramResult:
+    ran = run(argv)
+    if ran.code:
+        raise ProgramFailed(argv, ran, hint=hint)
+    return ran
+
+
+# MERGED holdfast.service.supervisors.keeping: Keeping: what every supervisor can be asked about the one gateway that it keeps.
+class UnitStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """What a supervisor says of its unit; its own words, for people."""
+
+    state: str  # "active (running)"
+    active: bool  # it runs, or its supervisor may start it by itself
+    failed: bool = False
+    pid: int = 0
+    restarts: int = 0  # by the supervisor itself, since it was last started by hand
+    enabled: bool = False
+
+
+class SupervisorBackend(Protocol):
+    """One installed unit, or one about to be, and the supervisor that it belongs to."""
+
+    @property
+    def name(self) -> str:
+        """As its supervisor calls it: `holdfast.service`."""
+        ...
+
+    @property
+    def scope(self) -> UnitScope: ...
+    @property
+    def file(self) -> Path: ...
+    def start(self) -> None:
+        """Returns when the gateway is ready, where the supervisor can tell."""
+        ...
+
+    def stop(self) -> None:
+        """Returns when it has gone and will not be started again by itself."""
+        ...
+
+    def restart(self) -> None: ...
+    def status(self) -> UnitStatus: ...
+    def check_available(self) -> None:
+        """Raises where there are only the supervisor's programs, and no supervisor."""
+        ...
+
+    def render(self, unit: Unit) -> bytes:
+        """The file as it is to be."""
+        ...
+
+    def home(self) -> Path | None:
+        """The home of the unit that is installed; None: none is, or not for any home."""
+        ...
+
+    def is_ours(self) -> bool:
+        """What is installed was written by us, and nobody else has a say in it."""
+        ...
+
+    def problems(self, unit: Unit) -> list[UnitProblem]:
+        """Where the installed file disagrees with what is needed."""
+        ...
+
+    def commands_after_install(self) -> Sequence[Sequence[str]]:
+        """The calls that make a written file count, from now on and at each boot."""
+        ...
+
+    def commands_before_removal(self) -> Sequence[Sequence[str]]: ...
+    def commands_after_removal(self) -> Sequence[Sequence[str]]: ...
+    def log_command(self) -> str:
+        """The command that shows what the gateway printed before it had a log."""
+        ...

@@ -1,0 +1,315 @@
+"""Makes a backup: copies the live database, collects the other files, packs them into one archive and verifies it."""
+
+import os
+import shutil
+import stat
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+import apsw
+import msgspec
+
+from holdfast.core.config.versions import CONFIG_FILE, ENV_FILE
+from holdfast.core.errors import HoldfastError, StoreError
+from holdfast.core.ops.backup import BackupManifest, CopyProgress, InvalidBackup
+from holdfast.store.backup import archive, directory
+from holdfast.store.backup.archive import ArchiveSource, BytesCallback
+from holdfast.store.sqlite import errors
+from holdfast.store.sqlite.connection import open_closed_store, open_immutable
+from holdfast.store.sqlite.file_check import APPLICATION_ID, quick_check
+from holdfast.store.sqlite.schema import load_migrations
+
+# MERGED holdfast.store.backup.gathering: Gathering what belongs into a backup besides the database, link by link.
+DATABASE = "state.db"
+MEMORY, WORKSPACES, SECRETS = "memory", "workspaces", "secrets"
+_UPLOADS_FOLDER = "uploads"
+_OPEN_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+def is_backup_file(name: str) -> bool:
+    """Whether a file of that name is one that a backup puts into a home."""
+    first = name.split("/", 1)[0]
+    return name in (DATABASE, CONFIG_FILE, ENV_FILE) or (
+        first in (MEMORY, WORKSPACES, SECRETS) and first != name
+    )
+
+
+def collect_files(home: Path, *, workspaces: bool, secrets: bool) -> Iterator[ArchiveSource]:
+    """Files as they are at this moment: the configuration, what memory providers keep, and what
+    people sent. With `workspaces` all that agents made, with `secrets` keys and tokens."""
+    yield from _owner_file(home, CONFIG_FILE)
+    if secrets:
+        yield from _owner_file(home, ENV_FILE)
+        yield from _files_below(home, SECRETS)
+    yield from _files_below(home, MEMORY)
+    if workspaces:
+        yield from _files_below(home, WORKSPACES)
+        return
+    for session in sorted(_subfolders(home / WORKSPACES)):
+        yield from _files_below(home, f"{WORKSPACES}/{session}/{_UPLOADS_FOLDER}")
+
+
+def _owner_file(home: Path, name: str) -> Iterator[ArchiveSource]:
+    try:
+        fd = os.open(home / name, os.O_RDONLY | os.O_CLOEXEC)  # the owner's: a link is meant
+    except FileNotFoundError:
+        return
+    yield ArchiveSource(name, fd)
+
+
+def _files_below(home: Path, folder: str) -> Iterator[ArchiveSource]:
+    """Every plain file; no link is followed, for commands that nobody trusts may have made it. A
+    second name of a file that lies in the home itself is left out, too: that may be the keys."""
+    if any((home / part).is_symlink() for part in _path_prefixes(folder)):
+        return
+    top = home / folder
+    if not top.is_dir():
+        return
+    ours = {_inode(each.lstat()) for each in home.iterdir() if not each.is_dir()}
+    for place, folders, names, fd in os.fwalk(top, follow_symlinks=False):
+        folders.sort()
+        for name in sorted(names):
+            try:
+                if _inode(os.stat(name, dir_fd=fd, follow_symlinks=False)) in ours:
+                    continue
+                opened = os.open(name, _OPEN_FLAGS, dir_fd=fd)
+            except OSError:
+                continue  # a link, or gone since
+            if not stat.S_ISREG(os.fstat(opened).st_mode):
+                os.close(opened)
+                continue
+            yield ArchiveSource(str(Path(place, name).relative_to(home)), opened)
+
+
+def _inode(status: os.stat_result) -> tuple[int, int]:
+    return status.st_dev, status.st_ino
+
+
+def _path_prefixes(folder: str) -> list[str]:
+    parts = folder.split("/")
+    return ["/".join(parts[: number + 1]) for number in range(len(parts))]
+
+
+def _subfolders(path: Path) -> list[str]:
+    try:
+        return [entry.name for entry in os.scandir(path) if entry.is_dir(follow_symlinks=False)]
+    except FileNotFoundError:
+        return []
+
+
+# MERGED holdfast.store.backup.copying: Copying the store's file while it is in use: one instant of it, at a pace that nobody feels.
+CopyCallback = Callable[[CopyProgress], None]
+
+_STEP_PAGES = 32  # pages
+_STEP_SECONDS = 0.008  # seconds from one step to the next: 16 MB in a second
+_SYNC_INTERVAL = 32  # steps after which what is copied is forced to the disk
+
+
+def copy_closed_database(path: Path, to: Path, *, progress: CopyCallback) -> None:
+    """Copy a file that nobody has open, as the holder of the home's lock knows."""
+    with open_closed_store(path) as db, db:
+        copy_database(db.cursor(), to=to, ended=threading.Event(), tell=progress, apart=0)
+
+
+def copy_database(
+    cursor: apsw.Cursor,
+    *,
+    to: Path,
+    ended: threading.Event,
+    tell: CopyCallback,
+    apart: float = _STEP_SECONDS,
+) -> None:
+    """Copy what the cursor's open transaction sees into a new file. `ended`, set: stop, with what
+    is there left to the caller to remove. `apart`: seconds from one step to the next, at least.
+
+    The transaction makes it one instant: SQLite begins a copy anew when somebody else writes, but
+    not one that reads from a snapshot. Writers go on; only the log cannot be folded meanwhile.
+    """
+    source = cursor.connection
+    cursor.execute("SELECT count(*) FROM sqlite_schema").get  # noqa: B018 - fixes the snapshot
+    os.close(os.open(to, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+    target = _open_target(to)
+    try:
+        with target.backup("main", source, "main") as backup:
+            _run_copy(backup, to, ended, tell, apart)
+    finally:
+        target.close()
+    _fdatasync(to)
+
+
+def _open_target(to: Path) -> apsw.Connection:
+    # Nobody else knows the file, which may lie on a file system that has no locks; what is cut
+    # is thrown away, so that it needs no journal either.
+    db = apsw.Connection(str(to), flags=apsw.SQLITE_OPEN_READWRITE, vfs="unix-none")
+    db.pragma("journal_mode", "off")
+    db.pragma("synchronous", "off")
+    return db
+
+
+def _run_copy(
+    backup: apsw.Backup, to: Path, cancelled: threading.Event, progress: CopyCallback, pause: float
+) -> None:
+    steps = 0
+    while not backup.done:
+        begun = time.monotonic()
+        backup.step(_STEP_PAGES)
+        steps += 1
+        if steps % _SYNC_INTERVAL == 0:
+            # A little at a time: a commit of the gateway would wait for all that has gathered.
+            _fdatasync(to)
+        progress(CopyProgress(done=backup.page_count - backup.remaining, total=backup.page_count))
+        took = time.monotonic() - begun
+        # A disk that is slow is left alone for longer.
+        if pause and cancelled.wait(max(pause - took, took)):
+            raise StoreError("the copying was broken off")
+
+
+def _fdatasync(path: Path) -> None:
+    fd = os.open(path, os.O_RDWR)
+    try:
+        os.fdatasync(fd)
+    finally:
+        os.close(fd)
+
+
+# MERGED holdfast.store.backup.packing: Packing a copy of the database and what belongs to it into one file, and verifying that.
+_MIN_FREE_SPACE = 50_000_000  # bytes that are to be left on the disk
+
+
+class BackupSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """What is asked of a backup. `to` None: a name of its own on the shelf."""
+
+    version: str
+    at: float
+    workspaces: bool = False
+    secrets: bool = False
+    to: Path | None = None
+
+
+def create_backup(
+    home: Path, database_copy: Path, folder: Path, spec: BackupSpec, *, progress: BytesCallback
+) -> Path:
+    """A new backup, whole and verified, or none. `copy` is consumed: it lies in a room of the
+    folder that is cleared afterwards, and so may lie there what this leaves."""
+    draft = database_copy.with_name("draft")
+    try:
+        _write_verified(home, database_copy, draft, spec, progress)
+        if spec.to is None:
+            return directory.add_backup(draft, folder, at=spec.at)
+        directory.move_durably(draft, spec.to)
+        return spec.to
+    except OSError as error:
+        raise HoldfastError(
+            f"No backup was made: {folder} cannot be written: {error.strerror}. Nothing half done "
+            "is left there"
+        ) from None
+
+
+def _write_verified(
+    home: Path, database_copy: Path, draft: Path, spec: BackupSpec, progress: BytesCallback
+) -> None:
+    try:
+        manifest = describe_database(database_copy, spec)
+        with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as out:
+            archive.write(
+                out, manifest, _archive_sources(home, database_copy, spec), progress=progress
+            )
+        database_copy.unlink()
+        verify_backup(draft, database_copy.parent, progress=progress)
+    except (*errors.DAMAGE_ERRORS, InvalidBackup) as error:
+        raise InvalidBackup(
+            f"No backup was made, for what it would hold is not sound: {error}. `holdfast doctor` "
+            "looks at the database, and says what can be done"
+        ) from None
+
+
+def describe_database(database_copy: Path, spec: BackupSpec) -> BackupManifest:
+    with open_database_copy(database_copy) as db:
+        return BackupManifest(
+            version=spec.version,
+            schema=db.pragma("user_version"),
+            made_at=spec.at,
+            database_bytes=database_copy.stat().st_size,
+            counts=_table_counts(db),
+            last_active=db.execute("SELECT max(active_at) FROM sessions").get,
+            workspaces=spec.workspaces,
+            secrets=spec.secrets,
+        )
+
+
+def verify_backup(path: Path, staging: Path, *, progress: BytesCallback) -> BackupManifest:
+    """Unpack a backup's database and open it, as a restore would; `InvalidBackup` says what is wrong.
+    `room` is a folder for what is unpacked, which is gone afterwards."""
+    database = staging / DATABASE
+    manifest, _ = archive.unpack(
+        path,
+        staging,
+        should_extract=lambda name: name == DATABASE,
+        check_space=partial(require_free_space, staging),
+        progress=progress,
+    )
+    try:
+        check_database(path, database, manifest)
+    finally:
+        database.unlink(missing_ok=True)
+    return manifest
+
+
+def check_database(path: Path, database: Path, manifest: BackupManifest) -> None:
+    """Whether the unpacked database of a backup is what its manifest says."""
+    if manifest.schema > len(load_migrations()):
+        raise InvalidBackup(
+            f"{path} was made by Holdfast {manifest.version} and has schema version "
+            f"{manifest.schema}; this program knows versions up to {len(load_migrations())}. Use it "
+            "with that Holdfast or a newer one"
+        )
+    if not database.exists():
+        raise InvalidBackup(f"{path} has no database in it")
+    try:
+        with open_database_copy(database) as db:
+            told = (APPLICATION_ID, manifest.schema, manifest.counts)
+            found = (db.pragma("application_id"), db.pragma("user_version"), _table_counts(db))
+            if problems := quick_check(db.cursor()):
+                raise InvalidBackup(f"The database in {path} is damaged: {problems[0]}")
+    except errors.DAMAGE_ERRORS as error:
+        raise InvalidBackup(f"The database in {path} cannot be opened: {error}") from None
+    if told != found:
+        raise InvalidBackup(f"The database in {path} is not the one its manifest tells of")
+
+
+def require_free_space(folder: Path, needed: int) -> None:
+    """Before anything is written: a disk that fills up is everybody's."""
+    free = shutil.disk_usage(folder).free
+    if free < needed + _MIN_FREE_SPACE:
+        raise HoldfastError(
+            f"{folder} has {free / 1e6:.0f} MB of room, and this needs {(needed + _MIN_FREE_SPACE) / 1e6:.0f}"
+            " MB for the while. Free some, or name another folder with --to"
+        )
+
+
+@contextmanager
+def open_database_copy(path: Path) -> Iterator[apsw.Connection]:
+    db = open_immutable(path)
+    try:
+        yield db
+    finally:
+        db.close()
+
+
+def _archive_sources(home: Path, database_copy: Path, spec: BackupSpec) -> Iterator[ArchiveSource]:
+    yield ArchiveSource(DATABASE, os.open(database_copy, os.O_RDONLY | os.O_CLOEXEC))
+    yield from collect_files(home, workspaces=spec.workspaces, secrets=spec.secrets)
+
+
+def _table_counts(db: apsw.Connection) -> dict[str, int]:
+    tables = [
+        str(name)
+        for (name,) in db.execute(
+            "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite%'"
+        )
+    ]
+    return {name: int(db.execute(f'SELECT count(*) FROM "{name}"').get) for name in tables}

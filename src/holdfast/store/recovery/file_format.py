@@ -1,0 +1,251 @@
+"""SQLite's file format, read without SQLite: pages, cells, overflow chains and records. A bad page spoils no other."""
+
+import struct
+from collections.abc import Iterator
+from enum import IntEnum
+from typing import IO, NamedTuple
+
+# MERGED holdfast.store.recovery.records: Records as SQLite writes them: a header of types, then the values.
+Value = int | float | str | bytes | None
+
+_INTEGER_SIZES = {1: 1, 2: 2, 3: 3, 4: 4, 5: 6, 6: 8}  # bytes by type
+
+
+class CorruptData(ValueError):
+    """These bytes are not what they would have to be."""
+
+
+def read_varint(data: bytes, at: int) -> tuple[int, int]:
+    """A number of up to nine bytes, and where the next thing begins."""
+    value = 0
+    for offset in range(8):
+        byte = _read_byte(data, at + offset)
+        value = value << 7 | byte & 0x7F
+        if byte < 0x80:
+            return value, at + offset + 1
+    value = value << 8 | _read_byte(data, at + 8)
+    return (value - (1 << 64) if value >= 1 << 63 else value), at + 9
+
+
+def decode_record(payload: bytes) -> list[Value]:
+    """The values of a record; `Unreadable`: it is none."""
+    size, at = read_varint(payload, 0)
+    if not 0 < size <= len(payload):
+        raise CorruptData("the header does not fit")
+    types = []
+    while at < size:
+        kind, at = read_varint(payload, at)
+        types.append(kind)
+    values: list[Value] = []
+    for kind in types:
+        value, at = _decode_value(payload, at, kind)
+        values.append(value)
+    if at != len(payload):
+        raise CorruptData("there is more than the header tells of")
+    return values
+
+
+def _decode_value(payload: bytes, at: int, kind: int) -> tuple[Value, int]:
+    if kind in (0, 8, 9):
+        return (None, 0, 1)[(0, 8, 9).index(kind)], at
+    if kind in _INTEGER_SIZES:
+        body = _read_bytes(payload, at, _INTEGER_SIZES[kind])
+        return int.from_bytes(body, "big", signed=True), at + len(body)
+    if kind == 7:
+        return float(struct.unpack(">d", _read_bytes(payload, at, 8))[0]), at + 8
+    if kind < 12:
+        raise CorruptData(f"there is no type {kind}")
+    body = _read_bytes(payload, at, (kind - 12) // 2)
+    if kind % 2 == 0:
+        return body, at + len(body)
+    try:
+        return body.decode(), at + len(body)
+    except UnicodeDecodeError:
+        raise CorruptData("a text is none") from None
+
+
+def _read_bytes(data: bytes, at: int, size: int) -> bytes:
+    piece = data[at : at + size]
+    if len(piece) != size:
+        raise CorruptData("a value goes beyond the end")
+    return piece
+
+
+def _read_byte(data: bytes, at: int) -> int:
+    if at >= len(data):
+        raise CorruptData("a number goes beyond the end")
+    return data[at]
+
+
+# MERGED holdfast.store.recovery.pages: The pages of a SQLite file, read one by one without SQLite: a bad one spoils no other.
+_HEADER = 100
+_MAGIC = b"SQLite format 3\0"
+_PAGE_SIZES = {1: 65536} | {1 << n: 1 << n for n in range(9, 16)}
+_DEFAULT_PAGE_SIZE = 4096
+
+
+class PageKind(IntEnum):
+    INNER_INDEX = 2
+    INNER_TABLE = 5
+    LEAF_INDEX = 10
+    LEAF_TABLE = 13
+
+
+TABLE_PAGE_KINDS = (PageKind.INNER_TABLE, PageKind.LEAF_TABLE)
+"""Those of a tree that is keyed by number."""
+
+
+class Cell(NamedTuple):
+    """A row as it stands in a page; an index, and a table that is one, has no rowid."""
+
+    rowid: int | None
+    values: list[Value]
+
+
+class TreePage(NamedTuple):
+    """`beyond`: the pages that long rows of it run over into; `broken`: so many cells of it could
+    not be read."""
+
+    number: int
+    kind: PageKind
+    cells: list[Cell]
+    children: list[int]
+    overflow_pages: list[int]
+    unreadable_cells: int
+
+
+class PageReader:
+    """Owns the knowledge which pages of a file were taken as part of something."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        header = file.read(_HEADER).ljust(_HEADER, b"\0")
+        if not header.startswith(_MAGIC):
+            header = bytes(_HEADER)  # it says nothing: the file is taken to be as ours are
+        self.size = _PAGE_SIZES.get(struct.unpack_from(">H", header, 16)[0], _DEFAULT_PAGE_SIZE)
+        self._usable = self.size - header[20]
+        self.version: int = struct.unpack_from(">I", header, 60)[0]
+        self._first_free_page: int = struct.unpack_from(">I", header, 32)[0]
+        self.count = file.seek(0, 2) // self.size
+        said: int = struct.unpack_from(">I", header, 28)[0]
+        self.missing_pages = max(0, said - self.count)  # pages that the file had, and are not there
+        self.used: set[int] = set()
+
+    def read_page(self, number: int) -> TreePage:
+        """All that can be read of a page of a tree; `Unreadable`: it is none, or was taken before,
+        as no sound tree has a page twice. To look at one takes nothing: what a long row runs over
+        into may stand anywhere, also before it."""
+        data = self._read_raw(number)
+        start = _HEADER if number == 1 else 0
+        kind = _page_kind(data[start])
+        inner = kind in (PageKind.INNER_INDEX, PageKind.INNER_TABLE)
+        cells = struct.unpack_from(">H", data, start + 3)[0]
+        first = start + (12 if inner else 8)
+        if first + 2 * cells > self.size:
+            raise CorruptData("it tells of more cells than it can hold")
+        page, broken = TreePage(number, kind, [], [], [], 0), 0
+        for (offset,) in struct.iter_unpack(">H", data[first : first + 2 * cells]):
+            try:
+                self._parse_cell(data, offset, page)
+            except CorruptData:
+                broken += 1
+        if inner:
+            page.children.append(struct.unpack_from(">I", data, start + 8)[0])
+        return page._replace(unreadable_cells=broken)
+
+    def mark_used(self, page: TreePage) -> None:
+        self.used |= {page.number, *page.overflow_pages}
+
+    def kind_byte(self, number: int) -> int:
+        """The byte that would say what kind of page it is; of page 1 it does not."""
+        self._file.seek((number - 1) * self.size)
+        return self._file.read(1)[0]
+
+    def is_blank(self, number: int) -> bool:
+        """Whether nothing is written there, as in every page that is free: what is deleted is
+        overwritten."""
+        self._file.seek((number - 1) * self.size)
+        return not any(self._file.read(self.size))
+
+    def freelist(self) -> Iterator[int]:
+        """The pages that hold nothing, as far as the list of them can be followed."""
+        trunk, trunks = self._first_free_page, set[int]()
+        while trunk and trunk not in trunks:
+            try:
+                data = self._read_raw(trunk)
+            except CorruptData:
+                return
+            trunks.add(trunk)
+            yield trunk
+            following, leaves = struct.unpack_from(">II", data)
+            if leaves > self.size // 4 - 2:
+                return
+            yield from struct.unpack_from(f">{leaves}I", data, 8)
+            trunk = following
+
+    def _parse_cell(self, data: bytes, at: int, page: TreePage) -> None:
+        if page.kind in (PageKind.INNER_INDEX, PageKind.INNER_TABLE):
+            if at + 4 > len(data):
+                raise CorruptData("a cell goes beyond the end")
+            page.children.append(struct.unpack_from(">I", data, at)[0])
+            at += 4
+        if page.kind is PageKind.INNER_TABLE:
+            return
+        size, at = read_varint(data, at)
+        rowid = None
+        if page.kind is PageKind.LEAF_TABLE:
+            rowid, at = read_varint(data, at)
+        payload, beyond = self._read_payload(data, at, size, page.kind)
+        page.cells.append(Cell(rowid, decode_record(payload)))
+        page.overflow_pages.extend(beyond)
+
+    def _read_payload(
+        self, data: bytes, at: int, size: int, kind: PageKind
+    ) -> tuple[bytes, list[int]]:
+        """The bytes of a row, and the pages it runs over into."""
+        if not 0 < size <= self.count * self.size:
+            raise CorruptData("a row is larger than the file")
+        here = self._local_size(size, kind)
+        if here == size:
+            return data[at : at + size], []
+        if at + here + 4 > len(data):
+            raise CorruptData("a row goes beyond its page")
+        following = struct.unpack_from(">I", data, at + here)[0]
+        rest, beyond = self._read_overflow(following, size - here)
+        return data[at : at + here] + rest, beyond
+
+    def _local_size(self, size: int, kind: PageKind) -> int:
+        """How much of a row of that size stands in its own page."""
+        usable = self._usable
+        most = usable - 35 if kind is PageKind.LEAF_TABLE else (usable - 12) * 64 // 255 - 23
+        if size <= most:
+            return size
+        least = (usable - 12) * 32 // 255 - 23
+        here = least + (size - least) % (usable - 4)
+        return here if here <= most else least
+
+    def _read_overflow(self, following: int, left: int) -> tuple[bytes, list[int]]:
+        """A chain has as many pages as it needs, and the last of them names no other."""
+        pieces, numbers = [], []
+        while left > 0:
+            page = self._read_raw(following)
+            numbers.append(following)
+            pieces.append(page[4 : 4 + min(left, self._usable - 4)])
+            left -= self._usable - 4
+            following = struct.unpack_from(">I", page)[0]
+        if following:
+            raise CorruptData("a row goes on beyond its end")
+        return b"".join(pieces), numbers
+
+    def _read_raw(self, number: int) -> bytes:
+        if not 1 <= number <= self.count or number in self.used:
+            raise CorruptData(f"there is no page {number} left")
+        self._file.seek((number - 1) * self.size)
+        return self._file.read(self.size)
+
+
+def _page_kind(byte: int) -> PageKind:
+    try:
+        return PageKind(byte)
+    except ValueError:
+        raise CorruptData("it is no page of a tree") from None

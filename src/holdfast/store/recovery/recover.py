@@ -1,0 +1,197 @@
+"""Recovers a damaged database: copies every readable row into a new file and estimates what is lost."""
+
+import os
+import shutil
+from collections import Counter
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+import apsw
+import msgspec
+
+from holdfast.core.errors import StoreUnusable
+from holdfast.core.messages.source import Source, build_session_key
+from holdfast.core.ops.backup import describe_counts
+from holdfast.store.recovery.file_format import PageReader, Value
+from holdfast.store.recovery.layout import schema_layouts
+from holdfast.store.recovery.trees import FoundRow, PagesCallback, TreeWalker
+from holdfast.store.sqlite import errors
+from holdfast.store.sqlite.file_check import APPLICATION_ID
+from holdfast.store.sqlite.schema import apply_migration, load_migrations
+
+
+# MERGED holdfast.store.recovery.homeless: Conversations whose own row is lost: they get another, so that they can be found and read.
+def restore_orphan_sessions(db: apsw.Connection) -> int:
+    """How many there were. Where one was held is known if a message of it, or its route, is left;
+    otherwise it is put where the command line and the page find it."""
+    found = db.execute(
+        "SELECT session_id, min(created_at), max(created_at) FROM messages"
+        " WHERE session_id NOT IN (SELECT id FROM sessions) GROUP BY session_id"
+    ).fetchall()
+    for session_id, first, last in found:
+        db.execute(
+            "INSERT INTO sessions (id, route, created_at, active_at) VALUES (?, ?, ?, ?)",
+            (session_id, _orphan_route(db, str(session_id)), first, last),
+        )
+    return len(found)
+
+
+def _orphan_route(db: apsw.Connection, session_id: str) -> str:
+    known = db.execute(
+        "SELECT route FROM inbox WHERE session_id = ?1"
+        " UNION ALL SELECT key FROM routes WHERE session_id = ?1 LIMIT 1",
+        (session_id,),
+    ).get
+    if known is not None:
+        return str(known)
+    return str(build_session_key(Source(platform="api", chat_id=session_id, user_id=session_id)))
+
+
+# MERGED holdfast.store.recovery.salvage: Salvage: a new store of all that can be read of a damaged one, and a count of what cannot.
+_NOTHING_LOST = "nothing is known to be lost"
+
+
+class RecoveryResult(msgspec.Struct, frozen=True, kw_only=True):
+    """`lost_pages` and `about_lost` (rows, by table) are of what was there and is not any more;
+    where a whole page is lost the rows are an estimate, from what others of its table hold, and
+    from the numbers that are missing. What was in pages that nothing leads to, nobody can count."""
+
+    rows: Mapping[str, int]
+    lost_pages: int
+    estimated_lost_rows: Mapping[str, int]
+
+    def summary(self) -> str:
+        """In the words of a person."""
+        lost = ", ".join(f"{count} {table}" for table, count in self.estimated_lost_rows.items())
+        missing = [f"about {lost} are lost, perhaps more"] if lost else []
+        if self.lost_pages:
+            pages = "1 page" if self.lost_pages == 1 else f"{self.lost_pages} pages"
+            missing.append(f"{pages} could not be read, with what was in them")
+        return f"{describe_counts(self.rows)} were saved; {', and '.join(missing) or _NOTHING_LOST}"
+
+
+def recover_database(damaged: Path, new: Path, *, progress: PagesCallback) -> RecoveryResult:
+    """Read the damaged file, which is left as it is, into a new one; `StoreUnusable`: nothing can
+    be read, or it is newer than this program, which would drop what it does not know. To be called
+    by the holder of the home's lock, with nobody else at the file."""
+    work = new.with_name("damaged")
+    _copy_with_wal(damaged, work)
+    with open(work, "rb") as file:
+        pages, known = PageReader(file), len(load_migrations())
+        if pages.version > known:
+            raise errors.newer_schema(damaged, pages.version, known)
+        version = pages.version or known
+        trees = TreeWalker(pages, schema_layouts(version), progress=progress)
+        kept = _fill_database(new, trees, version)
+    work.unlink()
+    if not kept.total():
+        raise StoreUnusable(
+            f"{damaged} holds nothing that can be read any more. It was left as it is: restore the"
+            " newest good backup"
+        )
+    return RecoveryResult(
+        rows=dict(kept),
+        lost_pages=sum(trees.lost_pages.values()) + trees.unassigned_pages + pages.missing_pages,
+        estimated_lost_rows=_estimate_lost(trees),
+    )
+
+
+def _copy_with_wal(damaged: Path, work: Path) -> None:
+    """With the log folded in, by SQLite: it looks at no page for that, and does it as it closes
+    also where it takes the file for none."""
+    log = damaged.with_name(damaged.name + "-wal")
+    shutil.copyfile(damaged, work)
+    if not log.exists():
+        return
+    shutil.copyfile(log, work.with_name(work.name + "-wal"))
+    with suppress(apsw.Error):
+        db = apsw.Connection(str(work), flags=apsw.SQLITE_OPEN_READWRITE)
+        try:
+            db.pragma("user_version")  # before it has read, it does not know that there is a log
+            db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+        finally:
+            db.close()
+    for suffix in ("-wal", "-shm"):
+        work.with_name(work.name + suffix).unlink(missing_ok=True)
+
+
+def _fill_database(new: Path, trees: TreeWalker, version: int) -> Counter[str]:
+    os.close(os.open(new, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+    db = apsw.Connection(str(new))
+    kept: Counter[str] = Counter()
+    try:
+        db.pragma("application_id", APPLICATION_ID)
+        for migration in load_migrations()[:version]:
+            apply_migration(db, migration)
+        with db:
+            for found in trees.walk():
+                table = found.layout.table
+                if _insert_row(db, found):
+                    kept[table] += 1
+                    trees.rows_from_indexes[table] += found.layout.is_copy
+                elif not found.layout.is_copy:
+                    trees.unreadable_rows[table] += 1
+            _restore_sequences(db, trees.sequences)
+            kept["sessions"] += restore_orphan_sessions(db)
+            trees.missing_rows["messages"] = _count_missing_messages(db)
+    finally:
+        db.close()
+    return kept
+
+
+def _insert_row(db: apsw.Connection, found: FoundRow) -> bool:
+    """False: it makes no sense, or contradicts the schema or a row that is there."""
+    row = found.layout.row(found.cell.rowid, found.cell.values)
+    if not _is_plausible(row):
+        return False
+    names, places = ", ".join(row), ", ".join("?" * len(row))
+    statement = f"INSERT OR IGNORE INTO {found.layout.table} ({names}) VALUES ({places})"
+    try:
+        db.execute(statement, tuple(row.values()))
+    except apsw.ConstraintError:
+        return False
+    return db.changes() > 0
+
+
+def _is_plausible(row: Mapping[str, Value]) -> bool:
+    """A page that was lost in the middle of a long text leaves one that looks like a text."""
+    if any(isinstance(value, str) and "\0" in value for value in row.values()):
+        return False
+    body = row.get("body")
+    try:
+        if isinstance(body, str):
+            msgspec.json.decode(body)
+    except msgspec.DecodeError:
+        return False
+    return True
+
+
+def _restore_sequences(db: apsw.Connection, sequences: Mapping[str, int]) -> None:
+    """A number that was given out is not given out again, also where its row is lost."""
+    for table, number in sequences.items():
+        given = db.execute("SELECT max(seq) FROM sqlite_sequence WHERE name = ?", (table,)).get
+        db.execute("DELETE FROM sqlite_sequence WHERE name = ?", (table,))
+        db.execute(
+            "INSERT INTO sqlite_sequence (name, seq) VALUES (?, ?)",
+            (table, max(given or 0, number)),
+        )
+
+
+def _count_missing_messages(db: apsw.Connection) -> int:
+    """Messages that are missing before others: those of a conversation are numbered from 1."""
+    missing = db.execute(
+        "SELECT total(last - held) FROM (SELECT max(seq) AS last, count(*) AS held FROM messages"
+        " GROUP BY session_id)"
+    ).get
+    return int(missing)
+
+
+def _estimate_lost(trees: TreeWalker) -> dict[str, int]:
+    gone = Counter(trees.unreadable_rows)
+    for table, count in trees.lost_pages.items():
+        if trees.leaf_pages[table] and table not in ("sqlite_schema", "sqlite_sequence"):
+            gone[table] += round(count * trees.row_counts[table] / trees.leaf_pages[table])
+    gone.subtract(trees.rows_from_indexes)
+    gone |= trees.missing_rows
+    return {table: count for table, count in gone.items() if count > 0}

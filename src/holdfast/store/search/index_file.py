@@ -1,0 +1,196 @@
+"""The file of the search index (`search.db`): opened or rebuilt, brought up to date with the store, and cleared of a session."""
+
+import logging
+import os
+from pathlib import Path
+from urllib.parse import quote
+
+import apsw
+import msgspec
+
+from holdfast.core.ids import SessionId
+from holdfast.store.search.queries import searchable_text, separate_words
+from holdfast.store.sqlite import rows
+from holdfast.store.sqlite.errors import DAMAGE_ERRORS
+
+log = logging.getLogger(__name__)
+
+
+# MERGED holdfast.store.search.file: The index's file: opened beside the store's, and made anew where it is not as it should be.
+INDEX_VERSION = 1
+_BUSY_MS = 5000
+_CACHE_KB = 8 * 1024
+_FILE_SUFFIXES = ("", "-wal", "-shm", "-journal")
+
+# `stamp` tells whether the message at a place is still the one that was indexed there: a
+# conversation can be taken back and go on otherwise. FTS5's own secure-delete takes the words of
+# what is deleted out of the index instead of marking them as gone.
+_INDEX_SCHEMA = f"""
+CREATE TABLE places (
+    session_id TEXT PRIMARY KEY, seq INTEGER NOT NULL, stamp TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE TABLE entries (
+    id INTEGER PRIMARY KEY, session_id TEXT NOT NULL, seq INTEGER NOT NULL,
+    created_at REAL NOT NULL, UNIQUE (session_id, seq)
+) STRICT;
+CREATE VIRTUAL TABLE words USING fts5(said, done, tokenize = 'unicode61 remove_diacritics 2');
+INSERT INTO words (words, rank) VALUES ('secure-delete', 1);
+PRAGMA user_version = {INDEX_VERSION};
+"""
+
+
+def open_index(path: Path, *, state: Path, vfs: str | None) -> apsw.Connection:
+    """A connection to the index, with the store attached as `state`, to be read alone.
+
+    A file that is damaged, of another version or no index at all is replaced by an empty one.
+    """
+    try:
+        db = _open_file(path)
+    except DAMAGE_ERRORS as error:
+        log.warning(
+            "%s cannot be used (%s); it is made anew from the store.",
+            path,
+            error,
+            extra={"action": "search_index_rebuilt"},
+        )
+        delete_index_files(path)
+        db = _open_file(path)
+    try:
+        _attach_store(db, state, vfs)
+    except BaseException:
+        db.close()
+        raise
+    return db
+
+
+def index_files(path: Path) -> list[Path]:
+    """The file with all that SQLite keeps beside it."""
+    return [path.with_name(path.name + suffix) for suffix in _FILE_SUFFIXES]
+
+
+def delete_index_files(path: Path) -> None:
+    for each in index_files(path):
+        each.unlink(missing_ok=True)
+
+
+def _open_file(path: Path) -> apsw.Connection:
+    if not path.exists():
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+    db = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_URI)
+    try:
+        db.set_busy_timeout(_BUSY_MS)
+        db.pragma("journal_mode", "wal")
+        # A power cut may cost the last entries, which are read again; never the file.
+        db.pragma("synchronous", "normal")
+        db.pragma("secure_delete", 1)
+        db.pragma("cache_size", -_CACHE_KB)
+        db.pragma("temp_store", "memory")
+        _create_schema(db)
+    except BaseException:
+        db.close()
+        raise
+    return db
+
+
+def _create_schema(db: apsw.Connection) -> None:
+    version = db.pragma("user_version")
+    if version == INDEX_VERSION:
+        return
+    if version != 0 or db.execute("SELECT count(*) FROM sqlite_schema").get:
+        raise apsw.FormatError(f"it has version {version}, and version {INDEX_VERSION} is wanted")
+    db.execute("BEGIN IMMEDIATE")
+    db.execute(_INDEX_SCHEMA)
+    db.execute("COMMIT")
+
+
+def _attach_store(db: apsw.Connection, state: Path, vfs: str | None) -> None:
+    more = f"&vfs={quote(vfs)}" if vfs else ""
+    db.execute("ATTACH ? AS state", (f"file:{quote(str(state.absolute()))}?mode=ro{more}",))
+
+
+# MERGED holdfast.store.search.taking: Taking in: what the store has and the index has not, found and indexed in small pieces.
+_BATCH = 500  # messages in one transaction: while it lasts the store's log cannot be folded
+_STAMP = "created_at || ':' || length(body)"
+
+
+def outdated_sessions(cursor: apsw.Cursor) -> list[SessionId]:
+    """Every session whose index is not as far as it is, or that is there no more."""
+    found = cursor.execute(
+        f"SELECT s.id FROM state.sessions s LEFT JOIN places p ON p.session_id = s.id"
+        f" WHERE (SELECT seq || '/' || {_STAMP} FROM state.messages m"
+        " WHERE m.session_id = s.id ORDER BY seq DESC LIMIT 1) IS NOT p.seq || '/' || p.stamp"
+        " UNION ALL SELECT p.session_id FROM places p"
+        " WHERE NOT EXISTS (SELECT 1 FROM state.sessions s WHERE s.id = p.session_id)"
+    )
+    return [SessionId(str(row[0])) for row in found]
+
+
+def index_next_batch(cursor: apsw.Cursor, session_id: SessionId) -> bool:
+    """Index the next messages of a session, or forget one that is gone; True: there are more."""
+    if not cursor.execute("SELECT 1 FROM state.sessions WHERE id = ?", (session_id,)).fetchone():
+        delete_session(cursor, session_id)
+        return False
+    place = _indexed_up_to(cursor, session_id)
+    found = cursor.execute(
+        f"SELECT seq, body, created_at, {_STAMP} FROM state.messages"
+        " WHERE session_id = ? AND seq > ? ORDER BY seq LIMIT ?",
+        (session_id, place, _BATCH),
+    ).fetchall()
+    for seq, body, created_at, _ in found:
+        _index_message(cursor, session_id, int(seq), str(body), float(created_at))  # type: ignore[arg-type]  # as the columns are
+    if found:
+        cursor.execute(
+            "INSERT OR REPLACE INTO places VALUES (?, ?, ?)",
+            (session_id, found[-1][0], found[-1][3]),
+        )
+    return len(found) == _BATCH
+
+
+def _indexed_up_to(cursor: apsw.Cursor, session_id: SessionId) -> int:
+    """How far the session is indexed. Where the last message that was indexed is not there any
+    more, or is another one now, all of it is read again."""
+    known = cursor.execute(
+        "SELECT seq, stamp FROM places WHERE session_id = ?", (session_id,)
+    ).fetchone()
+    if known is None:
+        return 0
+    still = cursor.execute(
+        f"SELECT 1 FROM state.messages WHERE session_id = ? AND seq = ? AND {_STAMP} = ?",
+        (session_id, *known),
+    ).fetchone()
+    if still is None:
+        delete_session(cursor, session_id)
+        return 0
+    return int(known[0])
+
+
+def _index_message(
+    cursor: apsw.Cursor, session_id: SessionId, seq: int, body: str, at: float
+) -> None:
+    try:
+        said = searchable_text(rows.decode_message(body))
+    except msgspec.MsgspecError:
+        return  # one that cannot be read keeps no other from being found
+    if said is None or not said.text.strip():
+        return
+    cursor.execute(
+        "INSERT INTO entries (session_id, seq, created_at) VALUES (?, ?, ?)", (session_id, seq, at)
+    )
+    cursor.execute(
+        "INSERT INTO words (rowid, said, done) VALUES (?, ?, ?)",
+        (
+            cursor.connection.last_insert_rowid(),
+            separate_words(said.message_text),
+            separate_words(said.tool_text),
+        ),
+    )
+
+
+def delete_session(cursor: apsw.Cursor, session_id: SessionId) -> None:
+    """Not a word of it stays."""
+    cursor.execute(
+        "DELETE FROM words WHERE rowid IN (SELECT id FROM entries WHERE session_id = ?)",
+        (session_id,),
+    )
+    for table in ("entries", "places"):
+        cursor.execute(f"DELETE FROM {table} WHERE session_id = ?", (session_id,))

@@ -1,0 +1,227 @@
+"""A search: parsed query terms, the searchable text of a message, matching records and their snippets."""
+
+import re
+import unicodedata
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+import apsw
+import msgspec
+
+from holdfast.core.ids import SessionId
+from holdfast.core.messages.transcript import AssistantMessage, Message, ToolMessage, UserMessage
+from holdfast.core.sessions.search import MAX_QUERY_LENGTH, SearchMatch, SearchQuery
+from holdfast.store.sqlite import rows
+from holdfast.store.sqlite.reads import sessions
+
+# MERGED holdfast.store.search.question: A question: what a person typed, as an expression that the index understands, or none.
+_TERM_PATTERN = re.compile(r'(-?)"([^"]*)"?|(\S+)')
+_WORD_PATTERN = re.compile(r"\w+")
+# Scripts that put no space between words: each character is a word of its own in the index, and
+# several in a row are a phrase.
+_UNSPACED_SCRIPTS = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
+    "\uf900-\ufaff\U00020000-\U0003ffff]"
+)
+
+
+class SearchTerm(msgspec.Struct, frozen=True, kw_only=True):
+    """Words in a row. `begins`: the last one may go on; `unwanted`: it must not be there."""
+
+    words: tuple[str, ...]
+    is_prefix: bool = False
+    excluded: bool = False
+
+    @property
+    def expression(self) -> str:
+        return f'"{" ".join(self.words)}"{" *" if self.is_prefix else ""}'
+
+
+def separate_words(text: str) -> str:
+    """The text with its words apart, as it is indexed."""
+    return _UNSPACED_SCRIPTS.sub(lambda found: f" {found[0]} ", text)
+
+
+def parse_terms(typed: str) -> list[SearchTerm]:
+    """What is wanted: bare words match words that begin so, words in quotes stand as they are
+    and in that order, and a leading minus says that something must not be there."""
+    found = (_make_term(*match.groups(default="")) for match in _TERM_PATTERN.finditer(typed))
+    return [term for term in found if term.words]
+
+
+def _make_term(minus: str, quoted: str, bare: str) -> SearchTerm:
+    unwanted = bool(minus) or (bare.startswith("-") and len(bare) > 1)
+    words = tuple(_split_words(quoted or bare))
+    return SearchTerm(words=words, is_prefix=bool(bare), excluded=unwanted)
+
+
+def _split_words(text: str) -> list[str]:
+    return [
+        word
+        for run in _WORD_PATTERN.findall(separate_words(text))
+        for word in run.split("_")
+        if word
+    ]
+
+
+def match_expression(wanted: list[SearchTerm]) -> str:
+    """For `MATCH`; "": nothing that could be looked for. A question that only excludes
+    something asks for nothing."""
+    sought = " AND ".join(term.expression for term in wanted if not term.excluded)
+    refused = "".join(f" NOT {term.expression}" for term in wanted if term.excluded)
+    return f"({sought}){refused}" if sought else ""
+
+
+def fold_text(text: str) -> str:
+    """As the index compares: no case, no marks on letters. As long as the text itself, so that
+    a place in one is the same place in the other."""
+    return "".join(map(_fold_letter, text))
+
+
+def _fold_letter(letter: str) -> str:
+    if letter.isascii():
+        return letter.lower()
+    bare = unicodedata.normalize("NFD", letter)[0].lower()
+    return bare if len(bare) == 1 else letter
+
+
+# MERGED holdfast.store.search.said: What of a message can be searched: the words of people and agents, and what tools did.
+_MAX_CHARACTERS = 64 * 1024  # characters of one message; beyond that lie dumps that nobody searches
+
+
+class SearchableText(NamedTuple):
+    role: str
+    message_text: str = ""  # by a person or an agent
+    tool_text: str = ""  # calls and their results
+
+    @property
+    def text(self) -> str:
+        return "\n".join(filter(None, (self.message_text, self.tool_text)))
+
+
+def searchable_text(message: Message) -> SearchableText | None:
+    """None: nothing that anybody said; our own notes are no part of the conversation."""
+    match message:
+        case UserMessage():
+            found = SearchableText("user", message_text=message.text)
+        case AssistantMessage():
+            calls = "\n".join(f"{call.name} {call.arguments}" for call in message.calls)
+            found = SearchableText("assistant", message_text=message.text, tool_text=calls)
+        case ToolMessage():
+            found = SearchableText("tool", tool_text=message.text)
+        case _:
+            return None
+    return found._replace(
+        message_text=found.message_text[:_MAX_CHARACTERS],
+        tool_text=found.tool_text[:_MAX_CHARACTERS],
+    )
+
+
+# MERGED holdfast.store.search.snippet: A snippet: the part of a text around what was searched for, with that marked.
+_CONTEXT_BEFORE, _SNIPPET_LENGTH = 60, 220
+_MAX_SCANNED = 200_000  # characters into a text; what stands behind them is found and not shown
+
+
+def snippet_pieces(text: str, wanted: Sequence[SearchTerm]) -> tuple[str, ...]:
+    """Plain and found pieces in turn, the first one plain; together they are the snippet."""
+    text = text[:_MAX_SCANNED]
+    places = _match_spans(text, wanted)
+    first = max(places[0][0] - _CONTEXT_BEFORE, 0) if places else 0
+    last = min(first + _SNIPPET_LENGTH, len(text))
+    made = ["…" if first else ""]
+    at = first
+    for begin, end in places:
+        if begin >= at and end <= last:
+            made[-1] += _one_line(text[at:begin])
+            made += [_one_line(text[begin:end]), ""]
+            at = end
+    made[-1] += _one_line(text[at:last]) + ("…" if last < len(text) else "")
+    made[0] = made[0].lstrip()
+    made[-1] = made[-1].rstrip()
+    return tuple(made)
+
+
+def _match_spans(text: str, wanted: Sequence[SearchTerm]) -> list[tuple[int, int]]:
+    patterns = [_term_pattern(term) for term in wanted if not term.excluded]
+    if not patterns:
+        return []
+    return [found.span() for found in re.finditer("|".join(patterns), fold_text(text))]
+
+
+def _term_pattern(term: SearchTerm) -> str:
+    """Whole words as the index has them: whatever is no letter stands between two of them."""
+    words = r"[\W_]*".join(re.escape(fold_text(word)) for word in term.words)
+    alone = all(word.isascii() for word in term.words)
+    return rf"(?<![^\W_]){words}" if alone else words
+
+
+def _one_line(text: str) -> str:
+    return re.sub(r"\s+", " ", text)
+
+
+# MERGED holdfast.store.search.finding: Finding: a question asked of the index, and its answer read from the store.
+# What people and agents said counts for more than what their tools printed. Scores are rounded,
+# so that of two that fit as well the newer one comes first.
+_SCORE = "round(bm25(words, 1.0, 0.3), 1)"
+_SESSION_WHERE = "SELECT 1 FROM state.sessions s WHERE s.id = e.session_id AND "
+
+
+def find_records(cursor: apsw.Cursor, query: SearchQuery) -> list[SearchMatch]:
+    """The best first. A message that is gone from the store, or was taken back, is not found,
+    whatever the index still has of it."""
+    wanted = parse_terms(query.words[:MAX_QUERY_LENGTH])
+    sought = match_expression(wanted)
+    if not sought:
+        return []
+    where, bindings = _filters(query)
+    found = cursor.execute(
+        f"SELECT e.session_id, e.seq, {_SCORE} AS score FROM words JOIN entries e"
+        f" ON e.id = words.rowid WHERE words MATCH ? {where}"
+        " ORDER BY score, e.created_at DESC, e.session_id, e.seq DESC LIMIT ?",
+        (sought, *bindings, query.limit),
+    ).fetchall()
+    records = (_found_record(cursor, SessionId(str(row[0])), row[1], wanted) for row in found)
+    return [record for record in records if record is not None]
+
+
+def _filters(query: SearchQuery) -> tuple[str, list[Any]]:
+    parts: list[str] = []
+    bindings: list[Any] = []
+    if query.session_id is not None:
+        parts.append("e.session_id = ?")
+        bindings.append(query.session_id)
+    if query.since:
+        parts.append("e.created_at >= ?")
+        bindings.append(query.since)
+    if query.platform:
+        prefix = f"{quote(query.platform, safe='')}:"
+        parts.append(f"EXISTS ({_SESSION_WHERE} substr(s.route, 1, length(?)) = ?)")
+        bindings += [prefix, prefix]
+    if query.scope is not None:
+        parts.append(f"EXISTS ({_SESSION_WHERE} (s.route = ? OR s.principal = ?))")
+        bindings += [query.scope.route, query.scope.principal]
+    return "".join(f" AND {part}" for part in parts), bindings
+
+
+def _found_record(
+    cursor: apsw.Cursor, session_id: SessionId, seq: Any, wanted: list[SearchTerm]
+) -> SearchMatch | None:
+    row = cursor.execute(
+        f"SELECT {rows.RECORD_COLUMNS} FROM state.standing WHERE session_id = ? AND seq = ?",
+        (session_id, seq),
+    ).fetchone()
+    session = sessions.session(cursor, session_id)
+    if row is None or session is None:
+        return None
+    record = rows.decode_record(row)
+    said = searchable_text(record.message)
+    if said is None:
+        return None
+    return SearchMatch(
+        session=session,
+        seq=record.seq,
+        role=said.role,
+        pieces=snippet_pieces(said.text, wanted),
+        created_at=record.created_at,
+    )

@@ -1,0 +1,161 @@
+"""Opens connections to the database file: the writer's (which migrates it), readers, and one to a file that no process has open."""
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import apsw
+import msgspec
+
+from holdfast.store.backup.restore_plan import finish_restore
+from holdfast.store.sqlite import errors
+from holdfast.store.sqlite.file_check import APPLICATION_ID, check_header, has_wal, quick_check
+from holdfast.store.sqlite.schema import Migration, apply_migration, load_migrations
+
+# MERGED holdfast.store.sqlite.opening: Opening connections to the file: one that may write it, and those that read.
+BUSY_MS = 5000  # a predecessor that is closing holds the file for a moment
+_CACHE_KB = 16 * 1024
+_WAL_LIMIT = 64 * 1024 * 1024
+
+
+Redact = Callable[[str], str]
+
+
+def no_redaction(text: str) -> str:
+    """For whoever opens a file and knows no secrets."""
+    return text
+
+
+def open_writer(path: Path, *, vfs: str | None, redact: Redact = no_redaction) -> apsw.Connection:
+    """A connection to a file that is ours, at the newest schema; `StoreUnusable` otherwise,
+    with nothing written. A restore that was cut is carried to its end before, and a file that is
+    to be migrated is looked through: whatever is written to a damaged one makes it worse.
+
+    `redact` is what the audit keeps its words by; the thread that writes calls it."""
+    finish_restore(path.parent)
+    known = load_migrations()
+    check_header(path, known=len(known), vfs=vfs)
+    _create_file(path)
+    try:
+        db = _connect(path, apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE, vfs)
+        try:
+            _prepare(db, path, known)
+            db.create_scalar_function("holdfast_redacted", lambda *text: redact(str(*text)), 1)
+        except BaseException:
+            db.close()
+            raise
+        return db
+    except apsw.Error as error:
+        raise errors.to_open_error(error, path) from error
+
+
+def open_reader(path: Path, *, vfs: str | None) -> apsw.Connection:
+    try:
+        db = _connect(path, apsw.SQLITE_OPEN_READONLY, vfs)
+        _set_pragmas(db)
+    except apsw.Error as error:
+        raise errors.to_open_error(error, path) from error
+    return db
+
+
+def open_immutable(path: Path) -> apsw.Connection:
+    """A file that nobody writes, opened so that nothing is made beside it."""
+    flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
+    return apsw.Connection(f"{path.absolute().as_uri()}?immutable=1", flags=flags)
+
+
+def _create_file(path: Path) -> None:
+    """An empty file, made here for its mode: SQLite gives its log and index the same."""
+    if not path.exists():
+        try:
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        except OSError as error:
+            raise errors.to_open_error(error, path) from error
+
+
+def _connect(path: Path, flags: int, vfs: str | None) -> apsw.Connection:
+    # apsw's cache remembers its last n *uses*, so that a run of one kind of command pushes
+    # the statements of the others out of a small one; 512 is its limit.
+    return apsw.Connection(
+        str(path), flags=flags | apsw.SQLITE_OPEN_NOMUTEX, vfs=vfs, statementcachesize=512
+    )
+
+
+def _set_pragmas(db: apsw.Connection) -> None:
+    db.set_busy_timeout(BUSY_MS)
+    db.pragma("cache_size", -_CACHE_KB)
+    # Savepoints copy the pages they change aside: into memory, not into a temporary file.
+    db.pragma("temp_store", "memory")
+
+
+def _prepare(db: apsw.Connection, path: Path, known: list[Migration]) -> None:
+    if db.readonly("main"):
+        raise errors.read_only_file(path)
+    # A connection that closes last would fold the log into the file: not into a file that
+    # is refused.
+    db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, has_wal(path))
+    _set_pragmas(db)
+    version = db.pragma("user_version")
+    _check_application_id(db, path, version, len(known))
+    if 0 < version < len(known) and (found := quick_check(db.cursor())):
+        raise errors.damaged_file(path, found[0])
+    db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)
+    mode = db.pragma("journal_mode", "wal")
+    if mode != "wal":
+        raise errors.wal_unsupported(path, mode)
+    db.pragma("synchronous", "full")
+    db.pragma("journal_size_limit", _WAL_LIMIT)
+    db.pragma("secure_delete", 1)  # what is deleted is overwritten: people are told it is gone
+    db.wal_autocheckpoint(0)
+    for migration in known[version:]:
+        apply_migration(db, migration)
+
+
+def _check_application_id(db: apsw.Connection, path: Path, version: int, known: int) -> None:
+    """What the log says counts besides the header; an empty file becomes ours here.
+
+    The id is set before the log exists, so that the file's own first bytes always carry it.
+    """
+    application = db.pragma("application_id")
+    tables = db.execute("SELECT count(*) FROM sqlite_schema").get
+    if application == 0 and tables == 0 and version == 0:
+        db.pragma("application_id", APPLICATION_ID)
+    elif application != APPLICATION_ID:
+        raise errors.foreign_database(path, application)
+    elif version > known:
+        raise errors.newer_schema(path, version, known)
+
+
+# MERGED holdfast.store.sqlite.at_rest: The file at rest: looked at by the holder of the home's lock, with nothing written to it.
+class ClosedStoreCheck(msgspec.Struct, frozen=True, kw_only=True):
+    """`behind`: it is of an older schema, which its next owner brings up to the present one."""
+
+    problems: list[str]
+    needs_migration: bool
+
+
+def check_closed_store(path: Path) -> ClosedStoreCheck:
+    """Reads every page of it; `StoreUnusable`: it is none of ours, or newer than this program."""
+    known = len(load_migrations())
+    with open_closed_store(path) as db:
+        version = db.pragma("user_version")
+        if version > known:
+            raise errors.newer_schema(path, version, known)
+        return ClosedStoreCheck(problems=quick_check(db.cursor()), needs_migration=version < known)
+
+
+@contextmanager
+def open_closed_store(path: Path) -> Iterator[apsw.Connection]:
+    """A connection that can only read, to a file that nobody has open. A restore that was cut is
+    carried to its end before."""
+    finish_restore(path.parent)
+    check_header(path, known=len(load_migrations()), vfs=None)
+    # One that was closed has no log, and needs none to be made beside it.
+    db = open_reader(path, vfs=None) if has_wal(path) else open_immutable(path)
+    try:
+        yield db
+    except apsw.Error as error:
+        raise errors.to_store_error(error, path) from error
+    finally:
+        db.close()

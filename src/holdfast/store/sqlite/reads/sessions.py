@@ -1,0 +1,377 @@
+"""Queries about sessions: rows, records, usage, expiry, subagents, open turns to recover, runners and their processes."""
+
+from collections.abc import Mapping
+from heapq import nsmallest
+from urllib.parse import quote
+
+import apsw
+import msgspec
+
+from holdfast.core.ids import PrincipalId, SessionId, SessionKey, TurnId
+from holdfast.core.messages.inbox import InboxRow
+from holdfast.core.messages.source import Source
+from holdfast.core.messages.transcript import TranscriptRecord
+from holdfast.core.sessions.reset import ExpiringSession, ExpiryRule
+from holdfast.core.sessions.session import (
+    ALL_SESSIONS,
+    ProcessRow,
+    RunnerRow,
+    SessionFilter,
+    SessionRow,
+)
+from holdfast.core.turns.model import AuxiliaryTask
+from holdfast.core.turns.stop import TurnExitReason
+from holdfast.core.turns.subagent import INTERNAL_PLATFORM, Subagent
+from holdfast.core.turns.turn import OpenTurn, StepRow, TurnRow, Usage
+from holdfast.store.sqlite import rows
+from holdfast.store.sqlite.reads import approvals, outbox
+from holdfast.store.sqlite.reads import inbox as inbox_reads
+from holdfast.store.sqlite.writes import inbox_rows, transcript
+
+# MERGED holdfast.store.sqlite.reads.reads: What can be asked of the tables: plain functions over a cursor, each in one snapshot.
+_MAX_SEQ = 2**62  # past every seq
+
+
+def session(cursor: apsw.Cursor, session_id: SessionId) -> SessionRow | None:
+    row = cursor.execute(
+        f"SELECT {rows.SESSION_COLUMNS} FROM sessions s WHERE id = ?", (session_id,)
+    ).fetchone()
+    return None if row is None else rows.decode_session(row)
+
+
+def sessions(
+    cursor: apsw.Cursor,
+    *,
+    limit: int,
+    offset: int,
+    q: str,
+    platform: str,
+    children: bool,
+    among: SessionFilter = ALL_SESSIONS,
+) -> list[SessionRow]:
+    # Sorted and cut before the prompts are fetched, which the sorter would otherwise carry.
+    listed = cursor.execute(
+        f"SELECT {rows.SESSION_COLUMNS} FROM (SELECT * FROM sessions"
+        " WHERE (?3 = '' OR title LIKE ?3 ESCAPE '!')"
+        " AND (?4 = '' OR substr(route, 1, length(?4)) = ?4)"
+        f" AND (?5 OR route NOT GLOB '{INTERNAL_PLATFORM}:*') AND (?6 = '' OR principal LIKE ?6 ESCAPE '!')"
+        " AND (?7 IS NULL OR id IN (SELECT value FROM json_each(?7)))"
+        " AND (?8 IS NULL OR id NOT IN (SELECT value FROM json_each(?8)))"
+        " AND (?9 IS NULL OR suspended = ?9) AND (?10 IS NULL OR (ended_at IS NOT NULL) = ?10)"
+        " AND (?11 IS NULL OR active_at < ?11 OR (active_at = ?11 AND id > ?12))"
+        " ORDER BY active_at DESC, id LIMIT ?1 OFFSET ?2) s ORDER BY active_at DESC, id",
+        (
+            limit,
+            offset,
+            _like_pattern(q) if q else "",
+            f"{quote(platform, safe='')}:" if platform else "",
+            children,
+            _like_pattern(among.user) if among.user else "",
+            None if among.include is None else msgspec.json.encode(among.include).decode(),
+            msgspec.json.encode(among.exclude).decode() if among.exclude else None,
+            among.suspended,
+            among.ended,
+            *(among.after or (None, None)),
+        ),
+    )
+    return [rows.decode_session(row) for row in listed]
+
+
+def _like_pattern(text: str) -> str:
+    """A pattern that is found wherever the text is, whatever characters it is made of."""
+    for special in "!%_":
+        text = text.replace(special, f"!{special}")
+    return f"%{text}%"
+
+
+def route(cursor: apsw.Cursor, key: SessionKey) -> SessionId | None:
+    return inbox_rows.route_session(cursor, key)
+
+
+def transcript_records(cursor: apsw.Cursor, session_id: SessionId) -> list[TranscriptRecord]:
+    found = cursor.execute(
+        f"SELECT {rows.RECORD_COLUMNS} FROM standing WHERE session_id = ? ORDER BY seq",
+        (session_id,),
+    )
+    return [rows.decode_record(row) for row in found]
+
+
+def context(cursor: apsw.Cursor, session_id: SessionId) -> tuple[int, list[TranscriptRecord]]:
+    # Only where the record is still there: an /undo may have taken it with its turn.
+    found = cursor.execute(
+        "SELECT c.covers FROM compactions c JOIN messages m USING (session_id, seq)"
+        " WHERE c.session_id = ? AND json_extract(m.body, '$.type') = 'compaction'"
+        " AND json_extract(m.body, '$.covers') = c.covers",
+        (session_id,),
+    ).fetchone()
+    if found is None:
+        return 0, transcript_records(cursor, session_id)
+    covers: int = found[0]
+    listed = cursor.execute(
+        f"SELECT {rows.RECORD_COLUMNS} FROM standing WHERE session_id = ? ORDER BY seq LIMIT -1 OFFSET ?",
+        (session_id, covers),
+    )
+    return covers, [rows.decode_record(row) for row in listed]
+
+
+def auxiliary_usage(cursor: apsw.Cursor, session_id: SessionId) -> Mapping[AuxiliaryTask, Usage]:
+    found = cursor.execute(
+        f"SELECT errand, {rows.USAGE_COLUMNS} FROM auxiliary WHERE session_id = ?", (session_id,)
+    )
+    return {AuxiliaryTask(str(row[0])): rows.decode_usage(row[1:]) for row in found}
+
+
+def records(
+    cursor: apsw.Cursor,
+    session_id: SessionId,
+    *,
+    limit: int,
+    after: int | None,
+    before: int | None,
+) -> list[TranscriptRecord]:
+    bounds = (session_id, after or 0, before if before is not None else _MAX_SEQ, limit)
+    found = cursor.execute(
+        f"SELECT {rows.RECORD_COLUMNS}, {rows.UNDONE_COLUMN} FROM messages m"
+        " WHERE session_id = ? AND seq > ? AND seq < ?"
+        f" ORDER BY seq {'DESC' if after is None else 'ASC'} LIMIT ?",
+        bounds,
+    )
+    listed = [rows.decode_record(row) for row in found]
+    return listed[::-1] if after is None else listed
+
+
+def turn(cursor: apsw.Cursor, turn_id: TurnId) -> TurnRow | None:
+    row = cursor.execute(
+        f"SELECT {rows.TURN_COLUMNS} FROM turns WHERE id = ?", (turn_id,)
+    ).fetchone()
+    return None if row is None else rows.decode_turn(row)
+
+
+def steps(cursor: apsw.Cursor, turn_id: TurnId) -> list[StepRow]:
+    found = cursor.execute(
+        f"SELECT {rows.STEP_COLUMNS} FROM steps WHERE turn_id = ? ORDER BY seq", (turn_id,)
+    )
+    return [rows.decode_step(row) for row in found]
+
+
+def open_turns(cursor: apsw.Cursor) -> list[OpenTurn]:
+    running: dict[str, list[InboxRow]] = {}
+    for row in cursor.execute(
+        f"SELECT {rows.INBOX_COLUMNS} FROM {inbox_reads.OPEN_ROWS} AND state = 'running' ORDER BY id"
+    ).fetchall():
+        running.setdefault(str(row[7]), []).append(rows.decode_inbox_row(row))
+    found = cursor.execute(
+        f"SELECT {rows.TURN_COLUMNS} FROM turns WHERE state = 'open' ORDER BY started_at, id"
+    ).fetchall()
+    turns = [rows.decode_turn(row) for row in found]
+    return [_open_turn(cursor, turn, tuple(running.get(turn.id, ()))) for turn in turns]
+
+
+def _open_turn(cursor: apsw.Cursor, turn: TurnRow, running: tuple[InboxRow, ...]) -> OpenTurn:
+    taken = steps(cursor, turn.id)
+    left = cursor.execute("SELECT left_as FROM turns WHERE id = ?", (turn.id,)).fetchall()[0][0]
+    return OpenTurn(
+        turn=turn,
+        rows=running,
+        started_calls=frozenset(
+            step.call_id for step in taken if step.call_id and step.finished_at is None
+        ),
+        usage=transcript.turn_progress(cursor, turn.id).usage,
+        model_steps=sum(step.kind == "model" for step in taken),
+        approvals=tuple(approvals.approvals_of_turn(cursor, turn.id)),
+        exit_reason=None if left is None else TurnExitReason(str(left)),
+        stream=outbox.started_delivery(cursor, turn.id),
+    )
+
+
+def runners(cursor: apsw.Cursor) -> list[RunnerRow]:
+    found = cursor.execute(f"SELECT {rows.RUNNER_COLUMNS} FROM runners ORDER BY session_id")
+    return [rows.decode_runner(row) for row in found]
+
+
+def processes(cursor: apsw.Cursor, session_id: SessionId) -> list[ProcessRow]:
+    found = cursor.execute(
+        f"SELECT {rows.PROCESS_COLUMNS} FROM processes WHERE session_id = ? ORDER BY started_at, id",
+        (session_id,),
+    )
+    return [rows.decode_process(row) for row in found]
+
+
+def meta(cursor: apsw.Cursor, key: str) -> str | None:
+    row = cursor.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
+    return None if row is None else str(row[0])
+
+
+# MERGED holdfast.store.sqlite.reads.session_reads: What can be asked about sessions by those who speak in them: which they reach, what it cost.
+# Children are no conversations of anybody's.
+_IN_REACH = (
+    "(s.route = ?1 OR s.principal = ?2 OR s.id = (SELECT session_id FROM routes WHERE key = ?1))"
+    " AND NOT EXISTS (SELECT 1 FROM children c WHERE c.session_id = s.id)"
+)
+_USAGE_TOTALS = ", ".join(
+    f"coalesce(sum({column}), 0)" for column in rows.USAGE_COLUMNS.split(", ")
+)
+
+
+def sessions_in_reach(
+    cursor: apsw.Cursor, *, route: SessionKey, principal: PrincipalId | None, limit: int
+) -> list[SessionRow]:
+    found = cursor.execute(
+        f"SELECT {rows.SESSION_COLUMNS} FROM (SELECT * FROM sessions s WHERE {_IN_REACH}"
+        " ORDER BY active_at DESC, id DESC LIMIT ?3) s ORDER BY active_at DESC, id DESC",
+        (route, principal, limit),
+    )
+    return [rows.decode_session(row) for row in found]
+
+
+def session_in_reach(
+    cursor: apsw.Cursor,
+    *,
+    session_id: SessionId,
+    route: SessionKey,
+    principal: PrincipalId | None,
+) -> SessionRow | None:
+    row = cursor.execute(
+        f"SELECT {rows.SESSION_COLUMNS} FROM sessions s WHERE {_IN_REACH} AND s.id = ?3",
+        (route, principal, session_id),
+    ).fetchone()
+    return None if row is None else rows.decode_session(row)
+
+
+def last_turn(cursor: apsw.Cursor, session_id: SessionId) -> TurnRow | None:
+    row = cursor.execute(
+        f"SELECT {rows.TURN_COLUMNS} FROM turns WHERE session_id = ?"
+        " ORDER BY started_at DESC, id DESC LIMIT 1",
+        (session_id,),
+    ).fetchone()
+    return None if row is None else rows.decode_turn(row)
+
+
+def last_source(cursor: apsw.Cursor, session_id: SessionId) -> Source | None:
+    """By the deliveries of its last turns: no index leads from a session to its messages. What
+    children and jobs have brought was said by nobody."""
+    found = cursor.execute(
+        "SELECT json_extract(i.body, '$.source') FROM (SELECT id, started_at FROM turns"
+        " WHERE session_id = ? ORDER BY started_at DESC LIMIT 50) t"
+        " JOIN outbox o ON o.turn_id = t.id JOIN inbox i ON i.id = o.inbox_id"
+        f" WHERE i.platform <> '{INTERNAL_PLATFORM}' ORDER BY t.started_at DESC, o.seq DESC LIMIT 1",
+        (session_id,),
+    ).fetchone()
+    return None if found is None else msgspec.json.decode(str(found[0]), type=Source)
+
+
+def session_usage(cursor: apsw.Cursor, session_id: SessionId) -> Usage:
+    """Of its turns that have ended, and of what was done beside them."""
+    return _usage_total(cursor, "turns", session_id) + auxiliary_total(cursor, session_id)
+
+
+def auxiliary_total(cursor: apsw.Cursor, session_id: SessionId) -> Usage:
+    return _usage_total(cursor, "auxiliary", session_id)
+
+
+def _usage_total(cursor: apsw.Cursor, table: str, session_id: SessionId) -> Usage:
+    (total,) = cursor.execute(
+        f"SELECT {_USAGE_TOTALS} FROM {table} WHERE session_id = ?", (session_id,)
+    ).fetchall()
+    return rows.decode_usage(total)
+
+
+def usage_in_reach(
+    cursor: apsw.Cursor, *, route: SessionKey, principal: PrincipalId | None
+) -> Usage:
+    """Of the sessions they reach, and of the children that worked for those."""
+    whole = Usage()
+    for table in ("turns", "auxiliary"):
+        (total,) = cursor.execute(
+            f"SELECT {_USAGE_TOTALS} FROM {table}"
+            f" WHERE session_id IN (WITH RECURSIVE mine (id) AS (SELECT s.id FROM sessions s"
+            f" WHERE {_IN_REACH} UNION SELECT c.session_id FROM children c JOIN mine"
+            " ON c.parent_id = mine.id) SELECT id FROM mine)",
+            (route, principal),
+        ).fetchall()
+        whole = whole + rows.decode_usage(total)
+    return whole
+
+
+# MERGED holdfast.store.sqlite.reads.expiry_reads: What time is about to take: sessions by when they are over, and by when they were last used.
+def expiring_sessions(
+    cursor: apsw.Cursor, *, deadline: ExpiryRule, limit: int
+) -> list[ExpiringSession]:
+    """It looks at every session there is."""
+    found = cursor.execute(
+        "SELECT id, route, active_at FROM sessions WHERE ended_at IS NULL AND NOT suspended"
+        " AND NOT coalesce(resume_pending, 0)"
+    )
+    with_ends = (
+        ExpiringSession(session_id=SessionId(str(row[0])), active_at=row[2], expires_at=at)
+        for row in found
+        if (at := deadline(SessionKey(str(row[1])), row[2])) is not None
+    )
+    return nsmallest(limit, with_ends, key=lambda each: each.expires_at)
+
+
+def sessions_unused_since(cursor: apsw.Cursor, *, before: float, limit: int) -> list[SessionId]:
+    found = cursor.execute(
+        "SELECT id FROM sessions WHERE active_at < ? ORDER BY active_at LIMIT ?", (before, limit)
+    )
+    return [SessionId(str(row[0])) for row in found]
+
+
+# MERGED holdfast.store.sqlite.reads.child_reads: What can be asked about children: whose they are, which are at work, what they used.
+_SUBAGENTS_BELOW = (
+    "WITH RECURSIVE below (id) AS (SELECT session_id FROM children WHERE parent_id = ?"
+    " UNION SELECT c.session_id FROM children c JOIN below ON c.parent_id = below.id)"
+)
+_SUBAGENT_USAGE_TOTALS = ", ".join(
+    f"coalesce(sum({column}), 0)" for column in rows.USAGE_COLUMNS.split(", ")
+)
+
+
+def subagent(cursor: apsw.Cursor, session_id: SessionId) -> Subagent | None:
+    found = cursor.execute(
+        "SELECT body FROM children WHERE session_id = ?", (session_id,)
+    ).fetchone()
+    return None if found is None else rows.decode_subagent(str(found[0]))
+
+
+def subagents_below(cursor: apsw.Cursor, session_id: SessionId) -> list[Subagent]:
+    found = cursor.execute(
+        f"{_SUBAGENTS_BELOW} SELECT body FROM children JOIN below ON session_id = below.id"
+        " ORDER BY created_at, session_id",
+        (session_id,),
+    )
+    return [rows.decode_subagent(str(row[0])) for row in found]
+
+
+def subagents_usage(cursor: apsw.Cursor, session_id: SessionId) -> Usage:
+    """Of their turns that have ended, and of what was done beside those."""
+    whole = Usage()
+    for table in ("turns", "auxiliary"):
+        (total,) = cursor.execute(
+            f"{_SUBAGENTS_BELOW} SELECT {_SUBAGENT_USAGE_TOTALS} FROM {table} WHERE session_id IN below",
+            (session_id,),
+        ).fetchall()
+        whole = whole + rows.decode_usage(total)
+    return whole
+
+
+def running_subagents(cursor: apsw.Cursor) -> list[tuple[InboxRow, bool]]:
+    """Children whose work has not ended, and whether anybody still wants it."""
+    found = cursor.execute(
+        f"SELECT {rows.INBOX_COLUMNS} FROM inbox INDEXED BY inbox_open"
+        " WHERE ended_at IS NULL AND platform = ? ORDER BY id",
+        (INTERNAL_PLATFORM,),
+    ).fetchall()
+    listed = [rows.decode_inbox_row(row) for row in found]
+    return [(row, _is_awaited(cursor, row.inbound.subagent)) for row in listed]
+
+
+def _is_awaited(cursor: apsw.Cursor, child: Subagent | None) -> bool:
+    """By the turn that waits for it, else by the conversation that its reply goes to."""
+    if child is None:
+        return False
+    if child.turn_id is not None:
+        query = "SELECT 1 FROM turns WHERE id = ? AND state = 'open'"
+        return cursor.execute(query, (child.turn_id,)).fetchone() is not None
+    query = "SELECT 1 FROM sessions WHERE id = ? AND ended_at IS NULL"
+    return cursor.execute(query, (child.parent,)).fetchone() is not None

@@ -1,0 +1,555 @@
+"""The audit: a row in the commit of what it describes, chained by hash to the row before it.
+
+First the table itself (record, prune), then one function for each kind of event.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from itertools import takewhile
+from typing import Any, TypeVar
+
+import apsw
+import msgspec
+
+from holdfast.core.ids import CallId, InboxId, RuleId, SessionId, TurnId
+from holdfast.core.messages.inbox import Inbound, InboxState
+from holdfast.core.messages.source import Source
+from holdfast.core.messages.transcript import ToolMessage, ToolOutcome
+from holdfast.core.people.approval import (
+    OPERATOR,
+    Approval,
+    ApprovalEnd,
+    ApprovalRule,
+    ApprovalState,
+)
+from holdfast.core.people.audit import (
+    ASKED,
+    DONE,
+    GATEWAY_ACTOR,
+    REFUSED,
+    UNKNOWN_ACTOR,
+    AuditChainLink,
+    AuditEntry,
+    AuditKind,
+    AuditValue,
+    actor_of,
+    actor_of_principal,
+    chain_hash,
+    salted_digest,
+    truncate_text,
+)
+from holdfast.core.people.pairing import PairingChange, PairingKind, RefusedMessage
+from holdfast.core.sessions.session import CommandEffect
+from holdfast.core.turns.stop import StopRequester, StopRow
+from holdfast.core.turns.turn import EndTurn
+from holdfast.store.sqlite.writes import transcript
+from holdfast.store.sqlite.writes.transcript import TurnPosition
+
+# MERGED holdfast.store.sqlite.writes.audit: The audit: a row in the commit of what it tells of, chained to the row before it.
+T = TypeVar("T")
+
+_MAX_SCANNED = 65_536  # characters of a word that are looked through for secrets: one is shorter
+_MAX_NAME = 1000  # characters; what people and programs are called is theirs to choose
+_PRUNE_BATCH = 500  # rows of one pruning: nobody else's write waits long for it
+_inbound_decoder = msgspec.json.Decoder(Inbound)
+_encode_json = msgspec.json.Encoder().encode
+
+
+def record(cursor: apsw.Cursor, act: AuditEntry) -> None:
+    """The row is durable together with what it tells of, or neither is."""
+    last = last_link(cursor)
+    seq, facts = last.seq + 1, _encode_json(act.facts).decode()
+    words = _save_words(cursor, seq, act) if act.words else None
+    row = (
+        seq,
+        float(act.at),
+        act.kind.value,
+        actor_of_principal(act.actor)[:_MAX_NAME],
+        act.session_id,
+        act.turn_id,
+        act.subject[:_MAX_NAME],
+        act.outcome,
+        facts,
+        words,
+    )
+    cursor.execute(
+        "INSERT INTO audit (seq, at, kind, actor, session, turn, subject, outcome, facts, words,"
+        " hash) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (*row, chain_hash(last.hash, *row)),
+    )
+
+
+def last_link(cursor: apsw.Cursor) -> AuditChainLink:
+    """The row that the next one is chained to; also where it was forgotten since."""
+    found = cursor.execute("SELECT seq, hash FROM audit ORDER BY seq DESC LIMIT 1").fetchone()
+    return pruned_link(cursor) if found is None else AuditChainLink(seq=found[0], hash=found[1])
+
+
+def pruned_link(cursor: apsw.Cursor) -> AuditChainLink:
+    found = cursor.execute("SELECT seq, hash FROM audit_pruned").fetchone()
+    return (
+        AuditChainLink(seq=0, hash=b"")
+        if found is None
+        else AuditChainLink(seq=found[0], hash=found[1])
+    )
+
+
+def do_audited(cursor: apsw.Cursor, *, work: Callable[[apsw.Cursor], T], act: AuditEntry) -> T:
+    """Do the work, and leave its row. What says that it has changed nothing leaves none."""
+    result = work(cursor)
+    if result is not False:
+        record(cursor, act)
+    return result
+
+
+def message_author(cursor: apsw.Cursor, inbox_id: InboxId) -> tuple[str, str]:
+    """Who a message is by, and what it says."""
+    body = cursor.execute("SELECT body FROM inbox WHERE id = ?", (inbox_id,)).get
+    if body is None:
+        return UNKNOWN_ACTOR, ""
+    inbound = _inbound_decoder.decode(body)
+    return actor_of(inbound), inbound.text
+
+
+def prune(cursor: apsw.Cursor, *, before: float, at: float) -> int:
+    """Forget some rows from before then, and say so in a row; 0: there are none left. That row
+    is chained to the last of them, also where none is between."""
+    found: list[Any] = cursor.execute(
+        "SELECT seq, hash, at FROM audit ORDER BY seq LIMIT ?", (_PRUNE_BATCH,)
+    ).fetchall()
+    # In their order, up to the first that is younger: a clock that was set back leaves no gap.
+    old = list(takewhile(lambda row: row[2] < before, found))
+    if not old:
+        return 0
+    last = AuditChainLink(seq=old[-1][0], hash=old[-1][1])
+    cursor.execute(
+        "INSERT INTO audit_pruned (one, seq, hash) VALUES (1, ?, ?)"
+        " ON CONFLICT (one) DO UPDATE SET seq = excluded.seq, hash = excluded.hash",
+        (last.seq, last.hash),
+    )
+    cursor.execute("DELETE FROM audit_words WHERE seq <= ?", (last.seq,))
+    cursor.execute("DELETE FROM audit WHERE seq <= ?", (last.seq,))
+    facts = {"rows": len(old), "to": last.seq}
+    record(cursor, AuditEntry(kind=AuditKind.AUDIT_PRUNED, actor=GATEWAY_ACTOR, at=at, facts=facts))
+    return len(old)
+
+
+def _save_words(cursor: apsw.Cursor, seq: int, act: AuditEntry) -> str:
+    """The words are kept beside their row; the row has their digest."""
+    body = _encode_json(_redact_words(cursor, act.words)).decode()
+    (salt,) = cursor.execute("SELECT lower(hex(randomblob(16)))").fetchall()[0]
+    cursor.execute(
+        "INSERT INTO audit_words (seq, session_id, salt, body) VALUES (?, ?, ?, ?)",
+        (seq, act.session_id, salt, body),
+    )
+    return salted_digest(str(salt), body)
+
+
+def _redact_words(cursor: apsw.Cursor, words: Mapping[str, str]) -> dict[str, str]:
+    """Without secrets first, and then cut short: half a secret is still one."""
+    return {
+        name: truncate_text(_redact(cursor, text[:_MAX_SCANNED]), length=len(text))
+        for name, text in words.items()
+    }
+
+
+def _redact(cursor: apsw.Cursor, text: str) -> str:
+    """By a function that whoever opened the connection has given it: only they know secrets."""
+    return str(cursor.execute("SELECT holdfast_redacted(?)", (text,)).get)
+
+
+# MERGED holdfast.store.sqlite.writes.people_audit: What the audit says of who talks: strangers turned away, people let in, operators' words.
+_PAIRING_KINDS = {
+    PairingKind.APPROVE: AuditKind.PAIRING_APPROVED,
+    PairingKind.DENY: AuditKind.PAIRING_DENIED,
+    PairingKind.REVOKE: AuditKind.PAIRING_REVOKED,
+    PairingKind.WRONG: AuditKind.PAIRING_WRONG_CODE,
+}
+
+
+def record_unknown_sender(cursor: apsw.Cursor, away: RefusedMessage) -> None:
+    """Somebody nobody knows was given a code, which only a few are at a time."""
+    record(
+        cursor,
+        AuditEntry(
+            kind=AuditKind.SENDER_REFUSED,
+            actor=away.principal,
+            at=away.at,
+            subject=_account_name(away.inbound.source),
+            outcome=REFUSED,
+            facts={"code": True},
+        ),
+    )
+
+
+def record_pairing(cursor: apsw.Cursor, change: PairingChange) -> None:
+    person = change.user.principal if change.user is not None else change.principal
+    let_in_by = change.user.let_in_by if change.user is not None else ""
+    wrong = change.kind is PairingKind.WRONG
+    record(
+        cursor,
+        AuditEntry(
+            kind=_PAIRING_KINDS[change.kind],
+            actor=change.by or let_in_by or GATEWAY_ACTOR,
+            at=change.at,
+            subject=person or "",
+            outcome=REFUSED if wrong else DONE,
+        ),
+    )
+
+
+def record_operator_message(
+    cursor: apsw.Cursor, inbound: Inbound, *, session_id: SessionId | None, at: float
+) -> None:
+    """Whoever runs the gateway speaks into a chat of others."""
+    record(
+        cursor,
+        AuditEntry(
+            kind=AuditKind.MESSAGE_SPOKEN,
+            actor=OPERATOR,
+            at=at,
+            session_id=session_id,
+            subject=f"{_account_name(inbound.source)}:{inbound.source.chat_id}",
+            # In no session yet there is nothing that they would be forgotten with.
+            words={"text": inbound.text} if session_id is not None else {},
+        ),
+    )
+
+
+def _account_name(source: Source) -> str:
+    return f"{source.platform}:{source.account}"
+
+
+# MERGED holdfast.store.sqlite.writes.approval_audit: What the audit says of approvals: asked, ended, and the permissions that came of them.
+def record_approval_requested(cursor: apsw.Cursor, approval: Approval) -> None:
+    record(
+        cursor,
+        AuditEntry(
+            kind=AuditKind.APPROVAL_ASKED,
+            actor=approval.requester,
+            at=approval.asked_at,
+            session_id=approval.session_id,
+            turn_id=approval.turn_id,
+            subject=approval.tool,
+            outcome=ASKED,
+            facts={
+                "approval": approval.id,
+                "call": approval.call_id,
+                "rule": approval.rule,
+                "deadline": approval.deadline,
+            },
+            words={"command": approval.command, "why": approval.why},
+        ),
+    )
+
+
+def record_approval_ended(cursor: apsw.Cursor, end: ApprovalEnd, *, by: str, at: float) -> None:
+    row = cursor.execute(
+        "SELECT session_id, turn_id, tool, call_id FROM approvals WHERE id = ?", (end.id,)
+    ).fetchall()[0]
+    facts = {"approval": end.id, "call": str(row[3]), "scope": end.scope.value}
+    record(
+        cursor,
+        AuditEntry(
+            kind=AuditKind.APPROVAL_ENDED,
+            actor=by or end.by or GATEWAY_ACTOR,
+            at=at,
+            session_id=str(row[0]),
+            turn_id=str(row[1]),
+            subject=str(row[2]),
+            outcome=end.state.value,
+            facts=facts,
+            words={"words": end.comment} if end.comment else {},
+        ),
+    )
+
+
+def record_approvals_withdrawn(cursor: apsw.Cursor, turn_id: TurnId, *, at: float) -> None:
+    """Its turn ended before anybody answered."""
+    found = cursor.execute(
+        "SELECT id, session_id, tool, call_id FROM approvals"
+        " WHERE turn_id = ? AND state = 'withdrawn' AND ended_at = ? ORDER BY number",
+        (turn_id, at),
+    ).fetchall()
+    for approval_id, session_id, tool, call_id in found:
+        record(
+            cursor,
+            AuditEntry(
+                kind=AuditKind.APPROVAL_ENDED,
+                actor=GATEWAY_ACTOR,
+                at=at,
+                session_id=str(session_id),
+                turn_id=turn_id,
+                subject=str(tool),
+                outcome="withdrawn",
+                facts={"approval": str(approval_id), "call": str(call_id)},
+            ),
+        )
+
+
+def record_permission_given(cursor: apsw.Cursor, rule: ApprovalRule, *, by: str) -> None:
+    record(
+        cursor,
+        AuditEntry(
+            kind=AuditKind.PERMISSION_GIVEN,
+            actor=by or rule.by,
+            at=rule.created_at,
+            session_id=rule.session_id,
+            subject=rule.rule,
+            facts={"permission": rule.id, "scope": rule.scope.value, "for": rule.principal},
+        ),
+    )
+
+
+def record_permission_revoked(cursor: apsw.Cursor, rule_id: RuleId, *, by: str, at: float) -> None:
+    """Called while the rule is still there."""
+    found = cursor.execute(
+        "SELECT session_id, rule, scope, principal FROM approval_rules WHERE id = ?", (rule_id,)
+    ).fetchone()
+    if found is None:
+        return  # whoever revokes it is told so
+    record(
+        cursor,
+        AuditEntry(
+            kind=AuditKind.PERMISSION_REVOKED,
+            actor=by or GATEWAY_ACTOR,
+            at=at,
+            session_id=found[0] or None,
+            subject=found[1],
+            facts={"permission": rule_id, "scope": found[2], "for": found[3]},
+        ),
+    )
+
+
+# MERGED holdfast.store.sqlite.writes.call_audit: What the audit says of a tool call: who asked, how it was allowed, and how it ended.
+# Started by nobody: there was nothing to allow.
+_NOT_STARTED = (ToolOutcome.REFUSED, ToolOutcome.NOT_STARTED)
+_TOOL_NAME = re.compile(r"[\w.-]{1,64}", re.ASCII)
+_MAX_CALL_ID = 200  # characters; whoever serves the model makes it up
+
+
+def record_tool_call(cursor: apsw.Cursor, message: ToolMessage, place: TurnPosition) -> None:
+    """One row a call, in the commit of its result."""
+    facts: dict[str, AuditValue] = {
+        "call": message.call_id[:_MAX_CALL_ID],
+        **_permission_facts(cursor, message, place),
+    }
+    if message.recovery is not None:
+        facts["taken_up"] = message.recovery.value
+    if message.exit_code is not None:
+        facts["exit_code"] = message.exit_code
+    calls = transcript.last_calls(cursor, place.turn_id)
+    arguments = next((call.arguments for call in calls if call.id == message.call_id), "")
+    _record_call(
+        cursor,
+        place,
+        tool=message.name,
+        outcome=message.outcome.value,
+        facts=facts,
+        arguments=arguments,
+    )
+
+
+def record_unfinished_calls(cursor: apsw.Cursor, place: TurnPosition) -> None:
+    """The turn ends, and calls of it that were started have no result: nobody knows of them."""
+    found = cursor.execute(
+        "SELECT call_id FROM steps WHERE turn_id = ? AND call_id IS NOT NULL"
+        " AND finished_at IS NULL ORDER BY seq",
+        (place.turn_id,),
+    ).fetchall()
+    for (call_id,) in found:
+        _record_call(
+            cursor,
+            place,
+            tool="",
+            outcome=ToolOutcome.UNKNOWN.value,
+            facts={"call": str(call_id)[:_MAX_CALL_ID]},
+            arguments="",
+        )
+
+
+def _record_call(
+    cursor: apsw.Cursor,
+    place: TurnPosition,
+    *,
+    tool: str,
+    outcome: str,
+    facts: dict[str, AuditValue],
+    arguments: str,
+) -> None:
+    # What no tool can be called is a word of the model, and is kept as one.
+    named = _TOOL_NAME.fullmatch(tool) is not None
+    words = {"tool": "" if named else tool, "arguments": arguments}
+    asked = cursor.execute("SELECT asked_by FROM turns WHERE id = ?", (place.turn_id,)).get
+    record(
+        cursor,
+        AuditEntry(
+            kind=AuditKind.TOOL_CALL,
+            actor=str(asked or UNKNOWN_ACTOR),
+            at=place.at,
+            session_id=place.session_id,
+            turn_id=place.turn_id,
+            subject=tool if named else "",
+            outcome=outcome,
+            facts=facts,
+            words={name: word for name, word in words.items() if word},
+        ),
+    )
+
+
+def _permission_facts(
+    cursor: apsw.Cursor, message: ToolMessage, place: TurnPosition
+) -> dict[str, AuditValue]:
+    """By a person's word, by one that stands, by a rule; or not at all."""
+    asked = cursor.execute(
+        "SELECT id, state, said_by, scope, ended_at FROM approvals"
+        " WHERE turn_id = ? AND call_id = ?",
+        (place.turn_id, message.call_id),
+    ).fetchone()
+    if asked is not None and asked[1] == ApprovalState.APPROVED.value:
+        said = {"approval": asked[0], "scope": asked[3], "approved_at": asked[4]}
+        return {"allowed": "approved", "by": actor_of_principal(str(asked[2])), **said}
+    if message.outcome in _NOT_STARTED:
+        return {"allowed": "no"} if asked is None else {"allowed": "no", "approval": asked[0]}
+    return {
+        "allowed": _recorded_permission(cursor, place.turn_id, message.call_id) or "without asking"
+    }
+
+
+def _recorded_permission(cursor: apsw.Cursor, turn_id: TurnId, call_id: CallId) -> str:
+    """As it was written down when the call began; "": it is of a kind that nobody judges."""
+    found = cursor.execute(
+        "SELECT allowed FROM steps WHERE turn_id = ? AND call_id = ? ORDER BY seq DESC LIMIT 1",
+        (turn_id, call_id),
+    ).get
+    return str(found or "")
+
+
+# MERGED holdfast.store.sqlite.writes.command_audit: What the audit says of commands: which changed something, and which were refused.
+# Of what a command may do, all that is a change and has no row of its own kind.
+AUDITED_EFFECTS = frozenset(
+    {
+        "new_session",
+        "model_override",
+        "title",
+        "resume",
+        "fork",
+        "undo",
+        "again",
+        "compaction",
+        "busy_mode",
+        "home",
+        "no_home",
+        "quiet",
+        "job",
+        "new_job",
+        "runs",
+        "skip",
+        "notes",
+        "sent_off",
+    }
+)
+_MAX_COMMAND_NAME = 40  # characters of a name
+
+
+def record_command(cursor: apsw.Cursor, effect: CommandEffect) -> None:
+    """A row for a command that changes something, or that its sender may not give."""
+    if effect.by:
+        _record_dropped(cursor, effect)
+    if not effect.inbox_ends:
+        return
+    own = effect.inbox_ends[-1]
+    if own.state is InboxState.REFUSED:
+        _record_command_row(cursor, effect, AuditKind.COMMAND_REFUSED, outcome=REFUSED)
+    elif _has_audited_effect(effect):
+        _record_command_row(cursor, effect, AuditKind.COMMAND, outcome=own.state.value)
+
+
+def _has_audited_effect(effect: CommandEffect) -> bool:
+    fields = msgspec.structs.asdict(effect)
+    return any(fields[name] is not None for name in AUDITED_EFFECTS)
+
+
+def _record_command_row(
+    cursor: apsw.Cursor, effect: CommandEffect, kind: AuditKind, *, outcome: str
+) -> None:
+    actor, text = message_author(cursor, effect.inbox_ends[-1].inbox_id)
+    session_id = effect.session_id or effect.new_session
+    name, _, _ = text.strip().partition(" ")
+    record(
+        cursor,
+        AuditEntry(
+            kind=kind,
+            actor=actor,
+            at=effect.at,
+            session_id=session_id,
+            # Whatever is no command was carried out as one: an answer to a question.
+            subject=name[:_MAX_COMMAND_NAME] if name.startswith("/") else "",
+            outcome=outcome,
+            facts=_command_facts(effect),
+            # In no session yet there is nothing that they would be forgotten with.
+            words={"text": text} if kind is AuditKind.COMMAND and session_id is not None else {},
+        ),
+    )
+
+
+def _command_facts(effect: CommandEffect) -> dict[str, str | int | float | bool | None]:
+    """Where a chat goes on from now on."""
+    fork = effect.fork.session_id if effect.fork is not None else None
+    to = effect.new_session or effect.resume or fork
+    return {} if to is None else {"to": to}
+
+
+def _record_dropped(cursor: apsw.Cursor, effect: CommandEffect) -> None:
+    """Somebody outside of the chat ended what waited there, and nothing ran."""
+    record(
+        cursor,
+        AuditEntry(
+            kind=AuditKind.TURN_STOPPED,
+            actor=effect.by,
+            at=effect.at,
+            session_id=effect.session_id,
+            facts={"dropped": len(effect.inbox_ends)},
+        ),
+    )
+
+
+# MERGED holdfast.store.sqlite.writes.stop_audit: What the audit says of ends that somebody wanted: of a turn, and of a process.
+_OPERATOR_REQUESTERS = (StopRequester.CLI, StopRequester.PAGE)
+
+
+def record_turn_stopped(cursor: apsw.Cursor, end: EndTurn) -> None:
+    """A turn was ended for good: by whose command, and by whom it says. Who runs the gateway is
+    named also where somebody in the chat wanted the same at the same time."""
+    commands = [row.inbox_id for row in end.inbox_ends if row.state is InboxState.ANSWERED]
+    names = [message_author(cursor, commands[-1])[0]] if commands else []
+    if end.by and end.by != GATEWAY_ACTOR:
+        names.append(end.by)
+    actor = ", ".join(dict.fromkeys(names)) or GATEWAY_ACTOR
+    record(
+        cursor,
+        AuditEntry(
+            kind=AuditKind.TURN_STOPPED,
+            actor=actor,
+            at=end.at,
+            session_id=end.session_id,
+            turn_id=end.turn_id,
+            subject=end.turn_id,
+        ),
+    )
+
+
+def record_gateway_stop(cursor: apsw.Cursor, row: StopRow) -> None:
+    """A process of the gateway was told to go, or a successor found that it had gone."""
+    order = row.order
+    owner = OPERATOR if order.by in _OPERATOR_REQUESTERS else GATEWAY_ACTOR
+    record(
+        cursor,
+        AuditEntry(
+            kind=AuditKind.GATEWAY_LEFT,
+            actor=order.principal or owner,
+            at=order.at,
+            subject=order.kind.value,
+            facts={"by": order.by.value, "now": order.now, "stop": row.id},
+        ),
+    )

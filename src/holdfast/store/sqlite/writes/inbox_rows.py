@@ -1,0 +1,167 @@
+"""The inbox: accepts an event once, binds it to a session, and ends it once; also the work of a subagent."""
+
+from collections.abc import Sequence
+
+import apsw
+import msgspec
+
+from holdfast.core.errors import StoreError
+from holdfast.core.ids import InboxId, PrincipalId, SessionId, SessionKey, TurnId
+from holdfast.core.messages.inbox import (
+    END_STATES,
+    Accepted,
+    BusyMode,
+    Inbound,
+    InboxEnd,
+    InboxRow,
+    InboxState,
+)
+from holdfast.core.messages.source import Author
+from holdfast.core.turns.subagent import Subagent
+from holdfast.store.sqlite import rows
+from holdfast.store.sqlite.writes import audit_log, session_state
+
+
+# MERGED holdfast.store.sqlite.writes.inbox: The inbox: accepting an event once, binding it to a session, and ending it once.
+def accept_message(
+    cursor: apsw.Cursor,
+    *,
+    inbound: Inbound,
+    route: SessionKey,
+    principal: PrincipalId,
+    at: float,
+) -> Accepted:
+    """A repeated event writes nothing, not even its cursor: the first one did that."""
+    source = inbound.source
+    event = (source.platform, source.account, inbound.event_id)
+    cursor.execute(
+        "INSERT INTO inbox"
+        " (platform, account, event_id, route, principal, state, accepted_at, body)"
+        " VALUES (?, ?, ?, ?, ?, 'queued', ?, ?) ON CONFLICT DO NOTHING",
+        (*event, route, principal, at, rows.encode_json(inbound)),
+    )
+    if not cursor.connection.changes():
+        return _duplicate(cursor, event, route)
+    inbox_id = InboxId(cursor.connection.last_insert_rowid())
+    if inbound.cursor is not None:
+        cursor.execute(
+            "INSERT INTO cursors (platform, account, name, value) VALUES (?, ?, ?, ?)"
+            " ON CONFLICT DO UPDATE SET value = excluded.value",
+            (source.platform, source.account, inbound.cursor.name, inbound.cursor.value),
+        )
+    row = InboxRow(id=inbox_id, route=route, principal=principal, inbound=inbound, accepted_at=at)
+    pointed = session_state.route_target(cursor, route)
+    known = session_state.continuable_session(pointed)
+    if source.author is Author.OPERATOR:
+        audit_log.record_operator_message(cursor, inbound, session_id=known, at=at)
+    return Accepted(row=row, duplicate=False, route_session=known, route_target=pointed)
+
+
+def _duplicate(cursor: apsw.Cursor, event: tuple[str, str, str], route: SessionKey) -> Accepted:
+    (found,) = cursor.execute(
+        f"SELECT {rows.INBOX_COLUMNS} FROM inbox WHERE platform = ? AND account = ? AND event_id = ?",
+        event,
+    ).fetchall()
+    return Accepted(
+        row=rows.decode_inbox_row(found), duplicate=True, route_session=route_session(cursor, route)
+    )
+
+
+def route_session(cursor: apsw.Cursor, route: SessionKey) -> SessionId | None:
+    """Where a route points; a suspended or ended session is no place to go on."""
+    return session_state.continuable_session(session_state.route_target(cursor, route))
+
+
+def record_busy_decision(
+    cursor: apsw.Cursor, *, inbox_id: InboxId, session_id: SessionId, decision: BusyMode
+) -> None:
+    cursor.execute(
+        "UPDATE inbox SET session_id = ?, decision = ? WHERE id = ? AND state = 'queued'",
+        (session_id, decision.value, inbox_id),
+    )
+    if not cursor.connection.changes():
+        raise StoreError(f"inbox row {inbox_id} is not queued: there is nothing to decide")
+
+
+def start_row(
+    cursor: apsw.Cursor, inbox_id: InboxId, *, session_id: SessionId, turn_id: TurnId
+) -> None:
+    """A row that has not ended runs in a turn from now on."""
+    cursor.execute(
+        "UPDATE inbox SET state = 'running', session_id = ?, turn_id = ?"
+        " WHERE id = ? AND ended_at IS NULL",
+        (session_id, turn_id, inbox_id),
+    )
+    if not cursor.connection.changes():
+        raise _not_open_error(inbox_id)
+
+
+def end_row(
+    cursor: apsw.Cursor,
+    end: InboxEnd,
+    *,
+    at: float,
+    session_id: SessionId | None = None,
+    turn_id: TurnId | None = None,
+) -> None:
+    """A row ends once; session and turn are set where the row had none."""
+    if end.state not in END_STATES:
+        raise StoreError(f"{end.state} is no end for inbox row {end.inbox_id}")
+    cursor.execute(
+        "UPDATE inbox SET state = ?, reason = ?, merged_into = ?, ended_at = ?,"
+        " session_id = coalesce(session_id, ?), turn_id = coalesce(turn_id, ?)"
+        " WHERE id = ? AND ended_at IS NULL",
+        (end.state.value, end.reason, end.merged_into, at, session_id, turn_id, end.inbox_id),
+    )
+    if not cursor.connection.changes():
+        raise _not_open_error(end.inbox_id)
+
+
+def supersede_queued(
+    cursor: apsw.Cursor,
+    route: SessionKey,
+    *,
+    before: InboxId,
+    spared: Sequence[InboxId],
+    at: float,
+) -> tuple[InboxId, ...]:
+    """Ends the route's unstarted rows older than `before`, but for the `spared`; oldest first."""
+    ended = cursor.execute(
+        "UPDATE inbox SET state = ?, reason = 'a later command ended it', ended_at = ?"
+        " WHERE route = ? AND id < ? AND state = 'queued' AND ended_at IS NULL"
+        " AND id NOT IN (SELECT value FROM json_each(?)) RETURNING id",
+        (InboxState.SUPERSEDED.value, at, route, before, msgspec.json.encode(spared).decode()),
+    ).fetchall()
+    return tuple(sorted(InboxId(row[0]) for row in ended))  # type: ignore[arg-type]  # rowids
+
+
+def _not_open_error(inbox_id: InboxId) -> StoreError:
+    return StoreError(f"inbox row {inbox_id} has ended already, or there is none of that id")
+
+
+# MERGED holdfast.store.sqlite.writes.children: Children: the session that a child's work opens, and whose it is.
+def accept_subagent_task(
+    cursor: apsw.Cursor,
+    child: Subagent,
+    *,
+    inbound: Inbound,
+    route: SessionKey,
+    principal: PrincipalId,
+    at: float,
+) -> Accepted:
+    """Work and child in one commit: neither is ever there without the other."""
+    accepted = accept_message(cursor, inbound=inbound, route=route, principal=principal, at=at)
+    if accepted.duplicate:
+        return accepted
+    session_state.open_session(cursor, child.session_id, route=route, at=at, title=child.title)
+    session_state.claim_route(cursor, route, child.session_id)
+    if child.model is not None:
+        cursor.execute(
+            "UPDATE sessions SET model_override = ? WHERE id = ?", (child.model, child.session_id)
+        )
+    cursor.execute(
+        "INSERT INTO children (session_id, parent_id, inbox_id, created_at, body)"
+        " VALUES (?, ?, ?, ?, ?)",
+        (child.session_id, child.parent, accepted.row.id, at, rows.encode_json(child)),
+    )
+    return msgspec.structs.replace(accepted, route_session=child.session_id)

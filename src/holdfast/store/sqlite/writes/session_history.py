@@ -1,0 +1,258 @@
+"""Changes to whole sessions: rename, end, expire, import, delete, undo, fork, resume, retry; and pruning of old rows."""
+
+from collections.abc import Sequence
+
+import apsw
+
+from holdfast.core.errors import StoreError
+from holdfast.core.ids import InboxId, SessionId, SessionKey
+from holdfast.core.messages.inbox import InboxRow
+from holdfast.core.sessions.session import ForkEffect, ImportedSession, Resubmission, UndoEffect
+from holdfast.store.sqlite import rows
+from holdfast.store.sqlite.writes import approvals, inbox_rows, outbox, session_state, transcript
+
+# MERGED holdfast.store.sqlite.writes.whole_sessions: Whole sessions: opened before anything is said in them, renamed, taken in and deleted.
+_SETTLED = "state IN ('sent', 'failed')"
+# A delivery that is under way is somebody's, who will settle it: its row stays, with nothing
+# of the session in it.
+_BLANKED = "text = '(deleted)', session_id = NULL, turn_id = NULL, inbox_id = NULL"
+
+# Deleted by what is indexed, or not by their session alone. Every other table that names a
+# session loses the session's rows, also one that is added later.
+_HANDLED_SEPARATELY = ("inbox", "outbox", "parts", "steps", "turns", "approvals", "approval_rules")
+
+
+def find_or_open_session(
+    cursor: apsw.Cursor, *, session_id: SessionId, route: SessionKey, at: float
+) -> SessionId:
+    known = inbox_rows.route_session(cursor, route)
+    if known is not None:
+        return known
+    session_state.open_session(cursor, session_id, route=route, at=at)
+    session_state.claim_route(cursor, route, session_id)
+    return session_id
+
+
+def rename_session(cursor: apsw.Cursor, *, session_id: SessionId, title: str) -> None:
+    cursor.execute("UPDATE sessions SET title = ? WHERE id = ?", (title, session_id))
+    if not cursor.connection.changes():
+        raise StoreError(f"there is no session {session_id} to rename")
+
+
+def replace_session_title(
+    cursor: apsw.Cursor, *, session_id: SessionId, title: str, instead_of: str
+) -> bool:
+    cursor.execute(
+        "UPDATE sessions SET title = ? WHERE id = ? AND title = ?", (title, session_id, instead_of)
+    )
+    return cursor.connection.changes() > 0
+
+
+def end_session(cursor: apsw.Cursor, *, session_id: SessionId, at: float) -> None:
+    cursor.execute(
+        "UPDATE sessions SET ended_at = ? WHERE id = ? AND ended_at IS NULL", (at, session_id)
+    )
+
+
+def import_session(cursor: apsw.Cursor, *, imported: ImportedSession) -> None:
+    """Its turns stay where they were: a record names none."""
+    session_id, at = imported.id, imported.at
+    session_state.open_session(
+        cursor, session_id, route=imported.route, at=at, title=imported.title
+    )
+    session_state.claim_route(cursor, imported.route, session_id)
+    cursor.executemany(
+        "INSERT INTO messages (session_id, seq, created_at, body) VALUES (?, ?, ?, ?)",
+        (
+            (session_id, seq, record.created_at, rows.encode_json(record.message))
+            for seq, record in enumerate(imported.records, 1)
+        ),
+    )
+
+
+def delete_session(
+    cursor: apsw.Cursor, *, session_id: SessionId, inbox_ids: Sequence[InboxId]
+) -> None:
+    """Found by what is indexed: deliveries by their turn and the message they answer, the
+    messages of the inbox by the ids that a reader looked up."""
+    found = cursor.execute("SELECT id FROM turns WHERE session_id = ?", (session_id,)).fetchall()
+    asked = [(inbox_id,) for inbox_id in inbox_ids]
+    aside = "turn_id IS NULL AND inbox_id IS NULL AND session_id"
+    for column, bindings in (("turn_id", found), ("inbox_id", asked), (aside, [(session_id,)])):
+        gone = f"DELETE FROM outbox WHERE {column} = ? AND {_SETTLED} RETURNING id"
+        outbox.delete_parts(cursor, cursor.executemany(gone, bindings).fetchall())
+        cursor.executemany(f"UPDATE outbox SET {_BLANKED} WHERE {column} = ?", bindings)
+    outbox.detach_parts(cursor, session_id)
+    for table, column in (("steps", "turn_id"), ("turns", "id")):
+        cursor.executemany(f"DELETE FROM {table} WHERE {column} = ?", found)
+    cursor.executemany("DELETE FROM inbox WHERE id = ?", asked)
+    # First: the words of the audit may go only with a session that is gone.
+    cursor.execute("DELETE FROM sessions WHERE id = ?", (session_id,))
+    for table in _session_tables(cursor):
+        cursor.execute(f"DELETE FROM {table} WHERE session_id = ?", (session_id,))
+    approvals.delete_approvals(cursor, session_id)
+
+
+def _session_tables(cursor: apsw.Cursor) -> list[str]:
+    found = cursor.execute(
+        "SELECT t.name FROM sqlite_schema t, pragma_table_info(t.name) c"
+        " WHERE t.type = 'table' AND c.name = 'session_id'"
+    ).fetchall()
+    return [name for row in found if (name := str(row[0])) not in _HANDLED_SEPARATELY]
+
+
+# MERGED holdfast.store.sqlite.writes.history: What commands do to what was said: take it back, copy it, return to it, say it again.
+def undo_messages(cursor: apsw.Cursor, undo: UndoEffect, *, at: float) -> None:
+    _require_no_open_turn(cursor, undo.session_id)
+    last = transcript.next_seq(cursor, undo.session_id) - 1
+    if not 1 <= undo.from_seq <= last:
+        raise StoreError(f"session {undo.session_id} has no message {undo.from_seq} to take back")
+    cursor.execute(
+        "INSERT INTO undone (session_id, from_seq, to_seq, undone_at) VALUES (?, ?, ?, ?)",
+        (undo.session_id, undo.from_seq, last, at),
+    )
+    # A summary that was taken back covers nothing; an earlier one is found in the transcript.
+    cursor.execute(
+        "DELETE FROM compactions WHERE session_id = ? AND seq >= ?",
+        (undo.session_id, undo.from_seq),
+    )
+
+
+def fork_session(cursor: apsw.Cursor, fork: ForkEffect, *, route: SessionKey, at: float) -> None:
+    """Messages keep their places, by which a summary names what it covers, and name no turn: the
+    turns, with what they cost and owe, are the other session's."""
+    _require_no_open_turn(cursor, fork.of)
+    session_state.open_session(
+        cursor, fork.session_id, route=route, at=at, title=fork.title, principal=fork.principal
+    )
+    pair = (fork.session_id, fork.of)
+    cursor.execute(
+        "INSERT INTO messages (session_id, seq, created_at, body)"
+        " SELECT ?1, seq, created_at, body FROM standing WHERE session_id = ?2",
+        pair,
+    )
+    for table, columns in (("prompts", "text, shape"), ("compactions", "seq, covers")):
+        cursor.execute(
+            f"INSERT INTO {table} (session_id, {columns})"
+            f" SELECT ?1, {columns} FROM {table} WHERE session_id = ?2",
+            pair,
+        )
+    cursor.execute(
+        "UPDATE sessions SET previous_id = ?2, model_override ="
+        " (SELECT model_override FROM sessions WHERE id = ?2) WHERE id = ?1",
+        pair,
+    )
+    session_state.point_route(cursor, route, fork.session_id)
+
+
+def resume_session(
+    cursor: apsw.Cursor, session_id: SessionId, *, route: SessionKey, at: float
+) -> None:
+    """The route goes on there; whatever kept the session from going on is lifted."""
+    cursor.execute(
+        "UPDATE sessions SET suspended = 0, ended_at = NULL, cuts = 0, active_at = ?2,"
+        " resume_pending = NULL, resume_reason = NULL, last_resume_marked_at = NULL"
+        " WHERE id = ?1",
+        (session_id, at),
+    )
+    if not cursor.connection.changes():
+        raise StoreError(f"there is no session {session_id} to return to")
+    # One whose own chat has gone on elsewhere is at home where it goes on.
+    cursor.execute(
+        "UPDATE sessions SET route = ?2 WHERE id = ?1 AND NOT EXISTS"
+        " (SELECT 1 FROM routes r WHERE r.key = sessions.route AND r.session_id = ?1)",
+        (session_id, route),
+    )
+    session_state.point_route(cursor, route, session_id)
+
+
+def retry_message(
+    cursor: apsw.Cursor,
+    again: Resubmission,
+    *,
+    route: SessionKey,
+    merged: tuple[InboxId, ...],
+    at: float,
+) -> InboxRow:
+    """The message as a row of its own, which the rows that brought it about are merged into."""
+    accepted = inbox_rows.accept_message(
+        cursor, inbound=again.inbound, route=route, principal=again.principal, at=at
+    )
+    for inbox_id in merged:
+        cursor.execute(
+            "UPDATE inbox SET merged_into = ? WHERE id = ? AND state = 'merged'",
+            (accepted.row.id, inbox_id),
+        )
+    return accepted.row
+
+
+def require_messages(cursor: apsw.Cursor, session_id: SessionId, *, messages: int) -> None:
+    """A summary is of messages that stand: one that was being made while they were taken back
+    would hide what is said next."""
+    fewer = cursor.execute(
+        "SELECT 1 FROM (SELECT count(*) AS standing FROM standing WHERE session_id = ?)"
+        " WHERE standing < ?",
+        (session_id, messages),
+    ).fetchone()
+    if fewer is not None:
+        raise StoreError(f"session {session_id} has no {messages} messages any more to summarise")
+
+
+def _require_no_open_turn(cursor: apsw.Cursor, session_id: SessionId) -> None:
+    found = cursor.execute(
+        "SELECT 1 FROM turns WHERE session_id = ? AND state = 'open'", (session_id,)
+    ).fetchone()
+    if found is not None:
+        raise StoreError(f"session {session_id} has an open turn: its history cannot be changed")
+
+
+# MERGED holdfast.store.sqlite.writes.expiry: What time takes away: sessions that are over, and rows that are kept no longer.
+_PRUNE_BATCH = 500  # rows of one command: nobody else's write waits long for it
+
+
+def expire_session(
+    cursor: apsw.Cursor, *, session_id: SessionId, active_at: float, at: float
+) -> bool:
+    """End a session that has been silent since `active_at`; False: it goes on after all.
+
+    Decided here, in the order of all writes: a message that was accepted before keeps its
+    session, and one that comes later finds it ended.
+    """
+    cursor.execute(
+        "UPDATE sessions SET ended_at = ?3 WHERE id = ?1 AND active_at = ?2 AND ended_at IS NULL"
+        " AND NOT suspended AND NOT coalesce(resume_pending, 0)"
+        " AND NOT EXISTS (SELECT 1 FROM turns t WHERE t.session_id = ?1 AND t.state = 'open')"
+        " AND NOT EXISTS (SELECT 1 FROM routes r JOIN inbox i ON i.route = r.key"
+        " WHERE r.session_id = ?1 AND i.ended_at IS NULL)",
+        (session_id, active_at, at),
+    )
+    return bool(cursor.connection.changes())
+
+
+def prune_inbox(cursor: apsw.Cursor, *, before: float) -> int:
+    """Forget the oldest messages that ended before then; how many. The ledger keeps their
+    number, and a session its transcript."""
+    gone = cursor.execute(
+        "DELETE FROM inbox WHERE id IN (SELECT id FROM inbox ORDER BY id LIMIT ?2)"
+        " AND accepted_at < ?1 AND ended_at < ?1 RETURNING state",
+        (before, _PRUNE_BATCH),
+    ).fetchall()
+    cursor.executemany(
+        "INSERT INTO pruned (state, count) VALUES (?, 1)"
+        " ON CONFLICT DO UPDATE SET count = count + 1",
+        gone,
+    )
+    return len(gone)
+
+
+def prune_outbox(cursor: apsw.Cursor, *, before: float) -> int:
+    """Forget the oldest deliveries that were settled before then, with their parts; how many.
+    Whether one arrived that nobody heard of again is settled by then: nobody will know."""
+    gone = cursor.execute(
+        "DELETE FROM outbox WHERE seq IN (SELECT seq FROM outbox ORDER BY seq LIMIT ?2)"
+        " AND created_at < ?1 AND updated_at < ?1 AND state IN ('sent', 'failed', 'unknown')"
+        " RETURNING id",
+        (before, _PRUNE_BATCH),
+    ).fetchall()
+    outbox.delete_parts(cursor, gone)
+    return len(gone)

@@ -1,0 +1,247 @@
+"""Sessions and routes: opening, routing, `resume_pending`, suspension, and the busy mode of a session."""
+
+import apsw
+
+from holdfast.core.ids import PrincipalId, SessionId, SessionKey, TurnId
+from holdfast.core.messages.inbox import BusyMode, RouteTarget
+from holdfast.core.sessions.reset import SessionReset
+from holdfast.core.turns.subagent import INTERNAL_PLATFORM
+from holdfast.store.sqlite import rows
+
+
+# MERGED holdfast.store.sqlite.writes.sessions: Sessions and routes: opening one, and pointing a route at it.
+def open_session(
+    cursor: apsw.Cursor,
+    session_id: SessionId,
+    *,
+    route: SessionKey,
+    at: float,
+    title: str = "",
+    principal: PrincipalId | None = None,
+) -> None:
+    """Creates the row if there is none; either way the session is active now.
+
+    The first title it is given is its title, the first principal its owner.
+    """
+    cursor.execute(
+        "INSERT INTO sessions (id, route, created_at, active_at, title, principal)"
+        " VALUES (?1, ?2, ?3, ?3, ?4, ?5) ON CONFLICT (id) DO UPDATE SET"
+        " active_at = excluded.active_at, title = iif(title = '', excluded.title, title),"
+        " principal = coalesce(principal, excluded.principal)",
+        (session_id, route, at, title, principal),
+    )
+
+
+def save_prompt(
+    cursor: apsw.Cursor, session_id: SessionId, prompt: str, *, shape: str = ""
+) -> None:
+    """The first prompt of a session is its prompt, until the configuration has another shape."""
+    if prompt:
+        cursor.execute(
+            "INSERT INTO prompts (session_id, text, shape) VALUES (?, ?, ?)"
+            " ON CONFLICT (session_id) DO UPDATE SET text = excluded.text, shape = excluded.shape"
+            " WHERE excluded.shape <> '' AND shape <> excluded.shape",
+            (session_id, prompt, shape),
+        )
+
+
+def claim_route(cursor: apsw.Cursor, route: SessionKey, session_id: SessionId) -> None:
+    """Points a route at a session, unless it already points at another that can go on."""
+    cursor.execute(
+        "INSERT INTO routes (key, session_id) VALUES (?, ?)"
+        " ON CONFLICT (key) DO UPDATE SET session_id = excluded.session_id"
+        " WHERE session_id <> excluded.session_id AND EXISTS (SELECT 1 FROM sessions s"
+        " WHERE s.id = routes.session_id AND (s.suspended OR s.ended_at IS NOT NULL))",
+        (route, session_id),
+    )
+
+
+def point_route(cursor: apsw.Cursor, route: SessionKey, session_id: SessionId) -> None:
+    """Points a route at a session, wherever it pointed before."""
+    cursor.execute(
+        "INSERT INTO routes (key, session_id) VALUES (?, ?)"
+        " ON CONFLICT (key) DO UPDATE SET session_id = excluded.session_id",
+        (route, session_id),
+    )
+
+
+# MERGED holdfast.store.sqlite.writes.standing: Whether a session goes on: marks to resume it, its suspension, and a fresh one in its place.
+_ROUTE_TARGET = "(SELECT session_id FROM routes WHERE key = ?1)"
+
+
+def route_target(cursor: apsw.Cursor, route: SessionKey) -> RouteTarget | None:
+    """Where a route points, whether or not it can go on there."""
+    row = cursor.execute(
+        "SELECT s.id, s.active_at, s.suspended, s.ended_at, s.resume_pending, s.auto_reset_told,"
+        " s.auto_reset_reason, s.previous_id, s.note_owed, s.resume_reason, b.mode"
+        " FROM routes r JOIN sessions s ON s.id = r.session_id"
+        " LEFT JOIN busy b ON b.session_id = s.id WHERE r.key = ?",
+        (route,),
+    ).fetchone()
+    if row is None:
+        return None
+    return RouteTarget(
+        session_id=SessionId(row[0]),
+        active_at=row[1],
+        suspended=bool(row[2]),
+        ended=row[3] is not None,
+        resume_pending=bool(row[4]),
+        unannounced_reset=rows.decode_reset_reason(row[6]) if row[5] == 0 else None,
+        previous=row[7],
+        interruption_note_pending=bool(row[8]),
+        resume_reason=row[9],
+        busy_mode=None if row[10] is None else BusyMode(row[10]),
+    )
+
+
+def continuable_session(found: RouteTarget | None) -> SessionId | None:
+    return found.session_id if found is not None and found.can_continue else None
+
+
+def mark_resume_pending(cursor: apsw.Cursor, *, route: SessionKey, reason: str, at: float) -> bool:
+    cursor.execute(
+        "UPDATE sessions SET resume_pending = 1, resume_reason = ?2, last_resume_marked_at = ?3,"
+        f" note_owed = 1 WHERE id = {_ROUTE_TARGET} AND NOT suspended AND ended_at IS NULL",
+        (route, reason, at),
+    )
+    return bool(cursor.connection.changes())
+
+
+def clear_resume_pending(cursor: apsw.Cursor, *, route: SessionKey) -> bool:
+    cursor.execute(
+        "UPDATE sessions SET resume_pending = NULL, resume_reason = NULL, note_owed = NULL,"
+        f" last_resume_marked_at = NULL WHERE id = {_ROUTE_TARGET} AND resume_pending",
+        (route,),
+    )
+    return bool(cursor.connection.changes())
+
+
+def count_interruption(
+    cursor: apsw.Cursor, session_id: SessionId, *, reason: str, at: float
+) -> None:
+    """A turn of the session was cut, once more in a row. One that is suspended is not marked."""
+    cursor.execute(
+        "UPDATE sessions SET cuts = cuts + 1, resume_pending = 1, resume_reason = ?2,"
+        " last_resume_marked_at = ?3 WHERE id = ?1 AND NOT suspended",
+        (session_id, reason, at),
+    )
+
+
+def clear_pending_note(cursor: apsw.Cursor, session_id: SessionId) -> None:
+    """The turn that tells of the cut has been told: nobody tells it again."""
+    cursor.execute("UPDATE sessions SET note_owed = NULL WHERE id = ?", (session_id,))
+
+
+def recently_active_sessions(cursor: apsw.Cursor, since: float) -> list[SessionId]:
+    """Those that could be gone on with and are not marked: a mark says that they shall be. One
+    with an open turn is its turn's to decide, and a child is its parent's."""
+    found = cursor.execute(
+        "SELECT id FROM sessions WHERE active_at >= ? AND NOT suspended AND ended_at IS NULL"
+        f" AND resume_pending IS NOT 1 AND route NOT GLOB '{INTERNAL_PLATFORM}:*' AND NOT EXISTS"
+        " (SELECT 1 FROM turns WHERE session_id = sessions.id AND state = 'open')",
+        (since,),
+    )
+    return [SessionId(str(row[0])) for row in found]
+
+
+def turns_superseded_between(
+    cursor: apsw.Cursor, session_id: SessionId, *, reason: str, since: float, until: float
+) -> list[TurnId]:
+    found = cursor.execute(
+        "SELECT id FROM turns WHERE session_id = ? AND state = 'superseded' AND reason = ?"
+        " AND ended_at BETWEEN ? AND ?",
+        (session_id, reason, since, until),
+    )
+    return [TurnId(str(row[0])) for row in found]
+
+
+def suspend_session(cursor: apsw.Cursor, *, session_id: SessionId) -> bool:
+    """False: there is no such session, or it was suspended already."""
+    cursor.execute(
+        "UPDATE sessions SET suspended = 1, cuts = 0 WHERE id = ? AND NOT suspended", (session_id,)
+    )
+    return bool(cursor.connection.changes())
+
+
+def suspend_route(cursor: apsw.Cursor, *, route: SessionKey) -> SessionId | None:
+    """The session that is suspended now, and has no cuts to its name any more."""
+    found = cursor.execute(
+        f"UPDATE sessions SET suspended = 1, cuts = 0 WHERE id = {_ROUTE_TARGET} RETURNING id",
+        (route,),
+    ).fetchall()
+    return SessionId(str(found[0][0])) if found else None
+
+
+def replace_session(
+    cursor: apsw.Cursor,
+    session_id: SessionId,
+    *,
+    route: SessionKey,
+    opening: SessionReset,
+    at: float,
+) -> None:
+    """The session stands where another stood, and its turn tells why.
+
+    The other is over unless it was suspended, which says more, or another route goes on there.
+    """
+    cursor.execute(
+        "UPDATE sessions SET auto_reset_reason = ?, auto_reset_told = 1, previous_id = ?"
+        " WHERE id = ?",
+        (opening.reason.value, opening.previous, session_id),
+    )
+    _retire_previous(cursor, opening.previous, route=route, to=session_id, at=at)
+
+
+def open_new_session(
+    cursor: apsw.Cursor,
+    *,
+    session_id: SessionId,
+    route: SessionKey,
+    principal: PrincipalId | None,
+    opening: SessionReset | None,
+    at: float,
+) -> SessionId:
+    """The session that the route goes on in: this one, unless another was quicker."""
+    known = continuable_session(route_target(cursor, route))
+    if known is not None and (opening is None or known != opening.previous):
+        return known
+    open_session(cursor, session_id, route=route, at=at, principal=principal)
+    if opening is None:
+        claim_route(cursor, route, session_id)
+        return session_id
+    cursor.execute(
+        "UPDATE sessions SET auto_reset_reason = ?, auto_reset_told = 0, previous_id = ?"
+        " WHERE id = ?",
+        (opening.reason.value, opening.previous, session_id),
+    )
+    _retire_previous(cursor, opening.previous, route=route, to=session_id, at=at)
+    return session_id
+
+
+def _retire_previous(
+    cursor: apsw.Cursor, previous: SessionId, *, route: SessionKey, to: SessionId, at: float
+) -> None:
+    point_route(cursor, route, to)
+    cursor.execute(
+        "UPDATE sessions SET ended_at = ?2 WHERE id = ?1 AND ended_at IS NULL AND NOT suspended"
+        " AND NOT EXISTS (SELECT 1 FROM routes WHERE session_id = ?1)",
+        (previous, at),
+    )
+
+
+# MERGED holdfast.store.sqlite.writes.busy: What /busy chose for a session: kept, cleared, and read for whoever asks.
+def busy_mode(cursor: apsw.Cursor, session_id: SessionId) -> BusyMode | None:
+    found = cursor.execute("SELECT mode FROM busy WHERE session_id = ?", (session_id,)).fetchone()
+    return None if found is None else BusyMode(found[0])
+
+
+def set_busy_mode(cursor: apsw.Cursor, session_id: SessionId, mode: str) -> None:
+    """A mode, or "" for none of its own."""
+    if not mode:
+        cursor.execute("DELETE FROM busy WHERE session_id = ?", (session_id,))
+        return
+    cursor.execute(
+        "INSERT INTO busy (session_id, mode) VALUES (?, ?)"
+        " ON CONFLICT (session_id) DO UPDATE SET mode = excluded.mode",
+        (session_id, BusyMode(mode).value),
+    )

@@ -1,0 +1,136 @@
+"""Linux kernel events on the event loop: file changes (inotify) and wall-clock alarms (timerfd)."""
+
+import asyncio
+import os
+import struct
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Self
+
+from holdfast.core.errors import HoldfastError
+
+# MERGED holdfast.system.folder_watch: A watch on some files of a folder: the kernel says when one is written, replaced or removed.
+_INOTIFY_FLAGS = os.O_NONBLOCK | os.O_CLOEXEC
+_EVENT_HEADER = struct.Struct("iIII")  # which watch, what, what belongs together, bytes of the name
+_ATTRIB, _CLOSE_WRITE, _MOVED_FROM, _MOVED_TO, _CREATE, _DELETE = 0x4, 0x8, 0x40, 0x80, 0x100, 0x200
+# Not each write: a file that is half written is nobody's business.
+_EVENT_MASK = _ATTRIB | _CLOSE_WRITE | _MOVED_FROM | _MOVED_TO | _CREATE | _DELETE
+_OVERFLOW = 0x4000  # more came than the kernel keeps: any of them may have been ours
+_READ_BYTES = 65536
+
+
+class WatchUnavailable(HoldfastError):
+    """This system tells nobody when a file changes."""
+
+
+class FileWatch:
+    """Linux's inotify, on folders and not on files: most editors put another file in the place of
+    the one they were given. `changed` is set whenever something was done to one of the files.
+
+    A file that is a link is watched where it leads, too, as long as it does not lead `elsewhere`:
+    then another watch is needed. Entering raises `WatchUnavailable`.
+    """
+
+    def __init__(self, files: Iterable[Path]) -> None:
+        self._files = tuple(files)
+        self._paths = _resolve_paths(self._files)
+        self._names = frozenset(place.name for place in self._paths)
+        self._fd = -1
+        self.changed = asyncio.Event()
+
+    def __enter__(self) -> Self:
+        try:
+            self._open()
+        except OSError as error:
+            self.__exit__()
+            raise WatchUnavailable(str(error)) from None
+        asyncio.get_running_loop().add_reader(self._fd, self._read)
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        if self._fd >= 0:
+            asyncio.get_running_loop().remove_reader(self._fd)
+            os.close(self._fd)
+            self._fd = -1
+
+    @property
+    def moved(self) -> bool:
+        """Whether what is to be watched lies in another place by now."""
+        return _resolve_paths(self._files) != self._paths
+
+    def _open(self) -> None:
+        if sys.platform != "linux":
+            raise WatchUnavailable(f"there is no inotify on {sys.platform}")
+        import ctypes  # noqa: PLC0415 - no start is to wait for it
+
+        libc: Any = ctypes.CDLL(None, use_errno=True)
+        self._fd = int(libc.inotify_init1(_INOTIFY_FLAGS))
+        folders = {place.parent for place in self._paths}
+        given = [self._fd]
+        if self._fd >= 0:
+            add = libc.inotify_add_watch
+            given += (add(self._fd, os.fsencode(each), _EVENT_MASK) for each in folders)
+        if min(given) < 0:
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number))
+
+    def _read(self) -> None:
+        try:
+            data = os.read(self._fd, _READ_BYTES)
+        except BlockingIOError:
+            return
+        at = 0
+        while at < len(data):
+            _, what, _, length = _EVENT_HEADER.unpack_from(data, at)
+            at += _EVENT_HEADER.size + length
+            name = data[at - length : at].rstrip(b"\0")
+            if what & _OVERFLOW or os.fsdecode(name) in self._names:
+                self.changed.set()
+
+
+def _resolve_paths(files: Iterable[Path]) -> frozenset[Path]:
+    """Of each file, and of what it leads to; a link may lead to where there is nothing yet."""
+    found = {file: Path(os.path.realpath(file)) for file in files}
+    return frozenset(found) | {place for place in found.values() if place.parent.is_dir()}
+
+
+# MERGED holdfast.system.wall_alarm: An alarm by the clock on the wall: the kernel rings it, also after a sleep of the machine.
+_REALTIME = 0
+_TIMERFD_FLAGS = 0o2000000 | 0o4000  # close on exec, never block
+_ABSOLUTE_CANCEL_ON_SET = 1 | 2  # at that time of day; or at once, where somebody sets the clock
+_TIMERSPEC = struct.Struct("4l")  # twice seconds and nanoseconds: how often, and when first
+_MAX_SECONDS = 2**40
+
+
+class TimerfdTimer:
+    """Linux's timerfd. A monotonic sleep stands still while the machine is suspended and knows
+    nothing of a clock that is set; to look at the clock every minute would be polling."""
+
+    async def wait_until(self, at: float) -> None:
+        """Returns at that time, or sooner where the clock was set meanwhile."""
+        loop = asyncio.get_running_loop()
+        rung = asyncio.Event()
+        fd = _create_timer(at)
+        try:
+            loop.add_reader(fd, rung.set)
+            await rung.wait()
+        finally:
+            loop.remove_reader(fd)
+            os.close(fd)
+
+
+def _create_timer(at: float) -> int:
+    """The descriptor of a timer, which can be read from when it rings."""
+    import ctypes  # noqa: PLC0415 - most gateways have no job
+
+    libc = ctypes.CDLL(None, use_errno=True)
+    fd = int(libc.timerfd_create(_REALTIME, _TIMERFD_FLAGS))
+    if fd < 0:
+        raise OSError(ctypes.get_errno(), "no timer could be made")
+    # A time of nought would mean never; one that is past rings at once.
+    when = _TIMERSPEC.pack(0, 0, min(max(int(at), 1), _MAX_SECONDS), int((at % 1) * 1e9))
+    if libc.timerfd_settime(fd, _ABSOLUTE_CANCEL_ON_SET, when, None) != 0:
+        os.close(fd)
+        raise OSError(ctypes.get_errno(), "the timer could not be set")
+    return fd

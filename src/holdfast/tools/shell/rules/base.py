@@ -1,0 +1,102 @@
+"""The kinds of rules: about a program, about a path, about how a command is written (hazards); and the hazard rules."""
+
+from collections.abc import Callable
+
+import msgspec
+
+from holdfast.core.people.approval import CommandRisk
+from holdfast.tools.shell.invocation import Hazard, PathAction, PathEffect, ProgramCall
+from holdfast.tools.shell.paths import PathLocation
+
+
+# MERGED holdfast.tools.shell.rules.rule: Rules: each names one thing that a command may do, how bad it is, and says so to people.
+class ShellRule(msgspec.Struct, frozen=True, kw_only=True):
+    name: str  # what "always" is remembered by: never changed once released
+    level: CommandRisk
+    why: str  # what the command would do; {part} is the piece that was seen
+
+
+class ProgramRule(ShellRule, frozen=True, kw_only=True):
+    programs: frozenset[str]
+    matches: Callable[[ProgramCall], bool] = lambda run: True
+
+
+class PathRule(ShellRule, frozen=True, kw_only=True):
+    actions: frozenset[PathAction]
+    matches: Callable[[PathEffect, PathLocation], bool]
+
+
+class HazardRule(ShellRule, frozen=True, kw_only=True):
+    hazard: Hazard
+
+
+def word_set(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+def is_dry_run(run: ProgramCall) -> bool:
+    return not _DRY_RUN_OPTIONS.isdisjoint(run.args)
+
+
+_DRY_RUN_OPTIONS = frozenset(
+    ("--dry-run", "--dryrun", "--help", "-h", "--version", "--dry-run=client")
+)
+
+
+# MERGED holdfast.tools.shell.rules.unseen: The unseen: code that cannot be known, is hidden, or multiplies.
+HAZARD_RULES = (
+    HazardRule(
+        name="fork-bomb",
+        level=CommandRisk.FORBIDDEN,
+        why="It would start itself over and over until the machine stands still.",
+        hazard=Hazard.FORK_BOMB,
+    ),
+    HazardRule(
+        name="code-from-the-network",
+        level=CommandRisk.DANGEROUS,
+        why="It would run code straight from the network, unseen.",
+        hazard=Hazard.NETWORK_CODE,
+    ),
+    HazardRule(
+        name="remote-shell",
+        level=CommandRisk.DANGEROUS,
+        why="It would connect a shell or its output to another machine.",
+        hazard=Hazard.REMOTE_SHELL,
+    ),
+    HazardRule(
+        name="hidden-code",
+        level=CommandRisk.DANGEROUS,
+        why="It would run code that is encoded so that nobody sees what it does.",
+        hazard=Hazard.HIDDEN_CODE,
+    ),
+    HazardRule(
+        name="hidden-program",
+        level=CommandRisk.DANGEROUS,
+        why="It hides the name of the program that it runs.",
+        hazard=Hazard.HIDDEN_PROGRAM,
+    ),
+    HazardRule(
+        name="unknown-code",
+        level=CommandRisk.DANGEROUS,
+        why="What it would run only turns out when it runs.",
+        hazard=Hazard.UNKNOWN_CODE,
+    ),
+    HazardRule(
+        name="foreign-library",
+        level=CommandRisk.DANGEROUS,
+        why="It would load code from outside the workspace into whatever it runs.",
+        hazard=Hazard.FOREIGN_LIBRARY,
+    ),
+    HazardRule(
+        name="unreadable",
+        level=CommandRisk.DANGEROUS,
+        why="It cannot be read as a shell command to its end, and names programs that can do harm.",
+        hazard=Hazard.UNREADABLE,
+    ),
+    HazardRule(
+        name="too-tangled",
+        level=CommandRisk.DANGEROUS,
+        why="It is too long or too tangled to be read to its end.",
+        hazard=Hazard.TOO_COMPLEX,
+    ),
+)

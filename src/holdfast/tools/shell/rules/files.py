@@ -1,0 +1,315 @@
+"""Rules about files: deletion, permissions, system files, secrets."""
+
+import re
+
+from holdfast.core.people.approval import CommandRisk
+from holdfast.tools.shell.invocation import PathAction, PathEffect, ProgramCall
+from holdfast.tools.shell.paths import PathLocation
+from holdfast.tools.shell.rules.base import PathRule, ProgramRule, word_set
+
+# MERGED holdfast.tools.shell.rules.deletion: Deletion: of everything, of what others own, and of more than was surely meant.
+_WHOLE_SYSTEM = (PathLocation.ROOT, PathLocation.SYSTEM_TREE)
+_NOT_OURS = (
+    PathLocation.OUTSIDE,
+    PathLocation.SYSTEM,
+    PathLocation.TEMP_TREE,
+    PathLocation.DEVICE,
+    PathLocation.HOME,
+)
+
+
+def _is_git_history(touch: PathEffect, ground: PathLocation) -> bool:
+    return touch.path.rstrip("/*").endswith(".git") and ground == PathLocation.INSIDE
+
+
+def _is_not_ours(touch: PathEffect, ground: PathLocation) -> bool:
+    return ground in _NOT_OURS and not touch.paths.is_harmless_device(touch.path)
+
+
+def _forces_root(run: ProgramCall) -> bool:
+    return run.options().has("", "no-preserve-root") and run.options().has("rR", "recursive")
+
+
+DELETION_RULES = (
+    PathRule(
+        name="delete-the-system",
+        level=CommandRisk.FORBIDDEN,
+        why="It would delete the machine's own files ({part}) and leave nothing that works.",
+        actions=frozenset((PathAction.DELETE,)),
+        matches=lambda touch, ground: ground in _WHOLE_SYSTEM,
+    ),
+    ProgramRule(
+        name="delete-the-root",
+        level=CommandRisk.FORBIDDEN,
+        why="It takes away the last guard before deleting the root of the machine.",
+        programs=word_set("rm"),
+        matches=_forces_root,
+    ),
+    PathRule(
+        name="delete-a-home",
+        level=CommandRisk.FORBIDDEN,
+        why="It would delete everything in a person's home ({part}).",
+        actions=frozenset((PathAction.DELETE,)),
+        matches=lambda touch, ground: ground == PathLocation.HOME,
+    ),
+    PathRule(
+        name="delete-the-workspace",
+        level=CommandRisk.DANGEROUS,
+        why="It would delete everything in the workspace ({part}).",
+        actions=frozenset((PathAction.DELETE,)),
+        matches=lambda touch, ground: ground == PathLocation.WORKSPACE,
+    ),
+    PathRule(
+        name="delete-a-history",
+        level=CommandRisk.DANGEROUS,
+        why="It would delete a repository's history ({part}).",
+        actions=frozenset((PathAction.DELETE,)),
+        matches=_is_git_history,
+    ),
+    PathRule(
+        name="delete-outside",
+        level=CommandRisk.DANGEROUS,
+        why="It would delete {part}, which is not in the workspace.",
+        actions=frozenset((PathAction.DELETE, PathAction.REMOVE)),
+        matches=_is_not_ours,
+    ),
+    PathRule(
+        name="delete-unknown",
+        level=CommandRisk.DANGEROUS,
+        why="It would delete a folder that only turns out when it runs ({part}).",
+        actions=frozenset((PathAction.DELETE,)),
+        matches=lambda touch, ground: ground == PathLocation.UNKNOWN,
+    ),
+)
+
+
+# MERGED holdfast.tools.shell.rules.permissions: Permissions: of whole trees, and of programs that run as somebody else.
+_WITHIN_SESSION = (PathLocation.INSIDE, PathLocation.TEMP, PathLocation.CACHE, PathLocation.UNKNOWN)
+_SETUID_MODE = re.compile(r"[ug+,]*\+[rwx]*s|0?[2467]\d{3}")
+
+PERMISSION_RULES = (
+    PathRule(
+        name="permissions-of-the-system",
+        level=CommandRisk.FORBIDDEN,
+        why="It would change owner or permissions of all of {part}: much of it stops working.",
+        actions=frozenset((PathAction.MAKE_WRITABLE, PathAction.CHANGE_OWNER_OR_MODE)),
+        matches=lambda touch, ground: ground in (PathLocation.ROOT, PathLocation.SYSTEM_TREE),
+    ),
+    PathRule(
+        name="open-to-everybody",
+        level=CommandRisk.DANGEROUS,
+        why="It would let everybody write to all of {part}.",
+        actions=frozenset((PathAction.MAKE_WRITABLE,)),
+        matches=lambda touch, ground: ground != PathLocation.TEMP,
+    ),
+    PathRule(
+        name="permissions-of-a-tree",
+        level=CommandRisk.DANGEROUS,
+        why="It would change owner or permissions of all of {part}.",
+        actions=frozenset((PathAction.CHANGE_OWNER_OR_MODE,)),
+        matches=lambda touch, ground: ground not in (*_WITHIN_SESSION, PathLocation.WORKSPACE),
+    ),
+    ProgramRule(
+        name="run-as-another",
+        level=CommandRisk.DANGEROUS,
+        why="It would make a program run with the rights of another user, whoever starts it.",
+        programs=word_set("chmod install"),
+        matches=lambda run: any(_is_setuid(word, run) for word in run.args),
+    ),
+    ProgramRule(
+        name="capabilities",
+        level=CommandRisk.DANGEROUS,
+        why="It would give a program rights of the system.",
+        programs=word_set("setcap capsh"),
+    ),
+)
+
+
+def _is_setuid(word: str, run: ProgramCall) -> bool:
+    mode = word.removeprefix("--mode=")
+    return _SETUID_MODE.fullmatch(mode) is not None
+
+
+# MERGED holdfast.tools.shell.rules.system_files: System files: written, and those that others run by themselves.
+_WRITE_ACTIONS = frozenset(
+    (
+        PathAction.WRITE,
+        PathAction.REMOVE,
+        PathAction.DELETE,
+        PathAction.CHANGE_OWNER_OR_MODE,
+        PathAction.MAKE_WRITABLE,
+    )
+)
+_STARTUP_FILES = re.compile(
+    r"/\.(bashrc|bash_profile|bash_login|bash_logout|bash_aliases|profile|zshrc|zshenv|zprofile"
+    r"|zlogin|kshrc|cshrc|tcshrc|login|xinitrc|xprofile|xsession|inputrc|pam_environment)$"
+    r"|/\.config/(fish/|autostart/|systemd/)|/\.ssh(/|$)|/Library/Launch|/\.git/hooks/"
+    r"|/cron(tab|\.\w+)?(/|$)|/\.gitconfig$|/\.config/git/|/ld\.so\.preload$|sitecustomize\.py$"
+)
+_LOGIN_FILES = re.compile(r"^/etc/(passwd|shadow|group|gshadow|sudoers(\.d/.*)?|fstab)$|^/boot/")
+_HISTORY_FILES = re.compile(r"/\.(bash_|zsh_|python_|psql_|mysql_)?history$|^/var/log/")
+
+
+def _is_startup_file(touch: PathEffect, ground: PathLocation) -> bool:
+    path = touch.paths.resolve(touch.path)
+    if ground == PathLocation.INSIDE and "/.git/hooks/" not in path:
+        return False
+    return _STARTUP_FILES.search(path) is not None
+
+
+SYSTEM_FILE_RULES = (
+    PathRule(
+        name="start-up-file",
+        level=CommandRisk.DANGEROUS,
+        why="It would change what runs by itself or who may log in ({part}).",
+        actions=_WRITE_ACTIONS,
+        matches=_is_startup_file,
+    ),
+    PathRule(
+        name="who-may-enter",
+        level=CommandRisk.DANGEROUS,
+        why="It would change who may enter this machine, or how it starts ({part}).",
+        actions=_WRITE_ACTIONS,
+        matches=lambda touch, ground: (
+            _LOGIN_FILES.search(touch.paths.resolve(touch.path)) is not None
+        ),
+    ),
+    PathRule(
+        name="cover-tracks",
+        level=CommandRisk.DANGEROUS,
+        why="It would change or empty a record of what was done ({part}).",
+        actions=_WRITE_ACTIONS,
+        matches=lambda touch, ground: (
+            _HISTORY_FILES.search(touch.paths.resolve(touch.path)) is not None
+        ),
+    ),
+    PathRule(
+        name="system-file",
+        level=CommandRisk.DANGEROUS,
+        why="It would write to a file or folder of the system ({part}).",
+        actions=_WRITE_ACTIONS,
+        matches=lambda touch, ground: (
+            ground in (PathLocation.SYSTEM, PathLocation.SYSTEM_TREE, PathLocation.ROOT)
+        ),
+    ),
+)
+
+
+# MERGED holdfast.tools.shell.rules.secrets: Secrets: keys, tokens and passwords, read where they lie.
+_SECRET_PATHS = re.compile(
+    r"/\.ssh(/(id_[^/]*|[^/]*\.pem|[^/]*key|\*|identity)?)?$|/\.gnupg(/|$)|/\.netrc$|/\.pgpass$"
+    r"|/\.aws(/(credentials|config|\*)?)?$|/\.kube(/(config|\*)?)?$|/\.docker(/config\.json)?$"
+    r"|/\.(npmrc|pypirc|git-credentials|my\.cnf|vault-token|htpasswd|boto|s3cfg)$|/\.azure(/|$)"
+    r"|/\.config/(gcloud|gh|hub|op|rclone|doctl)(/|$)|/\.password-store(/|$)|/\.local/share/keyrings"
+    r"|^/etc/(shadow|gshadow|sudoers|ssl/private|ssh/ssh_host_[^.]*key)|/\.terraform\.d/cred"
+    r"|^/proc/[^/]*/(environ|mem)$|^/(var/)?run/secrets|/(Cookies|Login Data)$"
+    r"|/(logins\.json|key4\.db)$"
+    r"|/Keychains(/|$)|/\.(bash|zsh)_history$|/\.cargo/credentials|/\.holdfast(/|$)|/wallet\.dat$"
+    r"|/\.(env|env\.(local|production|prod|staging|development|dev))$"
+)
+_HARMLESS_PATHS = re.compile(
+    r"\.pub$|known_hosts$|/\.ssh/config$|\.(example|sample|template|dist)$"
+)
+_METADATA_HOSTS = ("169.254.169.254", "metadata.google.internal", "100.100.100.200")
+
+
+def _is_secret(touch: PathEffect, ground: PathLocation) -> bool:
+    path = touch.paths.resolve(touch.path)
+    return _SECRET_PATHS.search(path) is not None and _HARMLESS_PATHS.search(path) is None
+
+
+def _exports_key(run: ProgramCall) -> bool:
+    return any("export-secret" in word for word in run.args)
+
+
+def _has_words(*wanted: str) -> "HasWords":
+    return HasWords(wanted)
+
+
+class HasWords:
+    """Whether the arguments have these words one after the other, options aside."""
+
+    def __init__(self, words: tuple[str, ...]) -> None:
+        self._words = words
+
+    def __call__(self, run: ProgramCall) -> bool:
+        words = [word for word in run.args if not word.startswith("-")]
+        return any(
+            tuple(words[at : at + len(self._words)]) == self._words for at in range(len(words))
+        )
+
+
+def _shows_secret(run: ProgramCall) -> bool:
+    words = [word for word in run.args if not word.startswith("-")]
+    shown = any(word.startswith(("-o", "--output", "--template")) for word in run.args)
+    about = any(word.split("/")[0] in ("secret", "secrets") for word in words)
+    return about and shown and "get" in words
+
+
+SECRET_RULES = (
+    PathRule(
+        name="read-a-secret",
+        level=CommandRisk.DANGEROUS,
+        why="It would read a key, a token or a password ({part}).",
+        actions=frozenset((PathAction.READ,)),
+        matches=_is_secret,
+    ),
+    ProgramRule(
+        name="export-a-key",
+        level=CommandRisk.DANGEROUS,
+        why="It would bring a private key out of its keyring.",
+        programs=word_set("gpg gpg2"),
+        matches=_exports_key,
+    ),
+    ProgramRule(
+        name="ask-a-keyring",
+        level=CommandRisk.DANGEROUS,
+        why="It would take a password out of a keyring.",
+        programs=word_set("security secret-tool pass op bw lpass keyring vault"),
+        matches=lambda run: bool(
+            word_set(
+                "find-generic-password find-internet-password dump-keychain lookup show get read"
+                " item export-keychain kv"
+            )
+            & set(run.args)
+        ),
+    ),
+    ProgramRule(
+        name="show-a-cluster-secret",
+        level=CommandRisk.DANGEROUS,
+        why="It would print a secret of the cluster.",
+        programs=word_set("kubectl oc"),
+        matches=_shows_secret,
+    ),
+    ProgramRule(
+        name="print-a-token",
+        level=CommandRisk.DANGEROUS,
+        why="It would print a token that opens an account.",
+        programs=word_set("gh glab"),
+        matches=_has_words("auth", "token"),
+    ),
+    ProgramRule(
+        name="print-a-cloud-token",
+        level=CommandRisk.DANGEROUS,
+        why="It would print a token or a secret of a cloud account.",
+        programs=word_set("gcloud aws az heroku"),
+        matches=lambda run: (
+            bool(
+                word_set(
+                    "print-access-token print-identity-token get-access-token get-secret-value"
+                    " get-session-token get-login-password auth:token create-access-key"
+                )
+                & set(run.args)
+            )
+            or _has_words("secrets", "versions", "access")(run)
+            or _has_words("keyvault", "secret", "show")(run)
+        ),
+    ),
+    ProgramRule(
+        name="ask-the-cloud-for-keys",
+        level=CommandRisk.DANGEROUS,
+        why="It would ask the cloud's machine service, which hands out keys.",
+        programs=word_set("curl wget http https nc ncat python python3"),
+        matches=lambda run: any(host in word for word in run.args for host in _METADATA_HOSTS),
+    ),
+)

@@ -1,0 +1,439 @@
+"""Rules about git history, databases, clouds, clusters and containers."""
+
+import re
+from collections.abc import Callable
+from itertools import pairwise
+
+from holdfast.core.people.approval import CommandRisk
+from holdfast.tools.shell.invocation import ProgramCall, parse_options
+from holdfast.tools.shell.markers import UNKNOWN
+from holdfast.tools.shell.rules.base import ProgramRule, is_dry_run, word_set
+
+# MERGED holdfast.tools.shell.rules.history: History: what git would throw away, here or at others'.
+_GIT_VALUED_OPTIONS = ("git-dir", "work-tree", "namespace", "exec-path")
+
+
+def _git_subcommand(run: ProgramCall) -> tuple[str, tuple[str, ...]]:
+    """git's sub-command and what follows it."""
+    operands = parse_options(
+        run.args, valued="Cc", valued_longs=_GIT_VALUED_OPTIONS, mixed=False
+    ).operands
+    return (operands[0], operands[1:]) if operands else ("", ())
+
+
+def _on_subcommand(
+    *verbs: str, sees: Callable[[str, tuple[str, ...]], bool]
+) -> Callable[[ProgramCall], bool]:
+    """What holds of these sub-commands. A run that does not name one is not read any further:
+    most runs of git are of another."""
+    wanted = frozenset(verbs)
+
+    def seen(run: ProgramCall) -> bool:
+        if wanted.isdisjoint(run.args):
+            return False
+        verb, rest = _git_subcommand(run)
+        return verb in wanted and sees(verb, rest)
+
+    return seen
+
+
+def _force_pushes(verb: str, rest: tuple[str, ...]) -> bool:
+    options = parse_options(rest, valued="o")
+    if options.has("n", "dry-run"):
+        return False
+    if options.has("fd", "force", "force-with-lease", "delete", "mirror", "prune"):
+        return True
+    return any(word.startswith(("+", ":")) for word in options.operands[1:])
+
+
+def _resets_hard(verb: str, rest: tuple[str, ...]) -> bool:
+    return parse_options(rest).has("", "hard")
+
+
+def _cleans_untracked(verb: str, rest: tuple[str, ...]) -> bool:
+    options = parse_options(rest, valued="e")
+    return options.has("f", "force") and not options.has("n", "dry-run")
+
+
+def _discards_changes(verb: str, rest: tuple[str, ...]) -> bool:
+    options = parse_options(rest)
+    if verb == "switch":
+        return options.has("f", "discard-changes", "force")
+    if verb == "checkout" and options.has("f", "force"):
+        return True
+    whole = any(word in (".", ":/", "*", "./") for word in options.operands)
+    staged_only = options.has("S", "staged") and not options.has("W", "worktree")
+    return whole and not staged_only
+
+
+def _rewrites_history(verb: str, rest: tuple[str, ...]) -> bool:
+    match verb:
+        case "reflog":
+            return bool({"expire", "delete"} & set(rest))
+        case "update-ref":
+            return "-d" in rest or "--delete" in rest
+        case "stash":
+            return bool({"drop", "clear"} & set(rest))
+        case "gc":
+            return any(word.startswith("--prune=") for word in rest)
+    return True
+
+
+def _deletes_branch(verb: str, rest: tuple[str, ...]) -> bool:
+    options = parse_options(rest)
+    return "D" in options.shorts or (options.has("d", "delete") and options.has("f", "force"))
+
+
+def _loosens_settings(verb: str, rest: tuple[str, ...]) -> bool:
+    said = " ".join(rest).lower()
+    keys = ("core.hookspath", "credential.helper", "core.sshcommand", "core.fsmonitor")
+    off = "http.sslverify" in said and "false" in said
+    return off or (any(key in said for key in keys) and len(rest) > 1)
+
+
+_REWRITING = _on_subcommand(
+    "filter-branch", "filter-repo", "reflog", "update-ref", "stash", "gc", sees=_rewrites_history
+)
+
+GIT_RULES = (
+    ProgramRule(
+        name="push-over-history",
+        level=CommandRisk.DANGEROUS,
+        why="It would overwrite or delete history that others may have.",
+        programs=word_set("git"),
+        matches=_on_subcommand("push", sees=_force_pushes),
+    ),
+    ProgramRule(
+        name="reset-hard",
+        level=CommandRisk.DANGEROUS,
+        why="It would throw away all changes that are not committed.",
+        programs=word_set("git"),
+        matches=_on_subcommand("reset", sees=_resets_hard),
+    ),
+    ProgramRule(
+        name="clean-untracked",
+        level=CommandRisk.DANGEROUS,
+        why="It would delete every file that git does not know.",
+        programs=word_set("git"),
+        matches=_on_subcommand("clean", sees=_cleans_untracked),
+    ),
+    ProgramRule(
+        name="discard-changes",
+        level=CommandRisk.DANGEROUS,
+        why="It would throw away changes that are not committed.",
+        programs=word_set("git"),
+        matches=_on_subcommand("checkout", "switch", "restore", sees=_discards_changes),
+    ),
+    ProgramRule(
+        name="rewrite-history",
+        level=CommandRisk.DANGEROUS,
+        why="It would rewrite or forget history, or work that was put aside.",
+        programs=word_set("git git-filter-repo bfg"),
+        matches=lambda run: run.program != "git" or _REWRITING(run),
+    ),
+    ProgramRule(
+        name="delete-a-branch",
+        level=CommandRisk.DANGEROUS,
+        why="It would delete a branch even if its work is nowhere else.",
+        programs=word_set("git"),
+        matches=_on_subcommand("branch", sees=_deletes_branch),
+    ),
+    ProgramRule(
+        name="loosen-git",
+        level=CommandRisk.DANGEROUS,
+        why="It would change whom git trusts, or what it runs by itself.",
+        programs=word_set("git"),
+        matches=_on_subcommand("config", sees=_loosens_settings),
+    ),
+)
+
+
+# MERGED holdfast.tools.shell.rules.databases: Databases: dropped, emptied, or reset.
+_SQL_CLIENTS = word_set(
+    "psql mysql mariadb sqlite3 sqlite sqlcmd cockroach clickhouse-client clickhouse duckdb usql"
+    " mycli pgcli bq snowsql isql sqlplus cqlsh"
+)
+_DESTRUCTIVE_SQL = re.compile(
+    r"\bdrop\s+(database|schema|table|tablespace|user|role|keyspace|owned|index|view)\b"
+    r"|\bdelete\s+from\s+[\w\"`.]+\s+where\s+(true|1|1\s*=\s*1)\s*(;|$)"
+    r"|\btruncate\s+(table\s+)?[\w\"`.]+|\bdelete\s+from\s+[\w\"`.]+\s*(;|$|\"|')"
+    r"|\bupdate\s+[\w\"`.]+\s+set\s+(?:(?!\bwhere\b)[^;])*(;|$)|\balter\s+table\b[^;]*\bdrop\b",
+    re.IGNORECASE | re.MULTILINE,
+)
+_EXPLAINED = re.compile(r"\bexplain\s+(?!\(|analy)[^;]*", re.IGNORECASE)
+_EXECUTES = re.compile(r"\b(execute|exec|prepare|do|call|eval)\b", re.IGNORECASE)
+# Nothing that could begin or end a comment or another kind of quote, nor a second statement.
+_VALUE = re.compile(r"'[\w ,.:%()@]*'")
+_DELETES_RECORDS = re.compile(
+    r"\.(delete_all|destroy_all)\b|\.objects\.all\(\)\.delete\(\)|::truncate\(\)|\bdrop_all\(\)"
+)
+_RUNS_ON_SERVER = re.compile(
+    r"\b(to|from)\s+program\s*'|\bxp_cmdshell\b|\bsys_exec\(", re.IGNORECASE
+)
+_DESTRUCTIVE_MONGO = re.compile(
+    r"dropDatabase|\.drop\s*\(|deleteMany\s*\(\s*\{\s*\}|\.remove\s*\(\s*\{\s*\}"
+)
+_DESTRUCTIVE_REDIS = word_set("flushall flushdb shutdown debug")
+_RESET_TASKS = re.compile(
+    r"^(db:(drop|reset|purge|wipe|schema:load|migrate:reset)|migrate:(fresh|reset)|ecto\.(drop|reset)"
+    r"|doctrine:(database|schema):drop|database:drop)$"
+)
+
+
+def _drops_tables(run: ProgramCall) -> bool:
+    return any(_DESTRUCTIVE_SQL.search(_executed_sql(text)) for text in (*run.args, run.stdin))
+
+
+def _executed_sql(text: str) -> str:
+    """The statements without what they only explain, and without plain values, unless a value
+    may be a statement itself."""
+    text = _EXPLAINED.sub("", text)
+    return text if _EXECUTES.search(text) else _VALUE.sub("''", text)
+
+
+def _resets_database(run: ProgramCall) -> bool:
+    words = set(run.args)
+    if any(_RESET_TASKS.match(word) for word in run.args):
+        return True
+    if any(word.endswith("manage.py") for word in (run.program, *run.args)):
+        return bool({"flush", "reset_db", "sqlflush"} & words)
+    if "prisma" in (run.program, *run.args):
+        return {"migrate", "reset"} <= words or "--force-reset" in words
+    return run.program == "alembic" and {"downgrade", "base"} <= words
+
+
+def _drops_database(run: ProgramCall) -> bool:
+    if run.program == "pg_restore":
+        return run.options("dfhpUtTnNjFLP", ("dbname",)).has("c", "clean")
+    return run.program != "mysqladmin" or "drop" in run.args
+
+
+def _flushes_store(run: ProgramCall) -> bool:
+    words = {word.lower() for word in (*run.args, *run.stdin.split())}
+    unseen = not {"del", "unlink"}.isdisjoint(words) and any(UNKNOWN in word for word in words)
+    return unseen or not _DESTRUCTIVE_REDIS.isdisjoint(words)
+
+
+DATABASE_RULES = (
+    ProgramRule(
+        name="drop-records",
+        level=CommandRisk.DANGEROUS,
+        why="It would delete all records of a kind from a database.",
+        programs=word_set(
+            "rails rake bundle python python3 manage.py django-admin flask php artisan"
+        ),
+        matches=lambda run: any(_DELETES_RECORDS.search(text) for text in (*run.args, run.stdin)),
+    ),
+    ProgramRule(
+        name="drop-data",
+        level=CommandRisk.DANGEROUS,
+        why="It would drop or empty tables of a database.",
+        programs=_SQL_CLIENTS,
+        matches=_drops_tables,
+    ),
+    ProgramRule(
+        name="run-on-a-database-server",
+        level=CommandRisk.DANGEROUS,
+        why="It would run a program on the machine of the database.",
+        programs=word_set("psql pgcli mysql mariadb sqlcmd"),
+        matches=lambda run: any(_RUNS_ON_SERVER.search(text) for text in (*run.args, run.stdin)),
+    ),
+    ProgramRule(
+        name="drop-a-database",
+        level=CommandRisk.DANGEROUS,
+        why="It would drop a database or a user of it.",
+        programs=word_set("dropdb dropuser mysqladmin pg_restore"),
+        matches=_drops_database,
+    ),
+    ProgramRule(
+        name="drop-documents",
+        level=CommandRisk.DANGEROUS,
+        why="It would drop or empty collections of a database.",
+        programs=word_set("mongo mongosh"),
+        matches=lambda run: (
+            _DESTRUCTIVE_MONGO.search("\n".join((*run.args, run.stdin))) is not None
+        ),
+    ),
+    ProgramRule(
+        name="flush-a-store",
+        level=CommandRisk.DANGEROUS,
+        why="It would empty a key-value store.",
+        programs=word_set("redis-cli valkey-cli keydb-cli"),
+        matches=_flushes_store,
+    ),
+    ProgramRule(
+        name="reset-a-database",
+        level=CommandRisk.DANGEROUS,
+        why="It would drop a database and begin it anew.",
+        programs=word_set(
+            "rails rake bin/rails python python3 manage.py django-admin prisma npx yarn pnpm bunx"
+            " php artisan mix alembic bundle console sequelize"
+        ),
+        matches=_resets_database,
+    ),
+)
+
+
+# MERGED holdfast.tools.shell.rules.infrastructure: Infrastructure: clouds, clusters and containers, taken down or changed for good.
+_CLOUD_VERB = re.compile(
+    r"^(delete|terminate|destroy|remove|purge|deregister|disable|revoke|schedule-key-deletion"
+    r"|reset|stop-instances|modify-db-instance)(-|$)"
+)
+_GRANT_VERBS = re.compile(
+    r"^((attach|put)-(user|role|group|bucket|key)-policy|put-bucket-acl|put-object-acl"
+    r"|(add|set)-iam-policy(-binding)?|authorize-security-group-\w+|create-(access-key|login-profile)"
+    r"|delete-public-access-block|add-user-to-group|update-assume-role-policy)$"
+)
+_GRANT_PAIRS = frozenset(
+    (("keys", "create"), ("assignment", "create"), ("acl", "ch"), ("iam", "ch"))
+)
+_DESTROY_VERBS = word_set(
+    "destroy apps:destroy addons:destroy pg:reset remove delete rm undefine purge uninstall"
+    " hosting:disable projects:delete databases:remove down"
+)
+
+
+def _words(run: ProgramCall) -> list[str]:
+    return [word for word in run.args if not word.startswith("-")]
+
+
+def _destroys_infrastructure(run: ProgramCall) -> bool:
+    words = set(run.args)
+    if "-help" in words:
+        return False
+    if "destroy" in words or "--auto-approve" in words or "-auto-approve" in words:
+        return True
+    if "-destroy" in words and "plan" not in words:
+        return True
+    said = _words(run)
+    return said[:2] in (["state", "rm"], ["workspace", "delete"]) or said[:1] == ["force-unlock"]
+
+
+def _deletes_from_cluster(run: ProgramCall) -> bool:
+    said = _words(run)
+    verbs = word_set("delete drain cordon evict taint")
+    if is_dry_run(run):
+        return False
+    if verbs & set(said[:3]) or {"replace", "--force"} <= set(run.args):
+        return True
+    none = any(word in ("--replicas=0",) for word in run.args)
+    return ("scale" in said and none) or {"rollout", "undo"} <= set(said)
+
+
+def _prunes_containers(run: ProgramCall) -> bool:
+    said, options = _words(run), run.options()
+    if said[:1] == ["compose"] or run.program == "docker-compose":
+        return "down" in said and options.has("v", "volumes")
+    if "prune" in said[:2]:
+        # What nothing refers to any more is built again when it is wanted.
+        return said[0] not in ("image", "builder", "buildx") or options.has("a", "all")
+    if said[:2] in (["volume", "rm"], ["volume", "remove"], ["swarm", "leave"], ["stack", "rm"]):
+        return True
+    every = any(UNKNOWN in word for word in run.args)
+    return said[:1] in (["rm"], ["rmi"], ["kill"]) and every
+
+
+def _deletes_from_cloud(run: ProgramCall) -> bool:
+    said = _words(run)
+    if is_dry_run(run):
+        return False
+    if run.program == "aws" and said[:2] == ["s3", "rm"]:
+        return "--recursive" in run.args
+    if run.program == "aws" and said[:2] == ["s3", "rb"]:
+        return True
+    if run.program == "aws" and said[:2] == ["s3", "sync"]:
+        return "--delete" in run.args
+    return any(_CLOUD_VERB.match(word) for word in said[:6])
+
+
+def _grants_access(run: ProgramCall) -> bool:
+    said = _words(run)
+    if any(_GRANT_VERBS.match(word) for word in said[:5]):
+        return True
+    return any(pair in _GRANT_PAIRS for pair in pairwise(said[:6]))
+
+
+def _empties_bucket(run: ProgramCall) -> bool:
+    said = set(_words(run)) & word_set("rm rb del purge delete deletefile sync move rmdir")
+    deep = run.options().has("rR", "recursive", "force", "delete-removed")
+    if run.program == "rclone":
+        return bool(said & word_set("purge delete sync rmdir move")) and not is_dry_run(run)
+    return bool(said & word_set("rb")) or (bool(said) and deep)
+
+
+def _destroys_stack(run: ProgramCall) -> bool:
+    return bool(_DESTROY_VERBS & set(_words(run)[:3])) and not is_dry_run(run)
+
+
+def _deletes_repository(run: ProgramCall) -> bool:
+    said = tuple(_words(run)[:2])
+    if said in (("repo", "delete"), ("repo", "archive"), ("secret", "delete"), ("repo", "edit")):
+        return True
+    verb = run.options("XfFH", ("method", "field", "raw-field", "header")).value("X", "method")
+    return said[:1] == ("api",) and (verb or "").upper() == "DELETE"
+
+
+INFRASTRUCTURE_RULES = (
+    ProgramRule(
+        name="destroy-infrastructure",
+        level=CommandRisk.DANGEROUS,
+        why="It would destroy or change infrastructure without asking again.",
+        programs=word_set("terraform tofu terragrunt"),
+        matches=_destroys_infrastructure,
+    ),
+    ProgramRule(
+        name="destroy-a-stack",
+        level=CommandRisk.DANGEROUS,
+        why="It would take down something that runs for others.",
+        programs=word_set(
+            "pulumi cdk cdktf sls serverless vagrant virsh heroku fly flyctl vercel netlify railway"
+            " firebase helm eksctl kops multipass lxc copilot eb now wrangler supabase minikube"
+            " kind k3d"
+        ),
+        matches=_destroys_stack,
+    ),
+    ProgramRule(
+        name="delete-from-a-cluster",
+        level=CommandRisk.DANGEROUS,
+        why="It would delete or stop what runs in a cluster.",
+        programs=word_set("kubectl oc k"),
+        matches=_deletes_from_cluster,
+    ),
+    ProgramRule(
+        name="prune-containers",
+        level=CommandRisk.DANGEROUS,
+        why="It would delete containers, images or volumes with what is in them.",
+        programs=word_set("docker podman nerdctl docker-compose"),
+        matches=_prunes_containers,
+    ),
+    ProgramRule(
+        name="delete-from-a-cloud",
+        level=CommandRisk.DANGEROUS,
+        why="It would delete or stop something in a cloud account.",
+        programs=word_set(
+            "aws gcloud az doctl linode-cli hcloud oci ibmcloud aliyun bq scw vultr-cli"
+        ),
+        matches=_deletes_from_cloud,
+    ),
+    ProgramRule(
+        name="open-an-account",
+        level=CommandRisk.DANGEROUS,
+        why="It would give somebody rights or keys in a cloud account, or open it to everybody.",
+        programs=word_set("aws gcloud az gsutil"),
+        matches=_grants_access,
+    ),
+    ProgramRule(
+        name="empty-a-bucket",
+        level=CommandRisk.DANGEROUS,
+        why="It would delete a store of files in the cloud.",
+        programs=word_set("gsutil s3cmd mc rclone b2 azcopy s5cmd"),
+        matches=_empties_bucket,
+    ),
+    ProgramRule(
+        name="delete-a-repository",
+        level=CommandRisk.DANGEROUS,
+        why="It would delete a repository or something of it at its host.",
+        programs=word_set("gh glab"),
+        matches=_deletes_repository,
+    ),
+)
