@@ -636,7 +636,7 @@ class Gateway:
         """What is true now, from memory alone: cheap enough to be asked often."""
         return {
             **gateway_snapshot(self.services, self.lanes, self.outbox),
-            "homes": tuple(self.home_channels.all()),
+            "home_channels": tuple(self.home_channels.all()),
         }
 
     def open_message_ids(self) -> frozenset[InboxId]:

@@ -277,7 +277,7 @@ class GatewayProcess:
 
     def _process_status(self) -> dict[str, Any]:
         return {
-            "pending": self._lifecycle.pending_restart,
+            "pending_restart": self._lifecycle.pending_restart,
             "supervisor": self._handover.supervisor.value,
         }
 

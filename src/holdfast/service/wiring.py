@@ -368,7 +368,7 @@ class ServerWiring(msgspec.Struct, frozen=True, kw_only=True):
         now = self.clock.now()
         prices = context.gateway.services.settings.prices
         return {
-            "pace": hour_stats(context.minute_history.since(now - HOUR), now=now, prices=prices)
+            "last_hour": hour_stats(context.minute_history.since(now - HOUR), now=now, prices=prices)
         }
 
     def control_socket(

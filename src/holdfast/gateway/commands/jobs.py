@@ -118,7 +118,7 @@ class CronCommand:
             return f"Stopped: job {number}." if at_work else f"Job {number} is not at work."
 
         skip = SkipRunsWithReply(job_id=job.id, why=STOPPED_BEFORE_START, reply=told)
-        await send_effect_reply(self._services, request.row, skip=skip)
+        await send_effect_reply(self._services, request.row, skip_runs=skip)
         # One that waited may have begun in the place of what was stopped, before the commit.
         await self._jobs.stop_running(job.id)
 

@@ -47,7 +47,7 @@ class ModelCommand:
             f"From the next message on, {house.agent_factory.model_name if default else name} answers.",
             session_id=session_id,
             route=request.row.route,
-            opening=self._sessions.reset_for(request),
+            reset=self._sessions.reset_for(request),
             model_override="" if default else name,
         )
         house.cache.drop(session_id)
@@ -95,7 +95,7 @@ class BusyCommand:
             self._text(request, mode),
             session_id=session_id,
             route=request.row.route,
-            opening=self._sessions.reset_for(request),
+            reset=self._sessions.reset_for(request),
             busy_mode="" if mode is None else mode.value,
         )
 
@@ -215,7 +215,7 @@ class SetHomeCommand:
         )
 
     async def _clear(self, request: CommandRequest, here: Address) -> None:
-        effect = prepare_effect(self._services, request.row, self._unset_text(here), no_home=here)
+        effect = prepare_effect(self._services, request.row, self._unset_text(here), unset_home=here)
         await commit_effect(
             self._services, effect, on_committed=lambda _: self._home_channels.unset_home(here)
         )

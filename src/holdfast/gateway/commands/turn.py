@@ -216,7 +216,7 @@ class BackgroundCommand:
 
         text = _STARTED.format(title=task_message.subagent.title)
         await commit_effect(
-            house, prepare_effect(house, row, text, sent_off=sent_off), on_committed=kept
+            house, prepare_effect(house, row, text, background=sent_off), on_committed=kept
         )
 
     def _session_to_open(self, request: CommandRequest) -> SessionOpening:

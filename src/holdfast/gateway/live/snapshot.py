@@ -25,12 +25,12 @@ def gateway_snapshot(services: Services, lanes: Lanes, outbox: OutboxWorker) -> 
     way, so it counts everything and describes only the oldest."""
     return {
         **_lane_counts(list(lanes)),
-        "children": {kind.value: services.subagents.count(kind) for kind in SubagentKind},
+        "subagents": {kind.value: services.subagents.count(kind) for kind in SubagentKind},
         "runs": len(services.jobs.running_jobs),
         "next_job": services.jobs.next_due,
         "outbox": len(outbox),
         "outbox_since": outbox.oldest_since,
-        "stranded": outbox.undeliverable_counts,
+        "undeliverable": outbox.undeliverable_counts,
         "agents": services.cache.status,
         "model": msgspec.structs.asdict(services.agent_factory.model),
         "platforms": services.platforms.statuses(),

@@ -85,7 +85,7 @@ class GatewayStatus:
                 _none_if_store_closed(self._count_orphaned(self._reads)),
             )
             if ledger is not None:
-                self._from_store["ledger"] = inbox_totals(ledger)
+                self._from_store["inbox_counts"] = inbox_totals(ledger)
             if stops is not None:
                 self._from_store["restarts"] = tuple(stops)
             if unowned is not None:
@@ -95,13 +95,13 @@ class GatewayStatus:
     async def _count_orphaned(self, reads: StoreReader) -> dict[str, Any]:
         """Only while it runs: a start has not taken everything up yet, and a stop lets go of it."""
         if self._owned is None or not self.running:
-            return {"unowned": 0, "unowned_since": None}
+            return {"orphaned": 0, "orphaned_since": None}
         # Before the store is asked: an end is told here after its commit, so that what is not here
         # by now and has ended is not open there either.
         owned = self._owned()
         found = await reads.open_messages(before=self._clock.now() - _ORPHANED_AFTER)
         lost = [at for inbox_id, at in found.items() if inbox_id not in owned]
-        return {"unowned": len(lost), "unowned_since": min(lost, default=None)}
+        return {"orphaned": len(lost), "orphaned_since": min(lost, default=None)}
 
     async def quick_snapshot(self) -> GatewaySnapshot:
         """The same, for who cannot wait: a store that is busy says later what it knows."""

@@ -435,18 +435,18 @@ AUDITED_EFFECTS = frozenset(
         "resume",
         "fork",
         "undo",
-        "again",
+        "resubmit",
         "compaction",
         "busy_mode",
         "home",
-        "no_home",
+        "unset_home",
         "quiet",
         "job",
         "new_job",
         "runs",
-        "skip",
+        "skip_runs",
         "notes",
-        "sent_off",
+        "background",
     }
 )
 _MAX_COMMAND_NAME = 40  # characters of a name

@@ -145,7 +145,7 @@ def _decode_stop(row: tuple[object, ...]) -> StopRow:
             "interrupted": row[4],
             "stopped_at": row[5],
             "ready_at": row[6],
-            "told": bool(row[7]),
+            "notified": bool(row[7]),
             "phases": {} if row[8] is None else _phases_decoder.decode(str(row[8])),
             "resumed": row[9],
         },
