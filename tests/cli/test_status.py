@@ -118,7 +118,9 @@ def test_asking_a_running_gateway_imports_what_it_takes_and_no_more(
     ours = {
         "holdfast.config.loader",
         "holdfast.core.config.settings",
-        "holdfast.core.ports.protocols",
+        "holdfast.core.ports.platform",
+        "holdfast.core.ports.runtime",
+        "holdfast.core.ports.store",
     }
     assert loaded & (slow | ours) == set()
 

@@ -29,7 +29,8 @@ from holdfast.core.ops.tracing import SpanExporter
 from holdfast.core.people.approval import HARMLESS, CommandJudge, CommandVerdict
 from holdfast.core.people.memory import MemoryProvider
 from holdfast.core.ports.capabilities import Capabilities
-from holdfast.core.ports.protocols import Intake, Lifecycle, Platform, Tool
+from holdfast.core.ports.platform import Intake, Platform
+from holdfast.core.ports.runtime import Lifecycle, Tool
 from holdfast.core.ports.sandbox import Sandbox
 from holdfast.core.secrets import Secret
 from holdfast.core.sessions.session import ProcessRow, RunnerRow
@@ -81,7 +82,7 @@ class NoRunners:
     async def processes(self, session_id: SessionId) -> list[ProcessRow]:
         return self.running.get(session_id, [])
 
-    def bench(self, session_id: SessionId, *, shell: str = "") -> Sandbox:
+    def sandbox(self, session_id: SessionId, *, shell: str = "") -> Sandbox:
         return None  # type: ignore[return-value]  # no tool of these tests touches it
 
     async def adopt(
@@ -89,7 +90,7 @@ class NoRunners:
     ) -> list[SessionId]:
         return []
 
-    async def end(self, session_id: SessionId) -> None:
+    async def end_session(self, session_id: SessionId) -> None:
         self.ended.append(session_id)
 
     async def end_all(self) -> None:

@@ -13,7 +13,7 @@ from holdfast.core.config.settings import PlatformSettings, Settings
 from holdfast.core.errors import AccountDisconnected
 from holdfast.core.ops.account import AccountState, NoSuchAccount
 from holdfast.core.ops.status import AccountStatus
-from holdfast.core.ports.protocols import Intake
+from holdfast.core.ports.platform import Intake
 from holdfast.gateway.accounts.accounts import NotPausable
 from holdfast.gateway.accounts.connection import BackoffSettings
 from holdfast.testing.simulated.events import Faults, SayRequest

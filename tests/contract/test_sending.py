@@ -29,7 +29,7 @@ from holdfast.core.messages.outbox import (
 )
 from holdfast.core.messages.transcript import NoteMessage, ToolCall, ToolMessage, ToolOutcome
 from holdfast.core.ports.capabilities import Capabilities
-from holdfast.core.ports.protocols import Intake
+from holdfast.core.ports.platform import Intake
 from holdfast.core.turns.tool import ReplayClass
 from holdfast.gateway.notify.proactive import ProactiveSendRequest, Undeliverable
 from holdfast.store.sqlite.store import SqliteStore

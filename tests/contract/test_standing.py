@@ -13,7 +13,8 @@ from holdfast.core.messages.outbox import Outbound, Receipt
 from holdfast.core.messages.source import ChatType, Source
 from holdfast.core.ops.status import AccountStatus, GatewaySnapshot, TurnStatus
 from holdfast.core.ports.capabilities import Backlog, Capabilities
-from holdfast.core.ports.protocols import Clock, Intake
+from holdfast.core.ports.platform import Intake
+from holdfast.core.ports.runtime import Clock
 from holdfast.core.turns.stop import StopKind, StopOrder, StopRequester
 from holdfast.core.turns.tool import ReplayClass
 from holdfast.gateway.lifecycle.stop_request import RestartController, StopRequest

@@ -21,7 +21,7 @@ from holdfast.core.messages.transcript import (
     ToolOutcome,
     UserMessage,
 )
-from holdfast.core.ports.protocols import Store
+from holdfast.core.ports.store import Store
 from holdfast.core.sessions.session import CommandEffect, ProcessRow, RunnerRow
 from holdfast.core.turns.turn import BeginTurn, EndTurn, StepKind, TurnState, Usage
 from holdfast.store.sqlite.store import SqliteStore

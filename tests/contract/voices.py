@@ -12,7 +12,7 @@ from holdfast.core.config.settings import (
     ModelSettings,
     Settings,
 )
-from holdfast.core.ports.protocols import ModelClient
+from holdfast.core.ports.runtime import ModelClient
 from holdfast.core.turns.compaction import estimate_text_tokens, estimate_tokens
 from holdfast.core.turns.model import Completed, ModelEvent, ModelRequest
 from holdfast.core.turns.turn import Usage

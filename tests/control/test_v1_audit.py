@@ -22,7 +22,7 @@ from holdfast.cli.common.connection import api_client_for
 from holdfast.cli.common.offline import query_store
 from holdfast.core.people.approval import OPERATOR
 from holdfast.core.people.audit import AuditEntry, AuditKind
-from holdfast.core.ports.protocols import Store
+from holdfast.core.ports.store import Store
 from holdfast.server.api.router import ENDPOINTS
 from holdfast.server.local.control_client import ControlClient
 
@@ -53,7 +53,7 @@ ELSEWHERE: dict[str, Callable[..., Any]] = {
     "DELETE /pairing/requests": (
         test_audit_people.test_who_is_let_in_and_sent_away_is_a_row_with_who_decided
     ),
-    "DELETE /pairing/people": (
+    "DELETE /pairing/users": (
         test_audit_people.test_who_is_let_in_and_sent_away_is_a_row_with_who_decided
     ),
     "PATCH /config": (

@@ -8,7 +8,7 @@ from contextlib import AbstractAsyncContextManager
 from holdfast.core.ids import SessionId
 from holdfast.core.messages.outbox import Address, MessageEdit, Outbound, Receipt
 from holdfast.core.ports.capabilities import Capabilities
-from holdfast.core.ports.protocols import Intake
+from holdfast.core.ports.platform import Intake
 from holdfast.core.ports.sandbox import Sandbox
 from holdfast.core.sessions.session import ProcessRow, RunnerRow
 from holdfast.testing.simulated.events import SimulatedUpdate
@@ -93,7 +93,7 @@ class NoRunners:
 
     name = "runner"
 
-    def bench(self, session_id: SessionId, *, shell: str = "") -> Sandbox:
+    def sandbox(self, session_id: SessionId, *, shell: str = "") -> Sandbox:
         return None  # type: ignore[return-value]  # no tool here touches it
 
     async def adopt(
@@ -101,7 +101,7 @@ class NoRunners:
     ) -> list[SessionId]:
         return []
 
-    async def end(self, session_id: SessionId) -> None: ...
+    async def end_session(self, session_id: SessionId) -> None: ...
     async def detach(self) -> None: ...
     async def end_all(self) -> None: ...
     async def processes(self, session_id: SessionId) -> list[ProcessRow]:

@@ -11,7 +11,7 @@ from tests.machine.voice import Voice
 
 from holdfast.agent.delegate_tool import DelegateTool
 from holdfast.core.crash_points import no_crash
-from holdfast.core.ports.protocols import Tool
+from holdfast.core.ports.runtime import Tool
 from holdfast.core.turns.model import ModelChoice
 from holdfast.core.turns.stop import StopOrder
 from holdfast.gateway.app import Gateway, GatewayDependencies

@@ -7,7 +7,7 @@ import pytest
 
 from holdfast.core.config.settings import ApiMode, FallbackModel, ModelSettings, Provider
 from holdfast.core.messages.transcript import Message, ToolMessage, UserMessage
-from holdfast.core.ports.protocols import ModelClient
+from holdfast.core.ports.runtime import ModelClient
 from holdfast.core.secrets import Secret
 from holdfast.core.turns.model import (
     Completed,

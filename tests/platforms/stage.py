@@ -12,7 +12,8 @@ from holdfast.config import load
 from holdfast.core.config.settings import GatewaySettings, PlatformSettings, Settings
 from holdfast.core.messages.inbox import BusyMode
 from holdfast.core.messages.outbox import DeliveryState
-from holdfast.core.ports.protocols import Platform, Tool
+from holdfast.core.ports.platform import Platform
+from holdfast.core.ports.runtime import Tool
 from holdfast.service.platforms import open_platforms
 from holdfast.service.wiring import WorkspaceFiles
 from holdfast.system.clock import SystemClock

@@ -22,7 +22,7 @@ from holdfast.core.ids import DeliveryId
 from holdfast.core.messages.outbox import Address, MessageEdit, Outbound
 from holdfast.core.messages.source import ChatType, Source
 from holdfast.core.ports.capabilities import Backlog
-from holdfast.core.ports.protocols import Platform
+from holdfast.core.ports.platform import Platform
 from holdfast.testing.intake import RecordingIntake
 from holdfast.testing.simulated.events import (
     ALWAYS,

@@ -17,7 +17,7 @@ from holdfast.core.errors import ConnectError, ConnectRefused, OutcomeUnknown, S
 from holdfast.core.messages.inbox import Accepted, Inbound
 from holdfast.core.messages.outbox import MessageEdit, Outbound, Receipt
 from holdfast.core.messages.source import Attachment, Author
-from holdfast.core.ports.protocols import Intake
+from holdfast.core.ports.platform import Intake
 from holdfast.testing.conformance import CHECKS, FaultProxy
 from holdfast.testing.simulated.events import SimulatedUpdate
 from holdfast.testing.simulated.platform import SimulatedPlatform

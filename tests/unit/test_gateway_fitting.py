@@ -8,7 +8,7 @@ from tests.unit.text.texts import QUICK, markdown
 
 from holdfast.core.messages.outbox import Outbound, Receipt
 from holdfast.core.ports.capabilities import Capabilities, LengthUnit
-from holdfast.core.ports.protocols import Intake
+from holdfast.core.ports.platform import Intake
 from holdfast.core.text.splitting import message_length
 from holdfast.gateway.outbound.sender import split_for_platform
 from holdfast.platforms.text import discord

@@ -22,7 +22,7 @@ from holdfast.core.messages.outbox import Outbound, Receipt
 from holdfast.core.ops.account import AccountState
 from holdfast.core.people.audit import AuditEntry
 from holdfast.core.ports.capabilities import Capabilities
-from holdfast.core.ports.protocols import Platform
+from holdfast.core.ports.platform import Platform
 from holdfast.gateway.accounts.accounts import Accounts, PausedAccounts
 from holdfast.gateway.accounts.connection import (
     NO_CREDENTIAL_LOCKS,

@@ -12,7 +12,7 @@ from holdfast.core.messages.transcript import (
     ToolMessage,
     UserMessage,
 )
-from holdfast.core.ports.protocols import ModelClient
+from holdfast.core.ports.runtime import ModelClient
 from holdfast.core.turns.compaction import estimate_text_tokens, estimate_tokens, last_compaction
 from holdfast.core.turns.model import DEFAULT_CONTEXT_WINDOW, ToolSchema
 from holdfast.tools.registry import Toolbox

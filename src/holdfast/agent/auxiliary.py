@@ -6,7 +6,7 @@ from contextlib import aclosing
 
 from holdfast.core.config.settings import KEY_VARIABLES, Provider, Settings, VisionMode
 from holdfast.core.ids import SessionId
-from holdfast.core.ports.protocols import ModelClient
+from holdfast.core.ports.runtime import ModelClient
 from holdfast.core.turns.model import (
     AuxiliaryFailed,
     AuxiliaryTask,

@@ -13,7 +13,7 @@ from holdfast.agent.turn_port import Parked, PendingCall, TurnPort, write_with_r
 from holdfast.core.crash_points import CrashPoint
 from holdfast.core.messages.events import ToolEnded, ToolProgressed, ToolStarted
 from holdfast.core.messages.transcript import CallRecovery, ToolCall, ToolMessage, ToolOutcome
-from holdfast.core.ports.protocols import CommandTool, MessageTool, Tool
+from holdfast.core.ports.runtime import CommandTool, MessageTool, Tool
 from holdfast.core.turns.tool import Arguments, ReplayClass, ToolContext, ToolFailed, ToolOutput
 
 log = logging.getLogger(__name__)

@@ -21,15 +21,10 @@ from holdfast.core.ids import DeliveryId, InboxId, SessionId, TurnId
 from holdfast.core.ops.tracing import SpanExporter
 from holdfast.core.people.approval import CommandJudge
 from holdfast.core.people.memory import MemoryProvider
-from holdfast.core.ports.protocols import (
-    Clock,
-    IdFactory,
-    Lifecycle,
-    Platform,
-    Store,
-    WallClockTimer,
-)
+from holdfast.core.ports.platform import Platform
+from holdfast.core.ports.runtime import Clock, IdFactory, Lifecycle, WallClockTimer
 from holdfast.core.ports.sandbox import Sandbox
+from holdfast.core.ports.store import Store
 from holdfast.core.secrets import Secret
 from holdfast.core.sessions.session import ProcessRow
 from holdfast.core.turns.model import ModelChoice

@@ -11,8 +11,9 @@ from holdfast.core.ids import SessionId
 from holdfast.core.messages.inbox import BusyMode
 from holdfast.core.messages.source import Source
 from holdfast.core.people.approval import CommandJudge
-from holdfast.core.ports.protocols import Clock, IdFactory, Store
+from holdfast.core.ports.runtime import Clock, IdFactory
 from holdfast.core.ports.sandbox import Sandbox
+from holdfast.core.ports.store import Store
 from holdfast.gateway.accounts.registry import PlatformRegistry
 from holdfast.gateway.agents.cache import AgentCache
 from holdfast.gateway.agents.factory import AgentFactory

@@ -14,7 +14,8 @@ from holdfast.core.messages.events import MessageEnded, ToolStarted, TurnEvent
 from holdfast.core.messages.inbox import Accepted, BusyMode, Inbound, InboxRow, InboxState
 from holdfast.core.messages.source import Source
 from holdfast.core.messages.transcript import AssistantMessage
-from holdfast.core.ports.protocols import Clock, IdFactory, Store
+from holdfast.core.ports.runtime import Clock, IdFactory
+from holdfast.core.ports.store import Store
 from holdfast.core.turns.subagent import (
     DELEGATE_TOOL,
     INTERNAL_PLATFORM,

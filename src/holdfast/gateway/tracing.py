@@ -18,7 +18,7 @@ from holdfast.core.ops.tracing import (
     span_id_of,
 )
 from holdfast.core.people.approval import Approval
-from holdfast.core.ports.protocols import Clock, IdFactory
+from holdfast.core.ports.runtime import Clock, IdFactory
 from holdfast.core.turns.model import Completed, ModelChoice
 from holdfast.core.turns.turn import EndTurn, TurnState, Usage
 from holdfast.gateway.outbound.delivery import QueuedDelivery

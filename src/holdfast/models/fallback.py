@@ -9,7 +9,7 @@ import msgspec
 
 from holdfast.core.config.settings import FallbackModel, ModelSettings, Provider
 from holdfast.core.messages.transcript import AssistantMessage, Message
-from holdfast.core.ports.protocols import ModelClient
+from holdfast.core.ports.runtime import ModelClient
 from holdfast.core.secrets import Secret
 from holdfast.core.turns.model import (
     Completed,

@@ -6,7 +6,7 @@ from contextlib import aclosing
 import msgspec
 
 from holdfast.core.messages.transcript import UserMessage
-from holdfast.core.ports.protocols import ModelClient
+from holdfast.core.ports.runtime import ModelClient
 from holdfast.core.turns.model import (
     Completed,
     ModelFailed,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from holdfast.core.config.settings import ApiMode, Provider
-from holdfast.core.ports.protocols import ModelClient
+from holdfast.core.ports.runtime import ModelClient
 from holdfast.core.turns.model import ModelEvent, ModelRequest
 from holdfast.models import errors
 from holdfast.models.codecs.codec import CODECS, Codec

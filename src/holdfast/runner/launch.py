@@ -17,7 +17,7 @@ import msgspec
 from holdfast.core.config.settings import RunnerSettings
 from holdfast.core.errors import RunnerError
 from holdfast.core.ids import SessionId
-from holdfast.core.ports.protocols import Clock
+from holdfast.core.ports.runtime import Clock
 from holdfast.runner.bubblewrap import (
     MB,
     PROGRAM,
@@ -33,7 +33,6 @@ from holdfast.runner.paths import RunnerLabel, SessionPaths, bind_socket
 log = logging.getLogger(__name__)
 
 
-# MERGED holdfast.runner.scopes: Scopes: systemd is asked to take each runner out of the unit whose end would be its own.
 SCOPE_NAME = "holdfast-runner"
 RETRY_AFTER = 600.0  # seconds; one that is slow to fail must not slow every command down
 
@@ -99,7 +98,6 @@ def systemd_run_prefix(environ: Mapping[str, str], *, user_unit: bool, uid: int)
     return ["/usr/bin/env", *variables, program, whose, "--scope", "--collect", "--quiet"]
 
 
-# MERGED holdfast.runner.launch: Launching: a runner is started in a process tree that its gateway's death does not touch.
 START_TIMEOUT = 30.0
 MAX_DESCRIPTORS = 4096
 BOOT_CODE = "import sys; sys.path.insert(0, sys.argv[2]); from program.main import main; main()"

@@ -16,7 +16,7 @@ import msgspec
 from holdfast.core.config.settings import RunnerSettings
 from holdfast.core.errors import HoldfastError, RunnerError
 from holdfast.core.ids import SessionId
-from holdfast.core.ports.protocols import Clock
+from holdfast.core.ports.runtime import Clock
 from holdfast.core.ports.sandbox import Sandbox
 from holdfast.core.sessions.session import ProcessRow, RunnerRow
 from holdfast.runner.bubblewrap import ConfinementPlan, SandboxProbe
@@ -29,7 +29,6 @@ from holdfast.runner.workspace import Workspace
 log = logging.getLogger(__name__)
 
 
-# MERGED holdfast.runner.process_rows: Process rows: the runner's records of background processes in the store's words.
 def to_process_rows(session_id: SessionId, records: Sequence[dict[str, Any]]) -> list[ProcessRow]:
     """A record that a command wrote over is left out."""
     rows = []
@@ -46,7 +45,6 @@ def mark_lost(row: ProcessRow, now: float) -> ProcessRow:
     return msgspec.structs.replace(row, ended_at=now, note="lost: its sandbox ended under it")
 
 
-# MERGED holdfast.runner.identity: Identity: a process is its pid and its start time, proven before it is killed.
 _PEER_CREDENTIALS = struct.Struct("3i")
 
 
@@ -100,7 +98,6 @@ async def _wait_readable(fd: int) -> None:
         loop.remove_reader(fd)
 
 
-# MERGED holdfast.runner.runners: The runners: all that live on behalf of this gateway, one for each session that uses tools.
 class _LiveRunner(msgspec.Struct, frozen=True):
     """A runner we speak with, and who it is."""
 

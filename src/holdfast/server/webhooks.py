@@ -5,7 +5,7 @@ from functools import partial
 
 from aiohttp import web
 
-from holdfast.core.ports.protocols import HttpPlatform, Platform
+from holdfast.core.ports.platform import HttpPlatform, Platform
 
 PREFIX = "/hooks/"
 

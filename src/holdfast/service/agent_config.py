@@ -6,7 +6,7 @@ import msgspec
 
 from holdfast.config import Config
 from holdfast.core.config.settings import ModelSettings, Settings
-from holdfast.core.ports.protocols import Platform
+from holdfast.core.ports.platform import Platform
 from holdfast.core.secrets import Secret
 from holdfast.gateway.agents.factory import AgentConfig
 from holdfast.models.fallback import ModelLeases

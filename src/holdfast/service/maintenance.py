@@ -13,13 +13,12 @@ import msgspec
 from holdfast.core.config.settings import BackupSettings
 from holdfast.core.errors import HoldfastError, StoreError
 from holdfast.core.ops.status import BackupStatus
-from holdfast.core.ports.protocols import Clock
+from holdfast.core.ports.runtime import Clock
 from holdfast.system.process import holdfast_command
 
 log = logging.getLogger(__name__)
 
 
-# MERGED holdfast.service.backups: Backups that the gateway makes by itself: when the next is due, and what became of the last.
 _HOUR = 3600.0
 _FIRST_AFTER = 600.0  # seconds after a start for a home that has no backup
 _RETRY_AFTER = _HOUR  # after one that could not be made, or sooner if one is due
@@ -118,7 +117,6 @@ class BackupScheduler:
         return True
 
 
-# MERGED holdfast.service.upkeep: Upkeep: what a process that is ready does for its store beside serving.
 class CheckableStore(Protocol):
     @property
     def unclean(self) -> bool: ...
@@ -189,7 +187,6 @@ class Maintenance:
             log.error("%s: a bug of ours.", task.get_name(), exc_info=error)
 
 
-# MERGED holdfast.service.backing_up: Backing up beside the gateway: by a program of its own, which takes what nobody else wants.
 # What a program needs to find itself and its files; nothing that may be a secret.
 _INHERITED_VARIABLES = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "PYTHONPATH", "PYTHONHOME")
 

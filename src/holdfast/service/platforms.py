@@ -13,8 +13,9 @@ from holdfast.core.config.settings import DEFAULT_ACCOUNT, PlatformSettings
 from holdfast.core.errors import ConnectRefused, NotConnected
 from holdfast.core.messages.outbox import Outbound, Receipt
 from holdfast.core.ports.capabilities import Capabilities
+from holdfast.core.ports.platform import Intake, Platform
 from holdfast.core.ports.platform_plugin import BUILT_IN_PLUGINS, PluginContext
-from holdfast.core.ports.protocols import Clock, IdFactory, Intake, Platform
+from holdfast.core.ports.runtime import Clock, IdFactory
 from holdfast.core.secrets import Secret
 from holdfast.system.credential_locks import CredentialIdentity
 from holdfast.system.paths import Paths
@@ -22,7 +23,6 @@ from holdfast.system.paths import Paths
 log = logging.getLogger(__name__)
 
 
-# MERGED holdfast.service.closed_door: A closed door: the account of a platform whose door cannot be opened, which says why.
 _REMEDY = "Mend, update or remove the package that brings this door, then restart the gateway."
 
 
@@ -44,7 +44,6 @@ class UnusablePlatform:
         raise NotConnected(self._reason)
 
 
-# MERGED holdfast.service.doors: The doors of a configuration, opened: one platform for each account that is enabled.
 def open_platforms(config: Config, *, clock: Clock, new_id: IdFactory) -> Iterator[Platform]:
     """Nothing is connected by this, and no account that is not enabled costs anything. A door that
     cannot be opened has an account that says so."""

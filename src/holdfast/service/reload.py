@@ -19,8 +19,9 @@ from holdfast.core.config.versions import (
     ReloadResult,
 )
 from holdfast.core.errors import HoldfastError, StoreError
+from holdfast.core.ports.platform import Platform
 from holdfast.core.ports.platform_plugin import BUILT_IN_PLUGINS
-from holdfast.core.ports.protocols import Clock, IdFactory, Platform
+from holdfast.core.ports.runtime import Clock, IdFactory
 from holdfast.core.turns.subagent import INTERNAL_PLATFORM
 from holdfast.gateway.agents.factory import AgentConfig
 from holdfast.gateway.app import Gateway
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-# MERGED holdfast.service.reloading: Reloading: the file is read again, and what it says is put into force without a restart.
 _AccountKey = tuple[str, str]
 _CHANGED_BEFORE_START = "the file, changed before this start"
 
@@ -270,7 +270,6 @@ def _log_changes(
         log.warning("%s", warning, extra={"action": "config_warning"})
 
 
-# MERGED holdfast.service.file_following: Following the file: whenever somebody has changed the configuration, it is read again.
 SETTLE_SECONDS = 0.3  # seconds without a change: an editor writes in several steps
 _START_DELAY = 1.0  # seconds: whoever waits for a start does not wait for this
 

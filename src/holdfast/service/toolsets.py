@@ -10,7 +10,8 @@ from holdfast.agent.memory.providers import BUILT_IN_PROVIDER
 from holdfast.agent.memory.tool import MemoryTool
 from holdfast.core.config.settings import BrowserSettings, Settings
 from holdfast.core.ids import SessionId
-from holdfast.core.ports.protocols import Clock, Store, Tool
+from holdfast.core.ports.runtime import Clock, Tool
+from holdfast.core.ports.store import Store
 from holdfast.runner.workspace import Workspace
 from holdfast.tools.browser.pool import BrowserPool
 from holdfast.tools.browser.tool import BrowserTool, is_browser_available

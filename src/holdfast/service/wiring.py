@@ -19,7 +19,8 @@ from holdfast.core.crash_points import CrashHook
 from holdfast.core.ids import SessionId
 from holdfast.core.messages.source import AttachmentUnavailable
 from holdfast.core.ops.tracing import SpanExporter
-from holdfast.core.ports.protocols import Clock, IdFactory, Lifecycle, Platform
+from holdfast.core.ports.platform import Platform
+from holdfast.core.ports.runtime import Clock, IdFactory, Lifecycle
 from holdfast.core.secrets import Secret
 from holdfast.gateway.app import Gateway, GatewayDependencies
 from holdfast.gateway.redaction import Redaction
@@ -72,7 +73,6 @@ if TYPE_CHECKING:
     from holdfast.server.config_editor import ConfigEditor
 
 
-# MERGED holdfast.service.workspace_files: Files as the gateway reaches them: put into a workspace for a message, read to be sent.
 class WorkspaceFiles:
     """Every method blocks, and belongs into a thread."""
 
@@ -111,7 +111,6 @@ class WorkspaceFiles:
         return os.fdopen(found, "rb")
 
 
-# MERGED holdfast.service.supervised: Supervised: what follows for this process from the unit that started it.
 def runner_scopes(config: Config, *, clock: Clock) -> SystemdScopes | None:
     """How runners are kept out of the unit (E1); None: no unit of systemd's started us."""
     by = detect_supervisor(
@@ -126,7 +125,6 @@ def runner_scopes(config: Config, *, clock: Clock) -> SystemdScopes | None:
     return SystemdScopes(config.home, asked, clock=clock)
 
 
-# MERGED holdfast.service.wiring: Wiring: how the parts of a gateway fit together, as the configuration has it.
 class GatewayWiring(msgspec.Struct, frozen=True, kw_only=True):
     """Makes the parts and enters none of them: when each lives is the process's to say."""
 
@@ -258,7 +256,6 @@ class GatewayWiring(msgspec.Struct, frozen=True, kw_only=True):
         return Notes(store, clock=self.clock, redact=self.redact, max_chars=room)
 
 
-# MERGED holdfast.service.window: The window of a process: what of a gateway is seen and reached from outside, and by what.
 class ServerWiring(msgspec.Struct, frozen=True, kw_only=True):
     """Makes what listens and what it shows, and opens none of it: that is the process's to say."""
 
@@ -368,7 +365,9 @@ class ServerWiring(msgspec.Struct, frozen=True, kw_only=True):
         now = self.clock.now()
         prices = context.gateway.services.settings.prices
         return {
-            "last_hour": hour_stats(context.minute_history.since(now - HOUR), now=now, prices=prices)
+            "last_hour": hour_stats(
+                context.minute_history.since(now - HOUR), now=now, prices=prices
+            )
         }
 
     def control_socket(

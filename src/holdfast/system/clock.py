@@ -4,10 +4,9 @@ import os
 import time
 from collections.abc import Callable
 
-from holdfast.core.ports.protocols import Clock
+from holdfast.core.ports.runtime import Clock
 
 
-# MERGED holdfast.system.clock: The clock of the machine.
 class SystemClock:
     def now(self) -> float:
         return time.time()
@@ -16,7 +15,6 @@ class SystemClock:
         return time.monotonic()
 
 
-# MERGED holdfast.system.ids: Ids: sortable by the time they were made, short, and not to be guessed.
 _RANDOM_DIGITS = 14  # 56 bits that nobody can know
 _BATCH = 4096  # bytes of chance drawn at once: asking the kernel for each id costs more than it
 

@@ -15,12 +15,11 @@ from typing import Self
 import msgspec
 
 from holdfast.core.errors import HoldfastError
-from holdfast.core.ports.protocols import Clock
+from holdfast.core.ports.runtime import Clock
 from holdfast.system.clock import SystemClock
 from holdfast.system.paths import Paths
 from holdfast.system.process import has_ended, open_pidfd, start_time
 
-# MERGED holdfast.system.lock: The lock of a home: one process owns its data, and the kernel says which.
 # Seconds for which a home is tried again whose holder has no name: it mostly has one in an instant.
 _UNKNOWN_HOLDER_TIMEOUT = 2.0
 _RETRY_PAUSE = 0.01
@@ -200,7 +199,6 @@ def _remedy(holder: LockHolder, purpose: str) -> str:
     return "This needs the home for itself: try again when that one is through."
 
 
-# MERGED holdfast.system.owner: The owner of a home that does not answer: proven by the kernel, then ended, and nobody else.
 SIGKILL_TIMEOUT = 10.0  # a process that is not gone by then waits for a disk or a device
 
 

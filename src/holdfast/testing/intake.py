@@ -10,7 +10,7 @@ from holdfast.core.ids import InboxId, PrincipalId
 from holdfast.core.messages.events import MessageEnded, TurnEvent
 from holdfast.core.messages.inbox import Accepted, Inbound, InboxRow, InboxState
 from holdfast.core.messages.source import Attachment, build_session_key
-from holdfast.core.ports.protocols import Intake
+from holdfast.core.ports.platform import Intake
 
 
 class RecordingIntake(Intake):

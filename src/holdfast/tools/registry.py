@@ -8,7 +8,7 @@ import msgspec
 
 from holdfast.core.config.settings import RunnerSettings
 from holdfast.core.errors import HoldfastError
-from holdfast.core.ports.protocols import Tool
+from holdfast.core.ports.runtime import Tool
 from holdfast.core.turns.model import ToolSchema
 from holdfast.core.turns.tool import ToolFailed
 from holdfast.tools.fetch import FetchTool

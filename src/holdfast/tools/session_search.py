@@ -6,7 +6,7 @@ from typing import Annotated
 import msgspec
 
 from holdfast.core.ids import SessionId
-from holdfast.core.ports.protocols import Clock
+from holdfast.core.ports.runtime import Clock
 from holdfast.core.ports.store import StoreReader
 from holdfast.core.sessions.search import SearchMatch, SearchQuery, search_scope
 from holdfast.core.turns.tool import (

@@ -14,7 +14,7 @@ from tests.platforms.discord.rest import Rest
 from tests.platforms.discord.vendor import ANN, BOB, BOT, TEXT, THREAD, Json, Vendor, person
 
 from holdfast.core.messages.outbox import Address, OutboundFile
-from holdfast.core.ports.protocols import Platform
+from holdfast.core.ports.platform import Platform
 from holdfast.testing.conformance import (
     ChatKind,
     FaultProxy,

@@ -19,7 +19,7 @@ from tests.platforms.email.post_office import PASSWORD, PostOffice
 from tests.platforms.email.relay import Fault, Relay
 
 from holdfast.core.messages.outbox import Address, OutboundFile
-from holdfast.core.ports.protocols import Platform
+from holdfast.core.ports.platform import Platform
 from holdfast.core.secrets import Secret
 from holdfast.platforms.email.plugin import SentCopies
 from holdfast.platforms.email.state import MailboxPosition

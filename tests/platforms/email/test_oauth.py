@@ -13,7 +13,7 @@ from tests.platforms.email.tokens import ID, SECRET, TokenServer
 
 from holdfast.core.errors import AccountDisconnected, ConnectRefused, NotConnected
 from holdfast.core.ports.platform_plugin import PluginContext
-from holdfast.core.ports.protocols import Clock
+from holdfast.core.ports.runtime import Clock
 from holdfast.core.secrets import Secret
 from holdfast.platforms.email.credentials import OAuthCredentials
 from holdfast.platforms.email.platform import EmailPlatform, check_account

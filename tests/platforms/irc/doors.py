@@ -8,7 +8,7 @@ from typing import Any
 
 from holdfast.core.ids import DeliveryId
 from holdfast.core.messages.outbox import Address, Outbound
-from holdfast.core.ports.protocols import Clock
+from holdfast.core.ports.runtime import Clock
 from holdfast.core.secrets import Secret
 from holdfast.platforms.irc.platform import IrcPlatform
 from holdfast.platforms.irc.plugin import IrcSettings

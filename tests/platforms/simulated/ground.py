@@ -7,7 +7,7 @@ from typing import Any
 from holdfast.core.messages.outbox import Address, OutboundFile
 from holdfast.core.messages.source import Author, ChatType
 from holdfast.core.ports.capabilities import Backlog
-from holdfast.core.ports.protocols import Platform
+from holdfast.core.ports.platform import Platform
 from holdfast.testing.conformance import (
     ChatKind,
     Participant,

@@ -14,7 +14,7 @@ from tests.platforms.slack.vendor import ANN, SIGNING_SECRET, Vendor, dm
 
 from holdfast.core.ids import DeliveryId
 from holdfast.core.messages.outbox import Address, MessageEdit, Outbound
-from holdfast.core.ports.protocols import Clock
+from holdfast.core.ports.runtime import Clock
 from holdfast.core.secrets import Secret
 from holdfast.platforms.slack.platform import SlackPlatform
 from holdfast.platforms.slack.plugin import SlackSettings

@@ -13,7 +13,7 @@ from tests.platforms.slack.vendor import ANN, BOB, BOT_USER, CHANNEL, TOKEN, Jso
 from tests.platforms.slack.web_api import EMOJI, WebApi
 
 from holdfast.core.messages.outbox import Address, OutboundFile
-from holdfast.core.ports.protocols import Platform
+from holdfast.core.ports.platform import Platform
 from holdfast.testing.conformance import (
     ChatKind,
     FaultProxy,

@@ -11,7 +11,7 @@ from tests.platforms.telegram.faults import BotApiError, Break, flood
 from tests.platforms.telegram.vendor import ANN, BOB, OTHER_BOT, TOKEN, Json, Vendor
 
 from holdfast.core.messages.outbox import Address, OutboundFile
-from holdfast.core.ports.protocols import Platform
+from holdfast.core.ports.platform import Platform
 from holdfast.testing.conformance import (
     ChatKind,
     FaultProxy,

@@ -19,7 +19,7 @@ from holdfast.core.errors import (
 )
 from holdfast.core.messages.outbox import Address, Button, Outbound, OutboundFile
 from holdfast.core.ports.capabilities import WAITING_REACTION, Backlog, LengthUnit
-from holdfast.core.ports.protocols import (
+from holdfast.core.ports.platform import (
     HttpPlatform,
     SupportsEditing,
     SupportsProbing,

@@ -9,7 +9,7 @@ from typing import Any
 
 from aiohttp import web
 
-from holdfast.core.ports.protocols import Clock
+from holdfast.core.ports.runtime import Clock
 from holdfast.core.secrets import Secret
 from holdfast.platforms.webhook.plugin import HookSettings, SignatureScheme
 from holdfast.platforms.webhook.signatures import (

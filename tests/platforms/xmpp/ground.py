@@ -15,7 +15,7 @@ from tests.platforms.xmpp.people import online
 from tests.platforms.xmpp.prosody import Prosody
 
 from holdfast.core.messages.outbox import Address, OutboundFile
-from holdfast.core.ports.protocols import Platform
+from holdfast.core.ports.platform import Platform
 from holdfast.testing.conformance import (
     ChatKind,
     FaultProxy,

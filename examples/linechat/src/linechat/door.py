@@ -1,8 +1,8 @@
 """Linechat as a door: what can be set about an account, and how it is opened."""
 
 from holdfast.core.config.settings import PlatformSettings, Port
+from holdfast.core.ports.platform import Platform
 from holdfast.core.ports.platform_plugin import PlatformPlugin, PluginContext, SetupQuestion
-from holdfast.core.ports.protocols import Platform
 
 
 class LinechatSettings(PlatformSettings, frozen=True, kw_only=True):

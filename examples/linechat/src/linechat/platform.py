@@ -11,7 +11,7 @@ from holdfast.core.messages.inbox import Inbound
 from holdfast.core.messages.outbox import Outbound, Receipt
 from holdfast.core.messages.source import Author, ChatType, Quote, Source
 from holdfast.core.ports.capabilities import Backlog, Capabilities
-from holdfast.core.ports.protocols import Intake
+from holdfast.core.ports.platform import Intake
 from holdfast.core.secrets import Secret
 
 Frame = dict[str, Any]

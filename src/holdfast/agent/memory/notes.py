@@ -16,7 +16,7 @@ from holdfast.core.people.memory import (
     OwnerId,
     to_single_line,
 )
-from holdfast.core.ports.protocols import Clock
+from holdfast.core.ports.runtime import Clock
 from holdfast.core.sessions.session import SessionRow
 from holdfast.core.turns.subagent import Subagent
 

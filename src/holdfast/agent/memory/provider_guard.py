@@ -10,7 +10,7 @@ from zlib import crc32
 import msgspec
 
 from holdfast.core.people.memory import MemoryHook, MemoryProvider
-from holdfast.core.ports.protocols import Clock
+from holdfast.core.ports.runtime import Clock
 
 log = logging.getLogger(__name__)
 

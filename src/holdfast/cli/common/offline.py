@@ -20,10 +20,15 @@ from holdfast.core.jobs.job import JobId
 from holdfast.core.people.approval import OPERATOR
 from holdfast.core.people.audit import AuditEntry, AuditFilter, AuditKind, AuditRow
 from holdfast.core.people.memory import Notebook
-from holdfast.core.ports.protocols import Store
+from holdfast.core.ports.store import Store
 from holdfast.core.sessions.search import SearchMatch, SearchQuery
-from holdfast.server.api.views.audit import AuditPage, AuditVerificationView, audit_view
-from holdfast.server.api.views.gateway import SearchHitView, SearchIndexView
+from holdfast.server.api.views.audit import (
+    AuditPage,
+    AuditVerificationView,
+    audit_verification_view,
+    audit_view,
+)
+from holdfast.server.api.views.gateway import SearchHitView, SearchIndexView, search_index_view
 from holdfast.server.api.views.jobs import JobRunView, JobView, job_view, run_view
 from holdfast.server.api.views.memory import NotebookView, NoteView
 from holdfast.server.api.views.sessions import (
@@ -122,7 +127,7 @@ def read_stored_audit(home: Path, query: dict[str, str | int | float], *, limit:
 
 def verify_stored_audit(home: Path) -> AuditVerificationView:
     async def ask(store: Store) -> AuditVerificationView:
-        return AuditVerificationView(**msgspec.structs.asdict(await store.verify_audit()))
+        return audit_verification_view(await store.verify_audit())
 
     nothing = AuditVerificationView(rows=0, first=1, last=0, head="", texts_deleted=0, broken=[])
     return _query_audit(home, ask) or nothing
@@ -232,7 +237,7 @@ def search_stored_messages(
 
 def rebuild_stored_index(home: Path) -> SearchIndexView:
     async def ask(store: Store) -> SearchIndexView:
-        return SearchIndexView(**msgspec.structs.asdict(await store.rebuild_search_index()))
+        return search_index_view(await store.rebuild_search_index())
 
     nothing = SearchIndexView(messages=0, pending_sessions=0, bytes=0)
     return query_store(home, ask, purpose=_SEARCH_PURPOSE) or nothing

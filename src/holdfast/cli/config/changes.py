@@ -28,10 +28,11 @@ from holdfast.config.editor import (
 )
 from holdfast.config.files import diff_lines
 from holdfast.config.keys import find_key, parse_word
+from holdfast.config.renamed import migrate_text
 from holdfast.core.config.changes import ChangeEffect
 from holdfast.core.config.versions import CONFIG_FILE
 from holdfast.core.errors import HoldfastError
-from holdfast.core.ports.protocols import Store
+from holdfast.core.ports.store import Store
 from holdfast.core.secrets import mask_passwords
 from holdfast.server.api.views.config import (
     ConfigChangeResult,
@@ -186,7 +187,7 @@ def roll_back(home: Path, number: int, *, yes: bool, as_json: bool) -> None:
     kept = get_config_version(home, number)
     path = home / CONFIG_FILE
     seen = read_text(path) or ""
-    if not as_json and not print_file_diff(path, seen, kept.text):
+    if not as_json and not print_file_diff(path, seen, migrate_text(kept.text)):
         click.echo(f"{path} is as it was in configuration {number}.")
     if not yes:
         confirm(f"Put configuration {number} back?")

@@ -18,8 +18,8 @@ from holdfast.cli.restore import LOCK_PURPOSE, restore_under_lock, salvage_under
 from holdfast.config import ConfigError, load
 from holdfast.core.errors import HoldfastError, StoreDamaged, StoreError
 from holdfast.core.ops.backup import InvalidBackup
-from holdfast.core.ports.protocols import Store
-from holdfast.server.api.views.gateway import SearchIndexView, StoreView
+from holdfast.core.ports.store import Store
+from holdfast.server.api.views.gateway import SearchIndexView, StoreView, search_index_view
 from holdfast.store.backup import create, directory
 from holdfast.store.backup.directory import StoredBackup
 from holdfast.store.sqlite.connection import check_closed_store
@@ -62,7 +62,7 @@ async def _read_search_state(store: Store) -> DatabaseReport:
         state = await store.search_state()
     except StoreError as error:
         return DatabaseReport(problems=[], search=_EMPTY_SEARCH, search_problem=str(error))
-    return DatabaseReport(problems=[], search=SearchIndexView(**msgspec.structs.asdict(state)))
+    return DatabaseReport(problems=[], search=search_index_view(state))
 
 
 def rebuild_search_index(examined: ExaminedHome) -> str:

@@ -10,7 +10,8 @@ from holdfast.core.config.settings import PlatformSettings, is_secret_key
 from holdfast.core.secrets import Secret
 
 if TYPE_CHECKING:
-    from holdfast.core.ports.protocols import Clock, IdFactory, Platform
+    from holdfast.core.ports.platform import Platform
+    from holdfast.core.ports.runtime import Clock, IdFactory
 
 
 # MERGED holdfast.core.ports.question: A question that a door has for whoever adds an account of it: `holdfast setup` asks it.

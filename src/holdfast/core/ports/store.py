@@ -668,3 +668,28 @@ class StoreReader(Protocol):
     async def memory_owner(self, session_id: SessionId) -> OwnerId | None:
         """Whose memory an enrolled session has."""
         ...
+
+
+class DataErasure(Protocol):
+    """Secure deletion: deleted text must also be gone from the disk."""
+
+    async def unindex_session(self, session_id: SessionId) -> None:
+        """Remove everything of the session from the search index."""
+        ...
+
+    async def erase_deleted(self) -> None:
+        """Afterwards nothing that was deleted before can be read from the store's files. While
+        a reader still uses an older snapshot of them, this takes effect when that reader ends."""
+        ...
+
+    async def rebuild_search_index(self) -> SearchIndexStatus:
+        """Delete the search index and build it again from the store."""
+        ...
+
+
+class Store(StoreWriter, StoreReader, DataErasure, Protocol):
+    """Open while its context is; entering raises `StoreUnusable` and writes nothing if the
+    file is damaged, foreign, newer than the program or cannot be written."""
+
+    async def __aenter__(self) -> "Store": ...
+    async def __aexit__(self, *exc: object) -> None: ...

@@ -18,8 +18,9 @@ from holdfast.core.ops.account import AccountState, NoSuchAccount, PausedAccount
 from holdfast.core.ops.status import AccountStatus
 from holdfast.core.people.approval import OPERATOR
 from holdfast.core.people.audit import AuditEntry, AuditKind
-from holdfast.core.ports.protocols import Clock, Platform, Store, SupportsProbing
-from holdfast.core.ports.store import StoreWriter
+from holdfast.core.ports.platform import Platform, SupportsProbing
+from holdfast.core.ports.runtime import Clock
+from holdfast.core.ports.store import Store, StoreWriter
 from holdfast.core.turns.subagent import INTERNAL_PLATFORM
 from holdfast.gateway.accounts.connection import AccountDependencies
 from holdfast.gateway.accounts.supervisor import AccountSupervisor

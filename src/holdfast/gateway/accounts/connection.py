@@ -8,7 +8,8 @@ from typing import Protocol
 import msgspec
 
 from holdfast.core.errors import AccountDisconnected, ConnectError
-from holdfast.core.ports.protocols import Clock, Intake, Platform
+from holdfast.core.ports.platform import Intake, Platform
+from holdfast.core.ports.runtime import Clock
 from holdfast.gateway.accounts.registry import PlatformRegistry
 
 

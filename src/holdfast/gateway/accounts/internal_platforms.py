@@ -10,7 +10,7 @@ from holdfast.core.jobs.job import JOBS_ACCOUNT
 from holdfast.core.messages.inbox import BusyMode, Inbound
 from holdfast.core.messages.outbox import Outbound, Receipt
 from holdfast.core.ports.capabilities import Backlog, Capabilities
-from holdfast.core.ports.protocols import Intake
+from holdfast.core.ports.platform import Intake
 from holdfast.core.turns.subagent import INTERNAL_PLATFORM, Subagent, SubagentKind
 from holdfast.gateway.subagents import Subagents
 

@@ -7,7 +7,8 @@ from holdfast.core.messages.outbox import Address
 from holdfast.core.ops.account import ConnectionStatus
 from holdfast.core.ops.status import AccountStatus
 from holdfast.core.ports.capabilities import Capabilities
-from holdfast.core.ports.protocols import Clock, Platform, SupportsChatIdNormalisation
+from holdfast.core.ports.platform import Platform, SupportsChatIdNormalisation
+from holdfast.core.ports.runtime import Clock
 from holdfast.core.turns.subagent import INTERNAL_PLATFORM
 
 _NO_CAPABILITIES = Capabilities()

@@ -12,7 +12,7 @@ from holdfast.core.errors import (
     Throttled,
 )
 from holdfast.core.ops.account import AccountState, ConnectionStatus
-from holdfast.core.ports.protocols import Platform
+from holdfast.core.ports.platform import Platform
 from holdfast.gateway.accounts.connection import (
     AccountConnection,
     AccountDependencies,

@@ -18,7 +18,7 @@ from holdfast.core.config.settings import Settings
 from holdfast.core.ids import SessionId
 from holdfast.core.messages.inbox import InboxRow
 from holdfast.core.messages.source import is_shared
-from holdfast.core.ports.protocols import Clock, ModelClient
+from holdfast.core.ports.runtime import Clock, ModelClient
 from holdfast.core.ports.store import StoreReader
 from holdfast.core.secrets import Secret
 from holdfast.core.turns.model import ModelChoice, accepts_images, context_window

@@ -24,7 +24,8 @@ from holdfast.core.people.memory import (
     memory_owner,
     strip_invisible,
 )
-from holdfast.core.ports.protocols import Clock, Store
+from holdfast.core.ports.runtime import Clock
+from holdfast.core.ports.store import Store
 from holdfast.core.turns.turn import EndTurn
 from holdfast.gateway.redaction import Redaction
 

@@ -14,7 +14,7 @@ from holdfast.core.people.approval import (
     ApprovalState,
     approval_transition,
 )
-from holdfast.core.ports.protocols import Clock
+from holdfast.core.ports.runtime import Clock
 from holdfast.core.ports.store import StoreWriter
 
 

@@ -10,7 +10,7 @@ from holdfast.core.ids import PrincipalId
 from holdfast.core.messages.inbox import InboxRow
 from holdfast.core.messages.outbox import DeliveryKind, DeliveryState
 from holdfast.core.people.commands import COMMANDS_BY_NAME
-from holdfast.core.ports.protocols import Lifecycle
+from holdfast.core.ports.runtime import Lifecycle
 from holdfast.core.turns.stop import StopKind, StopOrder, StopRequester
 from holdfast.gateway.approvals.prompt import format_duration
 from holdfast.gateway.commands.command import CommandRequest

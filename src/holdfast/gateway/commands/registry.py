@@ -1,7 +1,7 @@
 """All commands, built with what they need. Imported when the first command is given."""
 
 from holdfast.core.messages.inbox import BusyMode
-from holdfast.core.ports.protocols import Lifecycle
+from holdfast.core.ports.runtime import Lifecycle
 from holdfast.gateway.approvals.service import ApprovalService
 from holdfast.gateway.commands.admin import PairingCommand, RestartCommand
 from holdfast.gateway.commands.approvals import (

@@ -13,7 +13,8 @@ from holdfast.core.ids import PrincipalId
 from holdfast.core.messages.outbox import Address
 from holdfast.core.messages.source import Author, Source
 from holdfast.core.people.audit import REFUSED, AuditEntry, AuditKind
-from holdfast.core.ports.protocols import Clock, Store
+from holdfast.core.ports.runtime import Clock
+from holdfast.core.ports.store import Store
 
 log = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ from holdfast.core.ids import PrincipalId
 from holdfast.core.messages.inbox import Inbound
 from holdfast.core.messages.source import Author, ChatType, Source
 from holdfast.core.people.commands import COMMANDS_BY_NAME
-from holdfast.core.ports.protocols import Clock
+from holdfast.core.ports.runtime import Clock
 from holdfast.gateway.commands.command import parse_command
 from holdfast.gateway.inbound.access import AccessPolicy, Action, Principal, principal_of
 from holdfast.gateway.inbound.pairing import PairingRequests

@@ -22,7 +22,7 @@ from holdfast.core.jobs.job import (
 )
 from holdfast.core.jobs.schedule import due_times, next_due
 from holdfast.core.messages.source import Source
-from holdfast.core.ports.protocols import Clock, WallClockTimer
+from holdfast.core.ports.runtime import Clock, WallClockTimer
 from holdfast.gateway.jobs.executor import JobExecutor
 from holdfast.gateway.jobs.time_zones import zone_of
 from holdfast.gateway.services import Services

@@ -31,8 +31,8 @@ from holdfast.core.jobs.schedule import InvalidSchedule, Schedule, next_due, sho
 from holdfast.core.messages.outbox import Address
 from holdfast.core.messages.source import Source
 from holdfast.core.people.audit import AuditEntry, AuditKind
-from holdfast.core.ports.protocols import Clock, Store
-from holdfast.core.ports.store import StoreWriter
+from holdfast.core.ports.runtime import Clock
+from holdfast.core.ports.store import Store, StoreWriter
 from holdfast.core.turns.subagent import INTERNAL_PLATFORM
 from holdfast.gateway.accounts.registry import PlatformRegistry, normalise_chat_id
 from holdfast.gateway.jobs.time_zones import zone_of

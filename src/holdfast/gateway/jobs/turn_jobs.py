@@ -21,7 +21,8 @@ from holdfast.core.jobs.job import (
 )
 from holdfast.core.jobs.schedule import first_due_times
 from holdfast.core.messages.inbox import InboxRow
-from holdfast.core.ports.protocols import Clock, Store
+from holdfast.core.ports.runtime import Clock
+from holdfast.core.ports.store import Store
 from holdfast.core.turns.subagent import INTERNAL_PLATFORM
 from holdfast.gateway.jobs.service import JobRequester, JobService
 from holdfast.gateway.jobs.time_zones import zone_of

@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 
 from holdfast import __version__
-from holdfast.core.ports.protocols import Clock, IdFactory, Store
+from holdfast.core.ports.runtime import Clock, IdFactory
+from holdfast.core.ports.store import Store
 from holdfast.core.turns.stop import StopKind, StopOrder, StopRequester, StopRow
 
 MAX_ROWS = 1000  # rows; older ones are forgotten

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from holdfast.core.config.settings import DEFAULT_ACCOUNT
 from holdfast.core.errors import HoldfastError
 from holdfast.core.messages.outbox import Address
-from holdfast.core.ports.protocols import Platform
+from holdfast.core.ports.platform import Platform
 from holdfast.core.turns.subagent import INTERNAL_PLATFORM
 from holdfast.gateway.accounts.registry import PlatformRegistry, normalise_chat_id
 

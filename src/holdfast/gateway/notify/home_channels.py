@@ -1,7 +1,7 @@
 """Home channels: the chat of each account that is told about the gateway itself."""
 
 from holdfast.core.messages.outbox import Address
-from holdfast.core.ports.protocols import Platform
+from holdfast.core.ports.platform import Platform
 from holdfast.core.ports.store import StoreReader
 from holdfast.core.turns.stop import HomeChannel
 from holdfast.gateway.accounts.registry import PlatformRegistry, normalise_chat_id

@@ -20,8 +20,8 @@ from holdfast.core.messages.source import ChatType, Source, build_session_key
 from holdfast.core.messages.transcript import NoteMessage
 from holdfast.core.people.approval import OPERATOR
 from holdfast.core.people.audit import AuditEntry, AuditKind
-from holdfast.core.ports.protocols import Clock, Store
-from holdfast.core.ports.store import StoreWriter
+from holdfast.core.ports.runtime import Clock
+from holdfast.core.ports.store import Store, StoreWriter
 from holdfast.gateway.accounts.registry import PlatformRegistry
 from holdfast.gateway.agents.cache import AgentCache
 from holdfast.gateway.approvals.pending import succeeded

@@ -8,7 +8,7 @@ from typing import Protocol
 from holdfast.core.errors import NotConnected, SendError, SendRejected, Throttled
 from holdfast.core.messages.outbox import Address
 from holdfast.core.ports.capabilities import WAITING_REACTION
-from holdfast.core.ports.protocols import Platform, SupportsReactions, SupportsTyping
+from holdfast.core.ports.platform import Platform, SupportsReactions, SupportsTyping
 from holdfast.gateway.outbound.rate_limit import SendGate
 from holdfast.gateway.outbound.sender import PartSender, PlatformErrorBoundary
 

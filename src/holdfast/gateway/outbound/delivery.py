@@ -18,7 +18,7 @@ from holdfast.core.messages.outbox import (
     StartedDelivery,
 )
 from holdfast.core.messages.source import Author, ChatType
-from holdfast.core.ports.protocols import IdFactory
+from holdfast.core.ports.runtime import IdFactory
 from holdfast.core.ports.store import StoreReader
 from holdfast.core.turns.subagent import INTERNAL_PLATFORM
 from holdfast.gateway.accounts.registry import PlatformRegistry

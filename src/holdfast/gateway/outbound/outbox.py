@@ -20,7 +20,8 @@ from holdfast.core.messages.outbox import (
     NewDelivery,
     StartedDelivery,
 )
-from holdfast.core.ports.protocols import Clock, Platform
+from holdfast.core.ports.platform import Platform
+from holdfast.core.ports.runtime import Clock
 from holdfast.core.ports.store import StoreWriter
 from holdfast.gateway.accounts.registry import PlatformRegistry
 from holdfast.gateway.outbound.best_effort import BestEffortOutput, Reaction

@@ -6,7 +6,8 @@ from typing import Any
 
 from holdfast.core.errors import NotConnected, Throttled
 from holdfast.core.messages.outbox import Address
-from holdfast.core.ports.protocols import Clock, Platform
+from holdfast.core.ports.platform import Platform
+from holdfast.core.ports.runtime import Clock
 from holdfast.gateway.accounts.registry import PlatformRegistry
 
 

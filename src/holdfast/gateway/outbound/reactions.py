@@ -7,7 +7,8 @@ from holdfast.core.ids import InboxId
 from holdfast.core.messages.inbox import BusyMode, InboxRow
 from holdfast.core.messages.outbox import Address
 from holdfast.core.messages.source import Author
-from holdfast.core.ports.protocols import Clock, SupportsReactions
+from holdfast.core.ports.platform import SupportsReactions
+from holdfast.core.ports.runtime import Clock
 from holdfast.gateway.accounts.registry import PlatformRegistry
 from holdfast.gateway.outbound.best_effort import Reaction
 from holdfast.gateway.outbound.delivery import reply_address

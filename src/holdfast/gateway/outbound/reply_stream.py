@@ -17,7 +17,8 @@ from holdfast.core.messages.events import (
 )
 from holdfast.core.messages.outbox import DeliveryPart, NewDelivery, StartedDelivery
 from holdfast.core.messages.transcript import summarise_arguments
-from holdfast.core.ports.protocols import Clock, Platform
+from holdfast.core.ports.platform import Platform
+from holdfast.core.ports.runtime import Clock
 from holdfast.core.ports.store import StoreWriter
 from holdfast.gateway.outbound.rate_limit import SendGate
 from holdfast.gateway.outbound.sender import (

@@ -29,13 +29,13 @@ from holdfast.core.messages.outbox import (
     Receipt,
     part_delivery_id,
 )
-from holdfast.core.ports.protocols import (
-    Clock,
+from holdfast.core.ports.platform import (
     Platform,
     SupportsEditing,
     SupportsLookup,
     SupportsRendering,
 )
+from holdfast.core.ports.runtime import Clock
 from holdfast.core.ports.store import StoreWriter
 from holdfast.core.text.splitting import split_message
 from holdfast.gateway.accounts.registry import PlatformRegistry

@@ -13,7 +13,7 @@ from holdfast.core.messages.outbox import (
     StartedDelivery,
 )
 from holdfast.core.messages.source import ChatType, Source
-from holdfast.core.ports.protocols import Clock, IdFactory
+from holdfast.core.ports.runtime import Clock, IdFactory
 from holdfast.core.ports.store import StoreWriter
 from holdfast.core.turns.turn import EndTurn
 from holdfast.gateway.accounts.registry import PlatformRegistry

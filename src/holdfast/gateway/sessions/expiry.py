@@ -11,7 +11,8 @@ from holdfast.core.config.settings import Settings
 from holdfast.core.errors import HoldfastError
 from holdfast.core.ids import SessionId, SessionKey
 from holdfast.core.messages.source import parse_route
-from holdfast.core.ports.protocols import Clock, Store
+from holdfast.core.ports.runtime import Clock
+from holdfast.core.ports.store import Store
 from holdfast.core.sessions.reset import ExpiringSession, ResetPolicies, expires_at
 from holdfast.core.sessions.session import ProcessRow
 from holdfast.gateway.live_settings import LiveSettings

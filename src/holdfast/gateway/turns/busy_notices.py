@@ -8,7 +8,7 @@ from holdfast.core.ids import TurnId
 from holdfast.core.messages.admission import is_notice_due
 from holdfast.core.messages.inbox import InboxRow
 from holdfast.core.messages.outbox import NewDelivery
-from holdfast.core.ports.protocols import Clock
+from holdfast.core.ports.runtime import Clock
 from holdfast.core.ports.store import StoreWriter
 from holdfast.gateway.accounts.registry import PlatformRegistry
 from holdfast.gateway.outbound.delivery import DeliveryFactory, reply_address

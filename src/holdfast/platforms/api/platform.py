@@ -12,7 +12,8 @@ from holdfast.core.errors import SendRejected, StoreError
 from holdfast.core.messages.inbox import OPEN_STATES, InboxRow
 from holdfast.core.messages.outbox import Outbound, Receipt
 from holdfast.core.ports.capabilities import Backlog, Capabilities
-from holdfast.core.ports.protocols import IdFactory, Intake
+from holdfast.core.ports.platform import Intake
+from holdfast.core.ports.runtime import IdFactory
 from holdfast.core.ports.store import StoreReader
 from holdfast.core.secrets import Secret
 from holdfast.platforms.api import responses

@@ -17,7 +17,7 @@ from holdfast.core.messages.events import (
 from holdfast.core.messages.inbox import OPEN_STATES, Inbound, InboxRow, InboxState
 from holdfast.core.messages.source import Attachment
 from holdfast.core.messages.transcript import Message
-from holdfast.core.ports.protocols import Intake
+from holdfast.core.ports.platform import Intake
 from holdfast.core.ports.store import StoreReader
 from holdfast.core.turns.turn import Usage
 from holdfast.platforms.api.http import OpenAiError, RetryAdvice, bad_request, store_unavailable

@@ -14,8 +14,9 @@ from holdfast.core.errors import ConnectError, ConnectRefused, SendError
 from holdfast.core.messages.outbox import Address, MessageEdit, Outbound, Receipt
 from holdfast.core.people.commands import COMMANDS_BY_NAME, command_menu
 from holdfast.core.ports.capabilities import Backlog, Capabilities, ChatIdFormat, Formatting
+from holdfast.core.ports.platform import Intake
 from holdfast.core.ports.platform_plugin import AccountIdentity, PluginContext
-from holdfast.core.ports.protocols import Clock, Intake
+from holdfast.core.ports.runtime import Clock
 from holdfast.core.secrets import Secret
 from holdfast.platforms.discord.client import DiscordBadToken, DiscordClient
 from holdfast.platforms.discord.events import PLATFORM, DiscordUser, snowflake_at

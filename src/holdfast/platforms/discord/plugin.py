@@ -5,13 +5,13 @@ from typing import Annotated
 import msgspec
 
 from holdfast.core.config.settings import PlatformSettings
+from holdfast.core.ports.platform import Platform
 from holdfast.core.ports.platform_plugin import (
     AccountIdentity,
     PlatformPlugin,
     PluginContext,
     SetupQuestion,
 )
-from holdfast.core.ports.protocols import Platform
 
 PORTAL_URL = "https://discord.com/developers/applications"
 NEW_TOKEN_REMEDY = f"{PORTAL_URL}, Bot, Reset Token gives a new one; set platforms.discord.token"

@@ -24,7 +24,7 @@ from holdfast.core.errors import (
 )
 from holdfast.core.messages.inbox import Inbound
 from holdfast.core.messages.source import Attachment, AttachmentUnavailable, ChatType
-from holdfast.core.ports.protocols import Intake
+from holdfast.core.ports.platform import Intake
 from holdfast.core.untrusted import decode_json
 from holdfast.platforms.discord.client import DiscordClient
 from holdfast.platforms.discord.events import (

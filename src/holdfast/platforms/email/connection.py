@@ -19,8 +19,8 @@ from holdfast.core.errors import (
 )
 from holdfast.core.ids import DeliveryId
 from holdfast.core.messages.outbox import Address, Outbound, Receipt
+from holdfast.core.ports.platform import Intake
 from holdfast.core.ports.platform_plugin import PluginContext
-from holdfast.core.ports.protocols import Intake
 from holdfast.platforms.email.client import ImapMailbox, make_tls_context, open_mailbox
 from holdfast.platforms.email.credentials import (
     CredentialProvider,

@@ -18,7 +18,7 @@ import msgspec
 from holdfast.core.config.settings import account_table
 from holdfast.core.errors import AccountDisconnected, ConnectRefused, TransientStoreError
 from holdfast.core.ports.platform_plugin import PluginContext
-from holdfast.core.ports.protocols import Clock
+from holdfast.core.ports.runtime import Clock
 from holdfast.core.secrets import Secret
 from holdfast.platforms.email.events import PLATFORM
 from holdfast.platforms.email.plugin import EmailSettings

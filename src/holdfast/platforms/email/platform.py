@@ -11,8 +11,8 @@ from holdfast.core.errors import ConnectError, ConnectRefused, NotConnected
 from holdfast.core.ids import DeliveryId
 from holdfast.core.messages.outbox import Address, Outbound, Receipt
 from holdfast.core.ports.capabilities import Backlog, Capabilities, Formatting
+from holdfast.core.ports.platform import Intake
 from holdfast.core.ports.platform_plugin import AccountIdentity, PluginContext
-from holdfast.core.ports.protocols import Intake
 from holdfast.platforms.email.plugin import EmailSettings, SentCopies
 from holdfast.platforms.email.state import LoopLimiter, PoisonMails
 

@@ -12,13 +12,13 @@ import msgspec
 
 from holdfast.core.config.settings import PlatformSettings, Port
 from holdfast.core.messages.inbox import BusyMode
+from holdfast.core.ports.platform import Platform
 from holdfast.core.ports.platform_plugin import (
     AccountIdentity,
     PlatformPlugin,
     PluginContext,
     SetupQuestion,
 )
-from holdfast.core.ports.protocols import Platform
 
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _MAX_IDLE_SECONDS = 29 * 60  # seconds: RFC 2177, a server may hang up after half an hour

@@ -14,7 +14,8 @@ from holdfast.core.errors import (
     TransientStoreError,
 )
 from holdfast.core.messages.source import Attachment, AttachmentUnavailable
-from holdfast.core.ports.protocols import Clock, Intake
+from holdfast.core.ports.platform import Intake
+from holdfast.core.ports.runtime import Clock
 from holdfast.platforms.email.client import ImapMailbox, MailHead, MailUnavailable
 from holdfast.platforms.email.events import EmailParser, MailIgnored, ThreadFiles, VerifiedSender
 from holdfast.platforms.email.mime import MailFile, ParsedMail, parse_mail

@@ -14,8 +14,9 @@ from holdfast.core.errors import AccountDisconnected, ConnectError, NotConnected
 from holdfast.core.messages.inbox import Inbound
 from holdfast.core.messages.outbox import Address, Outbound, Receipt
 from holdfast.core.ports.capabilities import Backlog, Capabilities, LengthUnit
+from holdfast.core.ports.platform import Intake
 from holdfast.core.ports.platform_plugin import AccountIdentity, PluginContext
-from holdfast.core.ports.protocols import Clock, IdFactory, Intake
+from holdfast.core.ports.runtime import Clock, IdFactory
 from holdfast.core.secrets import Secret
 from holdfast.core.text.splitting import message_length
 from holdfast.platforms.inbound import EventBuffer

@@ -11,13 +11,13 @@ import msgspec
 from msgspec.structs import force_setattr as set_attribute
 
 from holdfast.core.config.settings import PlatformSettings, Port
+from holdfast.core.ports.platform import Platform
 from holdfast.core.ports.platform_plugin import (
     AccountIdentity,
     PlatformPlugin,
     PluginContext,
     SetupQuestion,
 )
-from holdfast.core.ports.protocols import Platform
 
 TLS_PORT, PLAIN_PORT = 6697, 6667
 # RFC 2812, 2.3.1; networks differ in how long one may be, and say so when it is asked for.

@@ -17,7 +17,8 @@ from holdfast.core.errors import (
 from holdfast.core.messages.inbox import Cursor, Inbound
 from holdfast.core.messages.source import Author, ChatType, Quote, Source
 from holdfast.core.people.commands import COMMANDS_BY_NAME
-from holdfast.core.ports.protocols import IdFactory, Intake
+from holdfast.core.ports.platform import Intake
+from holdfast.core.ports.runtime import IdFactory
 from holdfast.platforms.inbound import EventBuffer, backoff_delays
 from holdfast.platforms.irc.client import IrcClient
 from holdfast.platforms.irc.events import ChannelIds, IrcMessage, strip_formatting

@@ -25,7 +25,7 @@ from nio.crypto import (  # type: ignore[import-untyped]
 
 from holdfast.core.errors import NotConnected
 from holdfast.core.messages.source import AttachmentUnavailable
-from holdfast.core.ports.protocols import IdFactory
+from holdfast.core.ports.runtime import IdFactory
 from holdfast.platforms.matrix.client import api_path
 from holdfast.platforms.matrix.events import ENCRYPTED, EncryptedFile, Json, MatrixIdentity
 

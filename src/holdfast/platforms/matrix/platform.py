@@ -17,8 +17,8 @@ from holdfast.core.errors import (
 )
 from holdfast.core.messages.outbox import Address, MessageEdit, Outbound, Receipt
 from holdfast.core.ports.capabilities import Backlog, Capabilities, Formatting, LengthUnit
+from holdfast.core.ports.platform import Intake
 from holdfast.core.ports.platform_plugin import AccountIdentity, PluginContext
-from holdfast.core.ports.protocols import Intake
 from holdfast.platforms.matrix.checkpoint import MatrixCheckpoint, SyncPosition
 from holdfast.platforms.matrix.client import MatrixBadToken, MatrixClient, MatrixLogin, log_in
 from holdfast.platforms.matrix.events import PLATFORM, MatrixEmptyResponse, MatrixIdentity

@@ -10,13 +10,13 @@ from urllib.parse import urlsplit
 import msgspec
 
 from holdfast.core.config.settings import PlatformSettings
+from holdfast.core.ports.platform import Platform
 from holdfast.core.ports.platform_plugin import (
     AccountIdentity,
     PlatformPlugin,
     PluginContext,
     SetupQuestion,
 )
-from holdfast.core.ports.protocols import Platform
 
 _USER_ID = re.compile(r"@[^:\s]+:\S+")
 

@@ -24,7 +24,7 @@ from holdfast.core.errors import (
 )
 from holdfast.core.messages.inbox import Cursor, Inbound
 from holdfast.core.messages.source import Attachment, AttachmentUnavailable
-from holdfast.core.ports.protocols import Intake
+from holdfast.core.ports.platform import Intake
 from holdfast.platforms.inbound import backoff_delays
 from holdfast.platforms.matrix.checkpoint import MatrixCheckpoint, SyncPosition, UndecryptedEvent
 from holdfast.platforms.matrix.client import MatrixBadToken, MatrixClient, room_path

@@ -11,7 +11,7 @@ import msgspec
 from holdfast.core.messages.outbox import Address, MessageEdit, Outbound, OutboundFile, Receipt
 from holdfast.core.messages.transcript import detect_image
 from holdfast.core.ports.capabilities import WAITING_REACTION
-from holdfast.core.ports.protocols import IdFactory
+from holdfast.core.ports.runtime import IdFactory
 from holdfast.platforms.matrix.client import DuplicateReaction, MatrixClient, room_path
 from holdfast.platforms.matrix.events import (
     MESSAGE,

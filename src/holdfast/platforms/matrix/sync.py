@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from holdfast.core.errors import SendRejected, Throttled
+from holdfast.core.ports.platform import Intake
 from holdfast.core.ports.platform_plugin import PluginContext
-from holdfast.core.ports.protocols import Clock, Intake
+from holdfast.core.ports.runtime import Clock
 from holdfast.platforms.matrix.checkpoint import MatrixCheckpoint, SyncPosition
 from holdfast.platforms.matrix.client import MatrixClient
 from holdfast.platforms.matrix.events import PLATFORM, TOMBSTONE, Json, MatrixParser, SyncResponse

@@ -20,8 +20,9 @@ from holdfast.core.errors import (
 from holdfast.core.ids import DeliveryId
 from holdfast.core.messages.outbox import Address, MessageEdit, Outbound, Receipt
 from holdfast.core.ports.capabilities import Backlog, Capabilities, ChatIdFormat, Formatting
+from holdfast.core.ports.platform import Intake
 from holdfast.core.ports.platform_plugin import AccountIdentity, PluginContext
-from holdfast.core.ports.protocols import Clock, Intake
+from holdfast.core.ports.runtime import Clock
 from holdfast.core.secrets import Secret
 from holdfast.platforms.slack.backlog import SlackBacklog as PastEvents
 from holdfast.platforms.slack.checkpoint import SlackCheckpoint

@@ -8,13 +8,13 @@ from typing import Annotated
 import msgspec
 
 from holdfast.core.config.settings import PlatformSettings
+from holdfast.core.ports.platform import Platform
 from holdfast.core.ports.platform_plugin import (
     AccountIdentity,
     PlatformPlugin,
     PluginContext,
     SetupQuestion,
 )
-from holdfast.core.ports.protocols import Platform
 
 DEFAULT_BASE_URL = "https://slack.com/api"
 

@@ -32,7 +32,8 @@ from holdfast.core.errors import (
 )
 from holdfast.core.messages.inbox import Inbound
 from holdfast.core.messages.source import Attachment, AttachmentUnavailable, ChatType
-from holdfast.core.ports.protocols import Clock, Intake
+from holdfast.core.ports.platform import Intake
+from holdfast.core.ports.runtime import Clock
 from holdfast.core.secrets import Secret
 from holdfast.core.untrusted import decode_json
 from holdfast.platforms.inbound import backoff_delays

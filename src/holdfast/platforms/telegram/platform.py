@@ -19,8 +19,8 @@ from holdfast.core.errors import (
 from holdfast.core.messages.outbox import Address, MessageEdit, Outbound, Receipt
 from holdfast.core.people.commands import command_menu
 from holdfast.core.ports.capabilities import Backlog, Capabilities, ChatIdFormat, LengthUnit
+from holdfast.core.ports.platform import Intake
 from holdfast.core.ports.platform_plugin import AccountIdentity, PluginContext
-from holdfast.core.ports.protocols import Intake
 from holdfast.core.secrets import Secret
 from holdfast.platforms.telegram.client import (
     TelegramBadToken,

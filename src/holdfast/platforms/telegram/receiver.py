@@ -22,7 +22,7 @@ from holdfast.core.errors import (
 )
 from holdfast.core.messages.inbox import Inbound
 from holdfast.core.messages.source import Attachment, AttachmentUnavailable
-from holdfast.core.ports.protocols import Intake
+from holdfast.core.ports.platform import Intake
 from holdfast.core.secrets import Secret
 from holdfast.core.untrusted import decode_json
 from holdfast.platforms.inbound import backoff_delays

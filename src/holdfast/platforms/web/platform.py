@@ -7,7 +7,7 @@ from holdfast.core.errors import SendRejected
 from holdfast.core.messages.outbox import Outbound, Receipt
 from holdfast.core.messages.source import Source
 from holdfast.core.ports.capabilities import Backlog, Capabilities
-from holdfast.core.ports.protocols import Intake
+from holdfast.core.ports.platform import Intake
 
 NAME = "web"
 

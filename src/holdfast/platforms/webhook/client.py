@@ -11,7 +11,7 @@ import msgspec
 
 from holdfast.core.errors import NotConnected, OutcomeUnknown, SendError, SendRejected, Throttled
 from holdfast.core.net import AddressPolicy, guarded_socket_factory, is_public
-from holdfast.core.ports.protocols import Clock
+from holdfast.core.ports.runtime import Clock
 from holdfast.core.secrets import Secret, mask_passwords
 from holdfast.platforms.webhook.plugin import USER_AGENT, WebhookSettings
 from holdfast.platforms.webhook.signatures import standard_headers

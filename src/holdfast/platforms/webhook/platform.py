@@ -18,8 +18,9 @@ from holdfast.core.errors import (
 )
 from holdfast.core.messages.outbox import Outbound, Receipt
 from holdfast.core.ports.capabilities import Capabilities, Formatting
+from holdfast.core.ports.platform import Intake
 from holdfast.core.ports.platform_plugin import AccountIdentity, PluginContext
-from holdfast.core.ports.protocols import Clock, IdFactory, Intake
+from holdfast.core.ports.runtime import Clock, IdFactory
 from holdfast.core.secrets import Secret, mask_passwords
 from holdfast.platforms.webhook.client import WebhookUnauthorized, create_client
 from holdfast.platforms.webhook.plugin import PLATFORM, WebhookSettings

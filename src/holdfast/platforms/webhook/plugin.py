@@ -10,13 +10,13 @@ import msgspec
 
 from holdfast.core.config.settings import DEFAULT_ACCOUNT, TOOLSETS, PlatformSettings
 from holdfast.core.net import is_public, parse_ip
+from holdfast.core.ports.platform import Platform
 from holdfast.core.ports.platform_plugin import (
     AccountIdentity,
     PlatformPlugin,
     PluginContext,
     SetupQuestion,
 )
-from holdfast.core.ports.protocols import Platform
 from holdfast.core.turns.subagent import DELEGATE_TOOL, INTERNAL_PLATFORM
 from holdfast.platforms.webhook.template import Template, parse_template
 

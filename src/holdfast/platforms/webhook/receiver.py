@@ -18,7 +18,8 @@ from aiohttp import web
 from holdfast.core.errors import HoldfastError, IntakeClosed, NotAddressed, NotAllowed, StoreError
 from holdfast.core.messages.inbox import BusyMode, Inbound
 from holdfast.core.messages.source import Attachment, Author, Source
-from holdfast.core.ports.protocols import Clock, Intake
+from holdfast.core.ports.platform import Intake
+from holdfast.core.ports.runtime import Clock
 from holdfast.core.secrets import Secret
 from holdfast.platforms.webhook.plugin import PLATFORM, USER_AGENT, HookSettings, SignatureScheme
 from holdfast.platforms.webhook.signatures import (

@@ -7,7 +7,7 @@ import hmac
 from collections.abc import Callable, Iterator, Mapping
 
 from holdfast.core.errors import HoldfastError
-from holdfast.core.ports.protocols import Clock
+from holdfast.core.ports.runtime import Clock
 from holdfast.core.secrets import Secret
 from holdfast.platforms.webhook.plugin import HookSettings, SignatureScheme
 

@@ -28,8 +28,9 @@ from holdfast.core.errors import (
 from holdfast.core.ids import DeliveryId
 from holdfast.core.messages.outbox import Address, MessageEdit, Outbound, Receipt
 from holdfast.core.ports.capabilities import Backlog, Capabilities
+from holdfast.core.ports.platform import Intake
 from holdfast.core.ports.platform_plugin import AccountIdentity, PluginContext
-from holdfast.core.ports.protocols import Clock, IdFactory, Intake
+from holdfast.core.ports.runtime import Clock, IdFactory
 from holdfast.core.secrets import Secret
 from holdfast.platforms.inbound import EventBuffer
 from holdfast.platforms.text.xmpp import fits

@@ -32,7 +32,8 @@ from holdfast.core.messages.source import (
     Source,
 )
 from holdfast.core.net import guarded_socket_factory, is_public
-from holdfast.core.ports.protocols import Clock, IdFactory, Intake
+from holdfast.core.ports.platform import Intake
+from holdfast.core.ports.runtime import Clock, IdFactory
 from holdfast.platforms.inbound import EventBuffer, backoff_delays, read_body
 from holdfast.platforms.xmpp.archive import (
     ArchiveCheckpoint,

@@ -19,7 +19,7 @@ from holdfast.core.errors import (
 )
 from holdfast.core.ids import DeliveryId
 from holdfast.core.messages.outbox import Address, MessageEdit, Outbound, OutboundFile, Receipt
-from holdfast.core.ports.protocols import IdFactory
+from holdfast.core.ports.runtime import IdFactory
 from holdfast.platforms.text.xmpp import render
 from holdfast.platforms.xmpp.archive import MessageArchive
 from holdfast.platforms.xmpp.events import (

@@ -11,9 +11,9 @@ from aiohttp import web
 
 from holdfast.core.ids import SessionId
 from holdfast.core.ops.status import GatewaySnapshot, StatusReport
-from holdfast.core.ports.protocols import Clock, IdFactory, Lifecycle, Store
+from holdfast.core.ports.runtime import Clock, IdFactory, Lifecycle
 from holdfast.core.ports.sandbox import Sandbox
-from holdfast.core.ports.store import StoreReader
+from holdfast.core.ports.store import Store, StoreReader
 from holdfast.core.sessions.session import ProcessRow, SessionRow
 from holdfast.core.turns.turn import LaneState
 from holdfast.gateway.app import Gateway

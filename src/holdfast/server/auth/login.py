@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from aiohttp import hdrs, web
 
-from holdfast.core.ports.protocols import Clock
+from holdfast.core.ports.runtime import Clock
 from holdfast.core.secrets import Secret
 from holdfast.platforms.api.http import bearer_token
 from holdfast.server.auth.rate_limit import LoginRateLimiter, retry_after_header

@@ -5,7 +5,7 @@ import math
 from collections import OrderedDict
 from ipaddress import IPv6Address, ip_address
 
-from holdfast.core.ports.protocols import Clock
+from holdfast.core.ports.runtime import Clock
 
 BURST, REFILL_SECONDS = 10, 6.0  # wrong keys that are borne with, and seconds until one more is
 LOOPBACK_REFILL_SECONDS = 1.0  # the owner is here: a guess of some program must not lock them out

@@ -14,7 +14,7 @@ from typing import Self
 import msgspec
 
 from holdfast.core.errors import HoldfastError
-from holdfast.core.ports.protocols import Clock
+from holdfast.core.ports.runtime import Clock
 from holdfast.core.secrets import Secret
 from holdfast.system import state_file
 

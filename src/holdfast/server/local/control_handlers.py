@@ -16,7 +16,7 @@ from holdfast.core.ops.account import NoSuchAccount
 from holdfast.core.ops.backup import CopyProgress
 from holdfast.core.people.approval import OPERATOR
 from holdfast.core.people.audit import ASKED, GATEWAY_ACTOR, REFUSED, AuditEntry, AuditKind
-from holdfast.core.ports.protocols import Clock
+from holdfast.core.ports.runtime import Clock
 from holdfast.core.ports.store import StoreWriter
 from holdfast.gateway.accounts.accounts import Accounts, NotPausable
 from holdfast.gateway.inbound.pairing import PairingDecision, PairingRefused, PairingService
@@ -116,7 +116,7 @@ async def _decision_response(decision: Awaitable[PairingDecision]) -> web.Respon
         raise web.HTTPConflict(text=str(refused)) from None
     if decided.wrong:
         raise web.HTTPConflict(text=decided.text)
-    return _json({"told": decided.text})
+    return _json({"message": decided.text})
 
 
 async def _decode_pairing_body(request: web.Request, params_type: type[Asked]) -> Asked:
@@ -356,7 +356,7 @@ class BackupCopyHandlers:
     def routes(self) -> list[web.RouteDef]:
         return [
             web.post("/backup/copy", self._copy),
-            web.post("/backup/shelf", self._refresh),
+            web.post("/backup/refresh", self._refresh),
         ]
 
     async def _refresh(self, request: web.Request) -> web.Response:

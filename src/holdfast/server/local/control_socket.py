@@ -13,7 +13,7 @@ from aiohttp import web
 from holdfast.core.errors import RestartRefused, StoreError
 from holdfast.core.ids import SessionId
 from holdfast.core.ops.status import GatewaySnapshot
-from holdfast.core.ports.protocols import Clock, Lifecycle
+from holdfast.core.ports.runtime import Clock, Lifecycle
 from holdfast.core.ports.store import StoreReader
 from holdfast.core.turns.stop import StopKind, StopOrder, StopRequester
 from holdfast.server.api.views.gateway import RestartMode, RestartParams, StopParams

@@ -8,7 +8,7 @@ from holdfast.core.errors import StoreError
 from holdfast.core.ids import InboxId
 from holdfast.core.messages.inbox import InboxState
 from holdfast.core.ops.status import GatewaySnapshot
-from holdfast.core.ports.protocols import Clock
+from holdfast.core.ports.runtime import Clock
 from holdfast.core.ports.store import StoreReader
 from holdfast.core.turns.stop import StopOrder
 

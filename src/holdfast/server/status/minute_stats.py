@@ -11,7 +11,7 @@ import msgspec
 from holdfast.core.errors import StoreError
 from holdfast.core.ops.stats import MINUTE_SECONDS, NO_DURATIONS, MinuteStats, sum_usage
 from holdfast.core.ops.status import AgentCacheStatus, HourStats
-from holdfast.core.ports.protocols import Clock
+from holdfast.core.ports.runtime import Clock
 from holdfast.core.turns.pricing import Prices, total_cost
 from holdfast.core.turns.turn import NO_USAGE
 from holdfast.gateway.live.counters import Counters

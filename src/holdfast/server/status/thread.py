@@ -22,7 +22,7 @@ import msgspec
 
 from holdfast import __version__
 from holdfast.core.ops.status import EventLoopStatus, GatewaySnapshot, MachineStatus, StatusReport
-from holdfast.core.ports.protocols import Clock
+from holdfast.core.ports.runtime import Clock
 from holdfast.server.status.problems import find_problems
 from holdfast.system.paths import Paths, private_dir
 

@@ -13,14 +13,13 @@ from enum import StrEnum
 from typing import Self
 
 from holdfast.core.errors import HoldfastError
-from holdfast.core.ports.protocols import Clock
+from holdfast.core.ports.runtime import Clock
 from holdfast.service.child_process import GatewayLauncher, RestartBackoff
 from holdfast.service.intent import Intent
 from holdfast.service.signals import SignalQueue
 from holdfast.system import exit_codes
 from holdfast.system.paths import Paths, check_owner, private_dir
 
-# MERGED holdfast.service.supervisors.boot_socket: The boot's own small door: how `holdfast gateway start` reaches it while no gateway runs.
 _SOCKET_TIMEOUT = 2.0
 _MAX_BYTES = 64
 SOCKET_NAME = "boot.sock"
@@ -81,8 +80,6 @@ def ask_container_supervisor(paths: Paths, request: str) -> str | None:
         ) from None
 
 
-# MERGED holdfast.service.supervisors.boot: The boot of a container: its first process, which keeps one gateway running as E3 has it.
-#
 # It starts what is meant to run, starts again what ended without having been stopped, passes
 # signals on, reaps whatever is left to it as the first process of its world, and waits for
 # nothing but events.

@@ -8,7 +8,7 @@ import pytest
 
 from holdfast.core.errors import ConnectError, ConnectRefused, SendError
 from holdfast.core.ports.capabilities import Backlog
-from holdfast.core.ports.protocols import SupportsProbing
+from holdfast.core.ports.platform import SupportsProbing
 from holdfast.testing.conformance.assertions import (
     assert_received,
     assert_shown,

@@ -4,7 +4,7 @@ import msgspec
 
 from holdfast.core.messages.outbox import MessageEdit
 from holdfast.core.ports.capabilities import LengthUnit
-from holdfast.core.ports.protocols import SupportsEditing, SupportsRendering
+from holdfast.core.ports.platform import SupportsEditing, SupportsRendering
 from holdfast.testing.conformance.assertions import connected, make_outbound, wait_for
 from holdfast.testing.conformance.harness import ConformanceCheck, PlatformHarness, require
 from holdfast.testing.intake import RecordingIntake

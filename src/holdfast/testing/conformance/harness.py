@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from holdfast.core.messages.outbox import Address, OutboundFile
-from holdfast.core.ports.protocols import Platform
+from holdfast.core.ports.platform import Platform
 
 
 # MERGED holdfast.testing.conformance.ground: A ground: a vendor with one bot and a few people, as the author of a door describes it.

@@ -15,7 +15,7 @@ from holdfast.core.errors import (
 from holdfast.core.ids import DeliveryId
 from holdfast.core.messages.outbox import MessageEdit
 from holdfast.core.ports.capabilities import WAITING_REACTION
-from holdfast.core.ports.protocols import (
+from holdfast.core.ports.platform import (
     SupportsEditing,
     SupportsLookup,
     SupportsReactions,

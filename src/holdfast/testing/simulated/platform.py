@@ -20,7 +20,7 @@ from holdfast.core.errors import (
 from holdfast.core.ids import DeliveryId
 from holdfast.core.messages.outbox import Address, MessageEdit, Outbound, Receipt
 from holdfast.core.ports.capabilities import Backlog, Capabilities
-from holdfast.core.ports.protocols import Intake
+from holdfast.core.ports.platform import Intake
 from holdfast.platforms.inbound import EventBuffer
 from holdfast.testing.simulated.events import (
     ConnectRefusal,

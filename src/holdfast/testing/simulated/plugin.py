@@ -1,8 +1,8 @@
 """Declares the simulated platform: the address of its chat service."""
 
 from holdfast.core.config.settings import PlatformSettings
+from holdfast.core.ports.platform import Platform
 from holdfast.core.ports.platform_plugin import PlatformPlugin, PluginContext
-from holdfast.core.ports.protocols import Platform
 
 
 class SimulatedSettings(PlatformSettings, frozen=True, kw_only=True):

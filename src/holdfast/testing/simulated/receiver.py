@@ -9,7 +9,7 @@ from holdfast.core.errors import IntakeClosed, NotAddressed, NotAllowed, NotConn
 from holdfast.core.messages.inbox import Cursor, Inbound
 from holdfast.core.messages.source import Quote, Source
 from holdfast.core.ports.capabilities import Backlog, Capabilities
-from holdfast.core.ports.protocols import Intake
+from holdfast.core.ports.platform import Intake
 from holdfast.platforms.inbound import EventBuffer, backoff_delays
 from holdfast.testing.simulated.events import RepliedMessage, SimulatedUpdate, UpdateKind
 

@@ -1,0 +1,108 @@
+"""Ports of the runtime: clock, ids, models, tools and the process, as other packages see them."""
+
+from collections.abc import AsyncGenerator, Callable
+from typing import Protocol, runtime_checkable
+
+from holdfast.core.turns.model import ModelEvent, ModelRequest, ToolSchema
+from holdfast.core.turns.stop import StopOrder
+from holdfast.core.turns.tool import Arguments, Danger, ReplayClass, ToolContext, ToolOutput
+
+IdFactory = Callable[[str], str]
+"""Makes a new, unique id with the given prefix."""
+
+
+class Clock(Protocol):
+    def now(self) -> float:
+        """Seconds since the epoch."""
+        ...
+
+    def monotonic(self) -> float: ...
+
+
+class WallClockTimer(Protocol):
+    async def wait_until(self, at: float) -> None:
+        """Returns when the wall clock has reached that time, or sooner if the wall clock is set
+        meanwhile. May be cancelled."""
+        ...
+
+
+class ModelClient(Protocol):
+    """A lease on the shared pool, held by one agent."""
+
+    name: str  # the model, as it is shown
+
+    def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+        """One call: deltas, then exactly one `Completed`, or `ModelFailed` raised.
+
+        Closing the iterator early ends the call and gives its connection back.
+        """
+        ...
+
+    def release(self) -> None: ...
+
+
+class Tool(Protocol):
+    """Something an agent can do. Stateless: what it needs to remember is in the context's ports."""
+
+    schema: ToolSchema
+    toolset: str
+    replay: ReplayClass
+    danger: Danger
+
+    async def run(self, context: ToolContext, arguments: Arguments) -> ToolOutput:
+        """Run the call. Cancelling stops it. Raises `ToolFailed` with a text for the model."""
+        ...
+
+    async def attach(self, context: ToolContext, arguments: Arguments) -> ToolOutput | None:
+        """The outcome of a call that an earlier process started (`ReplayClass.ATTACH` only).
+
+        None: it never began, so it may be run. A tool that cannot know says so in its output,
+        with the outcome `unknown`.
+        """
+        ...
+
+
+@runtime_checkable
+class CommandTool(Protocol):
+    """A tool whose calls run commands: their risk is assessed before the call starts."""
+
+    def command(self, arguments: Arguments) -> str | None:
+        """The text that the shell would get. None: no command, or invalid arguments."""
+        ...
+
+
+@runtime_checkable
+class MessageTool(Protocol):
+    """A tool whose calls write to chats: permission is checked before the call starts."""
+
+    def chat(self, arguments: Arguments) -> str | None:
+        """The chat to write to. None: invalid arguments."""
+        ...
+
+    def message_text(self, arguments: Arguments) -> str | None:
+        """The text that an approval request shows to people. None: invalid arguments."""
+        ...
+
+
+class Lifecycle(Protocol):
+    """What the gateway may ask of the process that it runs in."""
+
+    @property
+    def stop_order(self) -> StopOrder | None:
+        """The stop or restart that has begun."""
+        ...
+
+    @property
+    def pending_restart(self) -> StopOrder | None:
+        """A restart that will begin as soon as no turn runs."""
+        ...
+
+    async def restart(self, order: StopOrder, *, when_idle: bool = False) -> None:
+        """Returns once a successor has passed its start check and the stop has begun, or, with
+        `when_idle`, will begin as soon as no turn runs. Raises `RestartRefused`, whose text gives
+        the reason: nothing has changed then, and the gateway keeps running."""
+        ...
+
+    def stop(self, order: StopOrder) -> None:
+        """Begin the stop now; where one has begun, hurry it."""
+        ...
