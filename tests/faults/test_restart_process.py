@@ -118,7 +118,7 @@ def test_a_restart_when_idle_waits_for_the_last_turn_and_is_not_asked_for_twice(
     long = lone.session
     answer = lone.ask("POST", "/restart", {"mode": "when_idle"})
     assert answer == {"kind": "restart", "waits": True}
-    lone.until(lambda: (lone.status()["snapshot"]["pending"] or {}).get("by") == "page")
+    lone.until(lambda: (lone.status()["snapshot"]["pending_restart"] or {}).get("by") == "page")
     again = lone.cli("gateway", "restart", "--when-idle", "--json")
     assert again.returncode == exit_codes.FAILED and "waits already" in again.stdout
     assert lone.answer(lone.say("hello", name="short"))["state"] == "answered"
@@ -189,7 +189,7 @@ def test_the_supervisor_hears_that_it_is_ready_turns_and_stops(lone: Lone) -> No
         assert told.count("STATUS=running") == 1, "it said so before it took messages"
         assert "STOPPING=1" not in ear.heard
         lone.tell()
-        lone.until(lambda: "STATUS=leaving (signal): drain" in ear.heard)
+        lone.until(lambda: "STATUS=stopping (signal): drain" in ear.heard)
         assert "STOPPING=1" in ear.heard
         # The loop stands still, and the process is otherwise well: five feedings are left out.
         assert lone.status()["snapshot"]["phase"] == "drain"

@@ -14,57 +14,57 @@ from holdfast.runner.program.process_tree import living_descendants, start_time
 
 
 @pytest.fixture
-def bench(runners, home):
+def sandbox(runners, home):
     (home / ".env").write_text("KEY=sk-very-secret")
     (home / "state.db").write_text("sk-very-secret")
-    return runners.bench("s_1")
+    return runners.sandbox("s_1")
 
 
-async def test_the_gateways_home_cannot_be_seen(bench, home):
+async def test_the_gateways_home_cannot_be_seen(sandbox, home):
     attempts = f"""
         cat {home}/.env {home}/state.db; ls {home}; ls {home.parent}
         cat /proc/1/root{home}/.env; cat ../../.env; ls /root /home
         grep -r sk-very-secret / --include=.env --include=state.db -s
         find / -xdev -name state.db 2>/dev/null
     """
-    result = await bench.run("c", attempts, limit=60)
+    result = await sandbox.run("c", attempts, limit=60)
     assert "sk-very-secret" not in result.output
     assert str(home / "state.db") not in result.output.replace("cat: " + str(home), "")
 
 
-async def test_nothing_of_the_hosts_environment_is_inherited(bench):
-    result = await bench.run("c", "env | cut -d= -f1 | sort | tr '\\n' ' '", limit=60)
+async def test_nothing_of_the_hosts_environment_is_inherited(sandbox):
+    result = await sandbox.run("c", "env | cut -d= -f1 | sort | tr '\\n' ' '", limit=60)
     assert result.output.split() == sorted(
         ["HOME", "LANG", "LOGNAME", "PATH", "PWD", "SHELL", "SHLVL", "TERM", "TMPDIR", "USER", "_"]
     )
 
 
-async def test_no_process_outside_can_be_seen_or_signalled(bench):
+async def test_no_process_outside_can_be_seen_or_signalled(sandbox):
     victim = await asyncio.create_subprocess_exec(
         sys.executable, "-c", "input()", stdin=asyncio.subprocess.PIPE
     )
     attempts = f"kill -9 {os.getpid()} {victim.pid}; ls -d /proc/[0-9]* | wc -l"
-    result = await bench.run("c", attempts, limit=60)
+    result = await sandbox.run("c", attempts, limit=60)
     await victim.communicate(b"\n")
     assert victim.returncode == 0
     assert "No such process" in result.output
     assert int(result.output.splitlines()[-1]) < 10
 
 
-async def test_the_runner_cannot_be_killed_stopped_or_looked_into(bench):
+async def test_the_runner_cannot_be_killed_stopped_or_looked_into(sandbox):
     attempts = """
         kill -9 1; kill -STOP 1; kill -TERM 1; kill -CHLD 1
         ls /proc/1/fd; cat /proc/1/environ; cat /proc/1/mem | head -c 1; echo x >/proc/1/fd/2
         python3 -c 'import os; os.pidfd_open(1)' && echo "pidfd is no secret"
     """
-    result = await bench.run("c", attempts, limit=60)
+    result = await sandbox.run("c", attempts, limit=60)
     assert result.output.count("ermission denied") >= 4, result.output
-    assert (await bench.run("c2", "echo well", limit=60)).output == "well\n"
+    assert (await sandbox.run("c2", "echo well", limit=60)).output == "well\n"
 
 
-async def test_its_rights_are_nobodys(bench):
+async def test_its_rights_are_nobodys(sandbox):
     wanted = "grep -E 'Cap|NoNewPrivs|^Uid|^Groups' /proc/self/status | tr '\\t' ' '"
-    lines = (await bench.run("c", wanted, limit=60)).output.splitlines()
+    lines = (await sandbox.run("c", wanted, limit=60)).output.splitlines()
     facts = {name: value.split() for name, _, value in (line.partition(":") for line in lines)}
     assert {value for name in facts if name[:3] == "Cap" for value in facts[name]} == {"0" * 16}
     assert facts["NoNewPrivs"] == ["1"]
@@ -72,18 +72,18 @@ async def test_its_rights_are_nobodys(bench):
     assert "0" not in facts["Groups"]
 
 
-async def test_nothing_but_the_workspace_can_be_written(bench):
+async def test_nothing_but_the_workspace_can_be_written(sandbox):
     places = "/ /usr /usr/local/bin /etc /opt /opt/holdfast/program /dev /run /var /proc /sys /root"
     script = f"for p in {places}; do touch $p/x 2>/dev/null && echo wrote $p; done"
-    result = await bench.run("c", f"{script}; mount -t tmpfs x /usr", limit=60)
+    result = await sandbox.run("c", f"{script}; mount -t tmpfs x /usr", limit=60)
     assert "wrote" not in result.output
     assert result.exit_code != 0
     script = "touch x /tmp/x /dev/shm/x && df --output=size -m /tmp /dev/shm | tail -n 2"
-    sizes = (await bench.run("c2", script, limit=60)).output.split()
+    sizes = (await sandbox.run("c2", script, limit=60)).output.split()
     assert [int(size) for size in sizes] == [512, 64]
 
 
-async def test_no_user_namespace_can_be_made(bench):
+async def test_no_user_namespace_can_be_made(sandbox):
     """Inside one a command is root again: it could mount a tmpfs of any size, or a /proc."""
     script = """
         unshare -Ur true; unshare -Urm mount -t tmpfs x /tmp && echo mounted
@@ -92,7 +92,7 @@ libc = ctypes.CDLL(None, use_errno=True)
 print("unshare", libc.unshare(0x10000000), "clone", libc.syscall(56, 0x10000011, 0, 0, 0, 0))
 threading.Thread(target=print, args=("threads still start",)).start()'
     """
-    result = await bench.run("c", script, limit=60)
+    result = await sandbox.run("c", script, limit=60)
     assert "mounted" not in result.output
     assert result.output.count("not permitted") == 2, result.output
     assert "unshare -1" in result.output and "threads still start" in result.output
@@ -101,7 +101,7 @@ threading.Thread(target=print, args=("threads still start",)).start()'
 
 
 async def test_sessions_cannot_see_each_other(runners):
-    mine, yours = runners.bench("mine"), runners.bench("yours")
+    mine, yours = runners.sandbox("mine"), runners.sandbox("yours")
     await mine.run("c", "echo private >note; sleep 100 &", limit=60)
     result = await yours.run("c", "ls -A /workspace; pgrep sleep; id -u", limit=60)
     own = await mine.run("c2", "id -u", limit=60)
@@ -119,8 +119,8 @@ async def test_the_network_is_a_matter_of_policy(open_runners):
     port = server.sockets[0].getsockname()[1]
     script = f"exec 3<>/dev/tcp/127.0.0.1/{port} && cat <&3"
     async with server:
-        reached = await open_runners(network="full").bench("a").run("c", script, limit=60)
-        cut = await open_runners(network="none").bench("b").run("c", script, limit=60)
+        reached = await open_runners(network="full").sandbox("a").run("c", script, limit=60)
+        cut = await open_runners(network="none").sandbox("b").run("c", script, limit=60)
     assert reached.output == "reached"
     assert "reached" not in cut.output and cut.exit_code != 0
 
@@ -129,8 +129,8 @@ async def test_the_network_is_a_matter_of_policy(open_runners):
 async def test_what_is_planted_in_the_spool_fools_nobody(runners, home, plant):
     """The gateway reads the spool of a dead runner; a command could have written to it."""
     (home / "secret.json").write_text('{"result": {"exit_code": 0, "output": "sk-very-secret"}}')
-    bench = runners.bench("s_1")
-    await bench.run("c", "true", limit=60)
+    sandbox = runners.sandbox("s_1")
+    await sandbox.run("c", "true", limit=60)
     record = "/run/holdfast/calls/*.json"
     ways = {
         "link": f"for f in {record}; do ln -sf {home}/secret.json $f; done",
@@ -140,11 +140,11 @@ async def test_what_is_planted_in_the_spool_fools_nobody(runners, home, plant):
         "deep": f"for f in {record}; do printf '%0.s[' $(seq 100000) >$f; done",
         "forged": f"""for f in {record}; do echo '{{"result": {{"exit_code": "x"}}}}' >$f; done""",
     }
-    process = await bench.start_process("p", ways[plant])
-    await bench.wait_for_process(process.id, limit=60)
-    await runners.end("s_1")
+    process = await sandbox.start_process("p", ways[plant])
+    await sandbox.wait_for_process(process.id, limit=60)
+    await runners.end_session("s_1")
     try:
-        result = await bench.attach("c")
+        result = await sandbox.attach("c")
     except RunnerError as error:
         assert plant == "forged" and "not one it wrote" in str(error)
     else:
@@ -153,42 +153,42 @@ async def test_what_is_planted_in_the_spool_fools_nobody(runners, home, plant):
 
 async def test_planted_processes_are_left_out(runners, home):
     (home / "secret.json").write_text('{"id": "p2", "command": "sk-secret", "started_at": 1}')
-    bench = runners.bench("s_1")
-    process = await bench.start_process("p", "true")
-    await bench.wait_for_process(process.id, limit=60)
+    sandbox = runners.sandbox("s_1")
+    process = await sandbox.start_process("p", "true")
+    await sandbox.wait_for_process(process.id, limit=60)
     plants = f"""
         cd /run/holdfast/processes
         echo '{{"id": "p1"}}' >p1.json; ln -s {home}/secret.json p2.json; mkdir p3.json
         echo '{{"id": "../x", "command": "", "started_at": 1}}' >p4.json; mkfifo p5.json
     """
-    await bench.run("c", plants, limit=60)
-    await runners.end("s_1")
+    await sandbox.run("c", plants, limit=60)
+    await runners.end_session("s_1")
     assert await runners.processes("s_1") == []
-    assert (await bench.run("c2", "echo well", limit=60)).output == "well\n"
+    assert (await sandbox.run("c2", "echo well", limit=60)).output == "well\n"
 
 
 async def test_a_terminal_state_that_is_none_costs_nothing_but_itself(runners):
-    bench = runners.bench("s_1")
+    sandbox = runners.sandbox("s_1")
     forged = [
         '{"environment": 5, "cwd": 7}',
         '{"environment": {"A=": "x", "B": "\\u0000", "C": 1}}',
     ]
     for number, state in enumerate(forged):
-        await bench.start_process(f"p{number}", f"echo '{state}' >/run/holdfast/terminal.json")
-        await bench.wait_for_process(f"p{number + 1}", limit=60)
-        await runners.end("s_1")
-        result = await bench.run(f"c{number}", "pwd; echo well", limit=60)
+        await sandbox.start_process(f"p{number}", f"echo '{state}' >/run/holdfast/terminal.json")
+        await sandbox.wait_for_process(f"p{number + 1}", limit=60)
+        await runners.end_session("s_1")
+        result = await sandbox.run(f"c{number}", "pwd; echo well", limit=60)
         assert result.output.splitlines()[-2:] == ["/workspace", "well"]
 
 
-async def test_a_spool_swept_away_costs_the_runner_nothing(bench):
-    result = await bench.run("c", "rm -rf /run/holdfast/*; echo swept", limit=60)
+async def test_a_spool_swept_away_costs_the_runner_nothing(sandbox):
+    result = await sandbox.run("c", "rm -rf /run/holdfast/*; echo swept", limit=60)
     assert result.exit_code == 0
-    assert (await bench.run("c2", "echo well", limit=60)).output == "well\n"
-    assert (await bench.start_process("p", "true")).id == "p1"
+    assert (await sandbox.run("c2", "echo well", limit=60)).output == "well\n"
+    assert (await sandbox.start_process("p", "true")).id == "p1"
 
 
-async def test_nothing_outlives_the_end(bench, runners, ledger):
+async def test_nothing_outlives_the_end(sandbox, runners, ledger):
     script = """
         setsid nohup sleep 3131 >/dev/null 2>&1 &
         ( ( setsid sh -c 'trap "" TERM HUP INT; sleep 3132; sleep 3132' & ) & )
@@ -197,14 +197,14 @@ if not os.fork():
     os.setsid()
     if not os.fork(): os.execlp("sleep", "sleep", "3133")'
     """
-    await bench.run("c", script, limit=60)
-    await bench.start_process("p", "sleep 3134")
+    await sandbox.run("c", script, limit=60)
+    await sandbox.start_process("p", "sleep 3134")
     row = ledger.rows["s_1"]
     asleep = "until [ $(pgrep -c -f '^sleep 313[1-4]$') = 4 ]; do sleep 0.02; done"
-    await bench.run("look", asleep, limit=60)
+    await sandbox.run("look", asleep, limit=60)
     below = {pid: start_time(pid) for pid in living_descendants(row.pid)}
     assert len(below) >= 6  # four sleepers, the shell of one, and a keeper
-    await runners.end("s_1")
+    await runners.end_session("s_1")
     assert [pid for pid, began in below.items() if start_time(pid) == began] == []
     assert start_time(row.pid) is None
 
@@ -219,21 +219,21 @@ async def test_a_workspace_link_cannot_make_us_give_files_away(runners, home):
     kept.write_text("mine")
     (place.workspace / "link").symlink_to(kept)
     (place.workspace / "theirs").write_text("x")
-    await runners.bench("s_1").run("c", "echo more >>theirs", limit=60)
+    await runners.sandbox("s_1").run("c", "echo more >>theirs", limit=60)
     assert kept.stat().st_uid == 0
     assert (place.workspace / "theirs").read_text() == "xmore\n"
 
 
-async def test_the_socket_is_for_the_gateway_alone(bench, home):
-    await bench.run("c", "true", limit=60)
+async def test_the_socket_is_for_the_gateway_alone(sandbox, home):
+    await sandbox.run("c", "true", limit=60)
     folder = SessionPaths(home, "s_1").run_folder
     for private in (folder, folder.parent, home / "workspaces"):
         assert private.stat().st_mode & 0o777 == 0o700
-    result = await bench.run("c2", "find / -type s 2>/dev/null", limit=60)
+    result = await sandbox.run("c2", "find / -type s 2>/dev/null", limit=60)
     assert result.output == ""
 
 
-async def test_killing_the_outer_process_leaves_the_runner_at_work(bench, ledger):
-    await bench.run("c", "cd /tmp", limit=60)
+async def test_killing_the_outer_process_leaves_the_runner_at_work(sandbox, ledger):
+    await sandbox.run("c", "cd /tmp", limit=60)
     os.kill(ledger.rows["s_1"].outer_pid, signal.SIGKILL)
-    assert (await bench.run("c2", "pwd", limit=60)).output == "/tmp\n"
+    assert (await sandbox.run("c2", "pwd", limit=60)).output == "/tmp\n"

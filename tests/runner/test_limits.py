@@ -14,60 +14,60 @@ from holdfast.runner.runners import process_start_time
 
 
 async def test_a_full_workspace_kills_who_filled_it_and_says_so(open_runners):
-    bench = open_runners(workspace_mb=20).bench("s_1")
-    innocent = await bench.start_process("p", "while sleep 0.1; do echo tick; done")
+    sandbox = open_runners(workspace_mb=20).sandbox("s_1")
+    innocent = await sandbox.start_process("p", "while sleep 0.1; do echo tick; done")
     fill = "for i in $(seq 3000); do head -c 1000000 /dev/zero >f$i; done; echo done"
-    result = await bench.run("c", fill, limit=60)
+    result = await sandbox.run("c", fill, limit=60)
     assert result.exit_code is None
     assert "the workspace is full" in result.output and "done" not in result.output
     with pytest.raises(SandboxRefused, match="the workspace is full"):
-        await bench.write_file("w", "more", "x")
-    assert (await bench.poll_process(innocent.id)).process.running
-    await bench.run("c2", "rm f*", limit=60)
-    await bench.write_file("w2", "more", "x")
+        await sandbox.write_file("w", "more", "x")
+    assert (await sandbox.poll_process(innocent.id)).process.running
+    await sandbox.run("c2", "rm f*", limit=60)
+    await sandbox.write_file("w2", "more", "x")
 
 
 async def test_what_a_command_left_behind_cannot_fill_the_workspace(open_runners):
-    bench = open_runners(workspace_mb=20).bench("s_1")
+    sandbox = open_runners(workspace_mb=20).sandbox("s_1")
     fill = "for i in $(seq 4000); do head -c 1000000 /dev/zero >f$i; sleep 0.005; done; sleep 3000"
-    await bench.run("c", f"nohup sh -c '{fill}' >/dev/null 2>&1 & true", limit=60)
+    await sandbox.run("c", f"nohup sh -c '{fill}' >/dev/null 2>&1 & true", limit=60)
     async with asyncio.timeout(80):
         while (
-            await bench.run(f"l{os.urandom(4).hex()}", "pgrep -f '[s]eq 4000'", limit=60)
+            await sandbox.run(f"l{os.urandom(4).hex()}", "pgrep -f '[s]eq 4000'", limit=60)
         ).exit_code == 0:
             await asyncio.sleep(0.3)
 
 
 async def test_one_file_has_a_size_it_cannot_pass(open_runners):
-    bench = open_runners(file_mb=2).bench("s_1")
-    result = await bench.run("c", "head -c 5000000 /dev/zero >big; stat -c %s big", limit=60)
+    sandbox = open_runners(file_mb=2).sandbox("s_1")
+    result = await sandbox.run("c", "head -c 5000000 /dev/zero >big; stat -c %s big", limit=60)
     assert str(2 * 1024 * 1024) in result.output
-    result = await bench.run("c2", "ulimit -f unlimited || echo held", limit=60)
+    result = await sandbox.run("c2", "ulimit -f unlimited || echo held", limit=60)
     assert "held" in result.output
 
 
 async def test_writing_too_large_a_file_is_refused_and_leaves_nothing(open_runners):
-    bench = open_runners(file_mb=1).bench("s_1")
+    sandbox = open_runners(file_mb=1).sandbox("s_1")
     with pytest.raises(SandboxRefused, match="File too large"):
-        await bench.write_file("w", "big", "x" * (2 << 20))
-    assert (await bench.run("c", "ls", limit=60)).output == ""
+        await sandbox.write_file("w", "big", "x" * (2 << 20))
+    assert (await sandbox.run("c", "ls", limit=60)).output == ""
 
 
 async def test_endless_output_is_stopped_by_the_size_of_its_file(open_runners):
-    bench = open_runners(file_mb=2, output_kb=1).bench("s_1")
-    result = await bench.run("c", "yes", limit=60)
+    sandbox = open_runners(file_mb=2, output_kb=1).sandbox("s_1")
+    result = await sandbox.run("c", "yes", limit=60)
     assert result.truncated and not result.timed_out
-    assert (await bench.run("c2", "echo well", limit=60)).output == "well\n"
+    assert (await sandbox.run("c2", "echo well", limit=60)).output == "well\n"
 
 
 async def test_forking_without_end_comes_to_its_limit_and_can_be_killed(open_runners):
-    bench = open_runners(processes=40).bench("s_1")
+    sandbox = open_runners(processes=40).sandbox("s_1")
     bomb = "f() { sleep 50 & f; }; f 2>/dev/null & sleep 60"
-    result = await bench.run("c", bomb, limit=1)
+    result = await sandbox.run("c", bomb, limit=1)
     assert result.timed_out
-    left = await bench.run("c2", "pgrep -c sleep", limit=60)
+    left = await sandbox.run("c2", "pgrep -c sleep", limit=60)
     assert left.output == "0\n"
-    result = await bench.run("c3", FORK.format(80), limit=60)
+    result = await sandbox.run("c3", FORK.format(80), limit=60)
     assert "Resource temporarily unavailable" in result.output
 
 
@@ -81,28 +81,30 @@ print("forked", n + 1)'"""
 async def test_the_limit_on_processes_is_each_sessions_own(open_runners):
     runners = open_runners(processes=30)
     results = [
-        await runners.bench(name).run("c", FORK.format(20), limit=60) for name in ("a", "b", "d")
+        await runners.sandbox(name).run("c", FORK.format(20), limit=60) for name in ("a", "b", "d")
     ]
     assert [result.output for result in results] == ["forked 20\n"] * 3
 
 
 async def test_memory_has_a_limit(open_runners):
-    bench = open_runners(memory_mb=200).bench("s_1")
-    result = await bench.run("c", "python3 -c 'x = bytearray(400 << 20)'", limit=60)
+    sandbox = open_runners(memory_mb=200).sandbox("s_1")
+    result = await sandbox.run("c", "python3 -c 'x = bytearray(400 << 20)'", limit=60)
     assert "MemoryError" in result.output
-    result = await bench.run("c2", "python3 -c 'x = bytearray(100 << 20); print(len(x))'", limit=60)
+    result = await sandbox.run(
+        "c2", "python3 -c 'x = bytearray(100 << 20); print(len(x))'", limit=60
+    )
     assert result.exit_code == 0
 
 
 async def test_an_idle_runner_ends_itself_and_its_terminal_is_found_again(open_runners, ledger):
     """J1: a new runner of the same session restores cwd and variables."""
-    bench = open_runners(idle_timeout=0.3).bench("s_1")
-    await bench.run("c", "cd /tmp; export WORD=kept", limit=60)
+    sandbox = open_runners(idle_timeout=0.3).sandbox("s_1")
+    await sandbox.run("c", "cd /tmp; export WORD=kept", limit=60)
     async with asyncio.timeout(60):
         while not ledger.ended or process_start_time(ledger.started_pids[-1]) is not None:
             await asyncio.sleep(0.05)
     before = list(ledger.started_pids)
-    result = await bench.run("c2", "pwd; echo $WORD", limit=60)
+    result = await sandbox.run("c2", "pwd; echo $WORD", limit=60)
     assert result.output == "/tmp\nkept\n"
     assert ledger.started_pids[-1] not in before
 
@@ -124,8 +126,8 @@ async def test_a_runner_is_not_idle_before_it_was_ever_asked(open_runners, home)
 
 
 async def test_a_runner_with_a_process_is_not_idle(open_runners, ledger):
-    bench = open_runners(idle_timeout=0.2).bench("s_1")
-    await bench.start_process("p", "sleep 100")
+    sandbox = open_runners(idle_timeout=0.2).sandbox("s_1")
+    await sandbox.start_process("p", "sleep 100")
     await asyncio.sleep(1.5)
     assert ledger.ended == []
-    assert (await bench.poll_process("p1")).process.running
+    assert (await sandbox.poll_process("p1")).process.running

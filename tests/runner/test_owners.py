@@ -15,24 +15,24 @@ from holdfast.runner.runners import process_start_time
 
 
 async def test_a_bench_costs_nothing_until_it_is_used(runners, ledger, home):
-    runners.bench("s_1")
-    assert await runners.bench("s_1").attach("c") is None
+    runners.sandbox("s_1")
+    assert await runners.sandbox("s_1").attach("c") is None
     assert await runners.processes("s_1") == []
     assert (ledger.rows, list(home.iterdir()), runners.sandboxed) == ({}, [], None)
 
 
 async def test_however_many_want_it_one_runner_starts(runners, ledger):
     results = await asyncio.gather(
-        *(runners.bench("s_1").run(f"c{n}", "echo hi", limit=60) for n in range(8))
+        *(runners.sandbox("s_1").run(f"c{n}", "echo hi", limit=60) for n in range(8))
     )
     assert {result.output for result in results} == {"hi\n"}
     assert len(ledger.started_pids) == 1
 
 
 async def test_looking_and_starting_at_once_end_with_one_link(runners, ledger):
-    bench = runners.bench("s_1")
-    looks = [bench.attach(f"c{n}") for n in range(3)] + [runners.processes("s_1")]
-    *_, result = await asyncio.gather(*looks, bench.run("c", "echo hi", limit=60))
+    sandbox = runners.sandbox("s_1")
+    looks = [sandbox.attach(f"c{n}") for n in range(3)] + [runners.processes("s_1")]
+    *_, result = await asyncio.gather(*looks, sandbox.run("c", "echo hi", limit=60))
     assert result.output == "hi\n"
     assert len(ledger.started_pids) == 1
 
@@ -57,7 +57,7 @@ async def test_starting_does_not_hold_up_the_loop(runners):
     beside.start()
     heart = asyncio.create_task(beat())
     began = ticks
-    await runners.bench("s_1").run("c", "true", limit=60)
+    await runners.sandbox("s_1").run("c", "true", limit=60)
     took = ticks - began
     heart.cancel()
     over.set()
@@ -66,10 +66,10 @@ async def test_starting_does_not_hold_up_the_loop(runners):
 
 
 async def test_who_gives_up_waiting_for_the_start_spoils_it_for_nobody(runners):
-    impatient = asyncio.create_task(runners.bench("s_1").run("c1", "echo x >>log", limit=60))
+    impatient = asyncio.create_task(runners.sandbox("s_1").run("c1", "echo x >>log", limit=60))
     await asyncio.sleep(0.005)
     impatient.cancel()
-    result = await runners.bench("s_1").run("c2", "cat log; echo here", limit=60)
+    result = await runners.sandbox("s_1").run("c2", "cat log; echo here", limit=60)
     assert result.output.endswith("here\n")
 
 
@@ -77,9 +77,9 @@ async def test_letting_go_leaves_everything_running_for_a_successor(open_runners
     """H6, J2: a command under way is not killed by cancelling its wait after `detach`."""
     first = open_runners()
     command = "touch began; until [ -e go ]; do sleep 0.05; done; echo finished; exit 9"
-    waiting = asyncio.create_task(first.bench("s_1").run("c", command, limit=60))
-    await first.bench("s_1").start_process("p", "sleep 100")
-    await first.bench("s_1").run("l", "until [ -e began ]; do sleep 0.02; done", limit=60)
+    waiting = asyncio.create_task(first.sandbox("s_1").run("c", command, limit=60))
+    await first.sandbox("s_1").start_process("p", "sleep 100")
+    await first.sandbox("s_1").run("l", "until [ -e began ]; do sleep 0.02; done", limit=60)
     row = ledger.rows["s_1"]
     await first.detach()
     assert not waiting.done()
@@ -87,45 +87,45 @@ async def test_letting_go_leaves_everything_running_for_a_successor(open_runners
     with pytest.raises(asyncio.CancelledError):
         await waiting
     with pytest.raises(RunnerError, match="going away"):
-        await first.bench("s_1").run("c2", "true", limit=5)
+        await first.sandbox("s_1").run("c2", "true", limit=5)
     second = open_runners()
     assert await second.adopt([row], wanted={"s_1"}) == ["s_1"]
     assert ledger.rows["s_1"] == row
-    await second.bench("s_1").write_file("w", "go", "")
-    result = await second.bench("s_1").attach("c")
+    await second.sandbox("s_1").write_file("w", "go", "")
+    result = await second.sandbox("s_1").attach("c")
     assert (result.exit_code, result.output) == (9, "finished\n")
     assert [process.ended_at for process in await second.processes("s_1")] == [None]
 
 
 async def test_ending_is_idempotent_and_keeps_results_unless_forgotten(runners, home):
-    bench = runners.bench("s_1")
-    await bench.run("c", "echo kept", limit=60)
+    sandbox = runners.sandbox("s_1")
+    await sandbox.run("c", "echo kept", limit=60)
     for _ in range(3):
-        await runners.end("s_1")
-    assert (await bench.attach("c")).output == "kept\n"
-    await runners.end("s_1", forget=True)
-    assert await bench.attach("c") is None
-    await runners.end("never seen")
+        await runners.end_session("s_1")
+    assert (await sandbox.attach("c")).output == "kept\n"
+    await runners.end_session("s_1", forget=True)
+    assert await sandbox.attach("c") is None
+    await runners.end_session("never seen")
     assert SessionPaths(home, "s_1").workspace.exists()
 
 
 async def test_an_end_is_told_to_those_who_wait(runners):
-    bench = runners.bench("s_1")
-    waiting = asyncio.create_task(bench.run("c", "touch began; sleep 100", limit=200))
-    await bench.start_process("p", "sleep 100")
-    await bench.run("look", "until [ -e began ]; do sleep 0.02; done", limit=60)
-    await runners.end("s_1")
+    sandbox = runners.sandbox("s_1")
+    waiting = asyncio.create_task(sandbox.run("c", "touch began; sleep 100", limit=200))
+    await sandbox.start_process("p", "sleep 100")
+    await sandbox.run("look", "until [ -e began ]; do sleep 0.02; done", limit=60)
+    await runners.end_session("s_1")
     result = await waiting
     assert result.lost and result.exit_code is None
-    assert (await bench.attach("c")).lost
-    again = await bench.run("c", "touch began; sleep 100", limit=200)
+    assert (await sandbox.attach("c")).lost
+    again = await sandbox.run("c", "touch began; sleep 100", limit=200)
     assert again.lost, "a command whose end nobody knows is not run again"
 
 
 async def test_what_nobody_wants_is_killed_and_its_terminal_kept(open_runners, ledger, home):
     first = open_runners()
     for name in ("wanted", "ended", "forgotten"):
-        await first.bench(name).run("c", "sleep 3000 & true", limit=60)
+        await first.sandbox(name).run("c", "sleep 3000 & true", limit=60)
     rows = dict(ledger.rows)
     await first.detach()
     known = [rows["wanted"], rows["ended"]]  # the crash came before the third row's commit
@@ -134,7 +134,7 @@ async def test_what_nobody_wants_is_killed_and_its_terminal_kept(open_runners, l
     assert process_start_time(rows["wanted"].pid) == rows["wanted"].start_time
     assert process_start_time(rows["ended"].pid) is None
     assert process_start_time(rows["forgotten"].pid) is None
-    await second.end("ended", forget=True)
+    await second.end_session("ended", forget=True)
     assert not SessionPaths(home, "ended").run_folder.exists()
     assert SessionPaths(home, "forgotten").run_folder.exists()  # the session may only be asleep
 
@@ -160,25 +160,25 @@ async def test_a_process_that_only_bears_the_pid_is_left_alone(runners, ledger):
 
 async def test_a_dead_runner_of_a_wanted_session_keeps_its_spool(open_runners, ledger):
     first = open_runners()
-    await first.bench("s_1").run("c", "echo kept; cd /tmp", limit=60)
+    await first.sandbox("s_1").run("c", "echo kept; cd /tmp", limit=60)
     row = ledger.rows["s_1"]
-    await first.end("s_1")
+    await first.end_session("s_1")
     second = open_runners()
     assert await second.adopt([row], wanted={"s_1"}) == []
-    assert (await second.bench("s_1").attach("c")).output == "kept\n"
-    assert (await second.bench("s_1").run("c2", "pwd", limit=60)).output == "/tmp\n"
+    assert (await second.sandbox("s_1").attach("c")).output == "kept\n"
+    assert (await second.sandbox("s_1").run("c2", "pwd", limit=60)).output == "/tmp\n"
 
 
 async def test_a_home_with_a_long_path_is_no_trouble(open_runners, home):
     deep = home / ("x" * 100) / ("y" * 100)
     deep.mkdir(parents=True)
-    result = await open_runners(at=deep).bench("s_1").run("c", "echo hi", limit=60)
+    result = await open_runners(at=deep).sandbox("s_1").run("c", "echo hi", limit=60)
     assert result.output == "hi\n"
 
 
 async def test_odd_session_ids_stay_inside_the_home(runners, home):
     for name in ("../../x", "a/b", "", "é" * 200, "."):
-        result = await runners.bench(name).run("c", f"echo {len(name)} >id; cat id", limit=60)
+        result = await runners.sandbox(name).run("c", f"echo {len(name)} >id; cat id", limit=60)
         assert result.output == f"{len(name)}\n"
     assert len(list((home / "workspaces").iterdir())) == 5
     assert sorted(path.name for path in home.parent.iterdir()) == ["home"]
@@ -189,7 +189,7 @@ async def test_no_descriptor_of_the_gateway_is_inherited(runners, tmp_path):
     secret.write_text("sk-secret")
     with secret.open() as file:
         os.set_inheritable(file.fileno(), True)
-        result = await runners.bench("s_1").run("c", "ls -l /proc/self/fd", limit=60)
+        result = await runners.sandbox("s_1").run("c", "ls -l /proc/self/fd", limit=60)
         os.set_inheritable(file.fileno(), False)
     assert "secret" not in result.output
     assert len(result.output.splitlines()) == 5  # a heading, 0, 1, 2 and the folder being listed
@@ -198,7 +198,7 @@ async def test_no_descriptor_of_the_gateway_is_inherited(runners, tmp_path):
 async def test_a_required_sandbox_that_is_missing_says_how_to_get_it(open_runners):
     runners = open_runners(sandbox="required", bwrap="no-such-bwrap")
     with pytest.raises(RunnerError, match=r"not installed.*apt install bubblewrap"):
-        await runners.bench("s_1").run("c", "true", limit=5)
+        await runners.sandbox("s_1").run("c", "true", limit=5)
 
 
 async def test_a_sandbox_that_does_not_work_is_noticed_by_running_it(
@@ -208,8 +208,8 @@ async def test_a_sandbox_that_does_not_work_is_noticed_by_running_it(
     broken.write_text("#!/bin/sh\necho 'No permissions to create a new namespace' >&2; exit 1\n")
     broken.chmod(0o755)
     runners = open_runners(sandbox="auto", bwrap=str(broken))
-    await runners.bench("a").run("c", "true", limit=60)
-    await runners.bench("b").run("c", "true", limit=60)
+    await runners.sandbox("a").run("c", "true", limit=60)
+    await runners.sandbox("b").run("c", "true", limit=60)
     assert runners.sandboxed is False
     assert "No permissions" in runners.why_unsandboxed
     assert caplog.text.count("COMMANDS RUN WITHOUT A SANDBOX") == 1
@@ -217,16 +217,16 @@ async def test_a_sandbox_that_does_not_work_is_noticed_by_running_it(
 
 async def test_without_a_sandbox_all_the_rest_still_holds(open_runners, ledger, home):
     runners = open_runners(sandbox="off")
-    bench = runners.bench("s_1")
+    sandbox = runners.sandbox("s_1")
     script = "cd /tmp; export WORD=kept; setsid sleep 3231 & ( setsid nohup sleep 3232 & ) ; exit 3"
-    result = await bench.run("c", script, limit=60)
+    result = await sandbox.run("c", script, limit=60)
     assert (result.exit_code, result.cwd) == (3, "/tmp")
-    result = await bench.run(
+    result = await sandbox.run(
         "c2", "pwd; echo $WORD; env | cut -d= -f1 | sort | tr '\\n' ' '", limit=60
     )
     assert result.output.startswith("/tmp\nkept\nHOME LANG LOGNAME OLDPWD PATH PWD SHELL")
-    await bench.start_process("p", "sleep 3233")
-    await bench.write_file("w", "~/x", "text")
+    await sandbox.start_process("p", "sleep 3233")
+    await sandbox.write_file("w", "~/x", "text")
     assert (SessionPaths(home, "s_1").workspace / "x").read_text() == "text"
     row = ledger.rows["s_1"]
     async with asyncio.timeout(60):
@@ -236,6 +236,6 @@ async def test_without_a_sandbox_all_the_rest_still_holds(open_runners, ledger, 
         ):
             await asyncio.sleep(0.01)
     assert (row.sandboxed, runners.sandboxed) == (False, False)
-    await runners.end("s_1")
+    await runners.end_session("s_1")
     assert [pid for pid, began in below.items() if process_start_time(pid) == began] == []
     assert process_start_time(row.pid) is None

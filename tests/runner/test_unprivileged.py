@@ -45,10 +45,10 @@ async def main():
     (home / ".env").write_text("sk-very-secret")
     settings = RunnerSettings(sandbox=SandboxMode.REQUIRED, processes=40, file_mb=1)
     runners = Runners(home, settings, clock=Clock(), on_started=note, on_ended=note)
-    bench = runners.bench("s_1")
+    sandbox = runners.sandbox("s_1")
     told = {}
     async def tell(name, command):
-        told[name] = (await bench.run(name, command, limit=60)).output
+        told[name] = (await sandbox.run(name, command, limit=60)).output
     try:
         await runners.probe()
     except RunnerError as error:
@@ -60,11 +60,11 @@ async def main():
     await tell("writes", "for p in / /usr /etc /dev /run /opt; do touch $p/x && echo wrote; done")
     await tell("looks", "ls /proc/1/fd; kill -9 1; echo alive")
     await tell("large", "head -c 3000000 /dev/zero >big; stat -c %s big")
-    await bench.run("left", "setsid nohup sleep 3431 >/dev/null 2>&1 & true", limit=60)
+    await sandbox.run("left", "setsid nohup sleep 3431 >/dev/null 2>&1 & true", limit=60)
     await tell("forks", FORK)
     below = {pid: start_time(pid) for pid in living_descendants(rows[0].pid)}
     told["below"] = len(below)
-    await runners.end("s_1")
+    await runners.end_session("s_1")
     told["left"] = [pid for pid, began in below.items() if start_time(pid) == began]
     print(json.dumps(told))
 

@@ -116,4 +116,4 @@ async def test_an_action_without_what_it_needs_says_so(new_context):
     with pytest.raises(ToolFailed, match="no process 'p7'"):
         await process.run(new_context(), {"action": "poll", "id": "p7"})
     with pytest.raises(ToolFailed, match="Invalid enum value 'stop'"):
-        await process.run(new_context(), {"action": "stop_check_failed"})
+        await process.run(new_context(), {"action": "stop"})

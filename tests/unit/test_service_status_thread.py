@@ -54,7 +54,7 @@ def test_it_serves_what_was_published_last(status: StatusThread, paths: Paths) -
     document = read_status(paths)
     assert document["state"] == "stopping"
     assert (document["snapshot"]["phase"], document["snapshot"]["outbox"]) == ("draining", 2)
-    assert document["seen"] < 60
+    assert document["snapshot_age"] < 60
 
 
 def test_it_says_hanging_while_the_loop_is_blocked_and_recovers(
@@ -179,7 +179,7 @@ async def test_a_loop_that_does_not_answer_is_spoken_for_with_the_age_of_its_wor
     first = await asyncio.to_thread(read_status, paths)
     second = await asyncio.to_thread(read_status, paths)
     assert asked.is_set() and first["snapshot"]["outbox"] == second["snapshot"]["outbox"] == 1
-    assert second["seen"] > first["seen"] >= 0
+    assert second["snapshot_age"] > first["snapshot_age"] >= 0
     answer.set()
     async with asyncio.timeout(30):
         while (await asyncio.to_thread(read_status, paths))["snapshot"]["outbox"] != 2:

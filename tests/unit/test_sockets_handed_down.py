@@ -25,13 +25,13 @@ from holdfast.system.socket_handover import (
 
 ADOPT = """
 import json, os, subprocess
-from holdfast.config.home import handed_down, surroundings
-from holdfast.system.sockets import VARIABLES, adopt, place
-found = adopt(handed_down(VARIABLES), pid=os.getpid())
+from holdfast.config.home import pop_variables, process_environment
+from holdfast.system.sockets import LISTEN_VARIABLES, adopt_inherited, bound_address
+found = adopt_inherited(pop_variables(LISTEN_VARIABLES), pid=os.getpid())
 listed = subprocess.run(["ls", "-l", "/proc/self/fd"], close_fds=False, capture_output=True)
 print(json.dumps({
-    "places": [place(each) for each in found],
-    "left": [name for name in VARIABLES if name in surroundings()],
+    "addresses": [bound_address(each) for each in found],
+    "left": [name for name in LISTEN_VARIABLES if name in process_environment()],
     "inherited": listed.stdout.decode().count("socket:"),
 }))
 """
@@ -48,14 +48,14 @@ def paths(tmp_path: Path) -> Paths:
     return Paths(tmp_path)
 
 
-def said_by(nest: GatewayLauncher, program: str) -> str:
-    """What a program says that is started with the sockets of the nest."""
-    heard, said = os.pipe()
+def output_of(launcher: GatewayLauncher, program: str) -> str:
+    """The output of a program started with the sockets of the launcher."""
+    reading, writing = os.pipe()
     environ = {"PYTHONPATH": os.pathsep.join(sys.path), "PATH": os.environ["PATH"]}
-    pid = nest.start([sys.executable, "-c", program], environ, output=said)
-    os.close(said)
-    with open(heard) as words:
-        text = words.read()
+    pid = launcher.start([sys.executable, "-c", program], environ, output=writing)
+    os.close(writing)
+    with open(reading) as output:
+        text = output.read()
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0, text
     return text
 
@@ -65,11 +65,11 @@ def test_sockets_of_a_starter_are_adopted_and_no_child_gets_them(
 ) -> None:
     """E4: a successor has them at once; what it starts inherits neither socket nor variable."""
     where = sockets.bound_address(bound)
-    with GatewayLauncher(str(paths.home), sockets=[bound.dup(), bound.dup()]) as nest:
-        told = json.loads(said_by(nest, ADOPT))
-    assert [tuple(each) for each in told["places"]] == [where, where]
-    assert told["left"] == []
-    assert told["inherited"] == 0
+    with GatewayLauncher(str(paths.home), sockets=[bound.dup(), bound.dup()]) as launcher:
+        adopted = json.loads(output_of(launcher, ADOPT))
+    assert [tuple(each) for each in adopted["addresses"]] == [where, where]
+    assert adopted["left"] == []
+    assert adopted["inherited"] == 0
 
 
 def test_sockets_that_were_meant_for_another_process_are_not_touched() -> None:
@@ -86,19 +86,19 @@ def test_what_a_gateway_wants_kept_is_given_to_the_one_after_it(paths: Paths) ->
     """The way of systemd's descriptor store, for those who have none."""
     keep = (
         "import os, socket\n"
-        "from holdfast.service.supervisors.current import Notifier\n"
+        "from holdfast.service.supervisors.current import SdNotifier\n"
         "sock = socket.create_server(('127.0.0.1', 0))\n"
-        "Notifier(os.environ).tell('FDSTORE=1', 'FDNAME=http', fds=[sock.fileno()])\n"
-        "Notifier(os.environ).tell('READY=1')\n"
+        "SdNotifier(os.environ).notify('FDSTORE=1', 'FDNAME=http', fds=[sock.fileno()])\n"
+        "SdNotifier(os.environ).notify('READY=1')\n"
         "print(sock.getsockname()[1])\n"
     )
-    with GatewayLauncher(str(paths.home)) as nest:
-        port = int(said_by(nest, keep))
-        assert nest.read_notifications()
-        assert [sockets.bound_address(each) for each in nest.sockets] == [("127.0.0.1", port)]
+    with GatewayLauncher(str(paths.home)) as launcher:
+        port = int(output_of(launcher, keep))
+        assert launcher.read_notifications()
+        assert [sockets.bound_address(each) for each in launcher.sockets] == [("127.0.0.1", port)]
         with socket.create_connection(("127.0.0.1", port)):
             pass  # the process that listened has gone, and nobody is refused
-        assert json.loads(said_by(nest, ADOPT))["places"] == [["127.0.0.1", port]]
+        assert json.loads(output_of(launcher, ADOPT))["addresses"] == [["127.0.0.1", port]]
 
 
 async def test_an_inherited_socket_is_used_where_it_listens_as_configured(
@@ -153,11 +153,11 @@ def test_listening_sockets_pass_to_a_successor_and_it_is_known_to_be_there(
     with HandoverReceiver(paths) as reception, ThreadPoolExecutor(1) as beside:
         taking = beside.submit(reception.receive, sender_pid=os.getpid(), timeout=10)
         successor = send_sockets(reception.path, note, [bound], paths=paths)
-        told, [taken] = taking.result()
+        received, [taken] = taking.result()
     where = sockets.bound_address(bound)
     bound.close()
     with taken, socket.create_connection(where):
-        assert told == note
+        assert received == note
         assert not taken.get_inheritable()
         assert not has_ended(successor, timeout=0)
     os.close(successor)
@@ -210,9 +210,9 @@ def test_a_successor_that_gives_up_waits_no_longer(paths: Paths) -> None:
 
 
 def test_a_program_that_is_not_there_is_told_in_a_sentence(paths: Paths) -> None:
-    heard, said = os.pipe()
-    with GatewayLauncher(str(paths.home)) as nest, open(heard) as words:
-        pid = nest.start(["/no/such/python"], {}, output=said)
-        os.close(said)
-        assert words.read() == "/no/such/python cannot be started: No such file or directory\n"
+    reading, writing = os.pipe()
+    with GatewayLauncher(str(paths.home)) as launcher, open(reading) as output:
+        pid = launcher.start(["/no/such/python"], {}, output=writing)
+        os.close(writing)
+        assert output.read() == "/no/such/python cannot be started: No such file or directory\n"
         assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 127

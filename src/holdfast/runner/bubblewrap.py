@@ -19,7 +19,6 @@ from holdfast.runner.paths import SessionPaths
 log = logging.getLogger(__name__)
 
 
-# MERGED holdfast.runner.installed: The copy of the runner's program that runners are started from.
 PROGRAM_SOURCE = Path(__file__).parent / "program"
 
 
@@ -49,7 +48,6 @@ def install_program(runs: Path, python: str) -> Path:
     return target
 
 
-# MERGED holdfast.runner.sandbox: The sandbox: which one there is, and the bubblewrap arguments that make it.
 WORKSPACE = "/workspace"
 SPOOL = "/run/holdfast"
 PROGRAM = "/opt/holdfast"
@@ -217,7 +215,6 @@ def session_bwrap_arguments(
     return [*argv, "--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/", "--"]
 
 
-# MERGED holdfast.runner.probe: The probe: finds out once how runners can be started here, and says so if they are open.
 class SandboxProbe:
     """Owns the plan. However many ask, bubblewrap is tried once; a failure is tried again."""
 

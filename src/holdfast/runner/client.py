@@ -24,7 +24,6 @@ from holdfast.runner.paths import SessionPaths
 from holdfast.runner.program.protocol import encode_frame, take_frames
 
 
-# MERGED holdfast.runner.link: The link: one connection to a runner, many requests on it at once.
 class RunnerConnectionLost(RunnerError):
     """The runner went away with the request under way."""
 
@@ -123,7 +122,6 @@ class RunnerConnection(asyncio.Protocol):
             question.answer.set_result(frame["result"])
 
 
-# MERGED holdfast.runner.bench: A session's bench: the commands, processes and files of its runner, as tools see them.
 T = TypeVar("T")
 LOST_RESULT = CommandResult(exit_code=None, output="", lost=True)
 

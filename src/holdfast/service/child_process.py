@@ -16,8 +16,6 @@ from typing import NoReturn, Self
 
 from holdfast.system.sockets import FD_NAME, bound_address, receive_with_sockets
 
-# MERGED holdfast.service.offspring: A gateway that is started by a process of ours: what it is given, and what it tells of itself.
-#
 # It is given listening sockets as systemd would give them, and tells as it would tell systemd
 # (sd_notify): that it is ready, and what sockets are to be kept for the one after it.
 _FIRST_FD = 3
@@ -179,8 +177,6 @@ def _place_sockets(sockets: Sequence[socket.socket]) -> None:
         os.dup2(fd, _FIRST_FD + index)
 
 
-# MERGED holdfast.service.backoff: Growing waits between starts that fail: 1, 2, 4 … 60 seconds, and from the beginning again
-# once a gateway has been well for a while.
 FIRST_WAIT = 1.0
 MAX_WAIT = 60.0
 HEALTHY_AFTER = 300.0

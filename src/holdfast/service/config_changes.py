@@ -19,7 +19,6 @@ from holdfast.core.config.changes import (
 from holdfast.core.config.settings import PlatformSettings
 from holdfast.service.platforms import account_secrets, enabled_accounts
 
-# MERGED holdfast.service.account_changes: Account changes: which accounts another configuration sets up anew, adds, or lets go of.
 AccountKey = tuple[str, str]
 
 
@@ -69,7 +68,6 @@ def _keys_read_by_plugin(name: str) -> tuple[str, ...]:
     return () if door is None else door.own_common_keys
 
 
-# MERGED holdfast.service.changes: Changes: what another configuration makes otherwise, and what of it has to wait for a restart.
 class ConfigChanges(msgspec.Struct, frozen=True, kw_only=True):
     """Keys are as people write them."""
 

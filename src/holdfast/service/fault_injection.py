@@ -11,7 +11,6 @@ from holdfast.core.crash_points import CrashHook, CrashPoint, no_crash
 from holdfast.core.errors import HoldfastError
 
 
-# MERGED holdfast.service.crashing: Crashing on purpose: the process kills itself at a point that the fault tests name.
 def parse_crash_point(spec: str) -> CrashHook:
     """`"end_committed:3"` dies the third time that point is passed; "" never does."""
     if not spec:
@@ -34,7 +33,6 @@ def _countdown(target: CrashPoint, left: int) -> CrashHook:
     return passed
 
 
-# MERGED holdfast.service.stalling: Stalling on purpose: the process is held up in the phases that the fault tests name.
 _FREEZE_SECONDS = 86_400
 _SLEEP_SLICE = 0.05
 

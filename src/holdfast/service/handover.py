@@ -35,7 +35,6 @@ from holdfast.system.process import has_ended
 log = logging.getLogger(__name__)
 
 
-# MERGED holdfast.service.afterwards: Afterwards: when a process has stopped, whoever is to start the next one is asked for it.
 RESTART_EXIT = exit_codes.GATEWAY_SERVICE_RESTART_EXIT_CODE
 
 
@@ -67,7 +66,6 @@ async def request_successor(
     return exit_codes.OK
 
 
-# MERGED holdfast.service.heritage: Heritage: what a process leaves to the one that follows it, and who is to start that one.
 # Who keeps descriptors for us, as systemd does, and `holdfast gateway boot` after it.
 _STORING_SOCKETS = frozenset({SupervisorChoice.SYSTEMD, SupervisorChoice.CONTAINER})
 

@@ -60,26 +60,24 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-# MERGED holdfast.service.life: The life of a process: it starts, waits for the one order to go, and stops.
-_CLEANUP_SECONDS = (
-    25.0  # seconds that all phases but the drain and the parking may take together (C1)
-)
-_GRACE_SECONDS = 3.0  # on top; a supervisor gives more than that
-_EXIT_SECONDS = 5.0  # seconds from the last phase to the end of the interpreter
-_FAILURE_TEXT = "It cannot go on: what was begun is ended in order."
+# For all stop phases together, without the drain and the parking (C1).
+_CLEANUP_SECONDS = 25.0
+_GRACE_SECONDS = 3.0  # on top; a supervisor's own stop timeout is longer
+_EXIT_SECONDS = 5.0  # from the last phase to the end of the interpreter
+_FAILURE_TEXT = "A part of the gateway failed: stopping in order."
 
 _STOP_KINDS = {
-    signal.SIGTERM: StopKind.SIGNAL,  # nobody's plan: the next boot starts it again
+    signal.SIGTERM: StopKind.SIGNAL,  # unplanned: the next boot starts the gateway again
     signal.SIGINT: StopKind.STOP,
     signal.SIGUSR1: StopKind.RESTART,
-    signal.SIGHUP: StopKind.SIGNAL,  # where its terminal is gone; else it is no order to go
+    signal.SIGHUP: StopKind.SIGNAL,  # only where its terminal has closed; otherwise it reloads
 }
 
 
 class GatewayProcess:
-    """Owns this life of the gateway, from its first part to its last; knows nothing of messages.
+    """Owns one run of the gateway, from the first part opened to the last one closed.
 
-    Whoever wants it to go gives an order to its one `StopRequest`; a part that fails does, too.
+    Every stop goes through its one `StopRequest`: requests, signals, and parts that fail.
     """
 
     def __init__(self, config: Config, *, context: ProcessContext) -> None:
@@ -102,27 +100,27 @@ class GatewayProcess:
             clock=self._clock, stop_order=lambda: self._stop_request.order
         )
         self._progress = LifecycleProgress()
-        self._failure: BaseException | None = None  # what ended it, where nobody asked
+        self._failure: BaseException | None = None  # what ended it, if it was not asked to stop
         self._background_tasks: set[asyncio.Task[None]] = set()
 
     async def run(self) -> int:
-        """From the first part to the last; returns the exit code, or raises what ended it."""
+        """Start, wait for the stop order, stop. Returns the exit code, or raises what ended it."""
         loop = asyncio.get_running_loop()
-        every = keepalive_interval(self._config.environ, pid=os.getpid())
+        interval = keepalive_interval(self._config.environ, pid=os.getpid())
         with (
             tuned_gc() as started,
             Heartbeat(loop, clock=self._clock) as heartbeat,
-            WatchdogKeepalive(loop, self._notifier, interval=every),
+            WatchdogKeepalive(loop, self._notifier, interval=interval),
         ):
             self._context.signals.listen(loop, self._on_signal)
             self._context.status_thread.watch_heartbeat(heartbeat)
             self._context.status_thread.attach_loop(loop, self._gateway_status.quick_snapshot)
             self._gateway_status.add_sources(self._process_status)
-            lives = ProcessHistory(clock=self._clock, new_id=self._new_id)
-            starting = asyncio.create_task(self._start(lives, started), name="start")
-            starting.add_done_callback(self._on_start_done)
+            history = ProcessHistory(clock=self._clock, new_id=self._new_id)
+            start_task = asyncio.create_task(self._start(history, started), name="start")
+            start_task.add_done_callback(self._on_start_done)
             order = await self._stop_request.wait()
-            return await self._stop(order, history=lives, start_task=starting)
+            return await self._stop(order, history=history, start_task=start_task)
 
     async def _start(self, history: ProcessHistory, on_started: Callable[[], None]) -> None:
         start = ProcessStart(
@@ -152,20 +150,19 @@ class GatewayProcess:
             self._stop_after_failure()
 
     def _watch_for_failure(self, running: RunningGateway) -> None:
-        async def until_broken() -> None:
+        async def stop_when_failed() -> None:
             await running.failed.wait()
             self._failure = running.failure
             self._stop_after_failure()
 
-        self._run_in_background(until_broken())
+        self._run_in_background(stop_when_failed())
 
     def _stop_after_failure(self) -> None:
-        """Nobody asked for it, and there is nothing to go on with."""
         order = StopOrder(kind=StopKind.CRASH, by=StopRequester.NOBODY, at=self._clock.now())
         self._lifecycle.stop(order)
 
     def _on_signal(self, which: signal.Signals) -> None:
-        """The first asks; one that comes after it hurries."""
+        """The first stop signal stops the gateway; a second one shortens the stop."""
         if which is signal.SIGHUP and not self._context.signals.hung_up:
             self._run_in_background(self._reload())
             return
@@ -178,9 +175,9 @@ class GatewayProcess:
     async def _reload(self) -> None:
         reloader = self._started.reloader
         if reloader is None or not self._started.ready:
-            return  # what it starts with was read a moment ago, and is looked at again when ready
+            return  # the file was just read, and is compared again when the gateway is ready
         if self._stop_request.order is not None:
-            return  # who comes next reads the file
+            return  # the successor reads the file
         await reloader.reload_and_log(by="SIGHUP", source=ConfigSource.RELOAD)
 
     async def _restart(self, order: StopOrder) -> None:
@@ -190,14 +187,15 @@ class GatewayProcess:
             log.warning("Not restarted: %s", refused, extra={"action": "restart_refused"})
 
     async def _hand_over(self, to: Path, order: StopOrder) -> str:
-        """Give a waiting successor what it needs and go, or say who keeps this gateway."""
+        """Send the sockets to a waiting successor and stop; or return the supervisor's name, which
+        has to do the restart instead."""
         if self._handover.supervisor is not SupervisorChoice.NONE:
             return self._handover.supervisor
         listener = self._started.listener
         if self._stop_request.order is not None or listener is None:
-            raise RestartRefused("the gateway is on its way out already.")
+            raise RestartRefused("the gateway is stopping already.")
         await self._handover.send_sockets(to, listener.sockets, address=listener.address)
-        if self._stop_request.order is None:  # one that was given meanwhile is not to be hurried
+        if self._stop_request.order is None:  # a second order would shorten the stop under way
             self._lifecycle.stop(order)
         return ""
 
@@ -220,15 +218,16 @@ class GatewayProcess:
     async def _stop(
         self, order: StopOrder, *, history: ProcessHistory, start_task: asyncio.Task[None]
     ) -> int:
-        loop, windows = asyncio.get_running_loop(), self._gateway_settings
-        allowed = (
-            windows.restart_drain_timeout + windows.park_timeout + _CLEANUP_SECONDS + _GRACE_SECONDS
+        loop, settings = asyncio.get_running_loop(), self._gateway_settings
+        phase_seconds = settings.restart_drain_timeout + settings.park_timeout + _CLEANUP_SECONDS
+        self._context.watchdog.arm(
+            loop, self._stall.watchdog_timeout or phase_seconds + _GRACE_SECONDS
         )
-        self._context.watchdog.arm(loop, self._stall.watchdog_timeout or allowed)
-        why = (
-            f"Asked to go: {order.kind}, by {order.by}." if self._failure is None else _FAILURE_TEXT
-        )
-        log.info(why, extra={"action": "stopping"})
+        if self._failure is None:
+            reason = f"Stopping: {order.kind}, requested by {order.by}."
+        else:
+            reason = _FAILURE_TEXT
+        log.info(reason, extra={"action": "stopping"})
         self._notifier.notify("STOPPING=1")
         stop = ProcessStop(
             order=order,
@@ -249,7 +248,7 @@ class GatewayProcess:
         for task in self._background_tasks:
             task.cancel()
         code = stop.exit_code if self._failure is None else exit_codes.FAILED
-        # What is left is the interpreter's; a thread that hangs must not hold it up for ever.
+        # Only the exit of the interpreter is left; a hanging thread must not delay it for ever.
         self._context.watchdog.arm(loop, _EXIT_SECONDS, code=code)
         if self._failure is not None:
             raise self._failure
@@ -266,12 +265,12 @@ class GatewayProcess:
         self._context.status_thread.publish(self._gateway_status.snapshot())
         self._progress.publish(phase)
         order = self._stop_request.order
-        self._notifier.status(phase if order is None else f"leaving ({order.kind}): {phase}")
+        self._notifier.status(phase if order is None else f"stopping ({order.kind}): {phase}")
         self._notify_changed()
         self._stall.enter(phase)
 
     def _notify_changed(self) -> None:
-        """Whoever looks at the page sees how far it has come."""
+        """Live views of the page show the new phase."""
         if self._started.running is not None:
             self._started.running.gateway.services.feeds.gateway_changed()
 
@@ -311,9 +310,8 @@ class GatewayProcess:
         )
 
 
-# MERGED holdfast.service.main: The composition root: config in, a running gateway out, and an exit code in the end.
 def run(config: Config, launch: LaunchOptions) -> int:
-    """Run a gateway until it is told to stop; the exit code says how that went."""
+    """Run a gateway until it is asked to stop. Returns the exit code."""
     try:
         with SignalHandlers() as signals, launch.lock:
             return _run_locked(config, launch, signals)
@@ -332,43 +330,47 @@ def run(config: Config, launch: LaunchOptions) -> int:
 
 
 def _run_locked(config: Config, launch: LaunchOptions, signals: SignalHandlers) -> int:
-    paths, clock, alone = Paths(config.home), SystemClock(), launch.unattended
+    paths, clock = Paths(config.home), SystemClock()
     token = api_token(paths, configured=config.secret("platforms.api.token"))
     redact = Redaction([*config.secrets.values(), token])
     raise_open_file_limit()
     intent = IntentFile(paths.intent, now=clock.now)
-    before = intent.read()
+    previous_intent = intent.read()
     intent.record_starting()
-    recent, drift = RecentLog(redact), _UnitDrift(config)
+    recent_log, drift = RecentLog(redact), _UnitDrift(config)
     with (
         logging_to(
-            paths.log_file, config.settings.log, redact=redact, unattended=alone, recent=recent
+            paths.log_file,
+            config.settings.log,
+            redact=redact,
+            unattended=launch.unattended,
+            recent=recent_log,
         ) as flush,
         _log_warnings(config, drift),
-        StatusThread(paths, clock=clock, unit_drift=drift) as status,
+        StatusThread(paths, clock=clock, unit_drift=drift) as status_thread,
         Watchdog(flush=flush) as watchdog,
         _open_tracing(config) as spans,
         asyncio.Runner(loop_factory=loop_factory()) as runner,
     ):
-        footing = ProcessContext(
+        context = ProcessContext(
             launch=launch,
-            status_thread=status,
+            status_thread=status_thread,
             signals=signals,
             watchdog=watchdog,
             intent=intent,
-            previous_intent=before,
+            previous_intent=previous_intent,
             token=token,
             redact=redact,
-            recent_log=recent,
+            recent_log=recent_log,
             settings_subscribers=(drift.apply_settings,),
             spans=spans,
         )
-        return runner.run(GatewayProcess(config, context=footing).run())
+        return runner.run(GatewayProcess(config, context=context).run())
 
 
 class _UnitDrift:
-    """To be asked where the installed unit disagrees with what is in force, from any thread; what
-    it asks is made when it first is."""
+    """Where the installed unit differs from the current settings. May be called from any thread;
+    the comparison is imported and built by the first call."""
 
     def __init__(self, config: Config) -> None:
         self._config = config
@@ -379,21 +381,22 @@ class _UnitDrift:
         self._settings, self._cache = settings.gateway, None
 
     def __call__(self) -> Sequence[str]:
-        from holdfast.service.supervisors.installed_units import (
-            UnitDriftCache,  # noqa: PLC0415 - as above
-            supervisor_backends,  # noqa: PLC0415 - no start waits for it
+        from holdfast.service.supervisors.installed_units import (  # noqa: PLC0415 - not for a start
+            UnitDriftCache,
+            supervisor_backends,
         )
 
-        watch = self._cache
-        if watch is None:
-            where = supervisor_backends(self._config.environ, user_id=os.getuid())
-            watch = self._cache = UnitDriftCache(self._config.home, self._settings, backends=where)
-        return watch.drift()
+        cache = self._cache
+        if cache is None:
+            backends = supervisor_backends(self._config.environ, user_id=os.getuid())
+            cache = UnitDriftCache(self._config.home, self._settings, backends=backends)
+            self._cache = cache
+        return cache.drift()
 
 
 @contextmanager
 def _open_tracing(config: Config) -> Iterator[SpanExporter | None]:
-    """Where spans go while this is open; a gateway that cannot trace runs all the same."""
+    """The exporter of spans, if tracing is configured. Without its packages the gateway runs too."""
     settings = config.settings.otel
     if not settings.endpoint:
         yield None
@@ -402,7 +405,7 @@ def _open_tracing(config: Config) -> Iterator[SpanExporter | None]:
         from holdfast.server.otel import OtlpSpanSender, otlp_exporter  # noqa: PLC0415 - heavy, and an extra
     except ImportError as error:
         log.error(
-            "There are no traces, since %s is not installed: pip install 'holdfast[otel]'.",
+            "Tracing is off: %s is not installed. Install it with: pip install 'holdfast[otel]'.",
             error.name,
             extra={"action": "otel_missing"},
         )
@@ -420,9 +423,8 @@ def _open_tracing(config: Config) -> Iterator[SpanExporter | None]:
 def _log_warnings(config: Config, drift: _UnitDrift) -> Iterator[None]:
     for warning in config.warnings:
         log.warning("%s", warning, extra={"action": "config_warning"})
-    if (
-        UNIT_VARIABLE in config.environ
-    ):  # nobody else's start waits for it; `status` tells them, too
-        for told in drift():
-            log.warning("%s", told, extra={"action": "unit_drift"})
+    # Only under a unit: other starts need not wait for the comparison, and `status` reports it too.
+    if UNIT_VARIABLE in config.environ:
+        for difference in drift():
+            log.warning("%s", difference, extra={"action": "unit_drift"})
     yield

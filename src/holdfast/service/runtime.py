@@ -3,7 +3,6 @@
 `holdfast run` imports this first, before it disables the garbage collector: keep its imports small.
 """
 
-import asyncio
 import gc
 import resource
 import sys
@@ -11,28 +10,32 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from importlib.util import find_spec
+from typing import TYPE_CHECKING
 
-# MERGED holdfast.service.garbage: Garbage collection, tuned for a process that starts once and then serves for months.
-#
-# Nearly everything a turn makes is freed by its count of references; the collector only looks for
-# cycles, of which there are few. Left alone it looks through every object of a gateway again and
-# again: with these two lines a turn takes 14 % less CPU (measured by `make bench`, 64 sessions).
+if TYPE_CHECKING:
+    import asyncio
+
+# Nearly everything a turn allocates is freed by reference counting; the collector only looks for
+# cycles, of which there are few. With its defaults it traverses every object of a gateway again and
+# again: with these thresholds and the freeze a turn takes 14 % less CPU (`make bench`, 64 sessions).
 _THRESHOLDS = (20_000, 20, 100)  # new objects; younger collections before an older one
+_LIBRARY = "aiohttp"
+_DNS_LIBRARY = "aiodns"
 
 
 def disable_gc() -> None:
-    """To be called by a process that is about to import a gateway and to be one.
+    """Called by a process that is about to import and run a gateway.
 
-    Nearly all that a start makes is kept, and to look through it again and again as it grows is
-    a twelfth of the time that it takes. `rarely_collected` begins again, once all is started.
+    Nearly all objects of a start stay alive, and traversing them again and again as they grow costs
+    a twelfth of the start. `tuned_gc` enables the collector when the start is over.
     """
     gc.disable()
 
 
 @contextmanager
 def tuned_gc() -> Iterator[Callable[[], None]]:
-    """No collection until the function that is yielded is called, once all has been started:
-    what was made by then stays, and is not looked through any more. Leaving restores it all."""
+    """No collection until the yielded function is called, when the start is over: objects that
+    exist by then are frozen, and not traversed any more. Leaving restores the old settings."""
     before, enabled = gc.get_threshold(), gc.isenabled()
     gc.disable()
     gc.set_threshold(*_THRESHOLDS)
@@ -50,24 +53,19 @@ def tuned_gc() -> Iterator[Callable[[], None]]:
             gc.enable()
 
 
-# MERGED holdfast.service.lookup: How names of hosts are looked up: by the system, whatever is installed beside us.
-_LIBRARY = "aiohttp"
-_DNS_LIBRARY = "aiodns"
-
-
 def import_aiohttp_without_aiodns() -> None:
-    """Import aiohttp as if there were no aiodns; where aiohttp is imported already, nothing.
+    """Import aiohttp as if aiodns were not installed. Does nothing if aiohttp is imported already.
 
-    aiohttp takes aiodns in place of the system's own lookup wherever it finds it, and slixmpp
-    brings it along: with a door for XMPP installed, every other door and the model would be looked
-    up in another way, which goes past the name services that the machine is set up with. It would
-    be imported by every start besides, for a twentieth of its time.
-    slixmpp itself, which needs records that the system's lookup does not have, finds it as ever.
+    aiohttp uses aiodns instead of the system's resolver wherever it is installed, and slixmpp
+    depends on it: with the XMPP platform installed, the hosts of every other platform and of the
+    model would be resolved without the name services that the machine is configured with. Importing
+    it would also cost every start a twentieth of its time. slixmpp itself needs record types that
+    the system's resolver does not have, and still finds aiodns.
     """
     if _LIBRARY in sys.modules or _DNS_LIBRARY in sys.modules:
         import_module(_LIBRARY)
         return
-    # None is how the import system is told that there is no such module.
+    # None tells the import system that there is no such module.
     sys.modules[_DNS_LIBRARY] = None  # type: ignore[assignment]
     try:
         import_module(_LIBRARY)
@@ -75,17 +73,16 @@ def import_aiohttp_without_aiodns() -> None:
         del sys.modules[_DNS_LIBRARY]
 
 
-# MERGED holdfast.service.event_loop: The event loop and the room it has: which one runs, and how many connections it may hold.
-def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+def loop_factory() -> "Callable[[], asyncio.AbstractEventLoop] | None":
     """uvloop where it is installed (`holdfast[fast]`), asyncio's own loop otherwise."""
     if find_spec("uvloop") is None:
         return None
-    factory: Callable[[], asyncio.AbstractEventLoop] = import_module("uvloop").new_event_loop
+    factory: "Callable[[], asyncio.AbstractEventLoop]" = import_module("uvloop").new_event_loop
     return factory
 
 
 def raise_open_file_limit() -> None:
-    """As many open files as the system lets us have: each turn that waits for its model holds
-    one connection to it and one to whoever asked."""
+    """Raise the soft limit to the hard limit: each turn that waits for its model holds one
+    connection to the model and one to the client."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

@@ -10,23 +10,22 @@ from typing import Any, Self
 
 from holdfast.system import exit_codes
 
-# MERGED holdfast.service.signals: Signals: how the process is asked to stop, restart or reload, from its first line to its last.
 _STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 _HANDLED = (*_STOP_SIGNALS, signal.SIGUSR1, signal.SIGHUP)
-_STANDARD = (0, 1, 2)  # the descriptors of whoever started the process
-_FORCE_EXIT_COUNT = 3  # the signal that waits for nothing more
-_FORCE_EXIT_TEXT = b"holdfast: a third signal; ended at once. What was accepted is in the store.\n"
+_STANDARD = (0, 1, 2)  # stdin, stdout and stderr
+_FORCE_EXIT_COUNT = 3  # the stop signal that ends the process at once
+_FORCE_EXIT_TEXT = b"holdfast: third signal, exiting at once. Accepted messages are in the store.\n"
 
 SignalCallback = Callable[[signal.Signals], None]
 
 
 class SignalHandlers:
-    """Owns what SIGTERM, SIGINT, SIGUSR1 and SIGHUP do while its context is open, and restores
-    what it found. What comes before anybody listens is kept and told then.
+    """Owns the handlers of SIGTERM, SIGINT, SIGUSR1 and SIGHUP while its context is open, and
+    restores the previous ones. Signals that arrive before `listen` are queued for it.
 
-    The third that asks for an end ends the process, also where its event loop stands still: so
-    these are handlers of Python's, which run between any two instructions of the main thread,
-    and not the event loop's.
+    The third stop signal ends the process even if its event loop is blocked. So these are Python's
+    signal handlers, which run between any two instructions of the main thread, and not handlers of
+    the event loop.
     """
 
     def __init__(self) -> None:
@@ -49,21 +48,21 @@ class SignalHandlers:
             signal.signal(each, handler)
 
     def listen(self, loop: asyncio.AbstractEventLoop, callback: SignalCallback) -> None:
-        """`tell` is called by the loop for each signal, also for those that came before."""
+        """The loop calls `callback` for each signal, also for those that arrived before."""
         self._loop, self._callback = loop, callback
         for each in self._pending:
             loop.call_soon(callback, each)
 
     @property
     def hung_up(self) -> bool:
-        """Whether the terminal that this process was started at is gone, and whoever started it
-        wants it to go with that (`nohup` says otherwise): what SIGHUP means then, and only then."""
+        """Whether the terminal of this process has closed and the process should end with it (not
+        under `nohup`). Only then does SIGHUP mean a stop."""
         if self._previous_handlers.get(signal.SIGHUP) is signal.SIG_IGN:
             return False
         return not all(os.isatty(fd) for fd in self._terminals)
 
     def ignore(self) -> None:
-        """None counts any more. Not SIG_IGN, which a program that is started would inherit."""
+        """Ignore all signals from now on. Not by SIG_IGN, which child processes would inherit."""
         self._ignoring = True
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
@@ -83,9 +82,9 @@ class SignalHandlers:
         self._pending.append(which)
 
 
-# MERGED holdfast.service.heard: Signals as something to wait for beside other things: each that comes can be read.
 class SignalQueue:
-    """Owns what these signals do while its context is open, and restores what it found."""
+    """Signals as a readable file descriptor, to wait for beside other ones. Owns the handlers of
+    these signals while its context is open, and restores the previous ones."""
 
     def __init__(self, signals: Sequence[signal.Signals]) -> None:
         self._signals = signals
@@ -111,11 +110,11 @@ class SignalQueue:
         self._write_end.close()
 
     def fileno(self) -> int:
-        """Readable when one has come."""
+        """Readable when a signal has arrived."""
         return self._read_end.fileno()
 
     def read(self) -> list[int]:
-        """Those that have come since the last look, in order."""
+        """The signals that have arrived since the last call, in order."""
         try:
             return list(self._read_end.recv(4096))
         except BlockingIOError:
@@ -123,4 +122,4 @@ class SignalQueue:
 
 
 def _noop_handler(number: int, frame: FrameType | None) -> None:
-    """Python writes its number for us to read; a handler must be there for it to do so."""
+    """Python writes the number to the wakeup descriptor, but only for signals with a handler."""

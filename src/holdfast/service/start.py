@@ -30,7 +30,7 @@ from holdfast.server.status.thread import StatusThread
 from holdfast.service.fault_injection import Stall
 from holdfast.service.intent import Intent, IntentFile, IntentState
 from holdfast.service.maintenance import Maintenance
-from holdfast.service.reload import Reloader
+from holdfast.service.reload import ConfigFileWatcher, Reloader
 from holdfast.service.signals import SignalHandlers
 from holdfast.service.supervisors.current import BOOT_VARIABLE, UNIT_VARIABLE, SdNotifier
 from holdfast.service.watchdog import Watchdog
@@ -42,40 +42,39 @@ from holdfast.system.logs import RecentLog
 log = logging.getLogger(__name__)
 
 
-# MERGED holdfast.service.ground: The ground that a gateway stands on: the lock of its home, and what was left to it.
 class LaunchOptions(msgspec.Struct, frozen=True, kw_only=True):
-    lock: HomeLock  # taken already, or to be taken
-    sockets: Sequence[socket.socket] = ()  # that listen, and are its own from now on
-    unattended: bool = False  # nobody reads its output: it logs to its file alone
+    """How this process was launched: the lock of its home, and inherited sockets."""
+
+    lock: HomeLock  # held already, or still to be acquired
+    sockets: Sequence[socket.socket] = ()  # listening sockets, owned by this process from now on
+    unattended: bool = False  # no terminal reads its output: it logs to its file alone
 
 
-# MERGED holdfast.service.footing: What a process stands on, and what it has begun: handed from its start to its stop.
 class ProcessContext(msgspec.Struct, frozen=True, kw_only=True):
-    """What is there before the event loop turns, and when it has stopped."""
+    """What exists before the event loop runs and after it has stopped."""
 
     launch: LaunchOptions
     status_thread: StatusThread
     signals: SignalHandlers
     watchdog: Watchdog
     intent: IntentFile
-    previous_intent: Intent | None  # what the intent was when this process came
+    previous_intent: Intent | None  # as the process before this one left it
     token: Secret
-    redact: Redaction  # the one of this process: whoever keeps or says something has it
+    redact: Redaction  # one per process: everything stored or shown passes through it
     recent_log: RecentLog
-    settings_subscribers: tuple[
-        SettingsSubscriber, ...
-    ] = ()  # who goes by the settings and is no part of the gateway
-    spans: SpanExporter | None = None  # None: nobody collects traces
+    # Parts outside the gateway that follow its settings.
+    settings_subscribers: tuple[SettingsSubscriber, ...] = ()
+    spans: SpanExporter | None = None  # None: tracing is off
 
     @property
     def was_running(self) -> bool:
-        """The process before this one was ready once, and nobody had asked it to stop."""
-        ran = (IntentState.RUNNING, IntentState.DRAINING)
-        return self.previous_intent is not None and self.previous_intent.state in ran
+        """Whether the process before this one was ready and had not finished a stop."""
+        states = (IntentState.RUNNING, IntentState.DRAINING)
+        return self.previous_intent is not None and self.previous_intent.state in states
 
 
 class StartedParts(msgspec.Struct):
-    """What a start has entered so far, which a stop has to leave."""
+    """What the start has opened so far, and the stop has to close."""
 
     store: SqliteStore | None = None
     models: ModelPool | None = None
@@ -87,9 +86,8 @@ class StartedParts(msgspec.Struct):
     ready: bool = False
 
 
-# MERGED holdfast.service.start: Starting: the parts of a gateway are entered one after the other, until it takes messages.
 class ProcessStart(msgspec.Struct, frozen=True, kw_only=True):
-    """One start. It may be cancelled anywhere: what it had entered by then is in `begun`."""
+    """One start. It may be cancelled anywhere: what it had opened by then is in `started`."""
 
     wiring: GatewayWiring
     server_wiring: ServerWiring
@@ -99,10 +97,10 @@ class ProcessStart(msgspec.Struct, frozen=True, kw_only=True):
     lifecycle_handlers: LifecycleHandlers
     notifier: SdNotifier
     stall: Stall
-    on_running: Callable[[RunningGateway], None]  # from here on it can break
+    on_running: Callable[[RunningGateway], None]  # from here on it can fail
 
     async def run(self) -> None:
-        """Returns when the gateway takes messages, and whoever started it was greeted."""
+        """Returns when the gateway accepts messages and the startup banner was printed."""
         store = await self._open_store()
         pool = await self._open_models()
         model = await self.wiring.select_model()
@@ -110,12 +108,12 @@ class ProcessStart(msgspec.Struct, frozen=True, kw_only=True):
         await self._enter_phase("trying the sandbox")
         if self.wiring.config.settings.runner.sandbox is SandboxMode.REQUIRED:
             await runners.probe()
-        room = await self._open_listeners(store, pool, model=model, runners=runners)
-        running = self.started.running = RunningGateway(room.gateway)
+        api_context = await self._open_listeners(store, pool, model=model, runners=runners)
+        running = self.started.running = RunningGateway(api_context.gateway)
         self.on_running(running)
         await running.start()
-        await self._become_ready(room, store, resumed=running.resumed)
-        await self._print_greeting(runners, model)
+        await self._become_ready(api_context, store, resumed=running.resumed)
+        await self._print_banner(runners, model)
 
     async def _enter_phase(self, phase: str) -> None:
         self.wiring.progress(phase)
@@ -137,39 +135,41 @@ class ProcessStart(msgspec.Struct, frozen=True, kw_only=True):
     async def _open_listeners(
         self, store: SqliteStore, pool: ModelPool, *, model: SelectedModel, runners: Runners
     ) -> ApiContext:
-        """Both listeners. Until the gateway has started, whoever asks is told to wait."""
-        wiring, window = self.wiring, self.server_wiring
+        """Open the HTTP listener and the control socket. Until the gateway has started, clients
+        are asked to wait."""
+        wiring, server = self.wiring, self.server_wiring
         api = wiring.api(store)
         gateway, reloader = wiring.gateway(store, pool, model=model, runners=runners, api=api)
         self.started.reloader = reloader
         gateway.services.live_settings.subscribe(*self.context.settings_subscribers)
-        desk = window.config_handlers(gateway, store, reloader)
-        room = window.api_context(gateway, store, runners, config_handlers=desk)
-        window.gateway_status.add_sources(
-            gateway.snapshot, lambda: store_and_runner_status(store, runners)
+        config_handlers = server.config_handlers(gateway, store, reloader)
+        api_context = server.api_context(gateway, store, runners, config_handlers=config_handlers)
+        server.gateway_status.add_sources(
+            gateway.snapshot,
+            lambda: store_and_runner_status(store, runners),
+            lambda: {"configuration": reloader.status},
         )
-        window.gateway_status.add_sources(lambda: {"configuration": reloader.status})
-        window.gateway_status.track_owned(gateway.open_message_ids)
+        server.gateway_status.track_owned(gateway.open_message_ids)
         await self._enter_phase("opening the listeners")
-        listener = window.listener(room, api, inherited=self.context.launch.sockets)
+        listener = server.listener(api_context, api, inherited=self.context.launch.sockets)
         self.started.listener = await listener.__aenter__()
-        window.gateway_status.add_sources(lambda: {"address": listener.address})
+        server.gateway_status.add_sources(lambda: {"address": listener.address})
         self.context.launch.lock.announce(listener.address)
-        control = window.control_socket(
+        control = server.control_socket(
             gateway,
             store,
             link=self._login_link,
             lifecycle_handlers=self.lifecycle_handlers,
             backups_changed=self._refresh_backups,
-            config_handlers=desk,
+            config_handlers=config_handlers,
         )
         self.started.control = await control.__aenter__()
-        return room
+        return api_context
 
     async def _become_ready(
         self, api_context: ApiContext, store: SqliteStore, *, resumed: int
     ) -> None:
-        assert self.started.listener is not None, "it was opened before the gateway was started"
+        assert self.started.listener is not None, "opened before the gateway was started"
         await self._enter_phase("telling who waits")
         await api_context.gateway.lifecycle_notices.send_back_notices(resumed=resumed)
         await store.prune_stops(keep=MAX_ROWS)
@@ -188,34 +188,32 @@ class ProcessStart(msgspec.Struct, frozen=True, kw_only=True):
         self._watch_config_file(self.started.maintenance, api_context.gateway)
 
     def _watch_config_file(self, maintenance: Maintenance, gateway: Gateway) -> None:
-        from holdfast.service.reload import ConfigFileWatcher
-
         reloader = self.started.reloader
-        assert reloader is not None, "it was made with the gateway"
-        following = ConfigFileWatcher(
+        assert reloader is not None, "made with the gateway"
+        watcher = ConfigFileWatcher(
             reloader, is_enabled=lambda: gateway.services.settings.gateway.watch
         )
-        maintenance.add_task(reloader.record_start_config(), name="keep the configuration")
-        maintenance.add_task(following.run(), name="follow the configuration")
+        maintenance.add_task(reloader.record_start_config(), name="save the configuration")
+        maintenance.add_task(watcher.run(), name="watch the configuration file")
 
     async def _refresh_backups(self) -> None:
-        """Before there is upkeep nobody needs to: it begins with a look."""
+        """Before maintenance has started nothing is needed: it starts with a refresh."""
         if self.started.maintenance is not None:
             await self.started.maintenance.refresh_backups()
 
-    async def _print_greeting(self, runners: Runners, model: SelectedModel) -> None:
-        """Tell the person who started it; by now it is known whether commands are confined."""
+    async def _print_banner(self, runners: Runners, model: SelectedModel) -> None:
+        """Printed last: by now it is known whether commands are sandboxed."""
         await runners.probe()
         settings = self.wiring.config.settings
         off = settings.runner.sandbox is SandboxMode.OFF
-        # What a supervisor keeps is read by others, and no place for a link that logs one in.
-        kept = bool(self.wiring.config.environ.keys() & {UNIT_VARIABLE, BOOT_VARIABLE})
+        # A supervisor stores this output where others read it: no place for a login link.
+        supervised = bool(self.wiring.config.environ.keys() & {UNIT_VARIABLE, BOOT_VARIABLE})
         print(
             startup_banner(
                 home=self.wiring.config.home,
                 address=self._address,
                 configured_port=settings.gateway.port,
-                link="" if kept else self._login_link(),
+                link="" if supervised else self._login_link(),
                 model=model.choice,
                 unsandboxed_reason="runner.sandbox is off" if off else runners.why_unsandboxed,
             ),
@@ -227,8 +225,8 @@ class ProcessStart(msgspec.Struct, frozen=True, kw_only=True):
         return self.started.listener.address if self.started.listener is not None else ""
 
     def _login_link(self, viewer: str = "") -> str:
-        """One that opens on this machine, also where the gateway listens on every address; for
-        the owner, or as who has that viewer's token."""
-        here = self._address.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")
+        """A link that opens on this machine, also where the gateway listens on every address. It
+        logs in the owner, or the named viewer."""
+        local = self._address.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")
         login = self.server_wiring.login
-        return login.create_link(here, viewer=login.viewers.by_name(viewer) if viewer else None)
+        return login.create_link(local, viewer=login.viewers.by_name(viewer) if viewer else None)

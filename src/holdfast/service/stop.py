@@ -18,11 +18,11 @@ log = logging.getLogger(__name__)
 
 @dataclass(kw_only=True)
 class ProcessStop:
-    """One stop, for one order. `code` is the exit code, once it is over; `took`: the seconds of
-    each phase that has ended.
+    """One stop, for one order. `exit_code` is valid once it is over; `phase_seconds` holds the
+    duration of each phase that has ended.
 
-    What the start has not entered is skipped. A failed start is unwound by the same list, but
-    leaves no record: it was no life that could end.
+    What the start has not opened is skipped. A failed start is unwound by the same phases, but
+    leaves no record: it never ran.
     """
 
     order: StopOrder
@@ -37,9 +37,9 @@ class ProcessStop:
     phase_seconds: dict[str, float] = field(default_factory=dict, init=False)
 
     def phases(self) -> Iterator[Phase]:
-        """Each is asked for when the one before it has ended, so that what a start has begun is
-        known by the time it matters. But for the drain and the last, the gateway's take 19 s and
-        these 6 (C1)."""
+        """A generator: each phase is made when the one before it has ended, so that it sees what
+        the start has opened by then. Without the drain and the last phase, the gateway's phases
+        take at most 19 s and these 6 s (C1)."""
         yield Phase("record intent", 1, self._record_intent)
         if not self.start_task.done():
             yield Phase("leave the start", 0.5, self._cancel_start)
@@ -53,9 +53,9 @@ class ProcessStop:
         yield Phase("ask for a successor", 3, self._request_successor)
 
     def _gateway_phases(self) -> Iterator[Phase]:
-        """With the instant in which whoever connects is left to the successor: at once, for what
-        is to come takes seconds; behind a drain that somebody asked for, which may take an hour,
-        and in which people can look and are told to come back."""
+        """The gateway's phases, and the point from which new connections wait for the successor:
+        before them, as they take seconds; but after a configured drain, which may take an hour and
+        during which clients can still look and are asked to come back."""
         stop_accepting = Phase("stop accepting", 0.25, self._stop_accepting)
         running, restarts = self.started.running, self.order.kind.restarts
         if running is None:
@@ -87,7 +87,7 @@ class ProcessStop:
         await asyncio.wait({self.start_task})
 
     async def _stop_accepting(self) -> None:
-        """Whoever connects from now on waits for the successor, and is not refused."""
+        """New connections wait for the successor from now on; they are not refused."""
         if (listener := self.started.listener) is not None:
             self.handover.keep_sockets([sock.dup() for sock in listener.sockets])
             await listener.stop_accepting()
@@ -129,21 +129,21 @@ class ProcessStop:
             self.context.intent.record_stopped(self.order)
 
     async def _release_lock(self) -> None:
-        """Only where nothing of ours can write any more. Else the kernel gives it back, with the
-        end of this process: at no time do two write."""
+        """Only if nothing of this process can write any more. Otherwise the kernel releases it when
+        this process ends: two processes never write at once."""
         try:
-            # First, or it would remove the socket of whoever takes the lock.
+            # First, or it would remove the socket of the process that gets the lock.
             self.context.status_thread.__exit__()
         finally:
             if self.start_task.done() and self.started.store is None:
                 self.context.launch.lock.release()
-        # A start that failed has taken nothing, and may have had no store to owe anything from.
-        owed = (
-            "; all that is owed is in the store" if self._leaves_record else " before it had begun"
-        )
-        log.info("Stopped%s.", owed, extra={"action": "stopped"})
+        # A start that failed has accepted nothing, and may not have opened the store.
+        if self._leaves_record:
+            log.info("Stopped; pending work is in the store.", extra={"action": "stopped"})
+        else:
+            log.info("Stopped before it had started.", extra={"action": "stopped"})
 
     async def _request_successor(self) -> None:
-        # From here on a signal is the supervisor's answer to what we ask, and no wish of anybody.
+        # From here on a signal is the supervisor's reaction to this request, not a new order.
         self.context.signals.ignore()
         self.exit_code = await self.handover.arrange_successor(self.order.kind)

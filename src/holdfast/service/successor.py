@@ -20,7 +20,6 @@ from holdfast.service.respawner import RespawnOrder
 from holdfast.system.paths import Paths, private_dir
 from holdfast.system.sockets import LISTEN_VARIABLES
 
-# MERGED holdfast.service.successor: The successor, looked at before a restart: could it start? If not, nothing is restarted.
 CHECK_TIMEOUT = 30.0
 # What belongs to this process alone: its descriptors and its place with its supervisor.
 _OWN_VARIABLES = frozenset({*LISTEN_VARIABLES, "NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"})
@@ -90,7 +89,6 @@ def _failure_reason(output: bytes, errors: bytes) -> str:
     return f"the successor would not start: {reason}\nThe running gateway goes on."
 
 
-# MERGED holdfast.service.succession: Succession without a supervisor: a detached starter sees to it that a successor comes up.
 def start_successor(
     home: Path,
     *,
@@ -146,8 +144,6 @@ def restart_notice(home: Path) -> str:
     )
 
 
-# MERGED holdfast.service.understudy: The understudy: a successor that has read and imported everything, and waits for its cue.
-#
 # Its line to the gateway that runs is a socket that it inherits. It says there whether it would
 # start; the cue lets it wait for the lock of the home; when the line ends without one, it goes.
 _GO = b"go\n"

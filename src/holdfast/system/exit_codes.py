@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import NoReturn
 
-# MERGED holdfast.system.exits: Exit codes: what the process tells whoever started it, and how a gateway ends.
 OK = 0
 FAILED = 1
 USAGE = 2  # click's own
@@ -32,7 +31,6 @@ def exit_now(code: int) -> NoReturn:
     os._exit(code)
 
 
-# MERGED holdfast.system.launchd_exit: The exit code that launchd is told: it knows none that it should leave alone.
 def launchd_exit_code(code: int, environ: Mapping[str, str]) -> int:
     """What the process ends with, where launchd keeps it.
 

@@ -10,7 +10,6 @@ from typing import Any, Self
 
 from holdfast.core.errors import HoldfastError
 
-# MERGED holdfast.system.folder_watch: A watch on some files of a folder: the kernel says when one is written, replaced or removed.
 _INOTIFY_FLAGS = os.O_NONBLOCK | os.O_CLOEXEC
 _EVENT_HEADER = struct.Struct("iIII")  # which watch, what, what belongs together, bytes of the name
 _ATTRIB, _CLOSE_WRITE, _MOVED_FROM, _MOVED_TO, _CREATE, _DELETE = 0x4, 0x8, 0x40, 0x80, 0x100, 0x200
@@ -95,7 +94,6 @@ def _resolve_paths(files: Iterable[Path]) -> frozenset[Path]:
     return frozenset(found) | {place for place in found.values() if place.parent.is_dir()}
 
 
-# MERGED holdfast.system.wall_alarm: An alarm by the clock on the wall: the kernel rings it, also after a sleep of the machine.
 _REALTIME = 0
 _TIMERFD_FLAGS = 0o2000000 | 0o4000  # close on exec, never block
 _ABSOLUTE_CANCEL_ON_SET = 1 | 2  # at that time of day; or at once, where somebody sets the clock

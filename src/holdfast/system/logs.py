@@ -26,7 +26,6 @@ import msgspec
 from holdfast.core.config.settings import LogSettings, Settings
 from holdfast.system.paths import private_dir
 
-# MERGED holdfast.system.log_lines: How a log record is written down: a line for a person, or a JSON object for a program.
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 _COLOURS = {"DEBUG": "\033[2m", "WARNING": "\033[33m", "ERROR": "\033[31m", "CRITICAL": "\033[31m"}
 _DIM, _PLAIN = "\033[2m", "\033[0m"
@@ -111,7 +110,6 @@ def _redact_values(value: Any, redact: Callable[[str], str]) -> Any:
     return redact(str(value))
 
 
-# MERGED holdfast.system.logs: Logs: sentences for people on a terminal, JSON lines for programs, never in the loop's way.
 QUEUE_LENGTH = 20_000
 _MEGABYTE = 1_000_000
 _LOGGER_NAME = "holdfast"
@@ -241,7 +239,6 @@ class _PrivateLogFile(logging.handlers.RotatingFileHandler):
             print(f"{self.baseFilename} cannot be written: {sys.exc_info()[1]}", file=sys.stderr)
 
 
-# MERGED holdfast.system.recent_log: The recent log: its newest lines in memory, for whoever looks at them as they come.
 MAX_LINES = 2_000
 MAX_CHARS = 2_000_000  # of all of them: one line may carry a long traceback
 

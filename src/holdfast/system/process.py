@@ -12,7 +12,6 @@ from pathlib import Path
 from holdfast.core.errors import HoldfastError
 
 
-# MERGED holdfast.system.process: A process as the kernel knows it: alive or not, and since when.
 def start_time(pid: int) -> int | None:
     """Clock ticks from boot to this process's start; None: there is no such process.
 
@@ -49,7 +48,6 @@ def has_ended(fd: int, *, timeout: float) -> bool:
     return bool(poll.poll(max(0.0, timeout) * 1000))
 
 
-# MERGED holdfast.system.program: This program: how a supervisor starts the very one that runs here.
 def holdfast_command() -> tuple[str, ...]:
     """The `holdfast` beside the interpreter that runs, else that interpreter with our package."""
     beside = Path(sys.executable).with_name("holdfast")

@@ -16,7 +16,6 @@ from holdfast.core.turns.tool import (
 from holdfast.tools.arguments import decode, make_schema
 
 
-# MERGED holdfast.tools.send_message: The `send_message` tool: an agent says something before its answer, or in another chat.
 class SendMessageArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     text: Annotated[str, msgspec.Meta(max_length=100_000)] = ""
     to: Annotated[str, msgspec.Meta(min_length=1, max_length=600)] = HERE
@@ -75,7 +74,6 @@ def _try_decode(arguments: Arguments) -> SendMessageArguments | None:
         return None
 
 
-# MERGED holdfast.tools.send_file: The `send_file` tool: an agent gives a file of its workspace to the person it talks to.
 class SendFileArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     path: Annotated[str, msgspec.Meta(min_length=1)]
     caption: Annotated[str, msgspec.Meta(max_length=500)] = ""

@@ -19,7 +19,6 @@ from holdfast.core.turns.tool import (
 from holdfast.tools.arguments import decode, make_schema
 
 
-# MERGED holdfast.tools.terminal: The terminal: runs a command in the session's shell.
 class TerminalArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     command: str
     timeout: Annotated[float, msgspec.Meta(gt=0, description="seconds")] | None = None
@@ -88,7 +87,6 @@ def _remark(result: CommandResult) -> tuple[str, ToolOutcome]:
     return ("" if result.output.strip() else "[no output]"), ToolOutcome.OK
 
 
-# MERGED holdfast.tools.process: The process tool: background processes of the session, started, watched and ended.
 MAX_WAIT = 600.0
 DEFAULT_WAIT = 30.0
 

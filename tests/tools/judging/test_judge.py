@@ -254,8 +254,8 @@ def test_the_grammar_is_not_loaded_before_the_first_judgement() -> None:
 def test_a_judge_on_demand_judges_as_the_judge_does() -> None:
     """And has read no rule before it is asked."""
     code = (
-        "import sys; from holdfast.tools.shell import JudgeOnDemand;"
-        " judge = JudgeOnDemand(workspaces=('/workspace',));"
+        "import sys; from holdfast.tools.shell import LazyShellJudge;"
+        " judge = LazyShellJudge(workspaces=('/workspace',));"
         " early = 'holdfast.tools.shell.judge' in sys.modules;"
         " print(early, judge.judge('sudo id').level, judge.judge('ls').level)"
     )

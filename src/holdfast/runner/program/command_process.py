@@ -17,8 +17,6 @@ from . import kernel, process_tree
 from .confinement import limit_this_process
 from .event_loop import EventLoop, Timer
 
-# MERGED holdfast.runner.program.keeper: The keeper: a process above each command from whose tree nothing can slip away.
-#
 # It is a subreaper, so that a child that forks twice or calls setsid comes back to it, and
 # "no children left" is a fact. It ends with the shell it keeps; asked to end (SIGTERM) it
 # ends the whole tree first, kindly and then by force.
@@ -119,7 +117,6 @@ class _Supervisor:
         process_tree.kill_descendants(os.getpid())
 
 
-# MERGED holdfast.runner.program.job: A job: one command with all it started, its output file, its limit and its end.
 class CommandProcess:
     """Owns a keeper process. `on_end` is called once, when its shell has ended."""
 

@@ -24,7 +24,6 @@ from .spool import (
     write_atomically,
 )
 
-# MERGED holdfast.runner.program.tails: Tails: output files of running commands, told to whoever listens as they grow.
 TAIL_PAUSE = 0.1  # at the most so many pieces a second, however fast a command writes
 POLL_PAUSE = 0.5  # where the kernel grants no inotify
 TAIL_CHUNK = 64 * 1024
@@ -94,7 +93,6 @@ class OutputTails:
             self._schedule(POLL_PAUSE)
 
 
-# MERGED holdfast.runner.program.commands: Commands: what the terminal runs, each once per call id, its result kept for good.
 LOST_RESULT: SpoolRecord = {"exit_code": None, "output": "", "lost": True}
 
 

@@ -15,7 +15,6 @@ from typing import Any
 
 from . import kernel
 
-# MERGED holdfast.runner.program.confine: Confinement: what the runner gives up before it serves, and the limits of what it starts.
 LIMITS = {
     "processes": resource.RLIMIT_NPROC,
     "memory": resource.RLIMIT_DATA,
@@ -66,8 +65,6 @@ def limit_this_process(limits: dict[str, Any]) -> None:
         return
 
 
-# MERGED holdfast.runner.program.namespaces: No user namespaces: inside one a command would be root, and could mount memory nobody counts.
-#
 # A seccomp filter, because it needs no right to be set and holds for all that is started below.
 # `clone3` hides its flags from a filter; without it libraries fall back to `clone`.
 NEW_USER = 0x10000000  # the flag of clone and unshare

@@ -27,7 +27,6 @@ from .spool import (
     write_atomically,
 )
 
-# MERGED holdfast.runner.program.files: Files: reading, writing and editing text, done in a forked worker of the runner.
 MAX_TEXT = 48 * 1024  # bytes of text in one answer
 MAX_LINE = 2000
 MAX_EDITABLE = 20 * 1024 * 1024
@@ -172,7 +171,6 @@ def _nearest_match(text: str, old: str) -> str:
     return f"; the nearest is at line {at + 1}:\n{shown}"
 
 
-# MERGED holdfast.runner.program.search: Search: a regular expression over files, or the names of files alone.
 MAX_MATCHES = 100
 MAX_MATCH_LINE = 300
 MAX_SEARCHED_FILE = 10 * 1024 * 1024
@@ -246,7 +244,6 @@ def _read_lines(path: str) -> list[str]:
     return data.decode(errors="replace").splitlines()
 
 
-# MERGED holdfast.runner.program.worker: The worker: a forked child that does one file operation, so that none can hold up the runner.
 MAX_SECONDS = 30.0  # seconds; a regular expression can run for ever
 FILE_OPERATIONS: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
     "read": read_file,

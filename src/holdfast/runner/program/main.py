@@ -23,7 +23,6 @@ from .quota import DiskQuota
 from .shell import ShellTerminals
 from .spool import Spool
 
-# MERGED holdfast.runner.program.server: The server: accepts the gateway, hands each request to its owner, and knows when to end.
 MIN_IDLE_TIMEOUT = 0.1  # seconds; with none at all it would do nothing but look at itself
 UNCLAIMED_TIMEOUT = 20.0  # seconds for the first client to come; after that its gateway is dead
 
@@ -144,7 +143,6 @@ class RunnerServer:
         self._loop.stop()
 
 
-# MERGED holdfast.runner.program.main: The runner's start: listen, give up every right, say that it is ready, serve.
 def main() -> None:
     """`argv[1]` is a descriptor to read the configuration from; it names two more."""
     with open(int(sys.argv[1]), "rb") as file:

@@ -7,7 +7,6 @@ import signal
 from collections.abc import Sequence
 from typing import NamedTuple
 
-# MERGED holdfast.runner.program.tree: Process trees as /proc shows them: who descends from whom, and ending all of them.
 MAX_KILL_PASSES = (
     50  # a bomb forks while it is being killed; stopping it first makes few passes enough
 )
@@ -77,7 +76,6 @@ def kill_descendants(root: int) -> None:
         signal_all(pids, signal.SIGKILL)
 
 
-# MERGED holdfast.runner.program.taking: What jobs take: processor time and memory of all that each has started, as /proc shows them.
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 _PAGE_SIZE = os.sysconf("SC_PAGE_SIZE")
 

@@ -13,7 +13,6 @@ from typing import Any
 
 from .event_loop import EventLoop
 
-# MERGED holdfast.runner.program.wire: The wire: JSON frames behind a length of four bytes, in both directions.
 LENGTH_PREFIX = struct.Struct(">I")
 MAX_FRAME = 32 * 1024 * 1024
 STREAM_BACKLOG = 1024 * 1024  # a reader this far behind loses streamed output, never a result
@@ -104,7 +103,6 @@ class ClientConnection:
         )
 
 
-# MERGED holdfast.runner.program.asker: Who asked: one request of one client, to be answered or refused once.
 class RunnerRefusal(Exception):
     """What was asked cannot be done; the text is for whoever asked."""
 

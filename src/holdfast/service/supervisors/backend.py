@@ -11,7 +11,6 @@ from holdfast.core.errors import HoldfastError
 from holdfast.service.supervisors.drift import UnitProblem
 from holdfast.service.supervisors.unit import Unit, UnitScope
 
-# MERGED holdfast.service.supervisors.calling: Calling: programs of the system are run, and what they say is heard.
 NOT_FOUND = 127  # what a shell says of a program that does not exist
 _PROGRAM_TIMEOUT = 900.0  # seconds: a supervisor waits for a stop as long as its unit allows
 
@@ -64,7 +63,6 @@ def run_or_raise(run: RunProgram, argv: Sequence[str], *, hint: str = "") -> Pro
     return ran
 
 
-# MERGED holdfast.service.supervisors.keeping: Keeping: what every supervisor can be asked about the one gateway that it keeps.
 class UnitStatus(msgspec.Struct, frozen=True, kw_only=True):
     """What a supervisor says of its unit; its own words, for people."""
 

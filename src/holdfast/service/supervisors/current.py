@@ -17,7 +17,6 @@ import msgspec
 from holdfast.core.config.settings import SupervisorChoice
 from holdfast.core.errors import HoldfastError
 
-# MERGED holdfast.service.supervisors.supervisor: Supervisors: who starts this process again when it has ended, and how they are asked to.
 UNIT_VARIABLE, SCOPE_VARIABLE, BOOT_VARIABLE = "HOLDFAST_UNIT", "HOLDFAST_SCOPE", "HOLDFAST_BOOT"
 SYSTEMCTL_TIMEOUT = 2.0  # seconds; it is asked to queue the work, not to do it
 
@@ -134,7 +133,6 @@ async def _run_systemctl(command: list[str], environ: Mapping[str, str]) -> None
         )
 
 
-# MERGED holdfast.service.supervisors.notify: Notify: what this process tells the supervisor that started it, as systemd has it.
 _MAX_STATUS = 200  # a status line is looked at, not read
 
 

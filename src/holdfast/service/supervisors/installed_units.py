@@ -20,7 +20,6 @@ from holdfast.service.supervisors.unit import (
 from holdfast.system.process import holdfast_command, is_setuid
 
 
-# MERGED holdfast.service.supervisors.installed: Installed units: where each supervisor has them, and which one is a home's.
 class SupervisorBackends(msgspec.Struct, frozen=True, kw_only=True):
     """The supervisors of this machine, as its environment shows them. Nothing is asked by
     making one."""
@@ -94,7 +93,6 @@ def supervisor_backends(environ: Mapping[str, str], *, user_id: int) -> Supervis
     return SupervisorBackends(environ=environ, user_id=user_id, run=program_caller(environ))
 
 
-# MERGED holdfast.service.supervisors.fitting: Fitting: the unit that a home needs today, and how an installed one differs from it.
 SYSTEM_HOME = Path("/var/lib/holdfast")  # of a gateway that no person owns
 
 
@@ -138,7 +136,6 @@ def unit_drift(home: Path, settings: GatewaySettings, *, backends: SupervisorBac
     return describe_drift(keeper.problems(unit), unit=unit, file=keeper.file)
 
 
-# MERGED holdfast.service.supervisors.unit_watch: The drift of a home's unit, read again only when one of its files has changed.
 class UnitDriftCache:
     """Owns what was found last. To look through the folders of units takes hundreds of small
     reads, and each may wait for a busy event loop; to see that nothing changed takes four."""

@@ -17,7 +17,6 @@ from holdfast.service.supervisors.systemd_unit import home_from_command
 from holdfast.service.supervisors.unit import Unit, UnitScope, check_writable
 from holdfast.system.paths import Paths
 
-# MERGED holdfast.service.supervisors.launchd_plist: A property list as launchd wants it: the whole file, from what is known about a gateway.
 # launchd starts what ended not sooner than this after it was last started.
 MIN_RESTART_SECONDS = 10
 NO_TIMEOUT = 0  # as launchd has it
@@ -77,7 +76,6 @@ def plist_home(document: dict[str, Any]) -> Path | None:
     return home_from_command([str(word) for word in document.get("ProgramArguments", [])])
 
 
-# MERGED holdfast.service.supervisors.launchctl: launchctl: a job of launchd's, asked for and told about through its own program.
 _STATE = re.compile(r"^\s*state = (.+)$", re.MULTILINE)
 _PID = re.compile(r"^\s*pid = (\d+)$", re.MULTILINE)
 _RUNS = re.compile(r"^\s*runs = (\d+)$", re.MULTILINE)

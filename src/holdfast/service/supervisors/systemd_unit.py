@@ -9,7 +9,6 @@ from pathlib import Path
 from holdfast.service.supervisors.unit import Unit, UnitScope, check_writable
 from holdfast.system import exit_codes
 
-# MERGED holdfast.service.supervisors.systemd_words: Words as systemd writes and reads them: quotes, escapes, `%` and `$`.
 _PLAIN = re.compile(r"[A-Za-z0-9_@+=:,./-]+")
 # No other space is one to systemd than the four that are named here.
 _WORD_PART = re.compile(
@@ -84,7 +83,6 @@ def _expand(word: str, specifiers: Mapping[str, str]) -> str:
     return re.sub(r"%(.)", lambda found: known.get(found[1], found[0]), word)
 
 
-# MERGED holdfast.service.supervisors.systemd_unit: A unit as systemd wants it: the whole file, from what is known about a gateway.
 WRITTEN_BY = "# Written by `holdfast gateway install`"
 WATCHDOG_SECONDS = 120
 # Listening sockets are kept here over a restart, so that no connection is refused meanwhile.
@@ -208,7 +206,6 @@ def _confinement(unit: Unit) -> Iterator[str]:
         yield "ProtectSystem=full"
 
 
-# MERGED holdfast.service.supervisors.unit_file: A systemd unit as it is installed: what it gives a gateway, read as systemd reads it.
 _DEFAULT_STOP_SECONDS = 90.0  # what systemd gives where a unit does not say
 _TIME_UNITS = {
     "us": 1e-6,

@@ -23,7 +23,6 @@ from holdfast.store.sqlite.connection import open_closed_store, open_immutable
 from holdfast.store.sqlite.file_check import APPLICATION_ID, quick_check
 from holdfast.store.sqlite.schema import load_migrations
 
-# MERGED holdfast.store.backup.gathering: Gathering what belongs into a backup besides the database, link by link.
 DATABASE = "state.db"
 MEMORY, WORKSPACES, SECRETS = "memory", "workspaces", "secrets"
 _UPLOADS_FOLDER = "uploads"
@@ -101,7 +100,6 @@ def _subfolders(path: Path) -> list[str]:
         return []
 
 
-# MERGED holdfast.store.backup.copying: Copying the store's file while it is in use: one instant of it, at a pace that nobody feels.
 CopyCallback = Callable[[CopyProgress], None]
 
 _STEP_PAGES = 32  # pages
@@ -176,7 +174,6 @@ def _fdatasync(path: Path) -> None:
         os.close(fd)
 
 
-# MERGED holdfast.store.backup.packing: Packing a copy of the database and what belongs to it into one file, and verifying that.
 _MIN_FREE_SPACE = 50_000_000  # bytes that are to be left on the disk
 
 

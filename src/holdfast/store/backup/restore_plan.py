@@ -16,7 +16,6 @@ import msgspec
 from holdfast.core.errors import StoreUnusable
 
 
-# MERGED holdfast.store.backup.syncing: Syncing: what was written to a file or a folder is on the disk.
 def fsync_path(path: Path) -> None:
     """What is in a file, or which files are in a folder, outlasts a power cut afterwards."""
     fd = os.open(path, os.O_RDONLY)
@@ -26,8 +25,6 @@ def fsync_path(path: Path) -> None:
         os.close(fd)
 
 
-# MERGED holdfast.store.backup.plan: A plan of moves by which files of a home are exchanged: written down first, and then carried
-# out to its end, whoever is killed on the way.
 PLAN_FILE = "restore.json"
 STAGING_PREFIX = ".restore-"  # how the name of a folder begins in which files are staged
 

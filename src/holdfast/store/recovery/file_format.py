@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from enum import IntEnum
 from typing import IO, NamedTuple
 
-# MERGED holdfast.store.recovery.records: Records as SQLite writes them: a header of types, then the values.
 Value = int | float | str | bytes | None
 
 _INTEGER_SIZES = {1: 1, 2: 2, 3: 3, 4: 4, 5: 6, 6: 8}  # bytes by type
@@ -77,7 +76,6 @@ def _read_byte(data: bytes, at: int) -> int:
     return data[at]
 
 
-# MERGED holdfast.store.recovery.pages: The pages of a SQLite file, read one by one without SQLite: a bad one spoils no other.
 _HEADER = 100
 _MAGIC = b"SQLite format 3\0"
 _PAGE_SIZES = {1: 65536} | {1 << n: 1 << n for n in range(9, 16)}

@@ -21,7 +21,6 @@ from holdfast.store.sqlite.file_check import APPLICATION_ID
 from holdfast.store.sqlite.schema import apply_migration, load_migrations
 
 
-# MERGED holdfast.store.recovery.homeless: Conversations whose own row is lost: they get another, so that they can be found and read.
 def restore_orphan_sessions(db: apsw.Connection) -> int:
     """How many there were. Where one was held is known if a message of it, or its route, is left;
     otherwise it is put where the command line and the page find it."""
@@ -48,7 +47,6 @@ def _orphan_route(db: apsw.Connection, session_id: str) -> str:
     return str(build_session_key(Source(platform="api", chat_id=session_id, user_id=session_id)))
 
 
-# MERGED holdfast.store.recovery.salvage: Salvage: a new store of all that can be read of a damaged one, and a count of what cannot.
 _NOTHING_LOST = "nothing is known to be lost"
 
 

@@ -15,7 +15,6 @@ from holdfast.store.recovery.file_format import (
 from holdfast.store.recovery.layout import TreeLayout
 
 
-# MERGED holdfast.store.recovery.strays: Strays: pages that nothing leads to any more, and the trees that each of them can be of.
 class OrphanPages:
     """Owns what is known of such pages: which trees their rows fit, and what stands above them.
 
@@ -81,7 +80,6 @@ class OrphanPages:
         return way[-1]
 
 
-# MERGED holdfast.store.recovery.trees: The trees of a damaged file: walked from their roots, and leaves that lost the way to theirs.
 _SCHEMA = "sqlite_schema"
 _SEQUENCES = "sqlite_sequence"
 _SCHEMA_TYPES = ("table", "index", "view", "trigger")

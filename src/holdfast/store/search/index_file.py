@@ -16,7 +16,6 @@ from holdfast.store.sqlite.errors import DAMAGE_ERRORS
 log = logging.getLogger(__name__)
 
 
-# MERGED holdfast.store.search.file: The index's file: opened beside the store's, and made anew where it is not as it should be.
 INDEX_VERSION = 1
 _BUSY_MS = 5000
 _CACHE_KB = 8 * 1024
@@ -108,7 +107,6 @@ def _attach_store(db: apsw.Connection, state: Path, vfs: str | None) -> None:
     db.execute("ATTACH ? AS state", (f"file:{quote(str(state.absolute()))}?mode=ro{more}",))
 
 
-# MERGED holdfast.store.search.taking: Taking in: what the store has and the index has not, found and indexed in small pieces.
 _BATCH = 500  # messages in one transaction: while it lasts the store's log cannot be folded
 _STAMP = "created_at || ':' || length(body)"
 

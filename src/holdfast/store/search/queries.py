@@ -15,7 +15,6 @@ from holdfast.core.sessions.search import MAX_QUERY_LENGTH, SearchMatch, SearchQ
 from holdfast.store.sqlite import rows
 from holdfast.store.sqlite.reads import sessions
 
-# MERGED holdfast.store.search.question: A question: what a person typed, as an expression that the index understands, or none.
 _TERM_PATTERN = re.compile(r'(-?)"([^"]*)"?|(\S+)')
 _WORD_PATTERN = re.compile(r"\w+")
 # Scripts that put no space between words: each character is a word of its own in the index, and
@@ -86,7 +85,6 @@ def _fold_letter(letter: str) -> str:
     return bare if len(bare) == 1 else letter
 
 
-# MERGED holdfast.store.search.said: What of a message can be searched: the words of people and agents, and what tools did.
 _MAX_CHARACTERS = 64 * 1024  # characters of one message; beyond that lie dumps that nobody searches
 
 
@@ -118,7 +116,6 @@ def searchable_text(message: Message) -> SearchableText | None:
     )
 
 
-# MERGED holdfast.store.search.snippet: A snippet: the part of a text around what was searched for, with that marked.
 _CONTEXT_BEFORE, _SNIPPET_LENGTH = 60, 220
 _MAX_SCANNED = 200_000  # characters into a text; what stands behind them is found and not shown
 
@@ -160,7 +157,6 @@ def _one_line(text: str) -> str:
     return re.sub(r"\s+", " ", text)
 
 
-# MERGED holdfast.store.search.finding: Finding: a question asked of the index, and its answer read from the store.
 # What people and agents said counts for more than what their tools printed. Scores are rounded,
 # so that of two that fit as well the newer one comes first.
 _SCORE = "round(bm25(words, 1.0, 0.3), 1)"

@@ -8,7 +8,6 @@ import apsw
 
 from holdfast.core.ids import SessionId
 
-# MERGED holdfast.store.sqlite.touched: Touched: which sessions a transaction has changed the messages of, told once it is durable.
 # On the table itself and not in the code of each write: whoever adds or takes a message, now or
 # later, is heard. Temporary triggers belong to this connection and leave the file alone.
 _MESSAGE_TRIGGERS = """
@@ -41,7 +40,6 @@ class SessionChangeTracker:
         self._sessions.add(SessionId(*session_id))
 
 
-# MERGED holdfast.store.sqlite.grown: Grown: that the audit has new rows, told once they are durable.
 # On the table itself, so that no write has to think of it; it leaves the file alone.
 _AUDIT_TRIGGER = """
 CREATE TEMP TRIGGER audit_grown AFTER INSERT ON main.audit

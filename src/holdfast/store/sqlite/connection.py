@@ -13,7 +13,6 @@ from holdfast.store.sqlite import errors
 from holdfast.store.sqlite.file_check import APPLICATION_ID, check_header, has_wal, quick_check
 from holdfast.store.sqlite.schema import Migration, apply_migration, load_migrations
 
-# MERGED holdfast.store.sqlite.opening: Opening connections to the file: one that may write it, and those that read.
 BUSY_MS = 5000  # a predecessor that is closing holds the file for a moment
 _CACHE_KB = 16 * 1024
 _WAL_LIMIT = 64 * 1024 * 1024
@@ -127,7 +126,6 @@ def _check_application_id(db: apsw.Connection, path: Path, version: int, known: 
         raise errors.newer_schema(path, version, known)
 
 
-# MERGED holdfast.store.sqlite.at_rest: The file at rest: looked at by the holder of the home's lock, with nothing written to it.
 class ClosedStoreCheck(msgspec.Struct, frozen=True, kw_only=True):
     """`behind`: it is of an older schema, which its next owner brings up to the present one."""
 

@@ -7,7 +7,6 @@ import apsw
 
 from holdfast.store.sqlite import errors
 
-# MERGED holdfast.store.sqlite.inspection: The first look at a file: whether its first bytes are those of a store of ours.
 APPLICATION_ID = 0x686F6C64  # "hold"
 SEARCH_FILE = "search.db"  # made from what a store holds, so never there before it
 _HEADER = 100
@@ -92,7 +91,6 @@ def _uint(header: bytes, offset: int) -> int:
     return value
 
 
-# MERGED holdfast.store.sqlite.checking: Checking the file: every page of it is read, and nothing is written.
 _IN_MAIN = "*** in database main ***\n"  # what SQLite begins with
 
 

@@ -33,7 +33,6 @@ from holdfast.core.sessions.session import ProcessRow, RunnerRow, SessionRow
 from holdfast.core.turns.subagent import Subagent
 from holdfast.core.turns.turn import StepKind, StepRow, TurnRow, TurnState, Usage
 
-# MERGED holdfast.store.sqlite.rows: Rows as the tables hold them, and the structs they are: encoding and decoding.
 Row = tuple[Any, ...]
 
 _json_encoder = msgspec.json.Encoder()
@@ -225,7 +224,6 @@ def encode_json(
     return _json_encoder.encode(value).decode()
 
 
-# MERGED holdfast.store.sqlite.approval_rows: Rows of approvals and of what was allowed for good, and the structs they are.
 _principals_decoder = msgspec.json.Decoder(tuple[PrincipalId, ...])
 
 # The last column: the message that asks was refused for good.
@@ -278,7 +276,6 @@ def decode_approval_rule(row: Row) -> ApprovalRule:
     )
 
 
-# MERGED holdfast.store.sqlite.outbox_rows: Rows of the outbox and of the parts of a delivery, and the structs they are.
 _address_decoder = msgspec.json.Decoder(Address)
 _buttons_decoder = msgspec.json.Decoder(tuple[Button, ...])
 _file_decoder = msgspec.json.Decoder(PendingFile)

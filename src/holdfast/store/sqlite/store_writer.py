@@ -79,7 +79,6 @@ from holdfast.store.sqlite.writes import session_history as whole_sessions
 from holdfast.store.sqlite.writes import session_state as standing
 from holdfast.store.sqlite.writes.transcript import TurnPosition
 
-# MERGED holdfast.store.sqlite.acting: A write and the row of the audit that tells of it, handed to the writer as one.
 T = TypeVar("T")
 
 Work = Callable[[Cursor], T]
@@ -102,7 +101,6 @@ class AuditedWrites:
         return self._submit(partial(audit_log.do_audited, work=work, act=self._entry))
 
 
-# MERGED holdfast.store.sqlite.journal: The writing half of the port: each method queues its write when it is called.
 _NO_PERMISSIONS: Mapping[CallId, str] = {}
 
 

@@ -9,7 +9,6 @@ from typing import Any
 import apsw
 import msgspec
 
-# MERGED holdfast.store.sqlite.requests: Requests: what is asked of a store's thread, and how the event loop learns what came of it.
 Work = Callable[[apsw.Cursor], Any]
 
 
@@ -45,7 +44,6 @@ def _set_results(requests: Iterable[StoreRequest]) -> None:
             request.future.set_exception(request.error)
 
 
-# MERGED holdfast.store.sqlite.worker: A worker: one thread of the store, from its start to its last handle closed.
 class StoreThread:
     """Owns a thread. Its body calls what it is given once it is ready to work; `ended` once it has
     returned, and from any thread."""

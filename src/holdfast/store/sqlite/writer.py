@@ -29,7 +29,6 @@ from holdfast.store.sqlite.worker import (
 log = logging.getLogger(__name__)
 
 
-# MERGED holdfast.store.sqlite.health: The health of the store: how its commits go, told by the thread that makes them.
 class WriterStatistics:
     """Owns the last commit and the last failure. Written by the writer's thread alone; each is one
     attribute, so any thread may read it."""
@@ -72,7 +71,6 @@ class WriterStatistics:
         )
 
 
-# MERGED holdfast.store.sqlite.writer: The writer: the one thread that writes the file, committing whatever has queued up at once.
 T = TypeVar("T")
 
 _MAX_BATCH = 512  # commands in one transaction

@@ -12,7 +12,6 @@ import msgspec
 from holdfast.core.people.approval import CommandJudge, CommandRisk, CommandVerdict
 from holdfast.tools.shell.judge import ShellJudge
 
-# MERGED holdfast.tools.shell.corpus: Corpora: commands with what is thought of them, and how often the judge thinks otherwise.
 _LEVELS = (CommandRisk.HARMLESS, CommandRisk.DANGEROUS, CommandRisk.FORBIDDEN)
 
 
@@ -101,7 +100,6 @@ def score(judge: CommandJudge, corpus: Iterable[LabelledCommand]) -> CorpusScore
     )
 
 
-# MERGED holdfast.tools.shell.__main__: `python -m holdfast.tools.judging --corpus FILE`: how well the judge does on a corpus.
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m holdfast.tools.judging", description=__doc__)
     parser.add_argument("--corpus", type=Path, required=True, help="a .jsonl or .toml file")

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 
-# MERGED holdfast.tools.shell.quoting: Quoting: backslashes, `$'…'` and braces, taken away as bash does.
 MAX_BRACE_WORDS = 64
 
 _ESCAPES = re.compile(
@@ -128,7 +127,6 @@ def _restore_braces(text: str) -> str:
     return text.replace(BRACE_OPEN, "{").replace(BRACE_COMMA, ",").replace(BRACE_CLOSE, "}")
 
 
-# MERGED holdfast.tools.shell.arithmetic: Arithmetic: whole numbers inside `$((…))`, where all that is in it is known.
 _MAX_DEPTH = 12
 _MAX_OPERAND = 1 << 62
 
@@ -166,7 +164,6 @@ def _evaluate_binary(node: "Node", shell: ShellState, depth: int) -> int | None:
     return None
 
 
-# MERGED holdfast.tools.shell.parameters: Parameters: `$x` and the forms of `${x…}`, as far as the value of x is known.
 ExpandWord = Callable[["Node"], str]
 _NAME_NODES = ("variable_name", "special_variable_name", "subscript")
 
@@ -265,7 +262,6 @@ def _trim_pattern(operator: str, value: str, pattern: str) -> str:
     return value
 
 
-# MERGED holdfast.tools.shell.words: Words: what the shell makes of one before it runs anything, as far as that can be known.
 _SPACES = str.maketrans(dict.fromkeys(" \t\n", WORD_SPLIT))
 _LIST_EXPANSIONS = ("$@", "[@]}", "{@}")  # which become many words also inside quotes
 _SUBSTITUTION_NODES = ("command_substitution", "process_substitution")

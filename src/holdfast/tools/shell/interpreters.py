@@ -21,7 +21,6 @@ from holdfast.tools.shell.invocation import (
 )
 from holdfast.tools.shell.state import ShellState
 
-# MERGED holdfast.tools.shell.interpreters: Interpreters: shells and languages, and where the text is that they are given to run.
 SHELLS = frozenset(
     ("sh", "bash", "dash", "zsh", "ksh", "mksh", "ash", "rbash", "fish", "tcsh", "csh", "pwsh")
 )
@@ -106,8 +105,6 @@ def interpreter_code(
         yield NestedCode(text=run.stdin, part=run.excerpt)
 
 
-# MERGED holdfast.tools.shell.code: Code in other languages: the calls in it that run, delete or write what they name plainly.
-#
 # Nobody can read a program by its words; this sees the one-liners that do openly what a shell
 # command would, in any of the languages an agent is likely to reach for.
 _LITERAL = re.compile(r"""'((?:[^'\\\n]|\\.)*)'|"((?:[^"\\\n]|\\.)*)"|`((?:[^`\\]|\\.)*)`""")

@@ -10,7 +10,6 @@ from holdfast.tools.shell.markers import displayable
 from holdfast.tools.shell.paths import PathResolver
 
 
-# MERGED holdfast.tools.shell.options: Options: what is an option of a command and what it is about, read as getopt would.
 class ParsedOptions(msgspec.Struct, frozen=True, kw_only=True):
     shorts: str
     longs: tuple[tuple[str, str], ...]
@@ -80,7 +79,6 @@ def _parse_shorts(
     return cluster
 
 
-# MERGED holdfast.tools.shell.run: A run: one program with its arguments, as the shell would start it; and what else was seen.
 _MAX_EXCERPT = 200
 
 
@@ -145,7 +143,6 @@ def to_excerpt(text: str) -> str:
     return text if len(text) <= _MAX_EXCERPT else text[: _MAX_EXCERPT - 1] + "…"
 
 
-# MERGED holdfast.tools.shell.inner: What a command carries inside: another command, a script, or code in another language.
 class NestedCommand(msgspec.Struct, frozen=True, kw_only=True):
     """Words that are run as they are."""
 

@@ -23,7 +23,6 @@ from holdfast.tools.shell.rules import services as infrastructure
 from holdfast.tools.shell.rules.base import HazardRule, PathRule, ProgramRule, ShellRule
 from holdfast.tools.shell.walker import ScriptWalker
 
-# MERGED holdfast.tools.shell.table: The table: every rule, and those that concern a program, a deed or a sight.
 ALL_RULES: tuple[ShellRule, ...] = (
     *files.DELETION_RULES,
     *disks.DISK_RULES,
@@ -69,7 +68,6 @@ class RuleTable:
                 self.by_hazard[rule.hazard] = rule
 
 
-# MERGED holdfast.tools.shell.judge: The judge: the worst thing that a command may do, by the rules.
 MAX_COMMAND = 100_000
 
 _SEVERITY = {CommandRisk.HARMLESS: 0, CommandRisk.DANGEROUS: 1, CommandRisk.FORBIDDEN: 2}

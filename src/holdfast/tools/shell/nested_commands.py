@@ -26,7 +26,6 @@ from holdfast.tools.shell.outputs import find_results
 from holdfast.tools.shell.state import ShellState
 
 
-# MERGED holdfast.tools.shell.wrappers: Wrappers: commands whose operands are another command.
 class Wrapper(msgspec.Struct, frozen=True, kw_only=True):
     """A command whose operands are another command."""
 
@@ -121,7 +120,6 @@ def env(run: ProgramCall, shell: ShellState) -> Iterator[Nested]:
         yield from unwrap(run, WRAPPERS["env"])
 
 
-# MERGED holdfast.tools.shell.each: Each: commands that run another one for each of the things that they are given or find.
 MAX_ARGUMENTS = 64  # that are followed
 
 
@@ -159,7 +157,6 @@ def find(run: ProgramCall, shell: ShellState) -> Iterator[Nested]:
                 yield NestedCommand(words=tuple(part.replace("{}", found) for part in rest[:end]))
 
 
-# MERGED holdfast.tools.shell.elsewhere: Elsewhere: commands that run another one on another machine, or in a container.
 REMOTE_CWD = "/elsewhere"  # where commands on another machine stand
 
 # fmt: off
@@ -208,7 +205,6 @@ def container_exec(run: ProgramCall, shell: ShellState) -> Iterator[Nested]:
     yield NestedCommand(words=options.operands[1:])
 
 
-# MERGED holdfast.tools.shell.hatches: Hatches: programs for another purpose that run a command when an argument says so.
 # fmt: off
 SCRIPT_OPTIONS: dict[str, tuple[str, tuple[str, ...]]] = {
     "su": ("c", ("command", "session-command")), "runuser": ("c", ("command",)),
@@ -316,7 +312,6 @@ def sql(run: ProgramCall, shell: ShellState) -> Iterator[Nested]:
             yield NestedScript(text=match[1] or match[2], part=run.excerpt)
 
 
-# MERGED holdfast.tools.shell.vehicles: Vehicles: commands that carry another one, and what it is.
 # fmt: off
 _OFTEN_NESTED = frozenset((
     "rm", "sh", "bash", "dash", "zsh", "dd", "shred", "sudo", "chmod", "chown", "find", "mkfs",

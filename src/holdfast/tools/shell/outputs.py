@@ -19,7 +19,6 @@ from holdfast.tools.shell.markers import (
 )
 from holdfast.tools.shell.state import ShellState
 
-# MERGED holdfast.tools.shell.finding: Finding: where `find` looks, and what the paths that it finds have in common.
 ANY_DEPTH = "**"  # at the end of a path: all that is below, at any depth
 SOME_FILE = "found"  # as a name: some of what is below, chosen by age, size or owner
 
@@ -58,7 +57,6 @@ def find_results(args: tuple[str, ...]) -> list[str]:
     return [f"{root.rstrip('/')}/{name}" for root in find_roots(args)]
 
 
-# MERGED holdfast.tools.shell.decoding: Decoding: what programs print that take an encoding away, or put one on.
 def _base64(run: ProgramCall, shell: ShellState) -> str | None:
     options = run.options("w")
     if not options.has("dD", "decode"):
@@ -143,7 +141,6 @@ DECODERS: dict[str, Callable[[ProgramCall, ShellState], str | None]] = {
 }
 
 
-# MERGED holdfast.tools.shell.outputs: Outputs: what a program prints, where that can be known without running it.
 PIDS_BY_NAME = "all-of-that-name"  # in place of the numbers of processes
 
 # fmt: off

@@ -9,7 +9,6 @@ if TYPE_CHECKING:
     from tree_sitter import Node, Parser
 
 
-# MERGED holdfast.tools.shell.grammar: The grammar: bash, as tree-sitter reads it.
 _ALWAYS_PARSED = 1000
 _MAX_PIPES = 300
 _MAX_FUNCTIONS = 200
@@ -54,7 +53,6 @@ def _load_parser() -> "Parser":
     return Parser(Language(tree_sitter_bash.language()))
 
 
-# MERGED holdfast.tools.shell.limits: Limits: how much of a script is read before nobody would follow it any further.
 MAX_STEPS = 4000
 MAX_DEPTH = 48
 MAX_TEXT = 250_000

@@ -12,7 +12,6 @@ from holdfast.tools.shell.invocation import (
 )
 from holdfast.tools.shell.outputs import ANY_DEPTH, find_results
 
-# MERGED holdfast.tools.shell.editing: Editing: which files programs write that are there to work on text.
 # The `w` of sed, alone or behind `s/…/…/`, with a path that leads away from here.
 _SED_WRITES = re.compile(
     r"(?:^|[;{}\d$gpIi])\s*[wW]\s*([/~]\w\S*)|/\s*[wW]\s+([/~]\S*)", re.MULTILINE
@@ -83,7 +82,6 @@ EDITORS: dict[str, Callable[[ProgramCall], PathActions]] = {
 }
 
 
-# MERGED holdfast.tools.shell.touching: Touching: which paths a program would read, write, delete or change.
 # fmt: off
 _READERS = frozenset((
     "cat", "head", "tail", "less", "more", "tac", "nl", "grep", "egrep", "fgrep", "rg", "awk",

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 
-# MERGED holdfast.tools.shell.assigning: Assigning: variables set for good or for one command, and those that are more than values.
 _MAX_VALUE = 100_000  # beyond it, a value that doubles itself would be all the memory
 # fmt: off
 _COMMAND_VARIABLES = frozenset((
@@ -128,7 +127,6 @@ def _variable_name(node: "Node") -> str:
     return "" if name is None else (name.text or b"").decode(errors="replace")
 
 
-# MERGED holdfast.tools.shell.redirecting: Redirections: where a command's input comes from, and where its output is kept.
 _OUTPUT_OPERATORS = (">", ">>", "&>", "&>>", ">|", ">&")
 _NETWORK_PATHS = ("/dev/tcp/", "/dev/udp/")
 
@@ -229,7 +227,6 @@ def _heredoc_body(node: "Node") -> str:
     return text.partition(b"\n")[2].decode(errors="replace")
 
 
-# MERGED holdfast.tools.shell.builtins: Builtins: what a command does to the shell that runs it.
 class BuiltinContext(Protocol):
     shell: ShellState
 
@@ -316,7 +313,6 @@ _BUILTINS: dict[str, Callable[[ProgramCall, BuiltinContext], None]] = {
 }
 
 
-# MERGED holdfast.tools.shell.calling: Calling: what becomes of one command when its words are known.
 # Programs that people name by a variable; what such a one holds is no secret of this command.
 _CUSTOMARY_VARIABLES = re.compile(
     r'"?\$\{?(CC|CXX|LD|AR|PYTHON\d?|PY|PIP|NODE|NPM|EDITOR|VISUAL|PAGER|MAKE|CMAKE|GO|CARGO'

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 
-# MERGED holdfast.tools.shell.shell: The shell's state as far as it is known: variables, functions, aliases, files, folder.
 _MAX_ALTERNATIVES = 4
 
 
@@ -86,7 +85,6 @@ def default_variables(home: str) -> dict[str, str]:
     }
 
 
-# MERGED holdfast.tools.shell.multiplying: Multiplying: functions that run, what runs beside them, and loops that never stop starting.
 _ALWAYS_TRUE = frozenset(
     ("true", ":", "/bin/true", "[ 1 ]", "[[ 1 ]]", "((1))", "(( 1 ))", "! false")
 )

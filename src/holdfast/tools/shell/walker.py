@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 
-# MERGED holdfast.tools.shell.fragments: Fragments: what may be commands in a text where the grammar lost its way.
 _SEPARATORS = re.compile(r"[;\n|&()]")
 _LEADING_KEYWORDS = ("{", "}", "!", "if", "then", "else", "elif", "while", "until", "do", "")
 
@@ -62,7 +61,6 @@ def _split_words(piece: str) -> list[str]:
         return piece.split()
 
 
-# MERGED holdfast.tools.shell.statements: Statements: pipes, lists, branches and loops, walked in the order in which a shell would.
 _CERTAIN = _SEQUENTIAL = contextlib.nullcontext()
 _SEQUENCE_NODES = ("program", "compound_statement", "do_group", "negated_command", "ERROR")
 _BRANCH_NODES = ("if_statement", "case_statement", "elif_clause", "else_clause", "case_item")
@@ -202,7 +200,6 @@ class StatementWalker:
         return ""
 
 
-# MERGED holdfast.tools.shell.reading: Reading: what a script would run, touch and hide, found by walking it as a shell would.
 _MARKER_HAZARDS = {
     NETWORK_DATA: Hazard.NETWORK_CODE,
     DECODED: Hazard.HIDDEN_CODE,

@@ -12,7 +12,6 @@ from holdfast.core.messages.transcript import AssistantMessage
 from holdfast.core.ops.status import Workload
 from holdfast.store.sqlite import rows
 
-# MERGED holdfast.store.sqlite.reads.job_reads: What can be asked about jobs: whose they are, which are due, and what became of their runs.
 Row = tuple[Any, ...]
 
 JOB_COLUMNS = "j.id, j.principal, j.paused, j.next_due, j.made_at, j.body"
@@ -160,7 +159,6 @@ def _run_state(*, skipped: str | None, inbox_id: int | None, inbox_state: str | 
     return _STATES.get(InboxState(inbox_state), RunState.STOPPED)
 
 
-# MERGED holdfast.store.sqlite.reads.workload_reads: What can be asked about the work that waits and goes on besides turns.
 # The rows of runners are those that live: to look at all that ever ran would take long.
 _WORKLOAD_QUERY = """SELECT
     (SELECT count(*) FROM approvals INDEXED BY approvals_pending WHERE state = 'pending'),

@@ -28,7 +28,6 @@ from holdfast.store.sqlite.reads import approvals, outbox
 from holdfast.store.sqlite.reads import inbox as inbox_reads
 from holdfast.store.sqlite.writes import inbox_rows, transcript
 
-# MERGED holdfast.store.sqlite.reads.reads: What can be asked of the tables: plain functions over a cursor, each in one snapshot.
 _MAX_SEQ = 2**62  # past every seq
 
 
@@ -202,7 +201,6 @@ def meta(cursor: apsw.Cursor, key: str) -> str | None:
     return None if row is None else str(row[0])
 
 
-# MERGED holdfast.store.sqlite.reads.session_reads: What can be asked about sessions by those who speak in them: which they reach, what it cost.
 # Children are no conversations of anybody's.
 _IN_REACH = (
     "(s.route = ?1 OR s.principal = ?2 OR s.id = (SELECT session_id FROM routes WHERE key = ?1))"
@@ -293,7 +291,6 @@ def usage_in_reach(
     return whole
 
 
-# MERGED holdfast.store.sqlite.reads.expiry_reads: What time is about to take: sessions by when they are over, and by when they were last used.
 def expiring_sessions(
     cursor: apsw.Cursor, *, deadline: ExpiryRule, limit: int
 ) -> list[ExpiringSession]:
@@ -317,7 +314,6 @@ def sessions_unused_since(cursor: apsw.Cursor, *, before: float, limit: int) -> 
     return [SessionId(str(row[0])) for row in found]
 
 
-# MERGED holdfast.store.sqlite.reads.child_reads: What can be asked about children: whose they are, which are at work, what they used.
 _SUBAGENTS_BELOW = (
     "WITH RECURSIVE below (id) AS (SELECT session_id FROM children WHERE parent_id = ?"
     " UNION SELECT c.session_id FROM children c JOIN below ON c.parent_id = below.id)"

@@ -45,7 +45,6 @@ from holdfast.core.turns.turn import EndTurn
 from holdfast.store.sqlite.writes import transcript
 from holdfast.store.sqlite.writes.transcript import TurnPosition
 
-# MERGED holdfast.store.sqlite.writes.audit: The audit: a row in the commit of what it tells of, chained to the row before it.
 T = TypeVar("T")
 
 _MAX_SCANNED = 65_536  # characters of a word that are looked through for secrets: one is shorter
@@ -158,7 +157,6 @@ def _redact(cursor: apsw.Cursor, text: str) -> str:
     return str(cursor.execute("SELECT holdfast_redacted(?)", (text,)).get)
 
 
-# MERGED holdfast.store.sqlite.writes.people_audit: What the audit says of who talks: strangers turned away, people let in, operators' words.
 _PAIRING_KINDS = {
     PairingKind.APPROVE: AuditKind.PAIRING_APPROVED,
     PairingKind.DENY: AuditKind.PAIRING_DENIED,
@@ -220,7 +218,6 @@ def _account_name(source: Source) -> str:
     return f"{source.platform}:{source.account}"
 
 
-# MERGED holdfast.store.sqlite.writes.approval_audit: What the audit says of approvals: asked, ended, and the permissions that came of them.
 def record_approval_requested(cursor: apsw.Cursor, approval: Approval) -> None:
     record(
         cursor,
@@ -321,7 +318,6 @@ def record_permission_revoked(cursor: apsw.Cursor, rule_id: RuleId, *, by: str, 
     )
 
 
-# MERGED holdfast.store.sqlite.writes.call_audit: What the audit says of a tool call: who asked, how it was allowed, and how it ended.
 # Started by nobody: there was nothing to allow.
 _NOT_STARTED = (ToolOutcome.REFUSED, ToolOutcome.NOT_STARTED)
 _TOOL_NAME = re.compile(r"[\w.-]{1,64}", re.ASCII)
@@ -425,7 +421,6 @@ def _recorded_permission(cursor: apsw.Cursor, turn_id: TurnId, call_id: CallId) 
     return str(found or "")
 
 
-# MERGED holdfast.store.sqlite.writes.command_audit: What the audit says of commands: which changed something, and which were refused.
 # Of what a command may do, all that is a change and has no row of its own kind.
 AUDITED_EFFECTS = frozenset(
     {
@@ -514,7 +509,6 @@ def _record_dropped(cursor: apsw.Cursor, effect: CommandEffect) -> None:
     )
 
 
-# MERGED holdfast.store.sqlite.writes.stop_audit: What the audit says of ends that somebody wanted: of a turn, and of a process.
 _OPERATOR_REQUESTERS = (StopRequester.CLI, StopRequester.PAGE)
 
 

@@ -33,7 +33,6 @@ from holdfast.store.sqlite.writes import session_state as sessions
 from holdfast.store.sqlite.writes import session_state as standing
 
 
-# MERGED holdfast.store.sqlite.writes.worded: What a command does and can only tell of when it is done: the change and its words.
 def apply_computed_effects(cursor: apsw.Cursor, effect: CommandEffect) -> CommandOutcome:
     """Make the changes, and put what came of them into the first delivery."""
     edits = effect.notes.edits if effect.notes is not None else ()
@@ -90,7 +89,6 @@ def _open_parent(
     )
 
 
-# MERGED holdfast.store.sqlite.writes.commands: Commands: what one does, its answer and the end of its row, in one commit.
 def apply_command(cursor: apsw.Cursor, effect: CommandEffect) -> CommandOutcome:
     for end in effect.inbox_ends:
         inbox_rows.end_row(cursor, end, at=effect.at, session_id=effect.session_id)

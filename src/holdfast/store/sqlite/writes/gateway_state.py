@@ -20,7 +20,6 @@ from holdfast.core.sessions.session import ProcessRow, RunnerRow
 from holdfast.store.sqlite import rows
 from holdfast.store.sqlite.writes import audit_log
 
-# MERGED holdfast.store.sqlite.writes.configurations: Configurations: those that were in force, each kept once, in order, and never changed.
 _CONFIGURATION_COLUMNS = "number, at, by, source, text, changed, signature"
 _AUTOMATIC_SOURCES = (ConfigSource.START, ConfigSource.FILE)  # nobody told the gateway to
 _decode_keys = msgspec.json.Decoder(tuple[str, ...]).decode
@@ -88,7 +87,6 @@ def _decode_configuration(row: tuple[Any, ...]) -> ConfigVersion:
     )
 
 
-# MERGED holdfast.store.sqlite.writes.minutes: Minutes: what was counted in each, kept for the charts of a day.
 _decode_minute = msgspec.json.Decoder(MinuteStats).decode
 
 
@@ -111,7 +109,6 @@ def read_minute_stats(cursor: apsw.Cursor, *, since: int, until: int = 2**62) ->
     return [_decode_minute(str(row[0])) for row in found]
 
 
-# MERGED holdfast.store.sqlite.writes.meta: Meta: single values that belong to the gateway and to no session.
 def set_meta(cursor: apsw.Cursor, *, key: str, value: str) -> None:
     cursor.execute(
         "INSERT INTO meta (key, value) VALUES (?, ?)"
@@ -120,7 +117,6 @@ def set_meta(cursor: apsw.Cursor, *, key: str, value: str) -> None:
     )
 
 
-# MERGED holdfast.store.sqlite.writes.quiet: Quiet chats: what people have said of them.
 def set_quiet_chat(cursor: apsw.Cursor, chat: QuietChat) -> None:
     place = (chat.platform, chat.account, chat.chat_id)
     if chat.quiet is None:
@@ -150,7 +146,6 @@ def quiet_chats(cursor: apsw.Cursor) -> list[QuietChat]:
     ]
 
 
-# MERGED holdfast.store.sqlite.writes.bench: The workbench's rows: runners with their identity, and background processes.
 def save_runner(cursor: apsw.Cursor, runner: RunnerRow) -> None:
     cursor.execute(
         f"INSERT OR REPLACE INTO runners ({rows.RUNNER_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?)",

@@ -11,7 +11,6 @@ from holdfast.core.turns.stop import HomeChannel, StopOrder, StopRow
 from holdfast.store.sqlite.file_check import has_wal
 from holdfast.store.sqlite.writes import audit_log, outbox
 
-# MERGED holdfast.store.sqlite.writes.stopping: How processes of the gateway ended, and where its people are told: written and read.
 _COLUMNS = "id, asked, version, parked, interrupted, stopped_at, ready_at, told, phases, resumed"
 
 _order_decoder = msgspec.json.Decoder(StopOrder)
@@ -153,7 +152,6 @@ def _decode_stop(row: tuple[object, ...]) -> StopRow:
     )
 
 
-# MERGED holdfast.store.sqlite.writes.last_stop: The last recorded end of a gateway, read from a file that nobody has open.
 def read_last_stop(path: Path) -> StopRow | None:
     """None: none was recorded, or it cannot be read. Nothing is written, and nobody is kept out:
     a gateway may start at this very instant."""

@@ -22,7 +22,6 @@ from holdfast.store.sqlite import rows
 from holdfast.store.sqlite.writes import audit_log, session_state
 
 
-# MERGED holdfast.store.sqlite.writes.inbox: The inbox: accepting an event once, binding it to a session, and ending it once.
 def accept_message(
     cursor: apsw.Cursor,
     *,
@@ -139,7 +138,6 @@ def _not_open_error(inbox_id: InboxId) -> StoreError:
     return StoreError(f"inbox row {inbox_id} has ended already, or there is none of that id")
 
 
-# MERGED holdfast.store.sqlite.writes.children: Children: the session that a child's work opens, and whose it is.
 def accept_subagent_task(
     cursor: apsw.Cursor,
     child: Subagent,

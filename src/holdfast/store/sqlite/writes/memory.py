@@ -19,7 +19,6 @@ from holdfast.core.turns.turn import EndTurn
 from holdfast.store.sqlite import rows
 from holdfast.store.sqlite.writes import audit_log
 
-# MERGED holdfast.store.sqlite.writes.notes: Notes: a notebook changed, and the ends of sessions that memory hears of once.
 _ADDING_ACTIONS = ("add", "replace")
 _MIN_NOTE_SIZE = (
     20  # characters that a note counts for at least: it has a number and a line of its own
@@ -165,8 +164,6 @@ def claim_memory_end(cursor: apsw.Cursor, *, session_id: SessionId) -> OwnerId |
     return OwnerId(str(claimed[0][0])) if claimed else None
 
 
-# MERGED holdfast.store.sqlite.writes.unsynced: Turns that memory has not been told of: owed by the commit that answers them, claimed before
-# they are told, and read by the next start.
 def add_unsynced_turns(cursor: apsw.Cursor, end: EndTurn) -> None:
     if end.memory is None:
         return

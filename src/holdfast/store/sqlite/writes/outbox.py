@@ -22,7 +22,6 @@ from holdfast.store.sqlite import rows as outbox_rows
 from holdfast.store.sqlite.writes import audit_log, transcript
 
 
-# MERGED holdfast.store.sqlite.writes.streams: Streams: deliveries that are begun before their text is there, and the parts of a delivery.
 def begin_stream(cursor: apsw.Cursor, *, new: NewDelivery, at: float) -> None:
     """Its turn is open: one that has ended, or was never begun, has nothing more to show."""
     cursor.execute(
@@ -109,7 +108,6 @@ def _require_delivery(cursor: apsw.Cursor, delivery_id: DeliveryId) -> None:
         raise StoreError(f"there is no delivery {delivery_id} that a part could belong to")
 
 
-# MERGED holdfast.store.sqlite.writes.outbox: The outbox: what is owed to a platform, its attempts and its end.
 def add_deliveries(cursor: apsw.Cursor, deliveries: Iterable[NewDelivery], *, at: float) -> None:
     for new in deliveries:
         if new.started is not None and complete_stream(cursor, new, at=at):
@@ -212,7 +210,6 @@ def _require_unsettled(cursor: apsw.Cursor, delivery_id: DeliveryId) -> None:
         raise StoreError(f"delivery {delivery_id} is settled already, or there is none of that id")
 
 
-# MERGED holdfast.store.sqlite.writes.saying: What is said to a chat out of the blue: owed once, and noted in the chat's conversation.
 def add_proactive_message(cursor: apsw.Cursor, *, said: ProactiveDelivery) -> bool:
     """False: a delivery of that id was there before, and all that goes with it."""
     new = said.delivery

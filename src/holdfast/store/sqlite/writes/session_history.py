@@ -11,7 +11,6 @@ from holdfast.core.sessions.session import ForkEffect, ImportedSession, Resubmis
 from holdfast.store.sqlite import rows
 from holdfast.store.sqlite.writes import approvals, inbox_rows, outbox, session_state, transcript
 
-# MERGED holdfast.store.sqlite.writes.whole_sessions: Whole sessions: opened before anything is said in them, renamed, taken in and deleted.
 _SETTLED = "state IN ('sent', 'failed')"
 # A delivery that is under way is somebody's, who will settle it: its row stays, with nothing
 # of the session in it.
@@ -101,7 +100,6 @@ def _session_tables(cursor: apsw.Cursor) -> list[str]:
     return [name for row in found if (name := str(row[0])) not in _HANDLED_SEPARATELY]
 
 
-# MERGED holdfast.store.sqlite.writes.history: What commands do to what was said: take it back, copy it, return to it, say it again.
 def undo_messages(cursor: apsw.Cursor, undo: UndoEffect, *, at: float) -> None:
     _require_no_open_turn(cursor, undo.session_id)
     last = transcript.next_seq(cursor, undo.session_id) - 1
@@ -206,7 +204,6 @@ def _require_no_open_turn(cursor: apsw.Cursor, session_id: SessionId) -> None:
         raise StoreError(f"session {session_id} has an open turn: its history cannot be changed")
 
 
-# MERGED holdfast.store.sqlite.writes.expiry: What time takes away: sessions that are over, and rows that are kept no longer.
 _PRUNE_BATCH = 500  # rows of one command: nobody else's write waits long for it
 
 

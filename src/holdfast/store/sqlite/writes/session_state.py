@@ -9,7 +9,6 @@ from holdfast.core.turns.subagent import INTERNAL_PLATFORM
 from holdfast.store.sqlite import rows
 
 
-# MERGED holdfast.store.sqlite.writes.sessions: Sessions and routes: opening one, and pointing a route at it.
 def open_session(
     cursor: apsw.Cursor,
     session_id: SessionId,
@@ -65,7 +64,6 @@ def point_route(cursor: apsw.Cursor, route: SessionKey, session_id: SessionId) -
     )
 
 
-# MERGED holdfast.store.sqlite.writes.standing: Whether a session goes on: marks to resume it, its suspension, and a fresh one in its place.
 _ROUTE_TARGET = "(SELECT session_id FROM routes WHERE key = ?1)"
 
 
@@ -229,7 +227,6 @@ def _retire_previous(
     )
 
 
-# MERGED holdfast.store.sqlite.writes.busy: What /busy chose for a session: kept, cleared, and read for whoever asks.
 def busy_mode(cursor: apsw.Cursor, session_id: SessionId) -> BusyMode | None:
     found = cursor.execute("SELECT mode FROM busy WHERE session_id = ?", (session_id,)).fetchone()
     return None if found is None else BusyMode(found[0])

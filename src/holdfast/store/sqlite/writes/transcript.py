@@ -10,7 +10,6 @@ from holdfast.core.messages.transcript import AssistantMessage, CompactionMessag
 from holdfast.core.turns.turn import StepKind, Usage
 from holdfast.store.sqlite import rows
 
-# MERGED holdfast.store.sqlite.writes.transcript: The transcript: appending messages to a session, and steps to a turn.
 _NO_USAGE = Usage()
 
 
@@ -122,7 +121,6 @@ def turn_progress(cursor: apsw.Cursor, turn_id: TurnId) -> TurnProgress:
     return TurnProgress(total[0], rows.decode_usage(total[1:]))  # type: ignore[arg-type]  # INTEGER columns
 
 
-# MERGED holdfast.store.sqlite.writes.compactions: Compactions and auxiliary calls: the summaries of a session, and what was used beside turns.
 def add_compaction_in_turn(
     cursor: apsw.Cursor, *, place: TurnPosition, message: CompactionMessage, usage: Usage
 ) -> None:

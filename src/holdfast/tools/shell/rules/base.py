@@ -9,7 +9,6 @@ from holdfast.tools.shell.invocation import Hazard, PathAction, PathEffect, Prog
 from holdfast.tools.shell.paths import PathLocation
 
 
-# MERGED holdfast.tools.shell.rules.rule: Rules: each names one thing that a command may do, how bad it is, and says so to people.
 class ShellRule(msgspec.Struct, frozen=True, kw_only=True):
     name: str  # what "always" is remembered by: never changed once released
     level: CommandRisk
@@ -43,7 +42,6 @@ _DRY_RUN_OPTIONS = frozenset(
 )
 
 
-# MERGED holdfast.tools.shell.rules.unseen: The unseen: code that cannot be known, is hidden, or multiplies.
 HAZARD_RULES = (
     HazardRule(
         name="fork-bomb",

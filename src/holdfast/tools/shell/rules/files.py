@@ -7,7 +7,6 @@ from holdfast.tools.shell.invocation import PathAction, PathEffect, ProgramCall
 from holdfast.tools.shell.paths import PathLocation
 from holdfast.tools.shell.rules.base import PathRule, ProgramRule, word_set
 
-# MERGED holdfast.tools.shell.rules.deletion: Deletion: of everything, of what others own, and of more than was surely meant.
 _WHOLE_SYSTEM = (PathLocation.ROOT, PathLocation.SYSTEM_TREE)
 _NOT_OURS = (
     PathLocation.OUTSIDE,
@@ -83,7 +82,6 @@ DELETION_RULES = (
 )
 
 
-# MERGED holdfast.tools.shell.rules.permissions: Permissions: of whole trees, and of programs that run as somebody else.
 _WITHIN_SESSION = (PathLocation.INSIDE, PathLocation.TEMP, PathLocation.CACHE, PathLocation.UNKNOWN)
 _SETUID_MODE = re.compile(r"[ug+,]*\+[rwx]*s|0?[2467]\d{3}")
 
@@ -130,7 +128,6 @@ def _is_setuid(word: str, run: ProgramCall) -> bool:
     return _SETUID_MODE.fullmatch(mode) is not None
 
 
-# MERGED holdfast.tools.shell.rules.system_files: System files: written, and those that others run by themselves.
 _WRITE_ACTIONS = frozenset(
     (
         PathAction.WRITE,
@@ -195,7 +192,6 @@ SYSTEM_FILE_RULES = (
 )
 
 
-# MERGED holdfast.tools.shell.rules.secrets: Secrets: keys, tokens and passwords, read where they lie.
 _SECRET_PATHS = re.compile(
     r"/\.ssh(/(id_[^/]*|[^/]*\.pem|[^/]*key|\*|identity)?)?$|/\.gnupg(/|$)|/\.netrc$|/\.pgpass$"
     r"|/\.aws(/(credentials|config|\*)?)?$|/\.kube(/(config|\*)?)?$|/\.docker(/config\.json)?$"

@@ -6,7 +6,6 @@ from holdfast.tools.shell.outputs import PIDS_BY_NAME
 from holdfast.tools.shell.paths import PathLocation
 from holdfast.tools.shell.rules.base import PathRule, ProgramRule, word_set
 
-# MERGED holdfast.tools.shell.rules.disks: Disks: written over, formatted, cut up or filled.
 _FORMATTERS = word_set(
     "mkfs mke2fs mkfs.ext2 mkfs.ext3 mkfs.ext4 mkfs.xfs mkfs.btrfs mkfs.vfat mkfs.fat mkfs.ntfs"
     " mkfs.exfat mkfs.f2fs mkfs.minix mkdosfs mkntfs newfs mkswap wipefs blkdiscard luksFormat"
@@ -115,7 +114,6 @@ DISK_RULES = (
 )
 
 
-# MERGED holdfast.tools.shell.rules.machine: The machine: switched off, its services and processes ended, its timetable changed.
 _SHUTDOWN_VERBS = word_set(
     "poweroff reboot halt kexec emergency rescue suspend hibernate soft-reboot exit"
     " shutdown isolate"
@@ -268,7 +266,6 @@ MACHINE_RULES = (
 )
 
 
-# MERGED holdfast.tools.shell.rules.privilege: Privilege: becoming somebody else, and changing who may.
 def _is_privileged_container(run: ProgramCall) -> bool:
     if not {"run", "create", "exec"} & set(run.args):
         return False
@@ -315,7 +312,6 @@ PRIVILEGE_RULES = (
 )
 
 
-# MERGED holdfast.tools.shell.rules.security: Security: walls taken down, and looking away.
 def _changes_firewall(run: ProgramCall) -> bool:
     words = set(run.args)
     looking = {"-L", "-S", "--list", "--list-rules", "status", "list", "-n", "--state"}

@@ -8,7 +8,6 @@ from holdfast.tools.shell.markers import FILE_CONTENT
 from holdfast.tools.shell.paths import PathLocation
 from holdfast.tools.shell.rules.base import ProgramRule, is_dry_run, word_set
 
-# MERGED holdfast.tools.shell.rules.sending: Sending: files and secrets out to other machines, and doors opened for them.
 _LOOPBACK = re.compile(r"^(https?://)?(localhost|127\.\d+\.\d+\.\d+|\[::1\]|0\.0\.0\.0)([:/]|$)")
 _REMOTE_TARGET = re.compile(r"^([\w.-]+@)?[\w.-]{2,}:(?!//)|^(rsync|ssh|sftp|ftp|scp)://")
 _CURL_VALUED = "oXHdFuAebTxmKwCDEPQrtyYz"
@@ -177,7 +176,6 @@ def _opens_shell(run: ProgramCall) -> bool:
     return "exec:" in text or "system:" in text or FILE_CONTENT in run.stdin
 
 
-# MERGED holdfast.tools.shell.rules.publishing: Publishing: packages, images and releases, which nobody can take back.
 _PUBLISH_VERBS: dict[str, frozenset[str]] = {
     "npm": word_set("publish unpublish deprecate owner"),
     "pnpm": word_set("publish"),

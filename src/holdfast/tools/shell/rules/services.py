@@ -9,7 +9,6 @@ from holdfast.tools.shell.invocation import ProgramCall, parse_options
 from holdfast.tools.shell.markers import UNKNOWN
 from holdfast.tools.shell.rules.base import ProgramRule, is_dry_run, word_set
 
-# MERGED holdfast.tools.shell.rules.history: History: what git would throw away, here or at others'.
 _GIT_VALUED_OPTIONS = ("git-dir", "work-tree", "namespace", "exec-path")
 
 
@@ -148,7 +147,6 @@ GIT_RULES = (
 )
 
 
-# MERGED holdfast.tools.shell.rules.databases: Databases: dropped, emptied, or reset.
 _SQL_CLIENTS = word_set(
     "psql mysql mariadb sqlite3 sqlite sqlcmd cockroach clickhouse-client clickhouse duckdb usql"
     " mycli pgcli bq snowsql isql sqlplus cqlsh"
@@ -274,7 +272,6 @@ DATABASE_RULES = (
 )
 
 
-# MERGED holdfast.tools.shell.rules.infrastructure: Infrastructure: clouds, clusters and containers, taken down or changed for good.
 _CLOUD_VERB = re.compile(
     r"^(delete|terminate|destroy|remove|purge|deregister|disable|revoke|schedule-key-deletion"
     r"|reset|stop-instances|modify-db-instance)(-|$)"
