@@ -25,7 +25,7 @@ class ConfigDocument(msgspec.Struct, frozen=True, kw_only=True):
 
     def line_of(self, path: KeyPath) -> int | None:
         """The line on which a key is written, or the nearest thing around it that is."""
-        places = dict(reversed(list(_key_lines(self.text))))
+        places = dict(reversed(list(key_lines(self.text))))
         for length in range(len(path), 0, -1):
             if path[:length] in places:
                 return places[path[:length]]
@@ -115,7 +115,7 @@ def _syntax_error_location(path: Path, message: str) -> str:
     return f"{path}, line {line[1]}" if line else f"{path}, at its end"
 
 
-def _key_lines(text: str) -> Iterator[tuple[KeyPath, int]]:
+def key_lines(text: str) -> Iterator[tuple[KeyPath, int]]:
     """Every key and table header with its line; texts over several lines are passed over."""
     table: KeyPath = ()
     counts: dict[KeyPath, int] = {}

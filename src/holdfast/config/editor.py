@@ -13,6 +13,7 @@ from holdfast.config.errors import ConfigError, config_error, format_key
 from holdfast.config.files import mode_of, write_atomically
 from holdfast.config.keys import Key, find_key
 from holdfast.config.loader import Config
+from holdfast.config.renamed import migrate_text
 from holdfast.config.toml_edit import UnpatchableToml, format_path, format_value, patch_toml
 from holdfast.config.views import list_keys, mask_value
 from holdfast.core.config.changes import ChangeEffect, change_effect
@@ -103,13 +104,14 @@ def edit_keys(
 def replace_file(
     home: Path, text: str, *, check: CheckConfig, expected: str | None = None
 ) -> ConfigEdit:
-    """The file with another text in the place of its own, as a whole. `seen`: what somebody has
-    looked at who wants that; `FileChangedMeanwhile` is raised where the file says something else."""
+    """The whole file replaced by a text that was saved earlier, with renamed keys under their new
+    names. `expected` is the text that the change was decided on; `FileChangedMeanwhile` is raised
+    where the file says something else."""
     path = home / CONFIG_FILE
     before = read_text(path)
     if expected is not None and expected != (before or ""):
         raise changed_meanwhile(path)
-    return _checked_edit(path, before, text, check)
+    return _checked_edit(path, before, migrate_text(text), check)
 
 
 def file_keys(text: str) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from holdfast.config.platforms import (
     plugin_names,
     plugin_schema,
 )
+from holdfast.config.renamed import renamed_variable
 from holdfast.config.schema import Node, describe, settings_schema, unwrap_optional
 from holdfast.core.ports.platform_plugin import BUILT_IN_PLUGINS
 
@@ -109,6 +110,9 @@ def apply_variables(raw: RawConfig, dotenv: DotEnv, environ: Mapping[str, str]) 
     for name in given:
         origin = _origin(name, dotenv, environ)
         if name not in known:
+            if (new := renamed_variable(name, prefix=PREFIX)) is not None:
+                fix = f"rename the variable: {new} instead of {name}"
+                raise config_error(origin, f"this variable is called {new} now", fix=fix)
             raise config_error(
                 origin,
                 "no key has this name",

@@ -24,6 +24,7 @@ from holdfast.config.platforms import (
     plugin_names,
     plugin_schema,
 )
+from holdfast.config.renamed import renamed_key
 from holdfast.config.schema import Node, describe, is_valid, settings_schema, unwrap_optional
 
 _NAME_PART = re.compile(r"""\s*(?:"([^"]*)"|'([^']*)'|([^."'\s][^."']*?))\s*(\.|$)""")
@@ -163,6 +164,10 @@ def _key_names(node: inspect.StructType, before: str) -> Iterator[str]:
 
 def _unknown_key_error(name: str, names: Names) -> ConfigError:
     in_list = "[" in name
+    if (new := renamed_key(names)) is not None:
+        new_name = format_key((*names[:-1], new))
+        fix = f"write {new_name} instead of {name}"
+        return config_error(name, f"is called {new_name} now", fix=fix)
     known = key_names()
     return config_error(
         name or "an empty name",

@@ -9,6 +9,7 @@ from msgspec import inspect
 
 from holdfast.config.document import RawConfig
 from holdfast.config.errors import KeyPath, closest_match
+from holdfast.config.renamed import renamed_key, renamed_value
 from holdfast.core.config.settings import Settings
 
 Node = inspect.Type
@@ -72,7 +73,9 @@ def _check_value(raw: RawConfig, node: Node, path: KeyPath, value: Any) -> None:
         return
     if not is_valid(node, value):
         problem = "has a value that is not allowed" if path else "is not a table"
-        raise raw.error(path, problem, value=value, allowed=describe(node))
+        new = renamed_value(path, value)
+        fix = f'it is called "{new}" now: write {path[-1]} = "{new}"' if new else ""
+        raise raw.error(path, problem, value=value, allowed=describe(node), fix=fix)
     match node:
         case inspect.StructType():
             _check_fields(raw, node, path, value)
@@ -90,6 +93,9 @@ def _check_fields(
     fields = {field.name: field for field in node.fields}
     for name, item in value.items():
         if name not in fields:
+            if (new := renamed_key((*path, name))) is not None:
+                fix = f"rename the key: write `{new}` instead of `{name}`"
+                raise raw.error((*path, name), f"is called `{new}` now", fix=fix)
             raise raw.error(
                 (*path, name),
                 "is not a key Holdfast knows",

@@ -39,9 +39,9 @@ TABLE = '[platforms.irc]\nhost = "irc.example.org"\n'
         (f'{TABLE}password = "secret"\n', "platforms.irc.password"),
         (f'{TABLE}ca_file = "server.pem"\n', "whole path"),
         (f'{TABLE}[platforms.irc.locked."#ops"]\nkey = "plain"\n', "key"),
-        (f'{TABLE}people = "anybody"\n', "people"),
+        (f'{TABLE}identify_by = "anybody"\n', "identify_by"),
         (f'{TABLE}allow = ["Ann!~a@Host"]\n', "write 'ann!~a@host' instead"),
-        (f'{TABLE}people = "nicks"\noperators = ["Ann"]\n', "operators: write 'ann'"),
+        (f'{TABLE}identify_by = "nicks"\noperators = ["Ann"]\n', "operators: write 'ann'"),
         (
             f'{TABLE}[platforms.irc.chats."#Team"]\n[platforms.irc.chats."#team"]\n',
             "'#Team' is there twice",

@@ -305,7 +305,7 @@ class OtelSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 class GroupReplyMode(StrEnum):
     """What is answered in a group."""
 
-    ADDRESSED = "meant"  # what names the account, answers it, or is a command
+    ADDRESSED = "addressed"  # what names the account, answers it, or is a command
     ALL = "all"
 
 
