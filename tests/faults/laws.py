@@ -102,7 +102,7 @@ async def check_laws(
 ) -> Books:
     """Let the running gateway settle, stop it, and hold its books against every law."""
     ledger = await world.settled(within=within)
-    kept = (await world.status())["ledger"]
+    kept = (await world.status())["inbox_counts"]
     ended = sum(kept[state] for state in InboxState if state not in ("queued", "running"))
     if not kept["accepted"] - ended == kept["queued"] + kept["running"] == 0:
         raise BrokenLaw(f"the ledger does not balance: {kept}")

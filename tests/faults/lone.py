@@ -173,7 +173,7 @@ class Lone:
 
     def phases(self) -> list[str]:
         """The phases that the last stop went through, in order."""
-        return list(self.lines("phases")[-1]["seconds"])
+        return list(self.lines("shutdown_phases_done")[-1]["seconds"])
 
     def leave(self) -> None:
         """Whatever is left ends: the gateway, its successor, and every runner of the home."""

@@ -110,7 +110,7 @@ async def test_a_client_that_hammers_throughout_three_successions_loses_nothing(
     sent = sum(hammer.sent for hammer in hammers)
     troubles = [trouble for hammer in hammers for trouble in hammer.troubles]
     assert [hammer.refused for hammer in hammers] == [0, 0, 0, 0], troubles
-    ledger = status["ledger"]
+    ledger = status["inbox_counts"]
     assert (ledger["accepted"], ledger["answered"]) == (sent, sent), ledger
     assert len(status["restarts"]) >= 3
     texts = sorted((await said_in(line.home)).values())

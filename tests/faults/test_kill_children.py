@@ -81,7 +81,7 @@ async def test_a_child_that_had_ended_is_not_run_again(world: World) -> None:
     tasks = doing("quick"), doing("slow", wait_for="go")
     await world.people.say(delegating(*tasks, answer="both done"))
     await world.until(lambda: sorted(world.effects()) == ["quick", "slow"])
-    while (await world.status())["ledger"]["answered"] == 0:
+    while (await world.status())["inbox_counts"]["answered"] == 0:
         await asyncio.sleep(0.03)
     await world.kill()
     await world.start()

@@ -159,7 +159,7 @@ async def test_a_kill_while_the_platform_is_away_loses_no_answer(world: World) -
     await world.kill()
     await world.start()
     let_go(world)
-    while (await world.status())["ledger"]["answered"] == 0:
+    while (await world.status())["inbox_counts"]["answered"] == 0:
         await asyncio.sleep(0.05)
     await world.kill()
     await world.start()

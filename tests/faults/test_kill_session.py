@@ -56,7 +56,7 @@ async def test_a_command_of_a_turn_that_is_given_up_does_not_run_on(world: World
     (workspace / "go").touch()
     await asyncio.sleep(0.5)
     assert world.effects() == []
-    assert not (await world.status())["ledger"]["running"]
+    assert not (await world.status())["inbox_counts"]["running"]
 
 
 async def test_a_message_queued_behind_a_turn_that_is_given_up_runs_in_the_fresh_session(
@@ -65,7 +65,7 @@ async def test_a_message_queued_behind_a_turn_that_is_given_up_runs_in_the_fresh
     """F7: what waited behind a stuck turn is answered, and not lost with it."""
     await world.start()
     await world.people.say("a [latency 30] [text never said]")
-    while not (await world.status())["ledger"]["running"]:
+    while not (await world.status())["inbox_counts"]["running"]:
         await asyncio.sleep(0.02)
     await world.people.say(plain("b"))
     while not all(said.acked for said in (await world.people.ledger()).said):
@@ -237,7 +237,7 @@ async def test_status_tells_a_balanced_ledger_after_a_kill(world: World) -> None
             env=world.environment(),
         )
         told, _ = await asking.communicate()
-        ledger = json.loads(told)["snapshot"]["ledger"]
+        ledger = json.loads(told)["snapshot"]["inbox_counts"]
     assert ledger["accepted"] == ledger["answered"] == 1
     assert ledger["queued"] == ledger["running"] == 0
     await check_laws(world)

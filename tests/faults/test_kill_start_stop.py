@@ -68,7 +68,7 @@ class Chain:
         for _ in range(kills):
             await (self.kill_in_stop(life) if stopping else self.kill_in_start(life))
             life = await self.start()
-        ledger = (await self.line.status())["ledger"]
+        ledger = (await self.line.status())["inbox_counts"]
         assert ledger["answered"] == ledger["accepted"] == self.asked, ledger
 
 

@@ -112,7 +112,7 @@ async def test_a_turn_cut_by_three_lives_in_a_row_is_given_up(
         await world.at_work(life)
         if life == 3:
             await world.people.say(plain("waiting"))
-            while (await world.status())["ledger"]["queued"] != 1:
+            while (await world.status())["inbox_counts"]["queued"] != 1:
                 await asyncio.sleep(0.02)
         await leaves(world, by)
         await world.start()

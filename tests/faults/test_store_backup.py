@@ -373,9 +373,9 @@ def test_what_a_killed_process_left_is_cleared_away_and_what_is_in_use_is_not(ho
     folder = home / "backups"
     kill = (
         "import os, signal, sys; from pathlib import Path;"
-        "from holdfast.store.backup import shelf;"
-        "staging = shelf.staging(Path(sys.argv[1])); room = staging.__enter__();"
-        "(room / 'state.db').write_text('half'); os.kill(os.getpid(), signal.SIGKILL)"
+        "from holdfast.store.backup import directory;"
+        "staging = directory.staging_folder(Path(sys.argv[1])); folder = staging.__enter__();"
+        "(folder / 'state.db').write_text('half'); os.kill(os.getpid(), signal.SIGKILL)"
     )
     subprocess.run([sys.executable, "-c", kill, str(folder)], check=False, timeout=50)
     [left] = folder.iterdir()

@@ -20,19 +20,19 @@ from holdfast.system.process import start_time
 
 pytestmark = pytest.mark.timeout(150)  # many starts of real processes, on a busy machine too
 
-# As `run --replace`, by somebody with little patience.
+# As `run --replace`, with short timeouts.
 REPLACE_SOON = """
 import sys
-from holdfast.cli.gateway.takeover import Replacement
+from holdfast.cli.gateway.takeover import Takeover
 from holdfast.config import load, resolve_home
 from holdfast.service.main import run
-from holdfast.service.start import Ground
+from holdfast.service.start import LaunchOptions
 from holdfast.system.lock import HomeLock
 config = load(resolve_home())
 lock = HomeLock(config.home)
-told = lambda text: print(text, file=sys.stderr, flush=True)
-taken = Replacement(config, lock=lock, tell=told, answers_within=0.5, stops_within=STOPS)
-sys.exit(run(config, Ground(lock=lock, sockets=taken.take_over())))
+report = lambda text: print(text, file=sys.stderr, flush=True)
+takeover = Takeover(config, lock=lock, report=report, response_timeout=0.5, stop_timeout=STOPS)
+sys.exit(run(config, LaunchOptions(lock=lock, sockets=takeover.take_over())))
 """
 
 

@@ -96,7 +96,7 @@ async def test_a_restart_accepted_before_a_crash_restarts_no_successor(worlds: W
         await world.dies()
         await world.start()
         ledger = await world.settled()
-        assert (await world.status())["ledger"]["superseded"] == 1
+        assert (await world.status())["inbox_counts"]["superseded"] == 1
         assert told(list(ledger.sent)) == [
             ("hall", "The gateway was interrupted and is back.", None)
         ]

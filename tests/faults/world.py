@@ -172,7 +172,7 @@ class World:
                 ledger = await self.people.ledger()
                 if all(said.acked for said in ledger.said):
                     status = await self.status()
-                    kept = status["ledger"]
+                    kept = status["inbox_counts"]
                     busy = kept["queued"] or kept["running"] or status["outbox"]
                     if not busy and not self._owes():
                         return await self.people.ledger()
@@ -192,7 +192,7 @@ class World:
         moment before that, and who is killed then has begun nothing."""
         await self.until(lambda: self.model.requests(last=1)["count"] >= requests)
         async with asyncio.timeout(SETTLES_WITHIN):
-            while (await self.status())["ledger"]["running"] != 1:
+            while (await self.status())["inbox_counts"]["running"] != 1:
                 await asyncio.sleep(0.02)
 
     async def until(self, fact: Callable[[], bool], *, within: float = 30.0) -> None:
