@@ -31,7 +31,7 @@ def environ(home: Path, *, before: str = "") -> dict[str, str]:
 async def refusal(home: Path, *, schema: int = 0, before: str = "") -> str:
     with pytest.raises(RestartRefused) as refused:
         await successor.check_successor(home, environ=environ(home, before=before), schema=schema)
-    assert "The running gateway goes on." in str(refused.value)
+    assert "The running gateway continues." in str(refused.value)
     return str(refused.value)
 
 
@@ -79,7 +79,7 @@ async def test_a_successor_that_does_not_answer_is_given_up_and_ended(
     home: Path, tmp_path: Path
 ) -> None:
     name = str(tmp_path / "the one that hangs")
-    with pytest.raises(RestartRefused, match="could not say within 1 s"):
+    with pytest.raises(RestartRefused, match="did not finish within 1 s"):
         await successor.check_successor(
             home, environ=environ(home), command=HANGS, options=(name,), timeout=1
         )

@@ -133,14 +133,14 @@ def test_the_schema_has_the_keys_of_every_door_and_of_its_accounts() -> None:
 
 
 DOOR = """
-from holdfast.core.ports.platform_plugin import Door
+from holdfast.core.ports.platform_plugin import PlatformPlugin
 from holdfast.core.config.settings import PlatformSettings
 
 class Settings(PlatformSettings, frozen=True, kw_only=True):
     room: str
     pass_key: str = ""
 
-DOOR = Door(name="pigeon", settings=Settings, open=None)
+DOOR = PlatformPlugin(name="pigeon", settings=Settings, open=None)
 """
 
 
@@ -187,9 +187,9 @@ def test_a_door_that_does_not_load_is_told_with_its_package_and_keeps_nobody_fro
         ("DOOR = 3", "which is no door of that name"),
         ("NODOOR = 3", "has no attribute 'DOOR'"),
         (DOOR.replace("settings=Settings", "settings=dict"), "extend no PlatformSettings"),
-        (DOOR, "it says no way to open it"),
-        (DOOR.replace("open=None", "open=lambda opening: 1 / 0"), "ZeroDivisionError"),
-        (DOOR.replace("open=None", "open=lambda opening: opening"), "AttributeError"),
+        (DOOR, "it has no `open` function"),
+        (DOOR.replace("open=None", "open=lambda context: 1 / 0"), "ZeroDivisionError"),
+        (DOOR.replace("open=None", "open=lambda context: context"), "AttributeError"),
     ],
 )
 async def test_a_door_that_cannot_be_opened_has_an_account_that_says_why(

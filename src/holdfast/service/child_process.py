@@ -16,39 +16,43 @@ from typing import NoReturn, Self
 
 from holdfast.system.sockets import FD_NAME, bound_address, receive_with_sockets
 
-# It is given listening sockets as systemd would give them, and tells as it would tell systemd
-# (sd_notify): that it is ready, and what sockets are to be kept for the one after it.
+FIRST_WAIT = 1.0
+MAX_WAIT = 60.0
+HEALTHY_AFTER = 300.0
+
 _FIRST_FD = 3
 _EXEC_FAILED = 127
 _MAX_BYTES = 8 * 1024
+# The protocol of `cancel_respawn`, also between different versions: keep both.
 _SOCKET_SUFFIX = ".told"
 _CANCEL_MESSAGE = "X_CALLED_OFF=1"
 
 
 def cancel_respawn(folder: str) -> bool:
-    """Tell whoever keeps starting gateways in this home to stop it. True if somebody is told."""
-    told = False
-    # Whoever may not read the folder tells nobody: it is another user's, like what is in it.
+    """Tell every process that restarts the gateway of this home to stop doing so. True if there was
+    one."""
+    cancelled = False
+    # A folder that cannot be read belongs to another user, like the processes in it.
     for name in os.listdir(folder) if os.access(folder, os.R_OK | os.X_OK) else ():
         if name.endswith(_SOCKET_SUFFIX):
             with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as out, suppress(OSError):
                 out.sendto(_CANCEL_MESSAGE.encode(), f"{folder}/{name}")
-                told = True
-    return told
+                cancelled = True
+    return cancelled
 
 
 class GatewayLauncher:
-    """Owns the notification socket and the listening sockets that pass from life to life.
+    """Owns the notification socket, and the listening sockets that pass from gateway to gateway.
 
-    One process starts gateways from it, one after the other, and has no threads: it forks.
+    It starts gateways one after the other, by fork: its process must have no threads.
     """
 
     def __init__(self, folder: str, *, sockets: Sequence[socket.socket] = ()) -> None:
-        """`folder`: where the sockets of the home are, which is there, and for its owner alone."""
-        # No longer than `control.sock`, by which the folder was chosen.
+        """`folder`: the existing, private folder of the home's sockets."""
+        # No longer than `control.sock`: the folder was chosen so that that path fits.
         self._path = f"{folder}/{os.getpid()}{_SOCKET_SUFFIX}"
         self.sockets = list(sockets)
-        self.cancelled = False  # somebody wants no gateway after all
+        self.cancelled = False  # by `cancel_respawn`
         self._notify_socket = socket.socket(
             socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK
         )
@@ -69,12 +73,12 @@ class GatewayLauncher:
             os.unlink(self._path)
 
     def fileno(self) -> int:
-        """Readable when something was told."""
+        """Readable when a notification has arrived."""
         return self._notify_socket.fileno()
 
     def close_sockets(self) -> None:
-        """Close the sockets. Where nobody else has them, who connects is refused from now on, and
-        does not wait in vain."""
+        """Close the sockets. If no other process has them, new connections are refused from now on
+        instead of waiting in vain."""
         sockets, self.sockets = self.sockets, []
         for sock in sockets:
             sock.close()
@@ -87,10 +91,10 @@ class GatewayLauncher:
         output: int | None = None,
         extra_fd: int | None = None,
     ) -> int:
-        """Start a gateway and return its pid. `output` becomes its stdout and stderr, and it has
-        no stdin then; without it, it has what this process has. `line` is a descriptor, beyond
-        those of the sockets, that it has too."""
-        # Until it is another program, a signal for the child would be heard by handlers of ours.
+        """Start a gateway and return its pid. `output` becomes its stdout and stderr, with an empty
+        stdin; without it, it inherits those of this process. `extra_fd` is a further descriptor
+        that it inherits, numbered above those of the sockets."""
+        # Until exec, a signal for the child would run the handlers of this process.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         pid = os.fork()
         if pid == 0:
@@ -101,28 +105,28 @@ class GatewayLauncher:
         return pid
 
     def read_notifications(self) -> bool:
-        """Take in all that was told; True if the gateway has said that it is ready."""
+        """Process all pending notifications; True if the gateway has reported that it is ready."""
         ready = False
         while True:
             try:
-                text, given = receive_with_sockets(self._notify_socket, _MAX_BYTES)
+                text, received = receive_with_sockets(self._notify_socket, _MAX_BYTES)
             except BlockingIOError:
                 return ready
-            words = text.decode("utf-8", "replace").splitlines()
-            if "FDSTOREREMOVE=1" in words:
+            lines = text.decode("utf-8", "replace").splitlines()
+            if "FDSTOREREMOVE=1" in lines:
                 self.close_sockets()
-            self.cancelled = self.cancelled or _CANCEL_MESSAGE in words
-            self._store_sockets(given, requested="FDSTORE=1" in words)
-            ready = ready or "READY=1" in words
+            self.cancelled = self.cancelled or _CANCEL_MESSAGE in lines
+            self._store_sockets(received, requested="FDSTORE=1" in lines)
+            ready = ready or "READY=1" in lines
 
     def _store_sockets(self, sockets: Sequence[socket.socket], *, requested: bool) -> None:
-        """The newest at each place is kept: it is the one that the gateway listens on."""
+        """Keep the newest socket of each address: it is the one that the gateway listens on."""
         for sock in sockets:
             if not requested:
                 sock.close()
                 continue
-            where = bound_address(sock)
-            for old in [each for each in self.sockets if bound_address(each) == where]:
+            address = bound_address(sock)
+            for old in [each for each in self.sockets if bound_address(each) == address]:
                 self.sockets.remove(old)
                 old.close()
             self.sockets.append(sock)
@@ -134,21 +138,21 @@ class GatewayLauncher:
         output: int | None,
         mask: Collection[int],
     ) -> NoReturn:
-        """In the child: a few system calls, and then it is another program."""
+        """In the child: a few system calls, then exec."""
         try:
             _reset_signal_handlers()
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-            # A group of its own: Ctrl-C in a terminal is for the starter, which passes it on.
+            # Its own process group: Ctrl-C in a terminal goes to the parent, which forwards it.
             os.setpgid(0, 0)
             if output is not None:
                 _redirect_stdio(output)
-            given = dict(environ) | {"NOTIFY_SOCKET": self._path}
+            child_environ = dict(environ) | {"NOTIFY_SOCKET": self._path}
             if self.sockets:
                 _place_sockets(self.sockets)
-                given["LISTEN_FDS"] = str(len(self.sockets))
-                given["LISTEN_PID"] = str(os.getpid())
-                given["LISTEN_FDNAMES"] = ":".join([FD_NAME] * len(self.sockets))
-            os.execve(argv[0], list(argv), given)
+                child_environ["LISTEN_FDS"] = str(len(self.sockets))
+                child_environ["LISTEN_PID"] = str(os.getpid())
+                child_environ["LISTEN_FDNAMES"] = ":".join([FD_NAME] * len(self.sockets))
+            os.execve(argv[0], list(argv), child_environ)
         except OSError as error:
             os.write(2, f"{argv[0]} cannot be started: {error.strerror}\n".encode())
         finally:
@@ -170,20 +174,17 @@ def _redirect_stdio(output: int) -> None:
 
 
 def _place_sockets(sockets: Sequence[socket.socket]) -> None:
-    """At 3 and up, inheritable. First out of the way: one may stand where another goes."""
+    """Make them descriptors 3 and up, inheritable. Copied out of that range first, since one may
+    have the number that another one gets."""
     beyond = _FIRST_FD + len(sockets)
-    away = [fcntl.fcntl(sock.fileno(), fcntl.F_DUPFD_CLOEXEC, beyond) for sock in sockets]
-    for index, fd in enumerate(away):
+    copies = [fcntl.fcntl(sock.fileno(), fcntl.F_DUPFD_CLOEXEC, beyond) for sock in sockets]
+    for index, fd in enumerate(copies):
         os.dup2(fd, _FIRST_FD + index)
 
 
-FIRST_WAIT = 1.0
-MAX_WAIT = 60.0
-HEALTHY_AFTER = 300.0
-
-
 class RestartBackoff:
-    """Owns the next wait."""
+    """Growing waits between failed starts: 1, 2, 4 … 60 seconds. It starts over once a gateway has
+    run for `healthy_after` seconds."""
 
     def __init__(
         self,
@@ -198,7 +199,7 @@ class RestartBackoff:
         self._next_wait = first_wait
 
     def next_wait(self, uptime: float) -> float:
-        """How long to wait before the next start, when the last one lived so many seconds."""
+        """How long to wait before the next start; `uptime` is how long the last gateway ran."""
         if uptime >= self._healthy_after:
             self._next_wait = self._first_wait
         wait, self._next_wait = self._next_wait, min(self._next_wait * 2, self._max_wait)

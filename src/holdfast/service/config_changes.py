@@ -23,7 +23,7 @@ AccountKey = tuple[str, str]
 
 
 class AccountChanges(msgspec.Struct, frozen=True, kw_only=True):
-    """By platform and account. What is in neither list keeps its connection."""
+    """Accounts to open (again) and to remove. Those in neither list keep their connection."""
 
     opened: tuple[AccountKey, ...] = ()
     removed: tuple[AccountKey, ...] = ()
@@ -34,11 +34,11 @@ class AccountChanges(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def compare_accounts(old: Config, new: Config) -> AccountChanges:
-    """An account is set up anew where something changed that its door was opened with: a key of
-    the door, one of every account that it reads itself, or what a reference stands for."""
+    """An account is opened again if something changed that its plugin was opened with: a key of the
+    plugin, a common key that the plugin reads itself, or the value of a secret."""
     before, after = dict(_plugin_inputs(old)), dict(_plugin_inputs(new))
     return AccountChanges(
-        opened=tuple(key for key, with_ in after.items() if before.get(key) != with_),
+        opened=tuple(key for key, inputs in after.items() if before.get(key) != inputs),
         removed=tuple(key for key in before if key not in after),
     )
 
@@ -57,40 +57,39 @@ def _account_keys(name: str, settings: PlatformSettings) -> dict[str, Any]:
         key: value
         for key, value in msgspec.structs.asdict(settings).items()
         if key in reads or change_effect(f"platforms.{name}.{key}") is not ChangeEffect.NEXT_TURN
-    } | {"accounts": None}  # those beside it are no affair of this one
+    } | {"accounts": None}  # the other accounts do not concern this one
 
 
 def _keys_read_by_plugin(name: str) -> tuple[str, ...]:
     try:
-        door = find_plugin(name)
-    except PluginUnusable:  # its account stands parked, whatever is written of it
+        plugin = find_plugin(name)
+    except PluginUnusable:  # its account is parked, whatever its keys are
         return ()
-    return () if door is None else door.own_common_keys
+    return () if plugin is None else plugin.own_common_keys
 
 
 class ConfigChanges(msgspec.Struct, frozen=True, kw_only=True):
-    """Keys are as people write them."""
+    """Keys are spelled as in the file."""
 
-    keys: tuple[str, ...]  # that are not as they were in the last good one
-    pending_restart: tuple[
-        str, ...
-    ]  # that are not as this process began with them, and cannot be swapped
+    keys: tuple[str, ...]  # that differ from the last valid configuration
+    # That differ from the configuration this process started with, and need a restart.
+    pending_restart: tuple[str, ...]
     accounts: AccountChanges
 
 
 def compare_configs(old: Config, new: Config, *, start_config: Config) -> ConfigChanges:
-    since_the_start = _changed_keys(start_config, new)
+    since_start = _changed_keys(start_config, new)
     return ConfigChanges(
         keys=tuple(_changed_keys(old, new)),
         pending_restart=tuple(
-            key for key in since_the_start if change_effect(key) is ChangeEffect.RESTART
+            key for key in since_start if change_effect(key) is ChangeEffect.RESTART
         ),
         accounts=compare_accounts(old, new),
     )
 
 
 def _changed_keys(old: Config, new: Config) -> Iterator[str]:
-    """Also those that refer to the same secret as before, which is another by now."""
+    """Also keys that refer to the same secret as before, if its value has changed."""
     found = diff_settings(old.settings, new.settings)
     yield from found
     for key in {**old.secrets, **new.secrets}:

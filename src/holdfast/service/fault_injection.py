@@ -12,7 +12,7 @@ from holdfast.core.errors import HoldfastError
 
 
 def parse_crash_point(spec: str) -> CrashHook:
-    """`"end_committed:3"` dies the third time that point is passed; "" never does."""
+    """`"end_committed:3"` kills the process the third time that point is passed; "" never does."""
     if not spec:
         return no_crash
     name, _, times = spec.partition(":")
@@ -38,17 +38,17 @@ _SLEEP_SLICE = 0.05
 
 
 class StallKind(StrEnum):
-    BLOCK = "block"  # the event loop stands still
-    FREEZE = "freeze"  # the interpreter does, with every thread
-    TERM = "term"  # a SIGTERM arrives at this very instant
+    BLOCK = "block"  # the event loop is blocked
+    FREEZE = "freeze"  # the whole interpreter is blocked, with every thread
+    TERM = "term"  # a SIGTERM arrives at this moment
     HANG = "hang"  # the phase never ends
     FAIL = "fail"  # the phase fails
 
 
 class Stall:
-    """Told each phase as it begins; the one that ships does nothing.
+    """Stalls in the configured phases; none are configured outside of fault tests.
 
-    `patience`: seconds after which the watchdog loses it, instead of its own.
+    `watchdog_timeout` replaces the watchdog's own timeout, in seconds.
     """
 
     def __init__(
@@ -67,36 +67,36 @@ class Stall:
             case StallKind.HANG:
                 await asyncio.Event().wait()
             case StallKind.FAIL:
-                raise HoldfastError(f"{phase!r} was told to fail")
+                raise HoldfastError(f"{phase!r} fails on purpose")
 
 
 def parse_stall(spec: str) -> Stall:
-    """`"record intent:fail,close the store:hang"`; "drain:block,1.5" has the watchdog wait so
-    long; "" never stalls."""
-    phases, patience = {}, None
+    """`"record intent:fail,close the store:hang"`; "drain:block,1.5" sets the watchdog's timeout to
+    1.5 s; "" never stalls."""
+    phases, watchdog_timeout = {}, None
     for part in filter(None, spec.split(",")):
         phase, _, how = part.rpartition(":")
         if how in list(StallKind):
             phases[phase] = StallKind(how)
         elif not phase and how.replace(".", "").isdigit():
-            patience = float(how)
+            watchdog_timeout = float(how)
         else:
             raise HoldfastError(
                 f"HOLDFAST_STALL_AT: {part!r} is none of PHASE:{'|'.join(StallKind)}"
             )
-    return Stall(phases, watchdog_timeout=patience)
+    return Stall(phases, watchdog_timeout=watchdog_timeout)
 
 
 def _block() -> None:
-    """In short sleeps: a signal that comes as one begins would be slept through to its end."""
+    """In short sleeps: a signal that arrives as a sleep begins is handled only after it."""
     while True:
         time.sleep(_SLEEP_SLICE)
 
 
 def _freeze() -> None:
-    import ctypes  # noqa: PLC0415 - for these tests alone
+    import ctypes  # noqa: PLC0415 - for fault tests only
 
-    ctypes.PyDLL(None).sleep(_FREEZE_SECONDS)  # a call that keeps the interpreter's lock
+    ctypes.PyDLL(None).sleep(_FREEZE_SECONDS)  # a call that keeps the GIL
 
 
 _STALL_ACTIONS: dict[StallKind | None, Callable[[], object]] = {

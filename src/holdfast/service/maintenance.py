@@ -21,9 +21,11 @@ log = logging.getLogger(__name__)
 
 _HOUR = 3600.0
 _FIRST_AFTER = 600.0  # seconds after a start for a home that has no backup
-_RETRY_AFTER = _HOUR  # after one that could not be made, or sooner if one is due
-_MAX_IDLE_WAIT = _HOUR  # so long a gap in the conversations is waited for
-_MAX_SLEEP = _HOUR  # a clock that was set is noticed within this time
+_RETRY_AFTER = _HOUR  # after a backup that failed, or sooner if one is due
+_MAX_IDLE_WAIT = _HOUR  # how long a backup waits for a moment without a running turn
+_MAX_SLEEP = _HOUR  # a change of the system clock is noticed within this time
+# What the backup command needs to find itself and its files; nothing that may be a secret.
+_INHERITED_VARIABLES = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "PYTHONPATH", "PYTHONHOME")
 
 
 class BackupMaker(Protocol):
@@ -31,7 +33,7 @@ class BackupMaker(Protocol):
 
 
 def _newest_backup(folder: Path) -> BackupStatus:
-    from holdfast.store.backup import directory  # noqa: PLC0415 - beside the start, not in it
+    from holdfast.store.backup import directory  # noqa: PLC0415 - not needed by a start
 
     with suppress(HoldfastError, OSError):
         for one in directory.list_backups(folder):
@@ -41,7 +43,8 @@ def _newest_backup(folder: Path) -> BackupStatus:
 
 
 class BackupScheduler:
-    """Owns the time of the next backup, and the facts of the last, whoever made it."""
+    """Owns the time of the next backup, and the status of the last one, also of one that another
+    process has made."""
 
     def __init__(
         self,
@@ -54,7 +57,8 @@ class BackupScheduler:
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         find_newest: Callable[[Path], BackupStatus] = _newest_backup,
     ) -> None:
-        """`quiet` returns when no turn runs; `newest` reads the shelf, and may take its time."""
+        """`wait_until_idle` returns when no turn runs; `find_newest` reads the backup directory
+        and may be slow."""
         self._period = settings.every_hours * _HOUR
         self._folder = folder
         self._maker = maker
@@ -66,7 +70,7 @@ class BackupScheduler:
         self.status = BackupStatus()
 
     async def run(self) -> None:
-        """For ever; where none are wanted, only what is there is looked at."""
+        """Runs for ever; if scheduled backups are off, it only reads the existing ones."""
         await self.refresh()
         if not self._period:
             return
@@ -79,9 +83,9 @@ class BackupScheduler:
             self._schedule_in(self._period if made else min(self._period, _RETRY_AFTER))
 
     async def refresh(self) -> None:
-        """What is on the shelf now: somebody else may put one there, or take one away. The next is
-        due by the newest, as it is after a start."""
-        # One after the other: what was seen before a backup was made must not be told after it.
+        """Read the backup directory again: other processes add and remove backups. The next one is
+        due by the newest, as after a start."""
+        # Serialized: a listing from before a backup must not replace the status of that backup.
         async with self._status_lock:
             newest = await asyncio.to_thread(self._find_newest, self._folder)
             if newest.name != self.status.name or self.status.next_at is None:
@@ -92,28 +96,28 @@ class BackupScheduler:
         self.status = msgspec.structs.replace(self.status, next_at=self._clock.now() + seconds)
 
     def _due_after(self, newest: BackupStatus) -> float:
-        """A clock that was set back makes of the last one something to come; it does not keep the
-        next one waiting for longer than usual."""
+        """If the clock was set back, the last backup lies in the future; the next one is not
+        delayed for longer than the usual period by that."""
         now, last = self._clock.now(), newest.made_at
         return min(last, now) + self._period if last else now + min(_FIRST_AFTER, self._period)
 
     async def _wait_until_due(self) -> None:
         while (left := (self.status.next_at or 0.0) - self._clock.now()) > 0:
             if left > self._period:
-                return  # the clock was set back by more than there ever was to wait
+                return  # the clock was set back by more than the period
             await self._sleep(min(left, _MAX_SLEEP))
 
     async def _make(self) -> bool:
         try:
-            told = await self._maker.make()
+            made = await self._maker.make()
         except (HoldfastError, OSError) as error:
-            log.error("No backup could be made: %s", error, extra={"action": "backup_failed"})
+            log.error("Backup failed: %s", error, extra={"action": "backup_failed"})
             self.status = msgspec.structs.replace(self.status, problem=str(error))
             return False
-        name, bytes_ = Path(told["path"]).name, told["bytes"]
+        name, bytes_ = Path(made["path"]).name, made["bytes"]
         async with self._status_lock:
-            self.status = BackupStatus(name=name, made_at=told["made_at"], bytes=bytes_)
-        log.info("Backed up: %s, %d bytes.", name, bytes_, extra={"action": "backup_created"})
+            self.status = BackupStatus(name=name, made_at=made["made_at"], bytes=bytes_)
+        log.info("Backup created: %s, %d bytes.", name, bytes_, extra={"action": "backup_created"})
         return True
 
 
@@ -124,17 +128,17 @@ class CheckableStore(Protocol):
 
 
 class StatsRecorder(Protocol):
-    """What is counted, from when it is opened until it is closed."""
+    """Records statistics from `open` to `close`."""
 
     async def open(self) -> None: ...
     async def close(self) -> None: ...
 
 
 class Maintenance:
-    """Owns its tasks: one looks through a file that was left open by a death, one backs it up, one
-    takes up the counts of earlier lives; the others are about the configuration.
+    """Owns background tasks: the integrity check of the store after an unclean shutdown, the
+    backups, the statistics of earlier processes, and those added for the configuration.
 
-    None is needed for any message: one that fails is told in the log, and stops nothing.
+    No message depends on them: one that fails is logged, and stops nothing else.
     """
 
     def __init__(
@@ -146,12 +150,18 @@ class Maintenance:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def start(self) -> None:
-        self._start_task(self._check_store(), name="examine the store")
-        self._start_task(self._backups.run(), name="backups")
-        self._start_task(self._minute_history.open(), name="minutes")
+        self.add_task(self._check_store(), name="check the store")
+        self.add_task(self._backups.run(), name="backups")
+        self.add_task(self._minute_history.open(), name="per-minute statistics")
+
+    def add_task(self, work: Coroutine[Any, Any, None], *, name: str) -> None:
+        """Run `work` in the background until it is done or this is closed."""
+        task = asyncio.create_task(work, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._on_task_done)
 
     async def refresh_backups(self) -> None:
-        """Somebody has put one on the shelf, or has taken some away."""
+        """To be called when another process has added or removed a backup."""
         await self._backups.refresh()
 
     async def close(self) -> None:
@@ -164,37 +174,32 @@ class Maintenance:
         if not self._store.unclean:
             return
         try:
-            found = await self._store.check()
+            problems = await self._store.check()
         except StoreError as error:
             log.warning(
-                "The store could not be examined: %s", error, extra={"action": "store_checked"}
+                "Could not check the integrity of state.db: %s",
+                error,
+                extra={"action": "store_checked"},
             )
             return
-        if not found:
-            log.info("The store was not closed, and is sound.", extra={"action": "store_checked"})
-
-    def add_task(self, work: Coroutine[Any, Any, None], *, name: str) -> None:
-        """Something else that is done beside serving, until this is closed."""
-        self._start_task(work, name=name)
-
-    def _start_task(self, work: Coroutine[Any, Any, None], *, name: str) -> None:
-        task = asyncio.create_task(work, name=name)
-        self._tasks.add(task)
-        task.add_done_callback(self._on_task_done)
+        if not problems:
+            log.info(
+                "Previous shutdown was unclean; integrity check of state.db passed.",
+                extra={"action": "store_checked"},
+            )
 
     def _on_task_done(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and (error := task.exception()) is not None:
-            log.error("%s: a bug of ours.", task.get_name(), exc_info=error)
-
-
-# What a program needs to find itself and its files; nothing that may be a secret.
-_INHERITED_VARIABLES = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "PYTHONPATH", "PYTHONHOME")
+            log.error(
+                "Background task %s crashed (please report):", task.get_name(), exc_info=error
+            )
 
 
 class BackupCommand:
     """Makes a backup by `holdfast backup create`, at the lowest priority.
 
-    In this process packing would take turns with the event loop, and would leave its memory here.
+    A process of its own: compressing in this one would compete with the event loop, and its memory
+    would stay allocated.
     """
 
     def __init__(self, home: Path, *, folder: Path, keep: int, environ: Mapping[str, str]) -> None:
@@ -206,9 +211,10 @@ class BackupCommand:
         self._environ = {name: environ[name] for name in _INHERITED_VARIABLES if name in environ}
 
     async def make(self) -> dict[str, Any]:
-        """What it tells of the new backup; raises `HoldfastError` with why there is none.
+        """Returns the JSON report of the new backup; raises `HoldfastError` with the reason of a
+        failure.
 
-        Cancelled, it is ended, and leaves nothing that the next one does not clear away.
+        On cancellation the command is killed; the next backup removes what it left behind.
         """
         program = await asyncio.create_subprocess_exec(
             *self._arguments,
@@ -225,6 +231,6 @@ class BackupCommand:
             raise
         if program.returncode:
             raise HoldfastError(err.decode("utf-8", "replace").strip().removeprefix("error: "))
-        told = json.loads(out)
-        assert isinstance(told, dict), "this is what it prints"
-        return told
+        report = json.loads(out)
+        assert isinstance(report, dict), "the command prints an object"
+        return report

@@ -23,11 +23,12 @@ from holdfast.system.paths import Paths
 log = logging.getLogger(__name__)
 
 
-_REMEDY = "Mend, update or remove the package that brings this door, then restart the gateway."
+_REMEDY = "Fix, update or remove the package of this platform plugin, then restart the gateway."
 
 
 class UnusablePlatform:
-    """Stands where the account would: it is parked at once, and what is owed there waits."""
+    """Takes the place of an account whose plugin cannot be used: connecting fails with the reason,
+    so the account is parked at once, and its pending messages wait."""
 
     def __init__(self, name: str, account: str, reason: str) -> None:
         self.name = name
@@ -45,8 +46,8 @@ class UnusablePlatform:
 
 
 def open_platforms(config: Config, *, clock: Clock, new_id: IdFactory) -> Iterator[Platform]:
-    """Nothing is connected by this, and no account that is not enabled costs anything. A door that
-    cannot be opened has an account that says so."""
+    """One platform for each enabled account. Nothing is connected by this, and plugins of disabled
+    accounts are not imported. A plugin that cannot be used gives an account that says so."""
     for name, account, settings in enabled_accounts(config):
         platform = open_platform(
             config, name, account, settings=settings, clock=clock, new_id=new_id
@@ -65,7 +66,7 @@ def open_platform(
     new_id: IdFactory,
 ) -> Platform | None:
     """The platform of one account; None: the process makes this one itself."""
-    opening = PluginContext(
+    context = PluginContext(
         account=account,
         settings=settings,
         secrets=account_secrets(config, name, account),
@@ -73,42 +74,39 @@ def open_platform(
         clock=clock,
         new_id=new_id,
     )
-    return _open(name, opening)
+    return _open(name, context)
 
 
 def _open(name: str, context: PluginContext[Any]) -> Platform | None:
-    """None: the process makes this one itself."""
     try:
-        door = find_plugin(name)
-        if door is None or door.open is None:
-            return (
-                None
-                if name in BUILT_IN_PLUGINS
-                else _unusable(name, context, "it says no way to open it")
-            )
-        platform = door.open(context)
+        plugin = find_plugin(name)
+        if plugin is None or plugin.open is None:
+            if name in BUILT_IN_PLUGINS:
+                return None
+            return _unusable(name, context, "it has no `open` function")
+        platform = plugin.open(context)
         if (platform.name, platform.account) != (name, context.account):
-            told = f"it opens {platform.name}:{platform.account} in the place of its account"
-            return _unusable(name, context, told)
+            opened = f"{platform.name}:{platform.account}"
+            return _unusable(name, context, f"it opens {opened} in place of its account")
         return platform
-    except Exception as error:  # a door may be anybody's, and may fail in any way
+    except Exception as error:  # third-party plugins may raise anything
         what = f"{name}:{context.account}"
-        log.exception("%s is not opened.", what, extra={"action": "platform_unusable"})
-        why = str(error) if isinstance(error, PluginUnusable) else repr(error)
-        return _unusable(name, context, why)
+        log.exception("Could not open %s.", what, extra={"action": "platform_unusable"})
+        reason = str(error) if isinstance(error, PluginUnusable) else repr(error)
+        return _unusable(name, context, reason)
 
 
 def _unusable(name: str, context: PluginContext[Any], reason: str) -> Platform:
-    return UnusablePlatform(name, context.account, f"this door cannot be opened: {reason}")
+    return UnusablePlatform(name, context.account, f"this plugin cannot be used: {reason}")
 
 
 def credential_identities(config: Config) -> dict[tuple[str, str], CredentialIdentity]:
-    """What says of an account which of its vendor's it is; those that may be shared are not
-    here."""
+    """What identifies each account to its vendor, by platform and account. Accounts that several
+    gateways may use at once are left out."""
     found = {}
     for name, account, settings in enabled_accounts(config):
-        door = None if isinstance(settings, UnknownPluginSettings) else find_plugin(name)
-        keys = door.identity if door is not None and door.open is not None else ()
+        plugin = None if isinstance(settings, UnknownPluginSettings) else find_plugin(name)
+        keys = plugin.identity if plugin is not None and plugin.open is not None else ()
         values = {**msgspec.to_builtins(settings), **_reveal_secrets(config, name, account)}
         identity = [str(values.get(key, "")) for key in keys]
         if any(identity):

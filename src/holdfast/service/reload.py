@@ -39,10 +39,12 @@ log = logging.getLogger(__name__)
 
 _AccountKey = tuple[str, str]
 _CHANGED_BEFORE_START = "the file, changed before this start"
+SETTLE_SECONDS = 0.3  # without a change before a reload: an editor writes in several steps
+_START_DELAY = 1.0  # seconds: a start must not wait for the watch
 
 
 class ConfigVersionStore(Protocol):
-    """What is used of the store here."""
+    """The part of the store that is used here."""
 
     def save_configuration(self, new: NewConfigVersion) -> Awaitable[int]: ...
     async def configurations(
@@ -51,9 +53,9 @@ class ConfigVersionStore(Protocol):
 
 
 class Reloader:
-    """Owns the configuration that is in force: the last good one that was read, its number, and
-    what is wrong with the file where something is. What needs a restart stays as this process
-    began with it, and is told to wait. A start goes by the file, and by nothing that is kept here.
+    """Owns the live configuration: the last valid one that was read, its number, and the problem of
+    the file, if it has one. Keys that need a restart keep the values of the start, and are reported
+    as pending. A start reads the file only, never the versions that are saved here.
     """
 
     def __init__(
@@ -79,19 +81,20 @@ class Reloader:
         self.status = ConfigStatus(since=clock.now())
 
     async def record_start_config(self) -> None:
-        """What this process began with gets its number; to be called once, when it is ready."""
+        """Save the configuration of the start as a version; called once, when ready."""
         try:
             async with self._reload_lock:
                 await self._record_start_config()
-        except StoreError as error:  # the next change keeps it, before its own
+        except StoreError as error:  # the next change saves it, before its own version
             log.warning(
-                "The configuration is not kept: %s", error, extra={"action": "config_not_saved"}
+                "Could not save the configuration: %s", error, extra={"action": "config_not_saved"}
             )
 
     async def reload(
         self, *, by: str, source: ConfigSource, before_read: Callable[[], None] | None = None
     ) -> ReloadResult:
-        """As `core.configuration.Reloading` promises it."""
+        """Read the file and apply it. Raises `ConfigError` for an invalid file, which changes
+        nothing. `before_read` runs in a thread, right before the file is read."""
         async with self._reload_lock:
             await self._record_start_config()
             if before_read is not None:
@@ -100,32 +103,35 @@ class Reloader:
                 new = await asyncio.to_thread(reload_config, self.config)
                 return await self._apply(new, by=by, source=source)
             except ConfigError as error:
-                if before_read is None:  # else whoever wrote it puts it back, and is told
+                if before_read is None:  # otherwise the caller restores the file it has written
                     self._report_problem(str(error))
                 raise
 
     async def reload_and_log(self, *, by: str, source: ConfigSource) -> None:
-        """The same for who has nobody to tell: what is wrong is in the log, and in `facts`."""
+        """Like `reload`, but problems go to the log and to `status` instead of the caller."""
         try:
             await self.reload(by=by, source=source)
         except ConfigError:
-            pass  # told already, and until it is right
+            pass  # reported already, and until the file is valid
         except HoldfastError as error:
-            about = {"action": "config_reload_failed"}
-            log.error("The configuration could not be read again: %s", error, extra=about)
+            log.error(
+                "Could not reload the configuration: %s",
+                error,
+                extra={"action": "config_reload_failed"},
+            )
 
     async def _record_start_config(self) -> None:
-        """Whoever comes first does it, so that a change right after the start does not hide it."""
+        """The first caller saves it, so that a change right after the start does not hide it."""
         if self.status.number:
             return
-        began, start = self._start_config, ConfigSource.START
-        by, changed = await self._start_changes(began.text)
-        number = await self._record(began, by=by, source=start, changed=changed)
+        config = self._start_config
+        by, changed = await self._start_changes(config.text)
+        number = await self._record(config, by=by, source=ConfigSource.START, changed=changed)
         self._set_status(msgspec.structs.replace(self.status, number=number))
 
     async def _start_changes(self, text: str) -> tuple[str, tuple[str, ...]]:
-        """By what this process has another configuration than the last one, and the keys that the
-        file speaks of otherwise. Who wrote them is not known: nobody was there to see it."""
+        """`by` and the changed keys of the version for the start. If the file was changed while no
+        gateway ran, it is not known who changed it."""
         last = await self._versions.configurations(limit=1)
         if not last or last[0].text == text:
             return "start", ()
@@ -138,12 +144,12 @@ class Reloader:
 
         found = compare_configs(self.config, new, start_config=self._start_config)
         opened = await self._open_platforms(new, found.accounts.opened)
-        outfit = await self._build_agent_config(new, opened, removed=found.accounts.removed)
+        agent_config = await self._build_agent_config(new, opened, removed=found.accounts.removed)
         number = await self._record(new, by=by, source=source, changed=found.keys)
         if found.keys:
-            self._activate(new, outfit, opened, removed=found.accounts.removed)
+            self._activate(new, agent_config, opened, removed=found.accounts.removed)
         if self.status.problem:
-            log.info("The configuration is in order again.", extra={"action": "config_valid_again"})
+            log.info("The configuration is valid again.", extra={"action": "config_valid_again"})
         since = self._clock.now() if found.keys else self.status.since
         self.config = new
         self._set_status(
@@ -159,13 +165,14 @@ class Reloader:
         )
 
     async def _open_platforms(self, new: Config, accounts: Iterable[_AccountKey]) -> list[Platform]:
-        """Nothing is connected by this. What a door logs on its way names no secret of it."""
+        """Nothing is connected by this. Secrets are added to the redaction first, so that nothing a
+        plugin logs contains them."""
         self._gateway.services.redact.add_secrets(new.secrets.values())
         opened = []
         for name, account in accounts:
             await asyncio.to_thread(_import_platform, name)
             settings = new.settings.account(name, account)
-            assert settings is not None, "an account that is set up anew is configured"
+            assert settings is not None, "an account to be opened is configured"
             platform = open_platform(
                 new, name, account, settings=settings, clock=self._clock, new_id=self._new_id
             )
@@ -178,16 +185,16 @@ class Reloader:
     ) -> AgentConfig:
         from holdfast.core.config.changes import with_restart_keys_from  # noqa: PLC0415 - no start needs it
 
-        outside = (
-            door for door in self._gateway.services.platforms if door.name != INTERNAL_PLATFORM
+        current = (
+            each for each in self._gateway.services.platforms if each.name != INTERNAL_PLATFORM
         )
-        doors = {(door.name, door.account): door for door in (*outside, *new_platforms)}
+        platforms = {(each.name, each.account): each for each in (*current, *new_platforms)}
         try:
             return self._agent_configs.build(
                 new,
                 settings=with_restart_keys_from(new.settings, self._start_config.settings),
                 model=await self._agent_configs.model_for(new),
-                platforms=[door for key, door in doors.items() if key not in removed],
+                platforms=[each for key, each in platforms.items() if key not in removed],
             )
         except InvalidTarget as error:
             raise ConfigError(str(error)) from None
@@ -200,7 +207,7 @@ class Reloader:
         *,
         removed: Sequence[_AccountKey],
     ) -> None:
-        """Without an await: nobody sees half of it."""
+        """Without an await: no other task sees a half-applied configuration."""
         self._credential_locks.set_identities(credential_identities(new))
         self._agent_configs.activate(agent_config, model_settings=new.settings.model)
         self._gateway.apply_config(agent_config)
@@ -229,10 +236,9 @@ class Reloader:
         )
 
     def _report_problem(self, problem: str) -> None:
-        if problem != self.status.problem:  # it is told once, however often the file is looked at
+        if problem != self.status.problem:  # logged once, however often the file is read
             log.error(
-                "The configuration cannot be used as it stands, so the last good one stays in "
-                "force. %s",
+                "The configuration file is invalid; the last valid configuration stays in use. %s",
                 problem,
                 extra={"action": "config_invalid"},
             )
@@ -245,7 +251,7 @@ class Reloader:
 
 
 def _import_platform(name: str) -> None:
-    """In a thread, since some libraries take half a second; what is missing is told by the door."""
+    """In a thread, since some libraries take half a second; the plugin reports missing ones."""
     module, _, _ = BUILT_IN_PLUGINS.get(name, "").partition(":")
     with suppress(ImportError, ValueError):
         import_module(f"{module.rpartition('.')[0]}.platform")
@@ -257,60 +263,57 @@ def _log_changes(
     if not changes.keys:
         return
     log.info(
-        "Configuration %d is in force, by %s; changed: %s.",
+        "Applied configuration %d, from %s; changed: %s.",
         number,
         by,
         ", ".join(changes.keys),
         extra={"action": "config_reloaded"},
     )
     if changes.pending_restart:
-        waits = ", ".join(changes.pending_restart)
-        log.warning("Waits for a restart: %s.", waits, extra={"action": "config_pending_restart"})
+        keys = ", ".join(changes.pending_restart)
+        log.warning("Needs a restart: %s.", keys, extra={"action": "config_pending_restart"})
     for warning in warnings:
         log.warning("%s", warning, extra={"action": "config_warning"})
 
 
-SETTLE_SECONDS = 0.3  # seconds without a change: an editor writes in several steps
-_START_DELAY = 1.0  # seconds: whoever waits for a start does not wait for this
-
-
 class ConfigFileWatcher:
-    """Owns the watch on the files. What is wrong with one of them is told by who reads it."""
+    """Owns the watch on the configuration files: a change is reloaded, which logs problems."""
 
     def __init__(self, reloader: Reloader, *, is_enabled: Callable[[], bool]) -> None:
-        """`wanted`: whether, at this instant, a change is to be taken over by itself."""
+        """`is_enabled`: whether changes are to be reloaded automatically at this moment."""
         self._reloader = reloader
         self._is_enabled = is_enabled
 
     async def run(self) -> None:
         """Until cancelled, or until it is known that files cannot be watched here."""
         await asyncio.sleep(_START_DELAY)
-        await asyncio.to_thread(import_module, "ctypes")  # which takes longer than a message may
+        await asyncio.to_thread(import_module, "ctypes")  # slower than a message may wait
         try:
-            seen = self._reloader.config.fingerprint
+            last_read = self._reloader.config.fingerprint
             while True:
-                seen = await self._watch_until_moved(seen)
+                last_read = await self._watch_until_moved(last_read)
         except WatchUnavailable as error:
             log.warning(
-                "A change of the configuration is not noticed by itself here (%s): `holdfast "
-                "config reload` has it read.",
+                "Cannot watch the configuration file (%s). Run `holdfast config reload` after a "
+                "change.",
                 error,
                 extra={"action": "config_not_watched"},
             )
 
-    async def _watch_until_moved(self, seen: ConfigFingerprint) -> ConfigFingerprint:
-        """Until a file has come to lie elsewhere; how the files were when they were last read."""
+    async def _watch_until_moved(self, last_read: ConfigFingerprint) -> ConfigFingerprint:
+        """Watch until the path of a file resolves to another place, and the watch must be renewed.
+        Returns the fingerprint of the files when they were last read."""
         files = config_files(self._reloader.config.home)
         with FileWatch(files) as watch:
-            if fingerprint(files) != seen:  # before anybody watched
+            if fingerprint(files) != last_read:  # changed before the watch began
                 watch.changed.set()
             while not watch.moved:
                 await watch.changed.wait()
                 await _wait_until_settled(watch.changed)
-                seen = fingerprint(files)
+                last_read = fingerprint(files)
                 if self._is_enabled():
                     await self._reloader.reload_and_log(by="the file", source=ConfigSource.FILE)
-        return seen
+        return last_read
 
 
 async def _wait_until_settled(changed: asyncio.Event) -> None:

@@ -77,7 +77,7 @@ def loop_factory() -> "Callable[[], asyncio.AbstractEventLoop] | None":
     """uvloop where it is installed (`holdfast[fast]`), asyncio's own loop otherwise."""
     if find_spec("uvloop") is None:
         return None
-    factory: "Callable[[], asyncio.AbstractEventLoop]" = import_module("uvloop").new_event_loop
+    factory: Callable[[], asyncio.AbstractEventLoop] = import_module("uvloop").new_event_loop
     return factory
 
 

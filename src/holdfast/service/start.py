@@ -180,7 +180,7 @@ class ProcessStart(msgspec.Struct, frozen=True, kw_only=True):
         self.notifier.notify("READY=1", f"MAINPID={os.getpid()}", timeout=1.0)
         log.info("Ready at %s.", self.started.listener.address, extra={"action": "ready"})
         backups = self.wiring.backups(api_context.gateway)
-        self.server_wiring.report_pace_and_backups(api_context, backups)
+        self.server_wiring.report_last_hour_and_backups(api_context, backups)
         self.started.maintenance = Maintenance(
             store, backups=backups, minute_history=api_context.minute_history
         )

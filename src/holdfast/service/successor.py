@@ -21,18 +21,21 @@ from holdfast.system.paths import Paths, private_dir
 from holdfast.system.sockets import LISTEN_VARIABLES
 
 CHECK_TIMEOUT = 30.0
-# What belongs to this process alone: its descriptors and its place with its supervisor.
+
+# Variables for this process alone: its descriptors, and its connection to the supervisor.
 _OWN_VARIABLES = frozenset({*LISTEN_VARIABLES, "NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"})
 _MAX_ERROR_CHARS = 2000
+_GO = b"go\n"
+_MAX_REPORT_BYTES = 64 * 1024
 
 
 def module_command() -> list[str]:
-    """How this program is called again, by the interpreter that runs it now."""
+    """The command that runs this program again, with the same interpreter."""
     return [sys.executable, "-m", "holdfast.cli"]
 
 
 def successor_environ(environ: Mapping[str, str]) -> dict[str, str]:
-    """The environment that a successor gets: ours, without what was meant for us alone."""
+    """The environment of a successor: ours, without the variables for this process alone."""
     return {name: value for name, value in environ.items() if name not in _OWN_VARIABLES}
 
 
@@ -45,16 +48,15 @@ async def check_successor(
     command: Sequence[str] = (),
     timeout: float = CHECK_TIMEOUT,
 ) -> None:
-    """Have the code and the configuration that are on disk now say whether they would start.
+    """Check whether the code and the configuration that are on disk now would start.
 
-    Raises `RestartRefused` with the reason, the place and the remedy. It is asked in a process
-    of its own, which holds no lock and opens no store: what is running is not touched. `schema`
-    is the version of the store's tables, which the successor must know; `options` are those that
-    `run` would get.
+    Raises `RestartRefused` with the reason and the remedy. The check is a process of its own, which
+    takes no lock and opens no store: the running gateway is not touched. `schema` is the version of
+    the store's tables, which the successor must know; `options` are those that `run` would get.
     """
-    asked = [*(command or module_command()), "gateway", "check", "--json", "--home", str(home)]
+    check = [*(command or module_command()), "gateway", "check", "--json", "--home", str(home)]
     process = await asyncio.create_subprocess_exec(
-        *asked,
+        *check,
         "--schema",
         str(schema),
         *options,
@@ -65,28 +67,31 @@ async def check_successor(
     )
     try:
         async with asyncio.timeout(timeout):
-            said, errors = await process.communicate()
+            output, errors = await process.communicate()
     except TimeoutError:
         raise RestartRefused(
-            f"the successor could not say within {timeout:g} s whether it would start. The "
-            "running gateway goes on. `holdfast gateway check` asks it again."
+            f"the check of the successor did not finish within {timeout:g} s. The running gateway "
+            "continues. Run `holdfast gateway check` to check again."
         ) from None
     finally:
         if process.returncode is None:
             process.kill()
             await process.wait()
     if process.returncode != 0:
-        raise RestartRefused(_failure_reason(said, errors))
+        raise RestartRefused(_failure_reason(output, errors))
 
 
 def _failure_reason(output: bytes, errors: bytes) -> str:
-    """What it says itself; where it cannot even say that, what Python says."""
+    """The reported error; without a report, the end of its stderr."""
     try:
         reason = str(json.loads(output)["error"])
     except (ValueError, KeyError, TypeError):
-        words = errors.decode("utf-8", "replace").strip()[-_MAX_ERROR_CHARS:]
-        reason = words or "it ended without a word"
-    return f"the successor would not start: {reason}\nThe running gateway goes on."
+        reason = errors.decode("utf-8", "replace").strip()[-_MAX_ERROR_CHARS:]
+    return _would_not_start(reason or "it ended without an error message")
+
+
+def _would_not_start(reason: str) -> str:
+    return f"the successor would not start: {reason}\nThe running gateway continues."
 
 
 def start_successor(
@@ -101,14 +106,14 @@ def start_successor(
     after_pid: int | None = None,
     channel: socket.socket | None = None,
 ) -> int:
-    """Start the starter, in a session of its own, and return its pid.
+    """Start a respawner in a session of its own, which starts a successor. Returns its pid.
 
-    To be called when the lock has been released, or will be when this process ends: that end is
-    waited for (`follows`: that of another, or of none, which is 0). Or at any time with a `line`:
-    the successor is an understudy then, and waits for its cue and for the lock by itself.
-    The sockets may be closed as soon as this returns: the starter has them, and gives them to the
-    successor. `options` are for `run`, beside the home. Raises `OSError` where there is no
-    starter; then there is no successor either.
+    To be called when the lock has been released, or will be when this process ends: the respawner
+    waits for that end (`after_pid`: for the end of another process; 0: of none). With a `channel`
+    it may be called at any time: the successor is on standby then, and waits for the go signal and
+    the lock itself. The sockets may be closed as soon as this returns: the respawner has them, and
+    passes them on. `options` are for `run`, besides the home. Raises `OSError` if the respawner
+    cannot be started.
     """
     paths = Paths(home)
     order = RespawnOrder(
@@ -121,7 +126,7 @@ def start_successor(
         after_pid=os.getpid() if after_pid is None else after_pid,
         channel=0 if channel is None else channel.fileno(),
     )
-    starter = subprocess.Popen(
+    respawner = subprocess.Popen(
         [sys.executable, "-m", "holdfast.service.respawner", *order.to_arguments()],
         env=successor_environ(environ),
         pass_fds=order.sockets if channel is None else (*order.sockets, order.channel),
@@ -130,53 +135,44 @@ def start_successor(
         stderr=subprocess.DEVNULL,
         start_new_session=True,
     )
-    pid = starter.pid
-    # Nobody waits for it here: this process ends before it does.
-    starter.returncode = os.EX_OK
-    return pid
+    # This process ends first and never waits for it: no warning about an unreaped child.
+    respawner.returncode = os.EX_OK
+    return respawner.pid
 
 
 def restart_notice(home: Path) -> str:
-    """What a person in whose terminal the gateway ran is told when it leaves that terminal."""
+    """Printed in the terminal that the gateway leaves on a restart."""
     return (
-        f"Restarting: the gateway of {home} goes on in the background, and no longer in this "
-        "terminal.\nIt is read with `holdfast logs -f`, and ended with `holdfast gateway stop`."
+        f"Restarting: the gateway of {home} continues in the background, no longer in this "
+        "terminal.\nRead its log with `holdfast logs -f`; stop it with `holdfast gateway stop`."
     )
 
 
-# Its line to the gateway that runs is a socket that it inherits. It says there whether it would
-# start; the cue lets it wait for the lock of the home; when the line ends without one, it goes.
-_GO = b"go\n"
-_MAX_REPORT_BYTES = 64 * 1024
-
-
 class StandbySuccessor:
-    """Owns this gateway's end of the line."""
+    """Owns the running gateway's end of the channel."""
 
     def __init__(self, channel: socket.socket) -> None:
         channel.setblocking(False)
         self._channel = channel
 
     async def would_start(self, *, schema: int, timeout: float) -> bool:
-        """True: it would start, and knows the store's tables up to this version. False: somebody
-        else is to find out why not. Raises `RestartRefused` with what it said."""
+        """True: it would start, and knows the store's tables up to this version. False: it did not
+        report, or its schema is too old. Raises `RestartRefused` with the reported error."""
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(timeout):
-                said = await loop.sock_recv(self._channel, _MAX_REPORT_BYTES)
+                received = await loop.sock_recv(self._channel, _MAX_REPORT_BYTES)
         except (TimeoutError, OSError):
             return False
-        if not said:
+        if not received:
             return False
-        word = json.loads(said)
-        if error := word["error"]:
-            raise RestartRefused(
-                f"the successor would not start: {error}\nThe running gateway goes on."
-            )
-        return bool(word["schema"] >= schema)
+        report = json.loads(received)
+        if error := report["error"]:
+            raise RestartRefused(_would_not_start(error))
+        return bool(report["schema"] >= schema)
 
     def release(self) -> bool:
-        """From now on it starts as soon as it gets the lock. False: it is not there any more."""
+        """Let it start as soon as it gets the lock. False: it does not run any more."""
         try:
             self._channel.sendall(_GO)
         except OSError:
@@ -184,27 +180,27 @@ class StandbySuccessor:
         return True
 
     def dismiss(self) -> None:
-        """Without a cue it goes; after one, this changes nothing."""
+        """It exits, unless it was released before."""
         self._channel.close()
 
 
 class StandbyChannel:
-    """Owns the understudy's end."""
+    """Owns the standby successor's end of the channel."""
 
     def __init__(self, fd: int) -> None:
         self._channel = socket.socket(fileno=fd)
         self._channel.set_inheritable(False)
 
     def report(self, *, schema: int = 0, error: str = "") -> None:
-        """Say that it would start, with the tables it knows, or why not. A gateway that has
-        gone meanwhile needs no answer: there will be no cue."""
+        """Report that it would start, with the schema version it knows, or why not. A gateway that
+        has exited meanwhile needs no report: there will be no go signal."""
         try:
             self._channel.sendall(json.dumps({"schema": schema, "error": error}).encode())
         except OSError:
             return
 
     def wait_for_release(self) -> bool:
-        """Blocks until there is a cue, or nobody left to give one."""
+        """Blocks until the go signal, or until the channel closes without one (False)."""
         try:
             return self._channel.recv(len(_GO)) == _GO
         except OSError:

@@ -74,7 +74,8 @@ if TYPE_CHECKING:
 
 
 class WorkspaceFiles:
-    """Every method blocks, and belongs into a thread."""
+    """Files that the gateway stores for a message or reads to send. Every method blocks: call them
+    in a thread."""
 
     def __init__(self, home: Path) -> None:
         self._home = home
@@ -86,8 +87,8 @@ class WorkspaceFiles:
             raise AttachmentUnavailable(str(error)) from None
 
     def read(self, session_id: SessionId | None, path: str, max_bytes: int) -> bytes:
-        """The path as commands of the session would write it, or from the workspace on; without a
-        session, that of a file that was handed in."""
+        """`path` as commands of the session would write it, or relative to the workspace; without a
+        session, the path of an uploaded file."""
         with self._open(session_id, path) as file:
             data = file.read(max_bytes + 1)
         if len(data) > max_bytes:
@@ -112,21 +113,21 @@ class WorkspaceFiles:
 
 
 def runner_scopes(config: Config, *, clock: Clock) -> SystemdScopes | None:
-    """How runners are kept out of the unit (E1); None: no unit of systemd's started us."""
-    by = detect_supervisor(
+    """Scopes that keep runners out of the gateway's unit (E1). None: systemd did not start us."""
+    supervisor = detect_supervisor(
         config.settings.gateway.supervisor, config.environ, pid=os.getpid(), parent=parent_name()
     )
-    if by is not SupervisorChoice.SYSTEMD:
+    if supervisor is not SupervisorChoice.SYSTEMD:
         return None
-    ours = current_unit(config.environ, cgroup=read_own_cgroup())
-    asked = systemd_run_prefix(
-        config.environ, user_unit=ours is not None and ours.user, uid=os.getuid()
+    unit = current_unit(config.environ, cgroup=read_own_cgroup())
+    prefix = systemd_run_prefix(
+        config.environ, user_unit=unit is not None and unit.user, uid=os.getuid()
     )
-    return SystemdScopes(config.home, asked, clock=clock)
+    return SystemdScopes(config.home, prefix, clock=clock)
 
 
 class GatewayWiring(msgspec.Struct, frozen=True, kw_only=True):
-    """Makes the parts and enters none of them: when each lives is the process's to say."""
+    """Builds the parts of the gateway. The process opens and closes them."""
 
     config: Config
     token: Secret
@@ -142,7 +143,7 @@ class GatewayWiring(msgspec.Struct, frozen=True, kw_only=True):
         return SqliteStore(Paths(self.config.home).db, crash=self.crash, redact=self.redact)
 
     async def select_model(self) -> SelectedModel:
-        """The model that answers, chosen where the settings leave that open."""
+        """The configured model; selected here where the settings leave it open."""
         return await select_configured_model(self.config)
 
     def runners(self, store: SqliteStore) -> Runners:
@@ -167,36 +168,36 @@ class GatewayWiring(msgspec.Struct, frozen=True, kw_only=True):
         runners: Runners,
         api: ApiPlatform,
     ) -> tuple[Gateway, Reloader]:
-        """With who puts another configuration into force there."""
+        """The gateway, and the reloader that applies configuration changes to it."""
         config = self.config
         notes = self._notes(store)
-        doors = open_platforms(config, clock=self.clock, new_id=self.new_id)
-        platforms: list[Platform] = [api, WebPlatform(), *doors]
+        plugins = open_platforms(config, clock=self.clock, new_id=self.new_id)
+        platforms: list[Platform] = [api, WebPlatform(), *plugins]
         files = WorkspaceFiles(config.home)
-        workshop = ToolsetBuilder(
+        toolsets = ToolsetBuilder(
             config.settings.browser, home=config.home, store=store, notes=notes, clock=self.clock
         )
-        by, claims = config.settings.model, self._credential_locks()
-        outfitting = AgentConfigBuilder(
-            pool, workshop, token=self.token, model=model, model_settings=by
+        credential_locks = self._credential_locks()
+        agent_configs = AgentConfigBuilder(
+            pool, toolsets, token=self.token, model=model, model_settings=config.settings.model
         )
-        outfit = outfitting.build(
+        agent_config = agent_configs.build(
             config, settings=config.settings, model=model, platforms=platforms
         )
-        settings = outfit.settings
+        settings = agent_config.settings
         gateway = Gateway(
             GatewayDependencies(
                 settings=settings,
                 store=store,
                 platforms=platforms,
                 runners=runners,
-                toolbox=outfit.toolbox,
-                holders=[workshop.browsers],
-                lease=outfit.lease,
-                model=outfit.model,
-                api_key=outfit.api_key,
-                fallback_keys=outfit.fallback_keys,
-                secrets=outfit.secrets,
+                toolbox=agent_config.toolbox,
+                holders=[toolsets.browsers],
+                lease=agent_config.lease,
+                model=agent_config.model,
+                api_key=agent_config.api_key,
+                fallback_keys=agent_config.fallback_keys,
+                secrets=agent_config.secrets,
                 redact=self.redact,
                 clock=self.clock,
                 new_id=self.new_id,
@@ -210,7 +211,7 @@ class GatewayWiring(msgspec.Struct, frozen=True, kw_only=True):
                     settings.memory.providers, notes=notes, home=config.home
                 ),
                 memory_limits=ProviderLimits(prefetch=settings.memory.prefetch_timeout),
-                credential_locks=claims,
+                credential_locks=credential_locks,
                 store_file=files.put,
                 read_file=files.read,
                 delete_file=files.drop,
@@ -218,15 +219,15 @@ class GatewayWiring(msgspec.Struct, frozen=True, kw_only=True):
                 trace_key=f"{config.home}:{self.token.reveal()}",
             )
         )
-        # The very one that hears of new secrets.
+        # The gateway's redaction, which learns of new secrets.
         store.set_redaction(gateway.services.redact)
         store.on_audit_growth(gateway.services.feeds.audit_changed)
         return gateway, Reloader(
             config,
             gateway=gateway,
-            agent_configs=outfitting,
+            agent_configs=agent_configs,
             versions=store,
-            credential_locks=claims,
+            credential_locks=credential_locks,
             clock=self.clock,
             new_id=self.new_id,
         )
@@ -234,13 +235,13 @@ class GatewayWiring(msgspec.Struct, frozen=True, kw_only=True):
     def backups(self, gateway: Gateway) -> BackupScheduler:
         settings, home = self.config.settings.backup, self.config.home
         folder = Paths(home).backups(settings.dir)
-        program = BackupCommand(
+        command = BackupCommand(
             home, folder=folder, keep=settings.keep, environ=self.config.environ
         )
         return BackupScheduler(
             settings,
             folder=folder,
-            maker=program,
+            maker=command,
             wait_until_idle=gateway.lanes.wait_until_idle,
             clock=self.clock,
         )
@@ -252,12 +253,12 @@ class GatewayWiring(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def _notes(self, store: SqliteStore) -> Notes:
-        room = self.config.settings.memory.max_chars
-        return Notes(store, clock=self.clock, redact=self.redact, max_chars=room)
+        max_chars = self.config.settings.memory.max_chars
+        return Notes(store, clock=self.clock, redact=self.redact, max_chars=max_chars)
 
 
 class ServerWiring(msgspec.Struct, frozen=True, kw_only=True):
-    """Makes what listens and what it shows, and opens none of it: that is the process's to say."""
+    """Builds the listeners and what they serve. The process opens and closes them."""
 
     config: Config
     clock: Clock
@@ -346,22 +347,22 @@ class ServerWiring(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def _routes(self, context: ApiContext, api: ApiPlatform) -> list[RouteDef]:
-        wanted = self.config.settings.platforms.get("api", PlatformSettings())
+        api_settings = self.config.settings.platforms.get("api", PlatformSettings())
         return [
-            *(api.routes() if wanted.enabled else ()),
+            *(api.routes() if api_settings.enabled else ()),
             *WebhookRoutes(context.gateway.services.platforms, excluded=api).routes(),
             *mount.routes(context),
             *LoginRoutes(self.login).routes(),
             *static_files.routes(),
         ]
 
-    def report_pace_and_backups(self, context: ApiContext, backups: BackupScheduler) -> None:
-        """How the last hour went, and the last backup."""
+    def report_last_hour_and_backups(self, context: ApiContext, backups: BackupScheduler) -> None:
+        """Add the statistics of the last hour and the last backup to the status."""
         self.gateway_status.add_sources(
-            lambda: {"last_backup": backups.status}, lambda: self._recent_pace(context)
+            lambda: {"last_backup": backups.status}, lambda: self._last_hour(context)
         )
 
-    def _recent_pace(self, context: ApiContext) -> dict[str, Any]:
+    def _last_hour(self, context: ApiContext) -> dict[str, Any]:
         now = self.clock.now()
         prices = context.gateway.services.settings.prices
         return {
@@ -406,7 +407,8 @@ class ServerWiring(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def store_and_runner_status(store: SqliteStore, runners: Runners) -> dict[str, Any]:
-    """How the writing goes; and whether commands are confined, as far as it was tried."""
+    """Status fields of the store and the runners; whether commands are sandboxed is known only
+    after the first try."""
     return {
         "store": store.status,
         "runners": runners.live_count,
