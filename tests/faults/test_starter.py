@@ -96,9 +96,9 @@ def test_a_successor_that_fails_is_tried_again_after_growing_waits_and_keeps_its
         scene.ended()
     assert [life[1] for life in scene.lives] == [f"1@{where[1]}"] * 4
     assert scene.lives[0][2:] == ["run", "--home", str(scene.home), "--unattended", "--port", "0"]
-    assert "started again in 0.02 s" in scene.log
-    assert "ended with 75" in scene.log
-    assert "started again in 0.04 s" in scene.log
+    assert "Retrying in 0.02 s" in scene.log
+    assert "exited with 75" in scene.log
+    assert "Retrying in 0.04 s" in scene.log
     assert "the plan says 1" in scene.log
     assert f"The successor is ready, as process {scene.lives[-1][0]}." in scene.log
 
@@ -119,10 +119,10 @@ def test_a_start_that_fails_again_and_again_can_be_called_off(scene: Scene) -> N
     """E3: that is an operator's stop, and stays one."""
     assert not cancel_pending_start(scene.home)
     scene.start("1", wait=600)
-    until(lambda: "started again in 600 s" in scene.log)
+    until(lambda: "Retrying in 600 s" in scene.log)
     assert cancel_pending_start(scene.home)
     scene.ended()
-    assert "called off" in scene.log
+    assert "was cancelled" in scene.log
     intent = IntentFile(scene.paths.intent, now=SystemClock().now).read()
     assert intent is not None
     assert intent.state is IntentState.STOPPED

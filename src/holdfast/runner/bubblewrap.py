@@ -1,4 +1,5 @@
-"""How runners are confined: the installed copy of their program, the bubblewrap arguments, and the probe whether bubblewrap works here."""
+"""How runners are confined: the installed copy of their program, the bubblewrap arguments, and
+the probe whether bubblewrap works here."""
 
 import asyncio
 import hashlib

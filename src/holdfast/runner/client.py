@@ -59,7 +59,7 @@ class RunnerConnection(asyncio.Protocol):
     async def request(
         self, operation: str, *, on_output: Callable[[str], None] | None = None, **details: Any
     ) -> Any:
-        """The runner's answer. Raises `SandboxRefused`, or `RunnerConnectionLost` if it went away."""
+        """The runner's answer. Raises `SandboxRefused`, or `RunnerConnectionLost` if it ended."""
         question = _PendingRequest(on_output)
         number = next(self._ids)
         self._pending[number] = question

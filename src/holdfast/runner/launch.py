@@ -1,4 +1,5 @@
-"""Starts a runner in a process tree that outlives the gateway, in its own systemd scope where there is systemd."""
+"""Starts a runner in a process tree that outlives the gateway, in its own systemd scope where
+there is systemd."""
 
 import hashlib
 import json

@@ -1,4 +1,5 @@
-"""All runners of this gateway, one for each session that uses tools: started, found again, ended, left to a successor."""
+"""All runners of this gateway, one for each session that uses tools: started, found again,
+ended, left to a successor."""
 
 import asyncio
 import contextlib

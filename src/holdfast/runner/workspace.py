@@ -1,4 +1,5 @@
-"""A session's workspace as the gateway accesses it: listed, read and written without following links.
+"""A session's workspace as the gateway accesses it: listed, read and written without following
+links.
 
 Its files were put there by commands that the gateway does not trust, and the gateway may have more
 rights than they. So no path is ever given to the kernel whole: each part is opened from the folder

@@ -54,8 +54,8 @@ class AgentConfigBuilder:
         model: SelectedModel,
         platforms: Iterable[Platform],
     ) -> AgentConfig:
-        """`settings` are those of the configuration that can be in force now. Raises `InvalidTarget`
-        for a model that could not be called."""
+        """`settings` have the values of the start for keys that need a restart. Raises
+        `InvalidTarget` for a model that cannot be called."""
         doors = list(platforms)
         settings = msgspec.structs.replace(settings, model=model.settings)
         voices = ModelLeases(model.settings, self._pool, secrets=config.secrets)

@@ -396,7 +396,7 @@ class _UnitDrift:
 
 @contextmanager
 def _open_tracing(config: Config) -> Iterator[SpanExporter | None]:
-    """The exporter of spans, if tracing is configured. Without its packages the gateway runs too."""
+    """The exporter of spans, if tracing is configured and its packages are installed."""
     settings = config.settings.otel
     if not settings.endpoint:
         yield None

@@ -16,30 +16,31 @@ from dataclasses import dataclass
 from holdfast.service.child_process import GatewayLauncher, RestartBackoff
 from holdfast.system import exit_codes
 
-# With these a start is over for good: it was told to stop, the home has another gateway, or a
-# person has to mend the configuration.
+# No further attempt after these: it was asked to stop, the home has another gateway, or the
+# configuration must be fixed.
 _FINAL_EXIT_CODES = frozenset({exit_codes.OK, exit_codes.HOME_IN_USE, exit_codes.CONFIG_EXIT})
-_MAX_QUEUE_WAIT = 5.0  # a wait longer than this is none that somebody should spend in a queue
+_MAX_QUEUE_WAIT = 5.0  # for longer waits the sockets are closed: clients should not hang
 _MAX_OUTPUT_CHARS = 2000
 _MIN_CHANNEL_FD = 64
-_PREDECESSOR_TIMEOUT = 60.0  # far longer than a predecessor has, whose watchdog ends it
+_PREDECESSOR_TIMEOUT = 60.0  # far longer than the predecessor's watchdog lets it live
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RespawnOrder:
-    """What the starter is told."""
+    """The arguments of the respawner. Their order may not change: a running gateway writes them,
+    and the code that is on disk by then reads them."""
 
     run_dir: str  # the folder of the home's sockets
     log_dir: str  # the folder of its logs
-    argv: tuple[str, ...]  # what starts a gateway
-    sockets: tuple[int, ...] = ()  # descriptors that it inherits, of listening sockets
+    argv: tuple[str, ...]  # the command of the gateway
+    sockets: tuple[int, ...] = ()  # inherited descriptors of listening sockets
     first_wait: float
     max_wait: float
-    after_pid: int = 0  # the process whose end is waited for; 0: none
-    channel: int = 0  # a descriptor that makes its first attempt an understudy; 0: it is none
+    after_pid: int = 0  # wait for the end of this process first; 0: do not wait
+    channel: int = 0  # a descriptor that makes the first attempt a standby successor; 0: none
 
     def to_arguments(self) -> list[str]:
-        """As arguments of a program; `read` reads them."""
+        """The command line arguments; `from_arguments` reads them."""
         fds = ",".join(map(str, self.sockets))
         waits = [str(self.first_wait), str(self.max_wait)]
         numbers = [str(self.after_pid), str(self.channel)]
@@ -47,16 +48,16 @@ class RespawnOrder:
 
     @classmethod
     def from_arguments(cls, arguments: list[str]) -> "RespawnOrder":
-        run, logs, fds, first, longest, follows, line, *argv = arguments
+        run_dir, log_dir, fds, first_wait, max_wait, after_pid, channel, *argv = arguments
         return cls(
-            run_dir=run,
-            log_dir=logs,
+            run_dir=run_dir,
+            log_dir=log_dir,
             argv=tuple(argv),
             sockets=tuple(int(fd) for fd in fds.split(",") if fd),
-            first_wait=float(first),
-            max_wait=float(longest),
-            after_pid=int(follows),
-            channel=int(line),
+            first_wait=float(first_wait),
+            max_wait=float(max_wait),
+            after_pid=int(after_pid),
+            channel=int(channel),
         )
 
 
@@ -66,17 +67,17 @@ def main() -> None:
     for sock in inherited:
         sock.set_inheritable(False)
     _wait_for_end(order.after_pid)
-    with GatewayLauncher(order.run_dir, sockets=inherited) as nest:
-        Respawner(order, nest).run()
+    with GatewayLauncher(order.run_dir, sockets=inherited) as launcher:
+        Respawner(order, launcher).run()
 
 
 def _wait_for_end(parent: int) -> None:
-    """A predecessor that could not close its store keeps the lock to its very end."""
+    """A predecessor that could not close its store holds the lock until it ends."""
     try:
         fd = os.pidfd_open(parent) if parent else -1
     except ProcessLookupError:
         return
-    # Whoever is not our parent any more has ended, and its pid may be another's.
+    # If it is not our parent any more, it has ended, and its pid may have been reused.
     if fd >= 0 and os.getppid() == parent:
         poll = select.poll()
         poll.register(fd, select.POLLIN)
@@ -84,41 +85,44 @@ def _wait_for_end(parent: int) -> None:
 
 
 def _move_fd_up(fd: int) -> int:
-    """Listening sockets are laid out from 3 on."""
+    """Out of the way of the listening sockets, which are placed from 3 on."""
     moved = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _MIN_CHANNEL_FD)
     os.close(fd)
     return moved
 
 
 class Respawner:
-    """Owns the attempts at one successor."""
+    """Owns the attempts to start one successor."""
 
     def __init__(self, order: RespawnOrder, launcher: GatewayLauncher) -> None:
         self._order = order
         self._launcher = launcher
-        self._output_file = f"{order.log_dir}/gateway.out"  # what it says where it cannot log
+        self._output_file = f"{order.log_dir}/gateway.out"  # its output before it logs
         self._backoff = RestartBackoff(first_wait=order.first_wait, max_wait=order.max_wait)
         self._channel = _move_fd_up(order.channel) if order.channel else None
 
     def run(self) -> None:
-        """Returns when a successor is ready, or when none is to be had."""
+        """Returns when a successor is ready, or when there is no point in another attempt."""
         while True:
             began = time.monotonic()
             code = self._attempt()
             if code is None:
                 return
-            said = f"The successor ended with {code} before it was ready. It said: {self._last_output()}"
+            failure = f"The successor exited with {code} before it was ready."
+            failure = f"{failure} Its output: {self._last_output()}"
             if code in _FINAL_EXIT_CODES or self._launcher.cancelled:
-                self._log("error", f"{said}\nIt is not started again.", "successor_refused")
+                self._log("error", f"{failure}\nIt is not started again.", "successor_refused")
                 return
             wait = 0.0
             if code != exit_codes.GATEWAY_SERVICE_RESTART_EXIT_CODE:
                 wait = self._backoff.next_wait(time.monotonic() - began)
-            self._log("error", f"{said}\nIt is started again in {wait:g} s.", "successor_failed")
+            self._log("error", f"{failure}\nRetrying in {wait:g} s.", "successor_failed")
             if wait > _MAX_QUEUE_WAIT:
                 self._launcher.close_sockets()
             if self._wait_for_cancel(timeout=wait):
-                self._log("info", "Its start was called off.", "successor_called_off")
+                self._log(
+                    "info", "The start of the successor was cancelled.", "successor_cancelled"
+                )
                 return
 
     def _attempt(self) -> int | None:
@@ -127,7 +131,6 @@ class Respawner:
             self._output_file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600
         )
         try:
-            # As it was given to this process, which was made for nothing but to pass it on.
             pid = self._start_child(output)
         finally:
             os.close(output)
@@ -141,29 +144,30 @@ class Respawner:
         return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
     def _start_child(self, output: int) -> int:
-        """Only the first has a line: those after it are started because it has failed."""
-        line, self._channel = self._channel, None
-        if line is None:
+        """Only the first attempt is a standby successor: later ones run because it has failed."""
+        # The environment is the one meant for the successor: this process only passes it on.
+        channel, self._channel = self._channel, None
+        if channel is None:
             return self._launcher.start(self._order.argv, dict(os.environ), output=output)
         try:
-            argv = [*self._order.argv, "--understudy", str(line)]
-            return self._launcher.start(argv, dict(os.environ), output=output, extra_fd=line)
+            argv = [*self._order.argv, "--standby-fd", str(channel)]
+            return self._launcher.start(argv, dict(os.environ), output=output, extra_fd=channel)
         finally:
-            os.close(line)
+            os.close(channel)
 
     def _wait_until_ready(self, child: int) -> bool:
         poll = select.poll()
         poll.register(child, select.POLLIN)
         poll.register(self._launcher, select.POLLIN)
-        asked = False
+        terminated = False
         while True:
-            awake = {fd for fd, _ in poll.poll()}
-            if self._launcher.fileno() in awake and self._launcher.read_notifications():
+            readable = {fd for fd, _ in poll.poll()}
+            if self._launcher.fileno() in readable and self._launcher.read_notifications():
                 return True
-            if child in awake:
+            if child in readable:
                 return False
-            if self._launcher.cancelled and not asked:
-                asked = True
+            if self._launcher.cancelled and not terminated:
+                terminated = True
                 signal.pidfd_send_signal(child, signal.SIGTERM)
 
     def _wait_for_cancel(self, *, timeout: float) -> bool:
@@ -178,13 +182,13 @@ class Respawner:
     def _last_output(self) -> str:
         try:
             with open(self._output_file, errors="replace") as file:
-                return file.read().strip()[-_MAX_OUTPUT_CHARS:] or "nothing."
+                return file.read().strip()[-_MAX_OUTPUT_CHARS:] or "none."
         except OSError as error:
-            return f"what, cannot be read ({error.strerror})."
+            return f"cannot be read ({error.strerror})."
 
     def _log(self, level: str, message: str, action: str) -> None:
-        """A line in the gateway's own log, where whoever looks for the gateway looks."""
-        import logging  # noqa: PLC0415 - not before the successor is on its way
+        """Append a line to the gateway's own log."""
+        import logging  # noqa: PLC0415 - not before the successor is started
 
         from holdfast.system.logs import JsonFormatter  # noqa: PLC0415 - as above
 

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 # Nearly everything a turn allocates is freed by reference counting; the collector only looks for
 # cycles, of which there are few. With its defaults it traverses every object of a gateway again and
-# again: with these thresholds and the freeze a turn takes 14 % less CPU (`make bench`, 64 sessions).
+# again: with these thresholds and the freeze a turn takes 14 % less CPU (`make bench`, 64
+# sessions).
 _THRESHOLDS = (20_000, 20, 100)  # new objects; younger collections before an older one
 _LIBRARY = "aiohttp"
 _DNS_LIBRARY = "aiodns"

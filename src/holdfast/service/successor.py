@@ -46,7 +46,7 @@ async def check_successor(
     schema: int = 0,
     options: Sequence[str] = (),
     command: Sequence[str] = (),
-    timeout: float = CHECK_TIMEOUT,
+    timeout: float = CHECK_TIMEOUT,  # noqa: ASYNC109 - the process is killed when it is over
 ) -> None:
     """Check whether the code and the configuration that are on disk now would start.
 
@@ -155,7 +155,7 @@ class StandbySuccessor:
         channel.setblocking(False)
         self._channel = channel
 
-    async def would_start(self, *, schema: int, timeout: float) -> bool:
+    async def would_start(self, *, schema: int, timeout: float) -> bool:  # noqa: ASYNC109 - False then
         """True: it would start, and knows the store's tables up to this version. False: it did not
         report, or its schema is too old. Raises `RestartRefused` with the reported error."""
         loop = asyncio.get_running_loop()

@@ -367,7 +367,7 @@ class RecentLog(logging.Handler):
 class LogSubscription:
     """How far one reader has come; `told`: it knows that there is more."""
 
-    __slots__ = ("_log", "after", "on_lines", "notified", "line_filter")
+    __slots__ = ("_log", "after", "line_filter", "notified", "on_lines")
 
     def __init__(
         self, log: RecentLog, line_filter: RecentLogFilter, *, after: int, on_lines: LogCallback

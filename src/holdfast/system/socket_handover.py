@@ -119,17 +119,16 @@ class HandoverReceiver:
         self.path.unlink(missing_ok=True)
 
     def cancel(self) -> None:
-        """Whoever waits in `receive` is told that nothing will come: somebody dialled, and it was
-        not the giver."""
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as nobody:
-            nobody.setblocking(False)
-            nobody.connect_ex(str(self.path))
+        """End a waiting `receive` by a connection from a process that is not the sender."""
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
+            sock.setblocking(False)
+            sock.connect_ex(str(self.path))
 
     def receive(
         self, *, sender_pid: int, timeout: float
     ) -> tuple[HandoverNote, list[socket.socket]]:
-        """What the process `giver` hands over. Blocks. Raises `HandoverFailed` where it does not, or
-        where it is somebody else who does."""
+        """Receive the sockets of the process `sender_pid`. Blocks. Raises `HandoverFailed` if it
+        sends none, or if another process connects."""
         self._listener.settimeout(timeout)
         try:
             connection, _ = self._listener.accept()

@@ -1,4 +1,5 @@
-"""A small JSON file that is replaced atomically: after a crash it is the old one or the new one, and complete."""
+"""A small JSON file that is replaced atomically: after a crash it is the old one or the new one,
+and complete."""
 
 import asyncio
 import logging

@@ -1,4 +1,5 @@
-"""The tools `send_message` and `send_file`: to the current chat before the answer, or to another chat."""
+"""The tools `send_message` and `send_file`: to the current chat before the answer, or to another
+chat."""
 
 from typing import Annotated
 

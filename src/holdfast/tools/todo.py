@@ -1,4 +1,5 @@
-"""The tool `todo`: a list that is stored in the transcript only, so that it survives a restart with it."""
+"""The tool `todo`: a list that is stored in the transcript only, so that it survives a restart
+with it."""
 
 from typing import Annotated, Literal
 

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     "--replace", is_flag=True, help="Take the place of the gateway that runs, without a gap."
 )
 @click.option("--unattended", is_flag=True, hidden=True)
-@click.option("--understudy", type=int, hidden=True)
-def command(port: int | None, replace: bool, unattended: bool, understudy: int | None) -> None:
+@click.option("--standby-fd", type=int, hidden=True)
+def command(port: int | None, replace: bool, unattended: bool, standby_fd: int | None) -> None:
     """Start the gateway and stay in front of it; Ctrl-C ends it.
 
     Without any configuration it listens on 127.0.0.1:8787 and answers with a demo model that
@@ -64,8 +64,8 @@ def command(port: int | None, replace: bool, unattended: bool, understudy: int |
     from holdfast.system.lock import HomeLock  # noqa: PLC0415 - as above
 
     lock = HomeLock(home)
-    if understudy is not None:
-        _wait_for_go_signal(config, lock, understudy)
+    if standby_fd is not None:
+        _wait_for_go_signal(config, lock, standby_fd)
     if replace:
         sockets = [*sockets, *_take_over(config, lock)]
     code = run(config, LaunchOptions(lock=lock, sockets=sockets, unattended=unattended))

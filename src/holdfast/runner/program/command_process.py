@@ -1,8 +1,8 @@
 """One command with all processes it started, below a supervisor process from which none can escape.
 
-The supervisor is a subreaper, so that a child that forks twice or calls setsid comes back to it, and
-"no children left" is a fact. It ends with its shell; on SIGTERM it ends the whole tree first, kindly
-and then by force.
+The supervisor is a subreaper, so that a child that forks twice or calls setsid comes back to it,
+and "no children left" is a fact. It ends with its shell; on SIGTERM it ends the whole tree first,
+kindly and then by force.
 """
 
 from __future__ import annotations

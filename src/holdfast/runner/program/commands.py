@@ -1,4 +1,5 @@
-"""Commands of the terminal: each runs once per call id, streams its output, and its result is stored in the spool."""
+"""Commands of the terminal: each runs once per call id, streams its output, and its result is
+stored in the spool."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""Confinement: the privileges that the runner drops before it serves, and the limits of what it starts.
+"""Confinement: the privileges that the runner drops before it serves, and the limits of what it
+starts.
 
-User namespaces are refused by a seccomp filter, because inside one a command would be root and could
-mount memory that no limit counts. A filter needs no privilege and holds for all that is started below.
-`clone3` hides its flags from a filter; without it libraries fall back to `clone`.
+User namespaces are refused by a seccomp filter, because inside one a command would be root and
+could mount memory that no limit counts. A filter needs no privilege and holds for all that is
+started below. `clone3` hides its flags from a filter; without it libraries fall back to `clone`.
 """
 
 from __future__ import annotations

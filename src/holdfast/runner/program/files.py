@@ -1,4 +1,5 @@
-"""File operations (read, write, edit, search), each in a forked worker so that none can block the runner."""
+"""File operations (read, write, edit, search), each in a forked worker so that none can block
+the runner."""
 
 from __future__ import annotations
 

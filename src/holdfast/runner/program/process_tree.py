@@ -1,4 +1,5 @@
-"""Process trees as /proc shows them: descendants, killing all of them, and their CPU time and memory."""
+"""Process trees as /proc shows them: descendants, killing all of them, and their CPU time and
+memory."""
 
 from __future__ import annotations
 

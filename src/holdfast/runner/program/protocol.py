@@ -1,4 +1,5 @@
-"""The protocol between gateway and runner: JSON frames with a four-byte length, and one request to be answered or refused once.
+"""The protocol between gateway and runner: JSON frames with a four-byte length, and one request to
+be answered or refused once.
 
 Runners outlive gateways: names of operations and fields are never changed, only added.
 """

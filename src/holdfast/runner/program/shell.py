@@ -1,4 +1,5 @@
-"""The shell that runs a command, and the terminal state (directory, variables) that it leaves for the next one."""
+"""The shell that runs a command, and the terminal state (directory, variables) that it leaves
+for the next one."""
 
 from __future__ import annotations
 

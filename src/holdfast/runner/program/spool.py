@@ -1,4 +1,5 @@
-"""The spool: records of every call and process, in files that outlive the runner. File names never change."""
+"""The spool: records of every call and process, in files that outlive the runner. File names
+never change."""
 
 from __future__ import annotations
 

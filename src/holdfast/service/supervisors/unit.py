@@ -83,7 +83,7 @@ def _checked_name(requested: str) -> str:
     short = requested.removesuffix(".service").removesuffix(".plist")
     if _slug(short) != short or len(short) > _MAX_NAME:
         raise HoldfastError(
-            f"--name {requested!r} cannot be the name of a unit: letters, digits, `_`, `.` and `-`, "
+            f"--name {requested!r} is not a valid unit name: letters, digits, `_`, `.` and `-`, "
             f"at most {_MAX_NAME}."
         )
     return (

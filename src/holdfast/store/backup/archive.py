@@ -1,4 +1,5 @@
-"""The format of a backup: a compressed tar with a manifest first and the checksums of all files last."""
+"""The format of a backup: a compressed tar with a manifest first and the checksums of all files
+last."""
 
 import gzip
 import hashlib

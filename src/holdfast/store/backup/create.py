@@ -1,4 +1,5 @@
-"""Makes a backup: copies the live database, collects the other files, packs them into one archive and verifies it."""
+"""Makes a backup: copies the live database, collects the other files, packs them into one
+archive and verifies it."""
 
 import os
 import shutil
@@ -239,7 +240,7 @@ def describe_database(database_copy: Path, spec: BackupSpec) -> BackupManifest:
 
 
 def verify_backup(path: Path, staging: Path, *, progress: BytesCallback) -> BackupManifest:
-    """Unpack a backup's database and open it, as a restore would; `InvalidBackup` says what is wrong.
+    """Unpack a backup's database and open it, as a restore would. Raises `InvalidBackup`.
     `room` is a folder for what is unpacked, which is gone afterwards."""
     database = staging / DATABASE
     manifest, _ = archive.unpack(
@@ -261,7 +262,8 @@ def check_database(path: Path, database: Path, manifest: BackupManifest) -> None
     if manifest.schema > len(load_migrations()):
         raise InvalidBackup(
             f"{path} was made by Holdfast {manifest.version} and has schema version "
-            f"{manifest.schema}; this program knows versions up to {len(load_migrations())}. Use it "
+            f"{manifest.schema}; this program knows versions up to {len(load_migrations())}. Use it"
+            " "
             "with that Holdfast or a newer one"
         )
     if not database.exists():
@@ -283,7 +285,8 @@ def require_free_space(folder: Path, needed: int) -> None:
     free = shutil.disk_usage(folder).free
     if free < needed + _MIN_FREE_SPACE:
         raise HoldfastError(
-            f"{folder} has {free / 1e6:.0f} MB of room, and this needs {(needed + _MIN_FREE_SPACE) / 1e6:.0f}"
+            f"{folder} has {free / 1e6:.0f} MB of free space, and this needs"
+            f" {(needed + _MIN_FREE_SPACE) / 1e6:.0f}"
             " MB for the while. Free some, or name another folder with --to"
         )
 

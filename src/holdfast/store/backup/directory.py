@@ -1,4 +1,5 @@
-"""The backup directory: complete backups only, plus a locked staging folder for one that is being made."""
+"""The backup directory: complete backups only, plus a locked staging folder for one that is
+being made."""
 
 import fcntl
 import os

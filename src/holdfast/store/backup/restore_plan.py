@@ -1,4 +1,5 @@
-"""The plan of file moves of a restore: written first, then carried out, so that a crash half-way cannot leave a mix.
+"""The plan of file moves of a restore: written first, then carried out, so that a crash half-way
+cannot leave a mix.
 
 Every start completes a plan that it finds.
 """

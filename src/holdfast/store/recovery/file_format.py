@@ -1,4 +1,5 @@
-"""SQLite's file format, read without SQLite: pages, cells, overflow chains and records. A bad page spoils no other."""
+"""SQLite's file format, read without SQLite: pages, cells, overflow chains and records. A bad
+page spoils no other."""
 
 import struct
 from collections.abc import Iterator

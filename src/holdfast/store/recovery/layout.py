@@ -1,4 +1,5 @@
-"""The layout of a schema version: which columns the rows of each B-tree have, and in which order."""
+"""The layout of a schema version: which columns the rows of each B-tree have, and in which
+order."""
 
 from collections.abc import Iterable, Mapping
 

@@ -1,4 +1,5 @@
-"""Recovers a damaged database: copies every readable row into a new file and estimates what is lost."""
+"""Recovers a damaged database: copies every readable row into a new file and estimates what is
+lost."""
 
 import os
 import shutil

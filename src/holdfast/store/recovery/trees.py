@@ -1,4 +1,5 @@
-"""The B-trees of a damaged file: walked from their roots, and orphan pages assigned to the tree they fit."""
+"""The B-trees of a damaged file: walked from their roots, and orphan pages assigned to the tree
+they fit."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping

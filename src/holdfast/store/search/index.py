@@ -1,4 +1,5 @@
-"""The search index: a thread that indexes new messages shortly after their commit and answers searches."""
+"""The search index: a thread that indexes new messages shortly after their commit and answers
+searches."""
 
 import asyncio
 import logging

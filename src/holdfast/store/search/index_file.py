@@ -1,4 +1,5 @@
-"""The file of the search index (`search.db`): opened or rebuilt, brought up to date with the store, and cleared of a session."""
+"""The file of the search index (`search.db`): opened or rebuilt, brought up to date with the
+store, and cleared of a session."""
 
 import logging
 import os

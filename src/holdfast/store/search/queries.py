@@ -1,4 +1,5 @@
-"""A search: parsed query terms, the searchable text of a message, matching records and their snippets."""
+"""A search: parsed query terms, the searchable text of a message, matching records and their
+snippets."""
 
 import re
 import unicodedata

@@ -1,4 +1,5 @@
-"""Notifies listeners after a commit: which sessions have changed messages, and that the audit has new rows."""
+"""Notifies listeners after a commit: which sessions have changed messages, and that the audit
+has new rows."""
 
 import asyncio
 from collections.abc import Callable

@@ -1,4 +1,5 @@
-"""WAL checkpoints: when the writer is idle or the WAL is long, and a truncating one after data was deleted."""
+"""WAL checkpoints: when the writer is idle or the WAL is long, and a truncating one after data
+was deleted."""
 
 import logging
 from pathlib import Path

@@ -1,4 +1,5 @@
-"""Opens connections to the database file: the writer's (which migrates it), readers, and one to a file that no process has open."""
+"""Opens connections to the database file: the writer's (which migrates it), readers, and one to
+a file that no process has open."""
 
 import os
 from collections.abc import Callable, Iterator

@@ -1,4 +1,5 @@
-"""Turns failures of SQLite, of the disk and of the file into errors that say what happened, where, and what to do."""
+"""Turns failures of SQLite, of the disk and of the file into errors that say what happened,
+where, and what to do."""
 
 from pathlib import Path
 

@@ -1,4 +1,5 @@
-"""Checks a database file without writing to it: whether its header is that of a store of ours, and SQLite's `quick_check`."""
+"""Checks a database file without writing to it: whether its header is that of a store of ours,
+and SQLite's `quick_check`."""
 
 import struct
 from pathlib import Path

@@ -1,6 +1,7 @@
 """The store on SQLite: one file, one writer thread with group commit, one reader thread.
 
-Writes go through `store_writer` to the writer thread, reads through `store_reader` to a reader thread.
+Writes go through `store_writer` to the writer thread, reads through `store_reader` to a reader
+thread.
 """
 
 import asyncio

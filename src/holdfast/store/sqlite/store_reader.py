@@ -1,4 +1,5 @@
-"""Implements the `StoreReader` port: each method runs one query of `reads/` on the reader thread, never on the writer."""
+"""Implements the `StoreReader` port: each method runs one query of `reads/` on the reader
+thread, never on the writer."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -43,13 +44,9 @@ from holdfast.store.sqlite.reads import approvals as approval_reads
 from holdfast.store.sqlite.reads import audit as audit_reads
 from holdfast.store.sqlite.reads import inbox as inbox_reads
 from holdfast.store.sqlite.reads import jobs as job_reads
-from holdfast.store.sqlite.reads import jobs as workload_reads
 from holdfast.store.sqlite.reads import outbox as outbox_reads
-from holdfast.store.sqlite.reads import sessions as child_reads
-from holdfast.store.sqlite.reads import sessions as expiry_reads
-from holdfast.store.sqlite.reads import sessions as reads
 from holdfast.store.sqlite.reads import sessions as session_reads
-from holdfast.store.sqlite.reads import turns as timeline_reads
+from holdfast.store.sqlite.reads import turns as turn_reads
 from holdfast.store.sqlite.writes import (
     audit_log,
     gateway_state,
@@ -58,10 +55,6 @@ from holdfast.store.sqlite.writes import (
     pairing,
     session_state,
 )
-from holdfast.store.sqlite.writes import gateway_state as minutes
-from holdfast.store.sqlite.writes import gateway_state as quiet
-from holdfast.store.sqlite.writes import memory as unsynced
-from holdfast.store.sqlite.writes import session_state as standing
 
 if TYPE_CHECKING:  # read for who looks at a dashboard, and imported for them
     from holdfast.core.turns.timeline import SessionPreview, TranscriptStats
@@ -76,7 +69,7 @@ class SqliteStoreReader:
         self._read = reader.read
 
     async def session(self, session_id: SessionId) -> SessionRow | None:
-        return await self._read(partial(reads.session, session_id=session_id))
+        return await self._read(partial(session_reads.session, session_id=session_id))
 
     async def sessions(
         self,
@@ -88,15 +81,15 @@ class SqliteStoreReader:
         include_subagents: bool = False,
         where: SessionFilter = ALL_SESSIONS,
     ) -> list[SessionRow]:
-        asked = partial(reads.sessions, limit=limit, offset=offset, q=q, platform=platform)
+        asked = partial(session_reads.sessions, limit=limit, offset=offset, q=q, platform=platform)
         return await self._read(partial(asked, children=include_subagents, among=where))
 
     async def route(self, key: SessionKey) -> SessionId | None:
         """Where a message of this route would go on; None: in a session yet to be opened."""
-        return await self._read(partial(reads.route, key=key))
+        return await self._read(partial(session_reads.route, key=key))
 
     async def route_target(self, key: SessionKey) -> RouteTarget | None:
-        return await self._read(partial(standing.route_target, route=key))
+        return await self._read(partial(session_state.route_target, route=key))
 
     async def sessions_in_reach(
         self, *, route: SessionKey, principal: PrincipalId | None, limit: int
@@ -134,28 +127,30 @@ class SqliteStoreReader:
         return await self._read(partial(session_stats.session_summaries, session_ids=session_ids))
 
     async def session_usage_by_model(self, session_id: SessionId) -> Mapping[str, Usage]:
-        from holdfast.store.sqlite.reads import session_stats as figure_reads  # noqa: PLC0415 - as above
+        from holdfast.store.sqlite.reads import session_stats  # noqa: PLC0415 - as above
 
-        return await self._read(partial(figure_reads.session_usage_by_model, session_id=session_id))
+        return await self._read(
+            partial(session_stats.session_usage_by_model, session_id=session_id)
+        )
 
     async def transcript_stats(
         self, session_id: SessionId, *, first: int, last: int, priced: bool
     ) -> "TranscriptStats":
-        from holdfast.store.sqlite.reads import session_stats as figure_reads  # noqa: PLC0415 - as above
+        from holdfast.store.sqlite.reads import session_stats  # noqa: PLC0415 - as above
 
         asked = partial(
-            figure_reads.transcript_stats, session_id=session_id, first=first, last=last
+            session_stats.transcript_stats, session_id=session_id, first=first, last=last
         )
         return await self._read(partial(asked, priced=priced))
 
     async def transcript(self, session_id: SessionId) -> list[TranscriptRecord]:
-        return await self._read(partial(reads.transcript_records, session_id=session_id))
+        return await self._read(partial(session_reads.transcript_records, session_id=session_id))
 
     async def context(self, session_id: SessionId) -> tuple[int, list[TranscriptRecord]]:
-        return await self._read(partial(reads.context, session_id=session_id))
+        return await self._read(partial(session_reads.context, session_id=session_id))
 
     async def auxiliary_usage(self, session_id: SessionId) -> Mapping[AuxiliaryTask, Usage]:
-        return await self._read(partial(reads.auxiliary_usage, session_id=session_id))
+        return await self._read(partial(session_reads.auxiliary_usage, session_id=session_id))
 
     async def records(
         self,
@@ -166,45 +161,49 @@ class SqliteStoreReader:
         before: int | None = None,
     ) -> list[TranscriptRecord]:
         return await self._read(
-            partial(reads.records, session_id=session_id, limit=limit, after=after, before=before)
+            partial(
+                session_reads.records,
+                session_id=session_id,
+                limit=limit,
+                after=after,
+                before=before,
+            )
         )
 
     async def expiring_sessions(
         self, *, expires_at: ExpiryRule, limit: int
     ) -> list[ExpiringSession]:
         return await self._read(
-            partial(expiry_reads.expiring_sessions, deadline=expires_at, limit=limit)
+            partial(session_reads.expiring_sessions, deadline=expires_at, limit=limit)
         )
 
     async def sessions_unused_since(self, *, before: float, limit: int) -> list[SessionId]:
         return await self._read(
-            partial(expiry_reads.sessions_unused_since, before=before, limit=limit)
+            partial(session_reads.sessions_unused_since, before=before, limit=limit)
         )
 
     async def last_source(self, session_id: SessionId) -> Source | None:
         return await self._read(partial(session_reads.last_source, session_id=session_id))
 
     async def turn(self, turn_id: TurnId) -> TurnRow | None:
-        return await self._read(partial(reads.turn, turn_id=turn_id))
+        return await self._read(partial(session_reads.turn, turn_id=turn_id))
 
     async def steps(self, turn_id: TurnId) -> list[StepRow]:
-        return await self._read(partial(reads.steps, turn_id=turn_id))
+        return await self._read(partial(session_reads.steps, turn_id=turn_id))
 
     async def turns(
         self, session_id: SessionId, *, limit: int, before: TurnId | None = None
     ) -> list[TurnOutline]:
         return await self._read(
-            partial(
-                timeline_reads.turns_of_session, session_id=session_id, limit=limit, before=before
-            )
+            partial(turn_reads.turns_of_session, session_id=session_id, limit=limit, before=before)
         )
 
     async def recent_turns(self, query: TurnQuery) -> list[TurnOutline]:
-        return await self._read(partial(timeline_reads.recent_turns, choice=query))
+        return await self._read(partial(turn_reads.recent_turns, choice=query))
 
     async def turn_details(self, turn_id: TurnId, *, after: int, limit: int) -> TurnDetails | None:
         return await self._read(
-            partial(timeline_reads.turn_timeline, turn_id=turn_id, after=after, limit=limit)
+            partial(turn_reads.turn_timeline, turn_id=turn_id, after=after, limit=limit)
         )
 
     async def turn_usage_by_model(self, turn_id: TurnId) -> Mapping[str, Usage]:
@@ -212,7 +211,7 @@ class SqliteStoreReader:
         after = 0
         while True:
             piece, last = await self._read(
-                partial(timeline_reads.usage_by_model, turn_id=turn_id, after=after, limit=_CHUNK)
+                partial(turn_reads.usage_by_model, turn_id=turn_id, after=after, limit=_CHUNK)
             )
             pieces.append(piece)
             if last < after + _CHUNK:
@@ -220,7 +219,7 @@ class SqliteStoreReader:
             after = last
 
     async def open_turns(self) -> list[OpenTurn]:
-        return await self._read(reads.open_turns)
+        return await self._read(session_reads.open_turns)
 
     async def approval(self, approval_id: ApprovalId) -> Approval | None:
         return await self._read(partial(approval_reads.approval, approval_id=approval_id))
@@ -291,25 +290,25 @@ class SqliteStoreReader:
         return await self._read(outbox_reads.outbox_counts)
 
     async def workload(self) -> Workload:
-        return await self._read(workload_reads.workload)
+        return await self._read(job_reads.workload)
 
     async def runners(self) -> list[RunnerRow]:
-        return await self._read(reads.runners)
+        return await self._read(session_reads.runners)
 
     async def processes(self, session_id: SessionId) -> list[ProcessRow]:
-        return await self._read(partial(reads.processes, session_id=session_id))
+        return await self._read(partial(session_reads.processes, session_id=session_id))
 
     async def subagent(self, session_id: SessionId) -> Subagent | None:
-        return await self._read(partial(child_reads.subagent, session_id=session_id))
+        return await self._read(partial(session_reads.subagent, session_id=session_id))
 
     async def subagents_below(self, session_id: SessionId) -> list[Subagent]:
-        return await self._read(partial(child_reads.subagents_below, session_id=session_id))
+        return await self._read(partial(session_reads.subagents_below, session_id=session_id))
 
     async def subagents_usage(self, session_id: SessionId) -> Usage:
-        return await self._read(partial(child_reads.subagents_usage, session_id=session_id))
+        return await self._read(partial(session_reads.subagents_usage, session_id=session_id))
 
     async def running_subagents(self) -> list[tuple[InboxRow, bool]]:
-        return await self._read(child_reads.running_subagents)
+        return await self._read(session_reads.running_subagents)
 
     async def cursor(self, platform: str, account: str, name: str) -> str | None:
         return await self._read(
@@ -324,7 +323,7 @@ class SqliteStoreReader:
     ) -> list[TurnId]:
         return await self._read(
             partial(
-                standing.turns_superseded_between,
+                session_state.turns_superseded_between,
                 session_id=session_id,
                 reason=reason,
                 since=since,
@@ -333,7 +332,7 @@ class SqliteStoreReader:
         )
 
     async def recently_active_sessions(self, *, since: float) -> list[SessionId]:
-        return await self._read(partial(standing.recently_active_sessions, since=since))
+        return await self._read(partial(session_state.recently_active_sessions, since=since))
 
     async def open_stops(self) -> list[StopRow]:
         return await self._read(gateway_stops.open_stops)
@@ -345,7 +344,7 @@ class SqliteStoreReader:
         return await self._read(gateway_stops.home_channels)
 
     async def quiet_chats(self) -> list[QuietChat]:
-        return await self._read(quiet.quiet_chats)
+        return await self._read(gateway_state.quiet_chats)
 
     async def pairings(self) -> Pairings:
         return await self._read(pairing.read_pairings)
@@ -405,7 +404,7 @@ class SqliteStoreReader:
         return await self._read(partial(audit_reads.verify_chain, behind=last, limit=_CHUNK))
 
     async def meta(self, key: str) -> str | None:
-        return await self._read(partial(reads.meta, key=key))
+        return await self._read(partial(session_reads.meta, key=key))
 
     async def configurations(self, *, before: int | None = None, limit: int) -> list[ConfigVersion]:
         return await self._read(
@@ -416,7 +415,7 @@ class SqliteStoreReader:
         return await self._read(partial(gateway_state.read_configuration, number=number))
 
     async def minute_stats(self, *, since: int) -> list[MinuteStats]:
-        return await self._read(partial(minutes.read_minute_stats, since=since))
+        return await self._read(partial(gateway_state.read_minute_stats, since=since))
 
     async def notebook(self, owner: OwnerId) -> Notebook:
         return await self._read(partial(memory.notebook, owner=owner))
@@ -428,7 +427,7 @@ class SqliteStoreReader:
         return await self._read(memory.memory_owners)
 
     async def unsynced_turns(self, provider: str) -> list[AnsweredTurn]:
-        return await self._read(partial(unsynced.unsynced_turns, provider=provider))
+        return await self._read(partial(memory.unsynced_turns, provider=provider))
 
     async def memory_owner(self, session_id: SessionId) -> OwnerId | None:
         return await self._read(partial(memory.memory_owner, session_id=session_id))

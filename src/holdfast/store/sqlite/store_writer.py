@@ -68,15 +68,6 @@ from holdfast.store.sqlite.writes import (
     transcript,
     turns,
 )
-from holdfast.store.sqlite.writes import gateway_state as configurations
-from holdfast.store.sqlite.writes import gateway_state as meta
-from holdfast.store.sqlite.writes import gateway_state as minutes
-from holdfast.store.sqlite.writes import inbox_rows as inbox
-from holdfast.store.sqlite.writes import memory as unsynced
-from holdfast.store.sqlite.writes import outbox as saying
-from holdfast.store.sqlite.writes import outbox as streams
-from holdfast.store.sqlite.writes import session_history as whole_sessions
-from holdfast.store.sqlite.writes import session_state as standing
 from holdfast.store.sqlite.writes.transcript import TurnPosition
 
 T = TypeVar("T")
@@ -125,14 +116,14 @@ class SqliteStoreWriter:
             )
         if inbound.run is not None:
             return self._submit(partial(jobs.accept_run, run=inbound.run, **details))
-        return self._submit(partial(inbox.accept_message, **details))
+        return self._submit(partial(inbox_rows.accept_message, **details))
 
     def record_busy_decision(
         self, inbox_id: InboxId, *, session_id: SessionId, decision: BusyMode
     ) -> Future[None]:
         return self._submit(
             partial(
-                inbox.record_busy_decision,
+                inbox_rows.record_busy_decision,
                 inbox_id=inbox_id,
                 session_id=session_id,
                 decision=decision,
@@ -268,7 +259,7 @@ class SqliteStoreWriter:
         self, session_id: SessionId, *, route: SessionKey, at: float
     ) -> Future[SessionId]:
         return self._submit(
-            partial(whole_sessions.find_or_open_session, session_id=session_id, route=route, at=at)
+            partial(session_history.find_or_open_session, session_id=session_id, route=route, at=at)
         )
 
     def open_new_session(
@@ -282,7 +273,7 @@ class SqliteStoreWriter:
     ) -> Future[SessionId]:
         return self._submit(
             partial(
-                standing.open_new_session,
+                session_state.open_new_session,
                 session_id=session_id,
                 route=route,
                 principal=principal,
@@ -293,21 +284,21 @@ class SqliteStoreWriter:
 
     def mark_resume_pending(self, route: SessionKey, *, reason: str, at: float) -> Future[bool]:
         return self._submit(
-            partial(standing.mark_resume_pending, route=route, reason=reason, at=at)
+            partial(session_state.mark_resume_pending, route=route, reason=reason, at=at)
         )
 
     def clear_resume_pending(self, route: SessionKey) -> Future[bool]:
-        return self._submit(partial(standing.clear_resume_pending, route=route))
+        return self._submit(partial(session_state.clear_resume_pending, route=route))
 
     def suspend_one(self, session_id: SessionId) -> Future[bool]:
-        return self._submit(partial(standing.suspend_session, session_id=session_id))
+        return self._submit(partial(session_state.suspend_session, session_id=session_id))
 
     def suspend_route(self, route: SessionKey) -> Future[SessionId | None]:
-        return self._submit(partial(standing.suspend_route, route=route))
+        return self._submit(partial(session_state.suspend_route, route=route))
 
     def rename_session(self, session_id: SessionId, title: str) -> Future[None]:
         return self._submit(
-            partial(whole_sessions.rename_session, session_id=session_id, title=title)
+            partial(session_history.rename_session, session_id=session_id, title=title)
         )
 
     def replace_session_title(
@@ -315,7 +306,7 @@ class SqliteStoreWriter:
     ) -> Future[bool]:
         return self._submit(
             partial(
-                whole_sessions.replace_session_title,
+                session_history.replace_session_title,
                 session_id=session_id,
                 title=title,
                 instead_of=expected,
@@ -323,7 +314,7 @@ class SqliteStoreWriter:
         )
 
     def end_session(self, session_id: SessionId, *, at: float) -> Future[None]:
-        return self._submit(partial(whole_sessions.end_session, session_id=session_id, at=at))
+        return self._submit(partial(session_history.end_session, session_id=session_id, at=at))
 
     def expire_session(self, session_id: SessionId, *, active_at: float, at: float) -> Future[bool]:
         return self._submit(
@@ -339,14 +330,14 @@ class SqliteStoreWriter:
         return self._submit(partial(session_history.prune_outbox, before=before))
 
     def import_session(self, imported: ImportedSession) -> Future[None]:
-        return self._submit(partial(whole_sessions.import_session, imported=imported))
+        return self._submit(partial(session_history.import_session, imported=imported))
 
     def delete_session(
         self, session_id: SessionId, *, inbox_ids: Sequence[InboxId]
     ) -> Future[None]:
         return self._submit(
             partial(
-                whole_sessions.delete_session, session_id=session_id, inbox_ids=tuple(inbox_ids)
+                session_history.delete_session, session_id=session_id, inbox_ids=tuple(inbox_ids)
             )
         )
 
@@ -354,21 +345,19 @@ class SqliteStoreWriter:
         return self._submit(partial(outbox.add_deliveries, deliveries=tuple(deliveries), at=at))
 
     def add_proactive_message(self, message: ProactiveDelivery) -> Future[bool]:
-        return self._submit(partial(saying.add_proactive_message, said=message))
+        return self._submit(partial(outbox.add_proactive_message, said=message))
 
     def begin_stream(self, new: NewDelivery, *, at: float) -> Future[None]:
-        return self._submit(partial(streams.begin_stream, new=new, at=at))
+        return self._submit(partial(outbox.begin_stream, new=new, at=at))
 
     def begin_part(self, delivery_id: DeliveryId, number: int, *, at: float) -> Future[None]:
-        attempt = partial(streams.begin_part, delivery_id=delivery_id, number=number, at=at)
+        attempt = partial(outbox.begin_part, delivery_id=delivery_id, number=number, at=at)
         return self._submit(attempt)
 
     def settle_part(
         self, delivery_id: DeliveryId, part: DeliveryPart, *, at: float, error: str = ""
     ) -> Future[None]:
-        settle = partial(
-            streams.settle_part, delivery_id=delivery_id, part=part, error=error, at=at
-        )
+        settle = partial(outbox.settle_part, delivery_id=delivery_id, part=part, error=error, at=at)
         return self._submit(settle)
 
     def begin_attempt(self, delivery_id: DeliveryId, *, at: float) -> Future[None]:
@@ -447,13 +436,13 @@ class SqliteStoreWriter:
         return self._submit(partial(audit_log.prune, before=before, at=at))
 
     def set_meta(self, key: str, value: str) -> Future[None]:
-        return self._submit(partial(meta.set_meta, key=key, value=value))
+        return self._submit(partial(gateway_state.set_meta, key=key, value=value))
 
     def save_configuration(self, new: NewConfigVersion) -> Future[int]:
-        return self._submit(partial(configurations.save_configuration, new=new))
+        return self._submit(partial(gateway_state.save_configuration, new=new))
 
     def add_minute_stats(self, stats: MinuteStats, *, since: int) -> Future[None]:
-        return self._submit(partial(minutes.add_minute_stats, minute=stats, since=since))
+        return self._submit(partial(gateway_state.add_minute_stats, minute=stats, since=since))
 
     def edit_notes(self, edit: NoteEdit) -> Future[NoteEditResult]:
         return self._submit(partial(memory.edit_notes, edit=edit))
@@ -462,7 +451,7 @@ class SqliteStoreWriter:
         return self._submit(partial(memory.enable_memory, session_id=session_id, owner=owner))
 
     def claim_memory_turn(self, turn_id: TurnId, *, provider: str) -> Future[bool]:
-        return self._submit(partial(unsynced.claim_memory_turn, turn_id=turn_id, provider=provider))
+        return self._submit(partial(memory.claim_memory_turn, turn_id=turn_id, provider=provider))
 
     def claim_memory_end(self, session_id: SessionId) -> Future[OwnerId | None]:
         return self._submit(partial(memory.claim_memory_end, session_id=session_id))

@@ -1,4 +1,5 @@
-"""The writer thread: the only one that writes the file; it commits everything that has queued up in one transaction."""
+"""The writer thread: the only one that writes the file; it commits everything that has queued up
+in one transaction."""
 
 import asyncio
 import logging

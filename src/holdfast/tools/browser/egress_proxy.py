@@ -1,4 +1,5 @@
-"""A proxy on loopback through which a browser reaches the network: it connects to permitted addresses only.
+"""A proxy on loopback through which a browser reaches the network: it connects to permitted
+addresses only.
 
 A page asks for more than the address that was opened: pictures, scripts, redirects, sockets,
 names that resolve to something else a moment later. All of it goes through here, and the check

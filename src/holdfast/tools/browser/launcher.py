@@ -1,4 +1,5 @@
-"""How Chromium is started: its flags, and bubblewrap around it, which lets it write its own profile only."""
+"""How Chromium is started: its flags, and bubblewrap around it, which lets it write its own
+profile only."""
 
 import asyncio
 import os

@@ -1,4 +1,5 @@
-"""The browser pool: one browser per session that uses one, opened on demand and closed when idle."""
+"""The browser pool: one browser per session that uses one, opened on demand and closed when
+idle."""
 
 import asyncio
 import logging

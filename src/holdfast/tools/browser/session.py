@@ -1,4 +1,5 @@
-"""One session's open browser: its tabs, dialogs and downloads, and the state that the next one restores."""
+"""One session's open browser: its tabs, dialogs and downloads, and the state that the next one
+restores."""
 
 import asyncio
 import errno

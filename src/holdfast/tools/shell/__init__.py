@@ -1,6 +1,7 @@
 """Shell command analysis: what a command would do, read from its grammar before it runs.
 
-The judge itself is loaded with the first command, so that a gateway whose agents only talk does not pay for it.
+The judge itself is loaded with the first command, so that a gateway whose agents only talk does not
+pay for it.
 """
 
 from functools import cached_property

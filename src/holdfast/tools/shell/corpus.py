@@ -1,4 +1,5 @@
-"""`python -m holdfast.tools.shell.corpus --corpus FILE`: how often the judge disagrees with a corpus of labelled commands."""
+"""`python -m holdfast.tools.shell.corpus --corpus FILE`: how often the judge disagrees with a
+corpus of labelled commands."""
 
 import argparse
 import json

@@ -1,4 +1,5 @@
-"""Word expansion as bash does it, as far as it can be known: quotes, braces, parameters, arithmetic, substitutions, splitting."""
+"""Word expansion as bash does it, as far as it can be known: quotes, braces, parameters,
+arithmetic, substitutions, splitting."""
 
 import re
 from collections.abc import Callable

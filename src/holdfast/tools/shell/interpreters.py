@@ -1,4 +1,5 @@
-"""Shells and language interpreters: where the code is that they run, and what one-liners in other languages do.
+"""Shells and language interpreters: where the code is that they run, and what one-liners in other
+languages do.
 
 No program can be understood from its words alone; this finds the one-liners that do openly what a
 shell command would, in the languages that an agent is likely to use.

@@ -1,4 +1,5 @@
-"""One program with its arguments as the shell would start it, its options, its effects on paths, and the code nested in it."""
+"""One program with its arguments as the shell would start it, its options, its effects on paths,
+and the code nested in it."""
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence

@@ -1,4 +1,5 @@
-"""Programs that run another command: wrappers (`sudo`, `env`), `xargs` and `find`, remote and container exec, and options that execute (`git -c`, `tar`, `awk`)."""
+"""Programs that run another command: wrappers (`sudo`, `env`), `xargs` and `find`, remote and
+container exec, and options that execute (`git -c`, `tar`, `awk`)."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator
@@ -64,14 +65,17 @@ WRAPPERS: dict[str, Wrapper] = {
     "proxychains": Wrapper(valued="f"), "proxychains4": Wrapper(valued="f"), "torsocks": Wrapper(),
     "caffeinate": Wrapper(valued="tw"), "chronic": Wrapper(), "unbuffer": Wrapper(),
     "rlwrap": Wrapper(), "entr": Wrapper(), "winpty": Wrapper(), "not": Wrapper(),
-    "poetry": Wrapper(subcommand="run"), "pipenv": Wrapper(subcommand="run"), "pdm": Wrapper(subcommand="run"),
+    "poetry": Wrapper(subcommand="run"), "pipenv": Wrapper(subcommand="run"),
+    "pdm": Wrapper(subcommand="run"),
     "uv": Wrapper(subcommand="run", valued="p", valued_longs=("with", "python", "extra", "group")),
-    "hatch": Wrapper(subcommand="run"), "rye": Wrapper(subcommand="run"), "bundle": Wrapper(subcommand="exec"),
-    "conda": Wrapper(subcommand="run", valued="np"), "mamba": Wrapper(subcommand="run", valued="np"),
+    "hatch": Wrapper(subcommand="run"), "rye": Wrapper(subcommand="run"),
+    "bundle": Wrapper(subcommand="exec"), "conda": Wrapper(subcommand="run", valued="np"),
+    "mamba": Wrapper(subcommand="run", valued="np"),
     "direnv": Wrapper(subcommand="exec", skips=1), "mise": Wrapper(subcommand="exec"),
     "nix": Wrapper(subcommand="--"),
-    "npm": Wrapper(subcommand="exec"), "yarn": Wrapper(subcommand="exec"), "pnpm": Wrapper(subcommand="exec"),
-    "rbenv": Wrapper(subcommand="exec"), "pyenv": Wrapper(subcommand="exec"), "aws-vault": Wrapper(subcommand="--"),
+    "npm": Wrapper(subcommand="exec"), "yarn": Wrapper(subcommand="exec"),
+    "pnpm": Wrapper(subcommand="exec"), "rbenv": Wrapper(subcommand="exec"),
+    "pyenv": Wrapper(subcommand="exec"), "aws-vault": Wrapper(subcommand="--"),
     "dotenv": Wrapper(subcommand="run", valued="f"), "doppler": Wrapper(subcommand="run"),
 }
 

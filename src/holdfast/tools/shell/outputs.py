@@ -1,4 +1,5 @@
-"""What a program prints, where that can be known without running it: `echo`, decoders, `find`, downloads."""
+"""What a program prints, where that can be known without running it: `echo`, decoders, `find`,
+downloads."""
 
 import base64
 import binascii
@@ -155,7 +156,9 @@ _FILE_READERS = frozenset((
     "cat", "head", "tail", "tac", "less", "more", "nl", "tee", "zcat", "bzcat", "xzcat", "strings",
     "od", "hexdump", "tar", "gzip", "zip", "openssl", "gpg", "sort", "uniq", "cut", "paste", "jq",
 ))
-_COMPLETION_OPTIONS = frozenset(("completion", "completions", "--completion", "generate-shell-completion"))
+_COMPLETION_OPTIONS = frozenset(
+    ("completion", "completions", "--completion", "generate-shell-completion")
+)
 _GIT_PRINTS_CONTENT = frozenset(("archive", "bundle", "show", "diff", "format-patch", "cat-file"))
 _SILENT = frozenset(("true", "false", ":", "test", "[", "[[", "cd", "mkdir", "touch", "sleep"))
 _PRINTS_ENVIRONMENT = frozenset(("env", "printenv", "history", "set", "export"))

@@ -1,4 +1,5 @@
-"""Resolves a path from its text, and classifies where it leads: workspace, home, system, device, temporary."""
+"""Resolves a path from its text, and classifies where it leads: workspace, home, system, device,
+temporary."""
 
 import posixpath
 from enum import StrEnum
@@ -42,7 +43,9 @@ _HARMLESS_DEVICES = frozenset((
     "null", "zero", "full", "random", "urandom", "tty", "stdin", "stdout", "stderr", "fd",
     "pts", "ptmx", "tcp", "udp", "shm", "console", "ttyS0",
 ))
-_CACHE_FOLDERS = (".cache/", ".npm/_cacache", ".gradle/caches", ".cargo/registry", ".local/share/Trash/")
+_CACHE_FOLDERS = (
+    ".cache/", ".npm/_cacache", ".gradle/caches", ".cargo/registry", ".local/share/Trash/",
+)
 # fmt: on
 _WILDCARD_CHARACTERS = frozenset("*?.[]!^-")
 _GLOB_CHARACTERS = frozenset("*?[")

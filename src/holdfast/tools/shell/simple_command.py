@@ -1,4 +1,5 @@
-"""Simple commands (in bash's sense): assignments, redirections, builtins, and the call of one program with known words."""
+"""Simple commands (in bash's sense): assignments, redirections, builtins, and the call of one
+program with known words."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence

@@ -1,4 +1,5 @@
-"""What is known of the shell at the point that is analysed: variables, functions, aliases, files, directory, and what runs in parallel."""
+"""What is known of the shell at the point that is analysed: variables, functions, aliases,
+files, directory, and what runs in parallel."""
 
 import contextlib
 from collections.abc import Iterator

@@ -1,4 +1,5 @@
-"""Walks a script as a shell would, and collects which programs it runs, which paths it touches and what it hides."""
+"""Walks a script as a shell would, and collects which programs it runs, which paths it touches
+and what it hides."""
 
 import contextlib
 import re

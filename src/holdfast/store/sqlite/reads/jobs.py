@@ -1,4 +1,5 @@
-"""Queries about jobs and their runs, and the counts of work that is pending or running besides turns."""
+"""Queries about jobs and their runs, and the counts of work that is pending or running besides
+turns."""
 
 from typing import Any
 
@@ -120,7 +121,8 @@ def running_runs(cursor: apsw.Cursor) -> list[InboxRow]:
 def runs(cursor: apsw.Cursor, job_id: JobId, *, limit: int) -> list[JobRun]:
     """The newest first."""
     found = cursor.execute(
-        f"{_RUNS_QUERY} WHERE r.job_id = ? ORDER BY r.due_at DESC, r.made_at DESC, r.id DESC LIMIT ?",
+        f"{_RUNS_QUERY} WHERE r.job_id = ?"
+        " ORDER BY r.due_at DESC, r.made_at DESC, r.id DESC LIMIT ?",
         (job_id, limit),
     )
     return [_decode_run(row) for row in found]

@@ -1,4 +1,5 @@
-"""Queries for dashboards: summaries of many sessions, token usage by model, and the figures of a transcript.
+"""Queries for dashboards: summaries of many sessions, token usage by model, and the figures of a
+transcript.
 
 Imported only when a dashboard asks.
 """
@@ -11,8 +12,7 @@ from holdfast.core.ids import SessionId, TurnId
 from holdfast.core.turns.timeline import ReplyStats, SessionPreview, TranscriptStats, TurnOutline
 from holdfast.core.turns.turn import TurnRow, Usage
 from holdfast.store.sqlite import rows
-from holdfast.store.sqlite.reads import outbox, sessions
-from holdfast.store.sqlite.reads import turns as timeline_reads
+from holdfast.store.sqlite.reads import outbox, sessions, turns
 from holdfast.store.sqlite.rows import Row
 from holdfast.store.sqlite.writes import gateway_stops
 
@@ -64,7 +64,7 @@ def transcript_stats(
         " WHERE session_id = ? AND seq BETWEEN ? AND ? AND turn_id IS NOT NULL",
         (session_id, first, last),
     ).fetchall()
-    turns = timeline_reads.turns_by_id(cursor, [TurnId(str(row[0])) for row in found])
+    turns = turn_reads.turns_by_id(cursor, [TurnId(str(row[0])) for row in found])
     return TranscriptStats(
         turns=tuple(turns),
         replies=tuple(
@@ -115,7 +115,8 @@ def _replies(
     found = cursor.execute(
         "SELECT p.message_seq, json_extract(m.body, '$.model'), p.finished_at,"
         " (SELECT max(coalesce(b.finished_at, b.started_at)) FROM steps b WHERE"
-        f" b.turn_id = p.turn_id AND b.seq BETWEEN p.seq - {_PRECEDING_STEPS} AND p.seq - 1), {_STEP_USAGE}"
+        f" b.turn_id = p.turn_id AND b.seq BETWEEN p.seq - {_PRECEDING_STEPS} AND p.seq - 1),"
+        f" {_STEP_USAGE}"
         " FROM steps p JOIN messages m ON m.session_id = p.session_id AND m.seq = p.message_seq"
         " WHERE p.turn_id = ? AND p.kind = 'model' AND p.message_seq BETWEEN ? AND ?"
         " AND p.finished_at IS NOT NULL ORDER BY p.seq",

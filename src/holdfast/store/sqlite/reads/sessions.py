@@ -1,4 +1,5 @@
-"""Queries about sessions: rows, records, usage, expiry, subagents, open turns to recover, runners and their processes."""
+"""Queries about sessions: rows, records, usage, expiry, subagents, open turns to recover,
+runners and their processes."""
 
 from collections.abc import Mapping
 from heapq import nsmallest
@@ -53,7 +54,8 @@ def sessions(
         f"SELECT {rows.SESSION_COLUMNS} FROM (SELECT * FROM sessions"
         " WHERE (?3 = '' OR title LIKE ?3 ESCAPE '!')"
         " AND (?4 = '' OR substr(route, 1, length(?4)) = ?4)"
-        f" AND (?5 OR route NOT GLOB '{INTERNAL_PLATFORM}:*') AND (?6 = '' OR principal LIKE ?6 ESCAPE '!')"
+        f" AND (?5 OR route NOT GLOB '{INTERNAL_PLATFORM}:*')"
+        " AND (?6 = '' OR principal LIKE ?6 ESCAPE '!')"
         " AND (?7 IS NULL OR id IN (SELECT value FROM json_each(?7)))"
         " AND (?8 IS NULL OR id NOT IN (SELECT value FROM json_each(?8)))"
         " AND (?9 IS NULL OR suspended = ?9) AND (?10 IS NULL OR (ended_at IS NOT NULL) = ?10)"
@@ -107,7 +109,8 @@ def context(cursor: apsw.Cursor, session_id: SessionId) -> tuple[int, list[Trans
         return 0, transcript_records(cursor, session_id)
     covers: int = found[0]
     listed = cursor.execute(
-        f"SELECT {rows.RECORD_COLUMNS} FROM standing WHERE session_id = ? ORDER BY seq LIMIT -1 OFFSET ?",
+        f"SELECT {rows.RECORD_COLUMNS} FROM standing WHERE session_id = ?"
+        " ORDER BY seq LIMIT -1 OFFSET ?",
         (session_id, covers),
     )
     return covers, [rows.decode_record(row) for row in listed]
@@ -156,7 +159,8 @@ def steps(cursor: apsw.Cursor, turn_id: TurnId) -> list[StepRow]:
 def open_turns(cursor: apsw.Cursor) -> list[OpenTurn]:
     running: dict[str, list[InboxRow]] = {}
     for row in cursor.execute(
-        f"SELECT {rows.INBOX_COLUMNS} FROM {inbox_reads.OPEN_ROWS} AND state = 'running' ORDER BY id"
+        f"SELECT {rows.INBOX_COLUMNS} FROM {inbox_reads.OPEN_ROWS}"
+        " AND state = 'running' ORDER BY id"
     ).fetchall():
         running.setdefault(str(row[7]), []).append(rows.decode_inbox_row(row))
     found = cursor.execute(
@@ -190,7 +194,8 @@ def runners(cursor: apsw.Cursor) -> list[RunnerRow]:
 
 def processes(cursor: apsw.Cursor, session_id: SessionId) -> list[ProcessRow]:
     found = cursor.execute(
-        f"SELECT {rows.PROCESS_COLUMNS} FROM processes WHERE session_id = ? ORDER BY started_at, id",
+        f"SELECT {rows.PROCESS_COLUMNS} FROM processes WHERE session_id = ?"
+        " ORDER BY started_at, id",
         (session_id,),
     )
     return [rows.decode_process(row) for row in found]
@@ -252,7 +257,8 @@ def last_source(cursor: apsw.Cursor, session_id: SessionId) -> Source | None:
         "SELECT json_extract(i.body, '$.source') FROM (SELECT id, started_at FROM turns"
         " WHERE session_id = ? ORDER BY started_at DESC LIMIT 50) t"
         " JOIN outbox o ON o.turn_id = t.id JOIN inbox i ON i.id = o.inbox_id"
-        f" WHERE i.platform <> '{INTERNAL_PLATFORM}' ORDER BY t.started_at DESC, o.seq DESC LIMIT 1",
+        f" WHERE i.platform <> '{INTERNAL_PLATFORM}'"
+        " ORDER BY t.started_at DESC, o.seq DESC LIMIT 1",
         (session_id,),
     ).fetchone()
     return None if found is None else msgspec.json.decode(str(found[0]), type=Source)
@@ -318,9 +324,6 @@ _SUBAGENTS_BELOW = (
     "WITH RECURSIVE below (id) AS (SELECT session_id FROM children WHERE parent_id = ?"
     " UNION SELECT c.session_id FROM children c JOIN below ON c.parent_id = below.id)"
 )
-_SUBAGENT_USAGE_TOTALS = ", ".join(
-    f"coalesce(sum({column}), 0)" for column in rows.USAGE_COLUMNS.split(", ")
-)
 
 
 def subagent(cursor: apsw.Cursor, session_id: SessionId) -> Subagent | None:
@@ -344,7 +347,7 @@ def subagents_usage(cursor: apsw.Cursor, session_id: SessionId) -> Usage:
     whole = Usage()
     for table in ("turns", "auxiliary"):
         (total,) = cursor.execute(
-            f"{_SUBAGENTS_BELOW} SELECT {_SUBAGENT_USAGE_TOTALS} FROM {table} WHERE session_id IN below",
+            f"{_SUBAGENTS_BELOW} SELECT {_USAGE_TOTALS} FROM {table} WHERE session_id IN below",
             (session_id,),
         ).fetchall()
         whole = whole + rows.decode_usage(total)

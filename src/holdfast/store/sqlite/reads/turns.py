@@ -1,4 +1,5 @@
-"""Queries about turns: lists of a session or of all sessions, and the timeline of one turn by pages."""
+"""Queries about turns: lists of a session or of all sessions, and the timeline of one turn by
+pages."""
 
 from collections.abc import Mapping, Sequence
 
@@ -51,11 +52,15 @@ def turns_of_session(
 def recent_turns(cursor: apsw.Cursor, *, choice: TurnQuery) -> list[TurnOutline]:
     """By their ids, which sort by when they were made: no index is kept up for this."""
     if choice.state is TurnState.OPEN:
-        which = f"SELECT {rows.TURN_COLUMNS}, left_as FROM turns INDEXED BY turns_open WHERE state = 'open'"
+        which = (
+            f"SELECT {rows.TURN_COLUMNS}, left_as FROM turns INDEXED BY turns_open"
+            " WHERE state = 'open'"
+        )
         which += " AND (?1 IS NULL OR id < ?1)"
     else:
         which = (
-            f"SELECT {rows.TURN_COLUMNS}, left_as FROM (SELECT * FROM turns WHERE ?1 IS NULL OR id < ?1"
+            f"SELECT {rows.TURN_COLUMNS}, left_as"
+            " FROM (SELECT * FROM turns WHERE ?1 IS NULL OR id < ?1"
             f" ORDER BY id DESC LIMIT {MAX_TURNS_SCANNED}) WHERE (?2 IS NULL OR state = ?2)"
         )
     order = "coalesce(ended_at - started_at, -1.0) DESC, id DESC" if choice.slowest else "id DESC"
@@ -240,7 +245,8 @@ def _turn_inputs(cursor: apsw.Cursor, turn: TurnRow) -> tuple[TurnInput, ...]:
 def turns_by_id(cursor: apsw.Cursor, turn_ids: Sequence[TurnId]) -> list[TurnOutline]:
     """These, the first begun first."""
     found = cursor.execute(
-        f"SELECT {rows.TURN_COLUMNS}, left_as FROM turns WHERE id IN (SELECT value FROM json_each(?))"
+        f"SELECT {rows.TURN_COLUMNS}, left_as FROM turns"
+        " WHERE id IN (SELECT value FROM json_each(?))"
         " ORDER BY started_at, id",
         (msgspec.json.encode(turn_ids).decode(),),
     ).fetchall()

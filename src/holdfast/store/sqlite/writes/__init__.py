@@ -1,1 +1,2 @@
-"""Writes: what each command does to the tables; plain functions over a cursor, run inside a transaction."""
+"""Writes: what each command does to the tables; plain functions over a cursor, run inside a
+transaction."""

@@ -27,10 +27,6 @@ from holdfast.store.sqlite.writes import (
     session_state,
     transcript,
 )
-from holdfast.store.sqlite.writes import audit_log as command_audit
-from holdfast.store.sqlite.writes import session_history as whole_sessions
-from holdfast.store.sqlite.writes import session_state as sessions
-from holdfast.store.sqlite.writes import session_state as standing
 
 
 def apply_computed_effects(cursor: apsw.Cursor, effect: CommandEffect) -> CommandOutcome:
@@ -119,7 +115,7 @@ def apply_command(cursor: apsw.Cursor, effect: CommandEffect) -> CommandOutcome:
             usage=effect.compaction_usage,
         )
     again = _change_history(cursor, effect)
-    command_audit.record_command(cursor, effect)
+    audit_log.record_command(cursor, effect)
     return settled if again is None else msgspec.structs.replace(settled, resubmitted=again)
 
 
@@ -142,7 +138,7 @@ def _change_gateway(cursor: apsw.Cursor, effect: CommandEffect) -> None:
 def _change_history(cursor: apsw.Cursor, effect: CommandEffect) -> InboxRow | None:
     """What it takes back, copies, returns to or says again; the last is handed to a lane."""
     if effect.title is not None and effect.session_id is not None:
-        whole_sessions.rename_session(cursor, session_id=effect.session_id, title=effect.title)
+        session_history.rename_session(cursor, session_id=effect.session_id, title=effect.title)
     if effect.undo is not None:
         session_history.undo_messages(cursor, effect.undo, at=effect.at)
     if effect.fork is not None:
@@ -178,8 +174,8 @@ def _replace_session(cursor: apsw.Cursor, effect: CommandEffect, fresh: SessionI
         " AND id IN (?, (SELECT session_id FROM routes WHERE key = ?))",
         (effect.at, fresh, effect.session_id, route),
     )
-    sessions.open_session(cursor, fresh, route=route, at=effect.at)
-    sessions.point_route(cursor, route, fresh)
+    session_state.open_session(cursor, fresh, route=route, at=effect.at)
+    session_state.point_route(cursor, route, fresh)
 
 
 def _target_session(cursor: apsw.Cursor, effect: CommandEffect) -> SessionId:
@@ -190,7 +186,7 @@ def _target_session(cursor: apsw.Cursor, effect: CommandEffect) -> SessionId:
     if effect.route is None:
         return session_id
     if effect.reset is not None:
-        return standing.open_new_session(
+        return session_state.open_new_session(
             cursor,
             session_id=session_id,
             route=effect.route,
@@ -198,8 +194,8 @@ def _target_session(cursor: apsw.Cursor, effect: CommandEffect) -> SessionId:
             opening=effect.reset,
             at=effect.at,
         )
-    sessions.open_session(cursor, session_id, route=effect.route, at=effect.at)
-    sessions.claim_route(cursor, effect.route, session_id)
+    session_state.open_session(cursor, session_id, route=effect.route, at=effect.at)
+    session_state.claim_route(cursor, effect.route, session_id)
     return session_id
 
 

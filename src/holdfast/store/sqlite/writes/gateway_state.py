@@ -1,4 +1,5 @@
-"""Rows that belong to the gateway and to no session: configurations, per-minute statistics, meta values, quiet chats, runners and their processes."""
+"""Rows that belong to the gateway and to no session: configurations, per-minute statistics, meta
+values, quiet chats, runners and their processes."""
 
 from typing import Any
 

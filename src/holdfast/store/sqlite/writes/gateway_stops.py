@@ -1,4 +1,5 @@
-"""Stops of gateway processes and home channels: written and read, also from a file that no process has open."""
+"""Stops of gateway processes and home channels: written and read, also from a file that no
+process has open."""
 
 from pathlib import Path
 

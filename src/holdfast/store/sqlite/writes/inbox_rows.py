@@ -1,4 +1,5 @@
-"""The inbox: accepts an event once, binds it to a session, and ends it once; also the work of a subagent."""
+"""The inbox: accepts an event once, binds it to a session, and ends it once; also the work of a
+subagent."""
 
 from collections.abc import Sequence
 
@@ -58,7 +59,8 @@ def accept_message(
 
 def _duplicate(cursor: apsw.Cursor, event: tuple[str, str, str], route: SessionKey) -> Accepted:
     (found,) = cursor.execute(
-        f"SELECT {rows.INBOX_COLUMNS} FROM inbox WHERE platform = ? AND account = ? AND event_id = ?",
+        f"SELECT {rows.INBOX_COLUMNS} FROM inbox"
+        " WHERE platform = ? AND account = ? AND event_id = ?",
         event,
     ).fetchall()
     return Accepted(

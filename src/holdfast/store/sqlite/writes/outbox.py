@@ -1,4 +1,5 @@
-"""The outbox: new deliveries, streamed deliveries and their parts, attempts, outcomes, and proactive messages."""
+"""The outbox: new deliveries, streamed deliveries and their parts, attempts, outcomes, and
+proactive messages."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -18,7 +19,6 @@ from holdfast.core.messages.outbox import (
 from holdfast.core.messages.transcript import NoteMessage
 from holdfast.core.people.audit import AuditEntry, AuditKind
 from holdfast.store.sqlite import rows
-from holdfast.store.sqlite import rows as outbox_rows
 from holdfast.store.sqlite.writes import audit_log, transcript
 
 
@@ -86,7 +86,7 @@ def read_parts(cursor: apsw.Cursor, delivery_id: DeliveryId) -> tuple[DeliveryPa
         " WHERE delivery_id = ? ORDER BY number",
         (delivery_id,),
     )
-    return tuple(outbox_rows.decode_part(row) for row in found)
+    return tuple(rows.decode_part(row) for row in found)
 
 
 def delete_parts(cursor: apsw.Cursor, gone: Sequence[Any]) -> None:
@@ -188,9 +188,9 @@ def requeue_delivery(
         (at, delivery_id),
     )
     found = cursor.execute(
-        f"SELECT {outbox_rows.DELIVERY_COLUMNS} FROM outbox WHERE id = ?", (delivery_id,)
+        f"SELECT {rows.DELIVERY_COLUMNS} FROM outbox WHERE id = ?", (delivery_id,)
     ).fetchall()
-    row = outbox_rows.decode_delivery(found[0])
+    row = rows.decode_delivery(found[0])
     audit_log.record(
         cursor,
         AuditEntry(

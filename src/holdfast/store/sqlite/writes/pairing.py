@@ -1,4 +1,5 @@
-"""Pairing: refused messages of unknown senders, their pairing requests, and the people who were paired."""
+"""Pairing: refused messages of unknown senders, their pairing requests, and the people who were
+paired."""
 
 from typing import TypeVar
 

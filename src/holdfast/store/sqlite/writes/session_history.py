@@ -1,4 +1,5 @@
-"""Changes to whole sessions: rename, end, expire, import, delete, undo, fork, resume, retry; and pruning of old rows."""
+"""Changes to whole sessions: rename, end, expire, import, delete, undo, fork, resume, retry; and
+pruning of old rows."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,5 @@
-"""Sessions and routes: opening, routing, `resume_pending`, suspension, and the busy mode of a session."""
+"""Sessions and routes: opening, routing, `resume_pending`, suspension, and the busy mode of a
+session."""
 
 import apsw
 

@@ -1,4 +1,5 @@
-"""Appends messages to a session's transcript and steps to a turn; compactions, and usage of auxiliary tasks."""
+"""Appends messages to a session's transcript and steps to a turn; compactions, and usage of
+auxiliary tasks."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -53,7 +54,8 @@ def add_step(
     seq = _next_step(cursor, place.turn_id)
     cursor.execute(
         "INSERT INTO steps (session_id, turn_id, started_at, finished_at, seq, kind, call_id,"
-        f" message_seq, {rows.USAGE_COLUMNS}) VALUES (?1, ?2, ?3, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
+        f" message_seq, {rows.USAGE_COLUMNS})"
+        " VALUES (?1, ?2, ?3, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
         (*place, seq, kind.value, call_id, message_seq, *rows.usage_columns(usage)),
     )
 

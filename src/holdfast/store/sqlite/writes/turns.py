@@ -28,10 +28,6 @@ from holdfast.store.sqlite.writes import (
     session_state,
     transcript,
 )
-from holdfast.store.sqlite.writes import audit_log as call_audit
-from holdfast.store.sqlite.writes import audit_log as stop_audit
-from holdfast.store.sqlite.writes import session_state as standing
-from holdfast.store.sqlite.writes import transcript as compactions
 from holdfast.store.sqlite.writes.transcript import TurnPosition
 
 
@@ -49,12 +45,12 @@ def begin_turn(cursor: apsw.Cursor, begin: BeginTurn) -> None:
     if begin.reset is None:
         session_state.claim_route(cursor, begin.route, begin.session_id)
     else:
-        standing.replace_session(
+        session_state.replace_session(
             cursor, begin.session_id, route=begin.route, opening=begin.reset, at=begin.at
         )
         outbox.add_deliveries(cursor, begin.deliveries, at=begin.at)
     if begin.has_interruption_note:
-        standing.clear_pending_note(cursor, begin.session_id)
+        session_state.clear_pending_note(cursor, begin.session_id)
     session_state.save_prompt(
         cursor, begin.session_id, begin.prompt, shape=begin.prompt_fingerprint
     )
@@ -127,8 +123,8 @@ def resume_turn(cursor: apsw.Cursor, *, place: TurnPosition, note: NoteMessage) 
     seq = transcript.append_message(cursor, note, place)
     transcript.add_step(cursor, StepKind.NOTE, place, message_seq=seq)
     if crashed:
-        standing.count_interruption(cursor, place.session_id, reason="crash", at=place.at)
-    standing.clear_pending_note(cursor, place.session_id)
+        session_state.count_interruption(cursor, place.session_id, reason="crash", at=place.at)
+    session_state.clear_pending_note(cursor, place.session_id)
     _clear_exit_reason(cursor, place)
 
 
@@ -140,7 +136,7 @@ def leave_turn(cursor: apsw.Cursor, *, left: LeftTurn, at: float) -> None:
     how = TurnExitReason.PARKED if _waits_for_approval(cursor, left.turn_id) else left.exit_reason
     cursor.execute("UPDATE turns SET left_as = ? WHERE id = ?", (how.value, left.turn_id))
     if how is not TurnExitReason.PARKED:
-        standing.count_interruption(cursor, left.session_id, reason=how.value, at=at)
+        session_state.count_interruption(cursor, left.session_id, reason=how.value, at=at)
 
 
 def _waits_for_approval(cursor: apsw.Cursor, turn_id: str) -> bool:
@@ -181,7 +177,7 @@ def record_compaction(
     cursor: apsw.Cursor, *, place: TurnPosition, message: CompactionMessage, usage: Usage
 ) -> None:
     _require_open(cursor, place)
-    compactions.add_compaction_in_turn(cursor, place=place, message=message, usage=usage)
+    transcript.add_compaction_in_turn(cursor, place=place, message=message, usage=usage)
 
 
 def end_turn(cursor: apsw.Cursor, end: EndTurn) -> None:
@@ -211,9 +207,7 @@ def _finish_turn(cursor: apsw.Cursor, end: EndTurn) -> None:
     for message in _messages_of_known_calls(cursor, end):
         _append_final(cursor, message, end, _remaining_usage(end.usage, taken.usage))
     if taken.last:
-        call_audit.record_unfinished_calls(
-            cursor, TurnPosition(end.session_id, end.turn_id, end.at)
-        )
+        audit_log.record_unfinished_calls(cursor, TurnPosition(end.session_id, end.turn_id, end.at))
         cursor.execute(
             "UPDATE steps SET finished_at = ? WHERE turn_id = ? AND finished_at IS NULL",
             (end.at, end.turn_id),
@@ -224,7 +218,7 @@ def _finish_turn(cursor: apsw.Cursor, end: EndTurn) -> None:
     for row in end.inbox_ends:
         inbox_rows.end_row(cursor, row, at=end.at, session_id=end.session_id, turn_id=end.turn_id)
     if end.state is TurnState.SUPERSEDED:
-        stop_audit.record_turn_stopped(cursor, end)
+        audit_log.record_turn_stopped(cursor, end)
 
 
 def _messages_of_known_calls(cursor: apsw.Cursor, end: EndTurn) -> Sequence[Message]:
@@ -280,7 +274,7 @@ def _append_reply(
 def _append_result(cursor: apsw.Cursor, message: ToolMessage, place: TurnPosition) -> None:
     seq = transcript.append_message(cursor, message, place)
     transcript.finish_step(cursor, message.call_id, place, message_seq=seq)
-    call_audit.record_tool_call(cursor, message, place)
+    audit_log.record_tool_call(cursor, message, place)
 
 
 def _require_open(cursor: apsw.Cursor, place: TurnPosition) -> None:

@@ -1,4 +1,5 @@
-"""The kinds of rules: about a program, about a path, about how a command is written (hazards); and the hazard rules."""
+"""The kinds of rules: about a program, about a path, about how a command is written (hazards);
+and the hazard rules."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,5 @@
-"""Rules about the machine: disks, shutdown, services, processes, packages, privileges, protections."""
+"""Rules about the machine: disks, shutdown, services, processes, packages, privileges,
+protections."""
 
 from holdfast.core.people.approval import CommandRisk
 from holdfast.tools.shell.invocation import PathAction, ProgramCall

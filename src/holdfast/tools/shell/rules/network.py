@@ -1,4 +1,5 @@
-"""Rules about what leaves the machine: uploads, tunnels, published packages, deployments and releases."""
+"""Rules about what leaves the machine: uploads, tunnels, published packages, deployments and
+releases."""
 
 import re
 
