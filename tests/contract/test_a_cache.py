@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.contract.conftest import HeldClock
+from tests.contract.conftest import Call, HeldClock, Until, World
 
 from holdfast.agent.agent import Agent
 from holdfast.agent.prompt import agent_signature
@@ -22,8 +22,6 @@ from holdfast.core.turns.turn import LaneState, TurnState
 from holdfast.gateway.agents.cache import AgentCache
 from holdfast.testing.scripted_model import ScriptedModel
 from holdfast.tools.registry import ToolRegistry
-
-World = Any
 
 SIGNED: dict[str, Any] = {
     "provider": "openai",
@@ -50,7 +48,7 @@ SIGNED: dict[str, Any] = {
         ("instructions", "be brief"),
         ("max_steps", 10),
         ("principal", "ann"),
-        ("shape", {"memory": 1}),
+        ("extra", {"memory": 1}),
     ],
 )
 def test_every_signed_input_changes_the_signature(key: str, value: object) -> None:
@@ -67,9 +65,9 @@ def test_equal_inputs_give_an_equal_signature_with_toolsets_in_any_order() -> No
 def test_a_signature_is_the_same_in_another_process() -> None:
     """A1: equal inputs, whatever the seed of that process's hashes."""
     program = (
-        "from holdfast.agent.prompt import sign\n"
+        "from holdfast.agent.prompt import agent_signature\n"
         "from holdfast.core.secrets import Secret\n"
-        "print(sign(provider='openai', model='m', api_mode='chat_completions',"
+        "print(agent_signature(provider='openai', model='m', api_mode='chat_completions',"
         " base_url='http://x/v1', api_key=Secret('eyJhbGciOi.one'),"
         " toolsets={'web', 'files'}, instructions='', max_steps=90, principal=None))"
     )
@@ -316,7 +314,7 @@ async def test_a_cached_agent_asks_the_store_nothing(world: World) -> None:
     assert (agents.hits, agents.misses) == (1, 1)
 
 
-async def test_a_lane_with_nothing_to_do_goes_away(world: World, until: Any) -> None:
+async def test_a_lane_with_nothing_to_do_goes_away(world: World, until: Until) -> None:
     """B1, law 10: what exists while a turn runs is gone when it has run."""
     world.model.say("1")
     await world.end_of(await world.accept("one"))
@@ -326,7 +324,7 @@ async def test_a_lane_with_nothing_to_do_goes_away(world: World, until: Any) -> 
 
 
 async def test_a_conversation_that_nobody_comes_back_to_keeps_no_agent(
-    world: World, until: Any
+    world: World, until: Until
 ) -> None:
     """A6: requests that carry their own past do not push out those who will be back."""
     world.model.say("1", "2")
@@ -348,17 +346,17 @@ async def test_a_change_of_speaker_in_a_shared_thread_rebuilds_nothing(world: Wo
     thread = {"chat_type": ChatType.THREAD, "thread": "t1"}
     world.model.say("hello Ann", "hello Bob")
     world.say("I am Ann", user="ann", **thread)
-    await world.part_texts(1)
+    await world.texts(1)
     agent = cached(world, await world.only_session())
     world.say("I am Bob", user="bob", **thread)
-    await world.part_texts(2)
+    await world.texts(2)
     assert cached(world, await world.only_session()) is agent
     assert world.gateway.snapshot()["agents"].misses == 1
 
 
 async def test_the_person_is_signed_where_one_owns_the_session(world: World) -> None:
     """A1: in a chat of two, and in a group, where each has a session of their own."""
-    agents = world.gateway.services.agents
+    agents = world.gateway.services.agent_factory
     row = (await world.accept("hi", busy_mode=None)).row
     other = msgspec.structs.replace(row, principal="somebody:else")
     assert agents.signature_for(row) == agents.signature_for(row)
@@ -388,13 +386,13 @@ async def test_every_config_value_that_shapes_an_agent_is_signed(
 ) -> None:
     """A1, A2: prompt and tools are made from it."""
     row = (await world.accept("hi")).row
-    before = world.gateway.services.agents.signature_for(row)
+    before = world.gateway.services.agent_factory.signature_for(row)
     ((section, keys),) = changed.items()
     await world.stop()
     part = msgspec.structs.replace(getattr(world.settings, section), **keys)
     world.settings = msgspec.structs.replace(world.settings, **{section: part})
     await world.start()
-    assert world.gateway.services.agents.signature_for(row) != before
+    assert world.gateway.services.agent_factory.signature_for(row) != before
     world.model.say("hello")
 
 
@@ -420,13 +418,13 @@ def text_of(event: Any) -> bool:
 
 
 async def test_model_ends_the_entry_after_the_running_turn_and_no_other(
-    world: World, until: Any
+    world: World, until: Until
 ) -> None:
     """A5: soft: the turn that runs is answered by the agent it has."""
     world.model.say("hello")
     await world.end_of(await world.accept("hi", chat="other"))
     running = await world.accept("hi")
-    await world.model.asked(2)
+    await world.model.wait_for_request(2)
     agent = only_turn(world).agent
     await world.end_of(await world.accept("/model another", busy_mode=None))
     assert agent.client is not None
@@ -440,7 +438,7 @@ async def test_model_ends_the_entry_after_the_running_turn_and_no_other(
     assert world.gateway.snapshot()["agents"].misses == 3
 
 
-async def test_new_ends_its_own_entry_and_no_other(world: World, until: Any) -> None:
+async def test_new_ends_its_own_entry_and_no_other(world: World, until: Until) -> None:
     """A5, A13: hard, and the client is given back."""
     world.model.say("1", "2")
     one = await world.end_of(await world.accept("hi"))
@@ -454,7 +452,7 @@ async def test_new_ends_its_own_entry_and_no_other(world: World, until: Any) -> 
 
 
 def only_turn(world: World) -> Any:
-    (turn,) = [lane.turn for lane in world.gateway.lanes if lane.turn]
+    (turn,) = [lane.running_turn for lane in world.gateway.lanes if lane.running_turn]
     return turn
 
 
@@ -497,7 +495,7 @@ async def test_only_the_excess_is_looked_at_and_the_next_insert_looks_again(
     assert busy[2].client is not None
 
 
-async def test_concurrent_turns_settle_at_the_cap(world: World, until: Any) -> None:
+async def test_concurrent_turns_settle_at_the_cap(world: World, until: Until) -> None:
     """A9: with real turns, many at once."""
     await world.stop()
     small = msgspec.structs.replace(world.settings.cache, max_agents=4)
@@ -516,7 +514,7 @@ async def test_concurrent_turns_settle_at_the_cap(world: World, until: Any) -> N
 
 
 async def test_an_agent_can_be_interrupted_and_its_user_is_told_why(
-    world: World, call: Any
+    world: World, call: Call
 ) -> None:
     """H7: the open call has its result, and the conversation goes on."""
     lever = world.levers[ReplayClass.NEVER]
@@ -536,10 +534,10 @@ async def test_an_agent_can_be_interrupted_and_its_user_is_told_why(
     assert (await world.end_of(await world.accept("and now?"))).text == "fine"
 
 
-async def test_an_agent_that_is_closed_in_its_turn_ends_with_it(world: World, until: Any) -> None:
+async def test_an_agent_that_is_closed_in_its_turn_ends_with_it(world: World, until: Until) -> None:
     """A11: the turn ends first, with all that a provider needs; then the client is given back."""
     accepted = await world.accept("go")
-    await world.model.asked(1)
+    await world.model.wait_for_request(1)
     agent = only_turn(world).agent
     await agent.close()
     assert "closed" in (await world.end_of(accepted)).text

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.contract.conftest import Clock
-from tests.contract.conftest import World as RealWorld
+from tests.contract.conftest import Call, Clock, Until, World
 
 from holdfast.core.config.settings import RunnerSettings
 from holdfast.core.ids import SessionId
@@ -17,7 +16,6 @@ from holdfast.core.sessions.session import RunnerRow
 from holdfast.runner.runners import Runners
 from holdfast.tools.terminal import ProcessTool, TerminalTool
 
-World = Any
 # Known to nobody else: found among all processes of this machine by what they were started with.
 MARK = f"86400.{os.getpid()}"
 
@@ -38,7 +36,7 @@ async def bench(tmp_path: Path) -> AsyncIterator[World]:
     async def keep(row: RunnerRow) -> None:
         started.append(row)
 
-    world: World = RealWorld(tmp_path / "state.db")
+    world: World = World(tmp_path / "state.db")
     world.runners = Runners(
         home, RunnerSettings(), clock=Clock(), on_started=keep, on_ended=_nothing
     )
@@ -49,7 +47,7 @@ async def bench(tmp_path: Path) -> AsyncIterator[World]:
     await world.stop()
 
 
-async def run(world: World, call: Any, command: str, *, tool: str = "terminal") -> str:
+async def run(world: World, call: Call, command: str, *, tool: str = "terminal") -> str:
     """What a command gives that the agent is told to run."""
     arguments = {"command": command}
     if tool == "process":
@@ -73,7 +71,7 @@ def alive(mark: str) -> bool:
     return False
 
 
-async def prepare(world: World, call: Any, until: Any) -> SessionId:
+async def prepare(world: World, call: Call, until: Until) -> SessionId:
     await run(world, call, "mkdir -p deep/er && cd deep/er && export COLOUR=green")
     await run(world, call, f"exec sleep {MARK}", tool="process")
     await until(lambda: alive(MARK))
@@ -81,7 +79,7 @@ async def prepare(world: World, call: Any, until: Any) -> SessionId:
     return session_id
 
 
-async def evict(world: World, until: Any) -> Any:
+async def evict(world: World, until: Until) -> Any:
     await until(lambda: len(world.gateway.lanes) == 0)
     cache = world.gateway.services.cache
     agent = next(iter(cache._entries.values())).agent
@@ -91,7 +89,7 @@ async def evict(world: World, until: Any) -> Any:
 
 
 async def test_eviction_leaves_terminal_and_processes_and_the_user_notices_nothing(
-    bench: World, call: Any, until: Any
+    bench: World, call: Call, until: Until
 ) -> None:
     """A10, A12: the next message builds a fresh agent for the same session, which finds the same
     directory, variables and running processes. Only the client is new."""
@@ -108,7 +106,7 @@ async def test_eviction_leaves_terminal_and_processes_and_the_user_notices_nothi
 
 @pytest.mark.parametrize("how", ["/new", "/reset", "agent.close", "closing, nothing cached"])
 async def test_the_end_of_a_session_ends_its_processes(
-    bench: World, call: Any, until: Any, how: str
+    bench: World, call: Call, until: Until, how: str
 ) -> None:
     """A5, A11: whether an agent is cached or not, and after `release_clients()` too."""
     session_id = await prepare(bench, call, until)
@@ -117,14 +115,14 @@ async def test_the_end_of_a_session_ends_its_processes(
         await bench.end_of(await bench.accept(how))
     else:
         agent = await evict(bench, until)
-        await (agent.close() if how == "agent.close" else gateway.closing.close(session_id))
+        await (agent.close() if how == "agent.close" else gateway.teardown.close(session_id))
     await until(lambda: not alive(MARK))
     assert session_id not in gateway.services.cache
-    await gateway.closing.close(session_id)  # idempotent
+    await gateway.teardown.close(session_id)  # idempotent
 
 
 async def test_a_cached_agent_is_closed_with_all_that_its_session_holds(
-    bench: World, call: Any, until: Any
+    bench: World, call: Call, until: Until
 ) -> None:
     """A11, A13: agent closed, client given back, entry gone; twice is once."""
     session_id = await prepare(bench, call, until)

@@ -6,7 +6,7 @@ from pathlib import Path
 import holdfast.gateway
 
 GATEWAY = Path(holdfast.gateway.__file__).parent
-ALLOWED = {"Lanes": 1, "AgentCache": 1, "Feeds": 1}
+ALLOWED = {"Lanes": 1, "AgentCache": 1, "SessionFeeds": 1}
 """Who may hold a map keyed by session, and how many: live sessions, cached agents, and those
 who look at a session from outside, whether it lives or not."""
 

@@ -3,14 +3,14 @@
 import ast
 import asyncio
 from pathlib import Path
-from typing import Any
+
+from tests.contract.conftest import Until, World
 
 import holdfast
 from holdfast.core.ids import SessionId
 from holdfast.core.messages.inbox import BusyMode
 from holdfast.gateway.turns.turn import Turn
 
-World = Any
 PACKAGE = Path(holdfast.__file__).parent
 
 
@@ -32,23 +32,23 @@ def test_the_running_turn_is_set_and_dropped_by_one_function() -> None:
     found = {
         (file.name, function)
         for file in PACKAGE.rglob("*.py")
-        if ".present" in (source := file.read_text())
-        for function in _assigners(source, "present")
+        if ".current_turn" in (source := file.read_text())
+        for function in _assigners(source, "current_turn")
     }
     assert found == {("lane.py", "__init__"), ("course.py", "_run_next")}
 
 
-async def test_everything_of_a_turn_goes_with_it(world: World, until: Any) -> None:
+async def test_everything_of_a_turn_goes_with_it(world: World, until: Until) -> None:
     """B1, law 10: lease, steers, cancel scope and what is live, in one object that is let go."""
     running = await world.accept("one")
-    await world.model.asked(1)
+    await world.model.wait_for_request(1)
     (lane,) = world.gateway.lanes
-    turn: Turn = lane.turn
+    turn: Turn = lane.running_turn
     agent = turn.agent
     world.model.say("done")
     await world.end_of(running)
     await until(lambda: len(world.gateway.lanes) == 0)
-    assert (lane.turn, lane.in_flight, turn.closed) == (None, 0, True)
+    assert (lane.running_turn, lane.in_flight, turn.closed) == (None, 0, True)
     assert not agent.interrupt("nothing runs"), "the agent is lent to nobody"
     assert world.gateway.services.cache.next_sweep() is not None, "and is not busy"
 
@@ -58,7 +58,7 @@ async def test_releasing_is_idempotent_and_leaves_others_alone(world: World) -> 
     world.model.say("1", "2")
     one = await world.end_of(await world.accept("hi"))
     two = await world.end_of(await world.accept("hi", chat="other"))
-    cache, closing = world.gateway.services.cache, world.gateway.closing
+    cache, closing = world.gateway.services.cache, world.gateway.teardown
     agent = cache._entries[one.session_id].agent
     for session_id in (SessionId(""), SessionId("s_nobody"), one.session_id, one.session_id):
         cache.drop(session_id)
@@ -75,18 +75,18 @@ async def test_many_may_release_at_once(world: World) -> None:
     asked = [await world.accept("hi", chat=f"c{n}") for n in range(6)]
     sessions = [(await world.end_of(one)).session_id for one in asked]
     gone, left = sessions[:3], sessions[3:]
-    await asyncio.gather(*(world.gateway.closing.close(s) for s in gone * 20))
+    await asyncio.gather(*(world.gateway.teardown.close(s) for s in gone * 20))
     cache = world.gateway.services.cache
     assert [s in cache for s in gone + left] == [False] * 3 + [True] * 3
 
 
-async def test_what_outlives_a_turn_is_not_dropped_with_it(world: World, until: Any) -> None:
+async def test_what_outlives_a_turn_is_not_dropped_with_it(world: World, until: Until) -> None:
     """B3: the model and what messages do to a turn stay chosen, through turns, eviction, /stop
     and a restart, until their user says otherwise."""
     await world.end_of(await world.accept("/model another"))
     await world.end_of(await world.accept("/busy queue"))
     await world.accept("one")
-    await world.model.asked(1)
+    await world.model.wait_for_request(1)
     await world.end_of(await world.accept("/stop"))
     await until(lambda: len(world.gateway.lanes) == 0)
     world.gateway.services.cache.clear()

@@ -7,24 +7,23 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.contract.conftest import HeldClock
-from tests.contract.conftest import World as RealWorld
+from tests.contract.conftest import Call, HeldClock, Until, World
 
 from holdfast.core.config.settings import GatewaySettings
 from holdfast.core.messages.inbox import BusyMode, Inbound, InboxState
 from holdfast.core.messages.source import ChatType, Source
 from holdfast.core.messages.transcript import UserMessage
 from holdfast.core.turns.tool import ReplayClass
+from holdfast.gateway.turns.lane import Lane
 from holdfast.testing.simulated.service import ChatService
 
-World = Any
 SETTLE = 600  # seconds that nobody waits for: what comes behind a message ends it
 
 
 @pytest.fixture
 async def chat(tmp_path: Path) -> AsyncIterator[World]:
     """A gateway whose platform tells people what becomes of their messages."""
-    world = RealWorld(tmp_path / "state.db")
+    world = World(tmp_path / "state.db")
     world.service = ChatService(busy_notices=True, max_length=100, settle=SETTLE)
     world.clock = HeldClock()
     await world.start()
@@ -44,10 +43,10 @@ def only_lane(world: World) -> Any:
     return lane
 
 
-async def test_the_decision_is_in_the_log(world: World, until: Any) -> None:
+async def test_the_decision_is_in_the_log(world: World, until: Until) -> None:
     """G4: one persisted decision, before anything follows from it."""
     await world.accept("one", busy_mode=BusyMode.QUEUE)
-    await world.model.asked(1)
+    await world.model.wait_for_request(1)
     second = await world.accept("two", busy_mode=BusyMode.QUEUE)
 
     async def decided() -> bool:
@@ -61,7 +60,7 @@ async def test_an_interrupt_by_somebody_else_waits_its_turn(world: World) -> Non
     """G4: in a shared thread nobody's question is cut or answered away by another's."""
     thread = {"chat_type": ChatType.THREAD, "thread": "t1"}
     world.say("Ann's question", user="ann", **thread)
-    await world.model.asked(1)
+    await world.model.wait_for_request(1)
     world.say("Bob's question", user="bob", **thread)
     await asyncio.wait_for(_queued(only_lane(world), 1), 30)
     world.model.say("for Ann", "for Bob")
@@ -71,7 +70,7 @@ async def test_an_interrupt_by_somebody_else_waits_its_turn(world: World) -> Non
     assert sent[0].outgoing.reply_to != sent[1].outgoing.reply_to
 
 
-async def test_a_steer_by_somebody_else_waits_its_turn(world: World, call: Any) -> None:
+async def test_a_steer_by_somebody_else_waits_its_turn(world: World, call: Call) -> None:
     """G4: only messages of one route and one person merge."""
     await with_mode(world, BusyMode.STEER)
     lever = world.levers[ReplayClass.SAFE]
@@ -83,38 +82,38 @@ async def test_a_steer_by_somebody_else_waits_its_turn(world: World, call: Any) 
     world.say("Bob's question", user="bob", **thread)
     await asyncio.wait_for(_queued(only_lane(world), 1), 30)
     lever.go.set()
-    assert await world.part_texts(2) == ["for Ann", "for Bob"]
+    assert await world.texts(2) == ["for Ann", "for Bob"]
 
 
 async def test_who_interrupts_is_told_once_in_thirty_seconds(chat: World) -> None:
     """At most once per 30 s and session, whichever the words."""
     chat.say("one")
-    await chat.model.asked(1)
+    await chat.model.wait_for_request(1)
     chat.say("two")
-    await chat.model.asked(2)
+    await chat.model.wait_for_request(2)
     chat.say("three")
-    await chat.model.asked(3)
-    assert await chat.part_texts(1) == ["I stopped what I was doing and turn to this."]
+    await chat.model.wait_for_request(3)
+    assert await chat.texts(1) == ["I stopped what I was doing and turn to this."]
     chat.clock.at += 30
     chat.say("four")
-    await chat.model.asked(4)
+    await chat.model.wait_for_request(4)
     chat.model.say("done")
-    texts = await chat.part_texts(3)
+    texts = await chat.texts(3)
     assert texts == [texts[0], texts[0], "done"]
     assert await chat.ledger() == {"answered": 1, "merged": 3}
 
 
-async def test_the_thirty_seconds_outlive_the_turn(chat: World, until: Any) -> None:
+async def test_the_thirty_seconds_outlive_the_turn(chat: World, until: Until) -> None:
     """They are the session's: a lane that has gone and come back does not begin them anew."""
     for number in (1, 3):
         chat.say("one")
-        await chat.model.asked(number)
+        await chat.model.wait_for_request(number)
         chat.say("two")
-        await chat.model.asked(number + 1)
+        await chat.model.wait_for_request(number + 1)
         chat.model.say("done")
         await chat.sent(2 if number == 1 else 3)
         await until(lambda: len(chat.gateway.lanes) == 0)
-    assert [t for t in await chat.part_texts(3) if t != "done"] == [
+    assert [t for t in await chat.texts(3) if t != "done"] == [
         "I stopped what I was doing and turn to this."
     ]
 
@@ -122,25 +121,25 @@ async def test_the_thirty_seconds_outlive_the_turn(chat: World, until: Any) -> N
 async def test_who_is_queued_is_told_so(chat: World) -> None:
     await with_mode(chat, BusyMode.QUEUE)
     chat.say("one")
-    await chat.model.asked(1)
+    await chat.model.wait_for_request(1)
     chat.say("two")
-    (told,) = await chat.part_texts(1)
+    (told,) = await chat.texts(1)
     assert told.startswith("I am still busy.")
     chat.model.say("1", "2")
-    assert (await chat.part_texts(3))[1:] == ["1", "2"]
+    assert (await chat.texts(3))[1:] == ["1", "2"]
 
 
 async def test_who_must_wait_for_somebody_else_is_told_so(chat: World) -> None:
     thread = {"chat_type": ChatType.THREAD, "thread": "t1"}
     chat.say("one", user="ann", **thread)
-    await chat.model.asked(1)
+    await chat.model.wait_for_request(1)
     chat.say("two", user="bob", **thread)
-    assert await chat.part_texts(1) == ["I am answering somebody else. You are next in line."]
+    assert await chat.texts(1) == ["I am answering somebody else. You are next in line."]
     chat.model.say("1", "2")
-    await chat.part_texts(3)
+    await chat.texts(3)
 
 
-async def test_a_steer_is_acknowledged_only_when_the_model_has_it(chat: World, call: Any) -> None:
+async def test_a_steer_is_acknowledged_only_when_the_model_has_it(chat: World, call: Call) -> None:
     """As such only when it is in a request; until then nobody says so."""
     await with_mode(chat, BusyMode.STEER)
     lever = chat.levers[ReplayClass.SAFE]
@@ -152,15 +151,15 @@ async def test_a_steer_is_acknowledged_only_when_the_model_has_it(chat: World, c
     await asyncio.wait_for(_has_steer(only_lane(chat)), 30)
     assert chat.service.ledger().sent == ()
     lever.go.set()
-    request = await chat.model.asked(2)
+    request = await chat.model.wait_for_request(2)
     assert request.messages[-1] == UserMessage(text="in green")
-    assert await chat.part_texts(1) == ["Noted: I am taking this into account."]
+    assert await chat.texts(1) == ["Noted: I am taking this into account."]
     chat.model.say("green it is")
-    assert (await chat.part_texts(2))[1] == "green it is"
+    assert (await chat.texts(2))[1] == "green it is"
 
 
-async def _has_steer(lane: Any) -> None:
-    while not lane.waiting:
+async def _has_steer(lane: Lane) -> None:
+    while not lane.waiting_messages:
         await asyncio.sleep(0.01)
 
 
@@ -168,28 +167,30 @@ async def test_a_steer_that_came_too_late_is_never_called_one(chat: World) -> No
     """The model had answered before it could be told: it is a message of its own."""
     await with_mode(chat, BusyMode.STEER)
     chat.say("one")
-    await chat.model.asked(1)
+    await chat.model.wait_for_request(1)
     chat.say("two")
     await asyncio.wait_for(_has_steer(only_lane(chat)), 30)
     chat.model.say("first", "second")
-    assert await chat.part_texts(2) == ["first", "second"]
+    assert await chat.texts(2) == ["first", "second"]
 
 
 async def test_the_page_and_the_api_are_told_nothing_by_message(chat: World) -> None:
     """What waits is shown there; a notice would stand in the answers."""
     first = await chat.accept("one", busy_mode=BusyMode.QUEUE)
-    await chat.model.asked(1)
+    await chat.model.wait_for_request(1)
     second = await chat.accept("two", busy_mode=BusyMode.QUEUE)
     chat.model.say("1", "2")
     assert [(await chat.end_of(one)).text for one in (first, second)] == ["1", "2"]
-    assert [len(await chat.store.answers(one.row.id)) for one in (first, second)] == [1, 1]
+    assert [
+        len(await chat.store.deliveries_for_message(one.row.id)) for one in (first, second)
+    ] == [1, 1]
 
 
 async def test_a_notice_is_not_sent_late(chat: World) -> None:
     """It speaks of a moment: a successor that finds it old lets it be."""
     thread = {"chat_type": ChatType.THREAD, "thread": "t1"}
     chat.say("one", user="ann", **thread)
-    await chat.model.asked(1)
+    await chat.model.wait_for_request(1)
     chat.say("two", user="bob", **thread)
     (sent,) = await chat.sent(1)
     assert sent.outgoing.thread_id == "t1"
@@ -207,7 +208,7 @@ async def test_an_album_is_one_turn(chat: World) -> None:
         chat.say(f"picture {number}", group="album1", **thread)
         await asyncio.wait_for(_put_together(chat, number + 1), 30)
     chat.say("Bob's question", user="bob", **thread)  # which is no part of it
-    said = [text for text in await chat.part_texts(2) if "next in line" not in text]
+    said = [text for text in await chat.texts(2) if "next in line" not in text]
     assert said[0] == "nice pictures"
     request = chat.model.requests[0]
     assert [m.text for m in request.messages] == ["picture 0", "picture 1", "picture 2"]
@@ -215,7 +216,7 @@ async def test_an_album_is_one_turn(chat: World) -> None:
 
 
 async def test_an_album_to_which_nothing_more_comes_is_answered(tmp_path: Path) -> None:
-    world = RealWorld(tmp_path / "state.db")
+    world = World(tmp_path / "state.db")
     world.service = ChatService(settle=0.05)
     await world.start()
     world.model.say("a nice picture")
@@ -229,20 +230,20 @@ async def test_a_paste_that_the_client_split_is_one_turn(chat: World) -> None:
     chat.say("x" * 98)
     await asyncio.wait_for(_put_together(chat, 1), 30)
     chat.say("and its end")
-    assert await chat.part_texts(1) == ["a long text"]
+    assert await chat.texts(1) == ["a long text"]
     assert len(chat.model.requests) == 1
 
 
 async def test_an_album_queued_behind_a_turn_is_one_turn(chat: World) -> None:
     await with_mode(chat, BusyMode.QUEUE)
     chat.say("work")
-    await chat.model.asked(1)
+    await chat.model.wait_for_request(1)
     for number in range(2):
         chat.say(f"picture {number}", group="album1")
     chat.say("and this")
     await asyncio.wait_for(_queued(only_lane(chat), 3), 30)
     chat.model.say("worked", "pictures", "this")
-    assert [t for t in await chat.part_texts(4) if "busy" not in t] == [
+    assert [t for t in await chat.texts(4) if "busy" not in t] == [
         "worked",
         "pictures",
         "this",
@@ -256,7 +257,7 @@ async def _queued(lane: Any, number: int) -> None:
 
 async def test_an_ordinary_message_waits_for_nothing(tmp_path: Path) -> None:
     """Only what may be a part of something is waited for, however long the platform asks."""
-    world = RealWorld(tmp_path / "state.db")
+    world = World(tmp_path / "state.db")
     world.service = ChatService(max_length=100, settle=600)
     await world.start()
     world.model.say("hello")
@@ -266,7 +267,7 @@ async def test_an_ordinary_message_waits_for_nothing(tmp_path: Path) -> None:
 
 
 async def test_a_stop_ends_what_is_still_being_put_together(tmp_path: Path) -> None:
-    world = RealWorld(tmp_path / "state.db")
+    world = World(tmp_path / "state.db")
     world.service = ChatService(max_length=100, settle=600)
     await world.start()
     world.say("picture", group="g")
@@ -286,12 +287,12 @@ async def _put_together(world: World, parts: int) -> None:
 async def test_a_message_interrupts_nothing_while_the_history_is_summed_up(world: World) -> None:
     """Interrupt becomes queue: the summary would be lost with the turn."""
     world.say("one")
-    await world.model.asked(1)
-    only_lane(world).turn.work.compacting = True
+    await world.model.wait_for_request(1)
+    only_lane(world).running_turn.context.compacting = True
     world.say("two")
     await asyncio.wait_for(_queued(only_lane(world), 1), 30)
     world.model.say("1", "2")
-    assert await world.part_texts(2) == ["1", "2"]
+    assert await world.texts(2) == ["1", "2"]
     assert await world.ledger() == {"answered": 2}
 
 
@@ -306,7 +307,7 @@ async def test_busy_is_chosen_for_a_session_and_kept(world: World) -> None:
     shown = await world.end_of(await world.accept("/busy"))
     assert shown.text == chosen.text
     first = await world.accept("one")
-    await world.model.asked(2)
+    await world.model.wait_for_request(2)
     second = await world.accept("two")
     world.model.say("1", "2")
     assert [(await world.end_of(one)).text for one in (first, second)] == ["1", "2"]
@@ -324,11 +325,11 @@ async def test_busy_of_one_session_is_no_other_sessions(world: World) -> None:
     assert "(interrupt, the default)" in fresh.text
 
 
-async def test_busy_counts_for_what_was_said_before_a_crash(world: World, call: Any) -> None:
+async def test_busy_counts_for_what_was_said_before_a_crash(world: World, call: Call) -> None:
     """B3, G4: a message that nobody decided about yet is decided by its session's choice."""
     await world.end_of(await world.accept("/busy queue"))
     first = await world.accept("one")
-    await world.model.asked(1)
+    await world.model.wait_for_request(1)
     source = Source(platform="api", chat_id="one", user_id="owner")
     late = Inbound(source=source, event_id="late", message_id="late", text="two")
     principal = first.row.principal
@@ -350,7 +351,7 @@ async def test_busy_says_what_it_takes(world: World) -> None:
 async def test_queue_says_something_for_later(world: World) -> None:
     """In order, a turn each, whatever the session's mode; and the model reads the text alone."""
     first = await world.accept("one")
-    await world.model.asked(1)
+    await world.model.wait_for_request(1)
     later = [await world.accept(f"/queue {text}") for text in ("two", "three")]
     world.model.say("1", "2", "3")
     assert [(await world.end_of(one)).text for one in (first, *later)] == ["1", "2", "3"]
@@ -367,7 +368,7 @@ async def test_queue_with_nothing_running_is_a_message(world: World) -> None:
 async def test_what_was_queued_by_command_is_answered_after_a_crash(world: World) -> None:
     """G4: its row is all there is to it."""
     first = await world.accept("one")
-    await world.model.asked(1)
+    await world.model.wait_for_request(1)
     later = await world.accept("/queue two")
     await world.die()
     world.model.say("1", "2")
@@ -377,7 +378,7 @@ async def test_what_was_queued_by_command_is_answered_after_a_crash(world: World
     assert world.model.requests[-1].messages[-1] == UserMessage(text="two")
 
 
-async def test_steer_adds_to_what_runs(world: World, call: Any) -> None:
+async def test_steer_adds_to_what_runs(world: World, call: Call) -> None:
     lever = world.levers[ReplayClass.SAFE]
     lever.go.clear()
     world.model.say([call("safe")], "done, in green")

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.contract.conftest import World as RealWorld
+from tests.contract.conftest import Call, World
 from tests.contract.test_accounts import Two
 from tests.contract.test_j_jobs import Shell, Wary
 
@@ -29,13 +29,11 @@ from holdfast.testing.simulated.events import (
 from holdfast.testing.simulated.platform import SimulatedPlatform
 from holdfast.testing.simulated.service import ChatService
 
-World = Any
-
 
 @pytest.fixture
 async def chat(tmp_path: Path) -> AsyncIterator[World]:
     """A gateway whose platform marks messages, and lets them wait."""
-    world = RealWorld(tmp_path / "state.db")
+    world = World(tmp_path / "state.db")
     await in_mode(world, BusyMode.QUEUE, reactions=True)
     yield world
     await world.stop()
@@ -67,14 +65,14 @@ async def until_decided(world: World, message: str) -> None:
     async with asyncio.timeout(30):
         while not [
             row
-            for row in await world.store.queued()
+            for row in await world.store.queued_messages()
             if row.inbound.message_id == message and row.decision is not None
         ]:
             await asyncio.sleep(0.005)
 
 
 def tried(world: World) -> list[tuple[str, str | None]]:
-    return [(each.message_id, each.sign) for each in world.service.ledger().reactions]
+    return [(each.message_id, each.emoji) for each in world.service.ledger().reactions]
 
 
 async def queued(world: World, number: int) -> None:
@@ -87,15 +85,15 @@ async def test_what_waits_is_marked_until_its_turn_begins(chat: World) -> None:
     """Its own message bears the sign, behind the reply that is on its way; nothing else does, and
     no row is owed for it."""
     chat.say("one")
-    await chat.model.asked(1)
+    await chat.model.wait_for_request(1)
     second, third = chat.say("two"), chat.say("three")
     await marked(chat, second, third)
     assert await chat.store.undelivered_rows() == []
     chat.model.say("1")
-    await chat.model.asked(2)
+    await chat.model.wait_for_request(2)
     await marked(chat, third)
     chat.model.say("2", "3")
-    assert await chat.part_texts(3) == ["1", "2", "3"]
+    assert await chat.texts(3) == ["1", "2", "3"]
     await marked(chat)
     assert tried(chat) == [
         (second, WAITING_REACTION),
@@ -105,7 +103,7 @@ async def test_what_waits_is_marked_until_its_turn_begins(chat: World) -> None:
     ]
 
 
-async def test_a_steer_is_marked_until_the_turn_has_it(chat: World, call: Any) -> None:
+async def test_a_steer_is_marked_until_the_turn_has_it(chat: World, call: Call) -> None:
     await chat.stop()
     await in_mode(chat, BusyMode.STEER, reactions=True)
     lever = chat.levers[ReplayClass.SAFE]
@@ -116,21 +114,21 @@ async def test_a_steer_is_marked_until_the_turn_has_it(chat: World, call: Any) -
     steer = chat.say("in green")
     await marked(chat, steer)
     lever.go.set()
-    await chat.model.asked(2)
+    await chat.model.wait_for_request(2)
     await marked(chat)
     chat.model.say("green it is")
-    assert await chat.part_texts(1) == ["green it is"]
+    assert await chat.texts(1) == ["green it is"]
 
 
 async def test_who_interrupts_waits_for_nothing_and_is_not_marked(chat: World) -> None:
     await chat.stop()
     await in_mode(chat, BusyMode.INTERRUPT, reactions=True)
     chat.say("one")
-    await chat.model.asked(1)
+    await chat.model.wait_for_request(1)
     chat.say("two")
-    await chat.model.asked(2)
+    await chat.model.wait_for_request(2)
     chat.model.say("done")
-    assert await chat.part_texts(1) == ["done"]
+    assert await chat.texts(1) == ["done"]
     assert tried(chat) == []
 
 
@@ -139,7 +137,7 @@ async def test_what_is_dropped_while_it_waits_bears_no_sign_any_more(
     chat: World, command: str
 ) -> None:
     chat.say("one")
-    await chat.model.asked(1)
+    await chat.model.wait_for_request(1)
     second = chat.say("two")
     await marked(chat, second)
     chat.say(command)
@@ -152,9 +150,9 @@ async def test_the_words_are_said_as_ever(chat: World) -> None:
     await chat.stop()
     await in_mode(chat, BusyMode.QUEUE, reactions=True, busy_notices=True)
     chat.say("one")
-    await chat.model.asked(1)
+    await chat.model.wait_for_request(1)
     second = chat.say("two")
-    (told,) = await chat.part_texts(1)
+    (told,) = await chat.texts(1)
     assert told.startswith("I am still busy.")
     await marked(chat, second)
     chat.model.say("1", "2")
@@ -170,7 +168,7 @@ async def test_a_quiet_chat_has_no_signs(chat: World) -> None:
     second = {}
     for number, place in enumerate(("library", "pub"), start=1):
         chat.say("one", chat=place)
-        await chat.model.asked(number)
+        await chat.model.wait_for_request(number)
         second[place] = chat.say("two", chat=place)
         await queued(chat, number)
     await marked(chat, second["pub"])
@@ -184,17 +182,17 @@ async def test_where_nothing_is_declared_nobody_is_asked(chat: World) -> None:
     await chat.stop()
     await in_mode(chat, BusyMode.QUEUE)
     chat.say("one")
-    await chat.model.asked(1)
+    await chat.model.wait_for_request(1)
     chat.say("two")
     await queued(chat, 1)
     chat.model.say("1", "2")
-    assert await chat.part_texts(2) == ["1", "2"]
+    assert await chat.texts(2) == ["1", "2"]
     assert tried(chat) == []
 
 
 async def test_a_sign_that_is_refused_is_not_tried_again_and_holds_no_other_up(chat: World) -> None:
     chat.say("one")
-    await chat.model.asked(1)
+    await chat.model.wait_for_request(1)
     chat.service.set_faults(Faults(rejected_reactions=1))
     second = chat.say("two")
     ledger = await until_shows(chat, lambda ledger: ledger.reactions)
@@ -203,7 +201,7 @@ async def test_a_sign_that_is_refused_is_not_tried_again_and_holds_no_other_up(c
     third = chat.say("three")
     await marked(chat, third)
     chat.model.say("1", "2", "3")
-    assert await chat.part_texts(3) == ["1", "2", "3"]
+    assert await chat.texts(3) == ["1", "2", "3"]
     await marked(chat)
     assert tried(chat) == [(second, WAITING_REACTION), (third, WAITING_REACTION), (third, None)]
 
@@ -211,7 +209,7 @@ async def test_a_sign_that_is_refused_is_not_tried_again_and_holds_no_other_up(c
 async def test_flood_control_of_signs_is_obeyed_by_signs_and_holds_no_reply_up(chat: World) -> None:
     """I3: though it spoke of minutes."""
     chat.say("one")
-    await chat.model.asked(1)
+    await chat.model.wait_for_request(1)
     chat.service.set_faults(Faults(floods=1, retry_after=600.0))
     second = chat.say("two")
     ledger = await until_shows(chat, lambda ledger: ledger.reactions)
@@ -220,21 +218,21 @@ async def test_flood_control_of_signs_is_obeyed_by_signs_and_holds_no_reply_up(c
     chat.say("three")
     await queued(chat, 2)
     chat.model.say("1", "2", "3")
-    assert await chat.part_texts(3) == ["1", "2", "3"]
+    assert await chat.texts(3) == ["1", "2", "3"]
     assert tried(chat) == [(second, WAITING_REACTION)]
 
 
 async def test_flood_control_of_the_whole_account_holds_signs_too(chat: World) -> None:
     """They are dropped then, and come to nobody's mind later."""
     chat.say("one")
-    await chat.model.asked(1)
+    await chat.model.wait_for_request(1)
     chat.service.set_faults(Faults(account_floods=1, retry_after=2.0))
     second = chat.say("two")
     await until_shows(chat, lambda ledger: ledger.reactions)
     chat.say("three")
     await queued(chat, 2)
     chat.model.say("1", "2", "3")
-    assert await chat.part_texts(3) == ["1", "2", "3"]
+    assert await chat.texts(3) == ["1", "2", "3"]
     assert tried(chat) == [(second, WAITING_REACTION)]
 
 
@@ -245,11 +243,11 @@ class Deaf(SimulatedPlatform):
     def __init__(self, service: ChatService, *, error: Exception | None = None) -> None:
         """Without an error it hangs."""
         super().__init__(service, account="work", longest_delay=0.02)
-        self.asked: list[str | None] = []
+        self.requests: list[str | None] = []
         self._error = error
 
     async def react(self, address: Address, message_id: str, emoji: str | None) -> None:
-        self.asked.append(emoji)
+        self.requests.append(emoji)
         if self._error is None:
             await asyncio.Event().wait()
         else:
@@ -274,12 +272,12 @@ async def test_a_door_that_fails_at_signs_answers_all_the_same(
     assert await two.sent_at_work(2) == ["1", "2"]
     await until_asked(door, 2)
     await two.stop()
-    assert door.asked == [WAITING_REACTION, None]
+    assert door.requests == [WAITING_REACTION, None]
 
 
 async def until_asked(door: "Deaf | Pressed", number: int) -> None:
     async with asyncio.timeout(30):
-        while len(door.asked) < number:
+        while len(door.requests) < number:
             await asyncio.sleep(0.01)
 
 
@@ -288,11 +286,11 @@ class Pressed(SimulatedPlatform):
 
     def __init__(self, service: ChatService) -> None:
         super().__init__(service, account="work", longest_delay=0.02)
-        self.asked: list[tuple[str, str | None]] = []
+        self.requests: list[tuple[str, str | None]] = []
 
     async def react(self, address: Address, message_id: str, emoji: str | None) -> None:
-        first = emoji is None and (message_id, None) not in self.asked
-        self.asked.append((message_id, emoji))
+        first = emoji is None and (message_id, None) not in self.requests
+        self.requests.append((message_id, emoji))
         if first:
             raise Throttled("slow down", retry_after=0.1)
         await super().react(address, message_id, emoji)
@@ -311,7 +309,7 @@ async def test_a_sign_that_is_to_wait_before_it_is_taken_back_does_not_stay(tmp_
     await until_asked(door, 1)
     two.model.say("1", "2")
     await until_asked(door, 3)
-    assert [sign for _, sign in door.asked] == [WAITING_REACTION, None, None]
+    assert [sign for _, sign in door.requests] == [WAITING_REACTION, None, None]
     await two.stop()
     assert not any(said.reactions for said in two.work.ledger().said)
 
@@ -334,26 +332,26 @@ async def test_a_door_that_does_not_answer_is_asked_for_one_sign_alone(tmp_path:
         ):  # it was waited for, and for long enough
             await asyncio.sleep(0.05)
     await asyncio.sleep(0.1)
-    assert door.asked == [WAITING_REACTION]
+    assert door.requests == [WAITING_REACTION]
     answers = [str(number) for number in range(6)]
     two.model.say(*answers)
     assert await two.sent_at_work(6) == answers
     await until_asked(door, 2)
     await two.stop()
-    assert door.asked == [WAITING_REACTION, None]
+    assert door.requests == [WAITING_REACTION, None]
 
 
 async def test_a_sign_that_a_crash_left_is_taken_back_by_the_next_life(chat: World) -> None:
     """What was decided of the message is the trace of it; its platform is asked once connected."""
     chat.say("one")
-    await chat.model.asked(1)
+    await chat.model.wait_for_request(1)
     second = chat.say("two")
     await marked(chat, second)
     await until_decided(chat, second)
     await chat.die()
     chat.model.say("1", "2")
     await chat.start()
-    assert await chat.part_texts(2) == ["1", "2"]
+    assert await chat.texts(2) == ["1", "2"]
     await marked(chat)
     assert tried(chat)[-1] == (second, None)
 
@@ -370,24 +368,26 @@ async def test_a_sign_is_taken_back_also_where_no_turn_is_left_to_wait_for(chat:
     at = chat.clock.now()
     kept = await chat.store.accept(late, route=route, principal=principal, at=at)
     assert kept.route_session is not None
-    await chat.store.decide(kept.row.id, session_id=kept.route_session, decision=BusyMode.QUEUE)
+    await chat.store.record_busy_decision(
+        kept.row.id, session_id=kept.route_session, decision=BusyMode.QUEUE
+    )
     await chat.die()
     chat.model.say("2")
     await chat.start()
-    assert await chat.part_texts(2) == ["1", "2"]
+    assert await chat.texts(2) == ["1", "2"]
     await marked(chat)
     assert tried(chat) == [(first, WAITING_REACTION), (first, None)]
 
 
 async def test_a_sign_that_a_crash_left_is_taken_back_from_what_is_dropped_in_the_next_life(
-    chat: World, call: Any
+    chat: World, call: Call
 ) -> None:
     """Also where no turn goes on that it would wait for: this one waits for a person."""
     await chat.stop()
     chat.more_tools, chat.judge = [Shell()], Wary()
     await in_mode(chat, BusyMode.QUEUE, reactions=True)
     chat.say("one")
-    await chat.model.asked(1)
+    await chat.model.wait_for_request(1)
     second = chat.say("two")
     await marked(chat, second)
     await until_decided(chat, second)
@@ -407,7 +407,7 @@ async def test_what_a_child_brings_back_puts_no_sign_on_an_old_message(chat: Wor
     first = chat.say("one")
     await chat.sent(1)
     chat.say("two")
-    await chat.model.asked(2)
+    await chat.model.wait_for_request(2)
     source = Source(platform="simulated", chat_id="home", user_id="ann", chat_type=ChatType.DM)
     brought = Inbound(
         source=source, event_id="child", message_id=first, text="done", note=True, mergeable=False
@@ -421,7 +421,7 @@ async def test_what_a_child_brings_back_puts_no_sign_on_an_old_message(chat: Wor
 
 async def test_a_program_that_fetches_its_answers_has_no_message_to_mark(chat: World) -> None:
     first = await chat.accept("one")
-    await chat.model.asked(1)
+    await chat.model.wait_for_request(1)
     second = await chat.accept("two")
     chat.model.say("1", "2")
     assert [(await chat.end_of(one)).text for one in (first, second)] == ["1", "2"]

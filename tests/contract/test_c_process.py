@@ -4,6 +4,8 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+from tests.contract.conftest import World
+
 from holdfast.config import load
 from holdfast.core.secrets import Secret
 from holdfast.core.turns.stop import StopKind, StopOrder, StopRequester
@@ -28,8 +30,6 @@ from holdfast.system.clock import IdGenerator, SystemClock
 from holdfast.system.lock import HomeLock
 from holdfast.system.logs import RecentLog
 from holdfast.system.paths import Paths
-
-World = Any
 
 
 async def test_all_phases_but_the_drain_take_at_most_25_seconds(

@@ -1,16 +1,14 @@
 """Chapter C, as far as a plain stop goes: phases in order, nothing left, everything in the log."""
 
 import asyncio
-from typing import Any
 
 import pytest
+from tests.contract.conftest import World
 
 from holdfast.core.errors import InvalidTransition
 from holdfast.core.turns.turn import LANE_TRANSITIONS, LaneState, lane_transition
 from holdfast.gateway.lifecycle.phases import Phase, run_phases
 from holdfast.testing.simulated.events import Faults
-
-World = Any
 
 
 async def test_a_phase_that_fails_or_hangs_skips_no_other() -> None:
@@ -48,7 +46,7 @@ async def test_the_phases_of_a_stop_have_a_fixed_order(world: World) -> None:
 async def test_a_stop_leaves_no_task_behind(world: World) -> None:
     """C6: running turns, mailboxes and watchers are empty afterwards."""
     await world.accept("work")
-    await world.model.asked(1)
+    await world.model.wait_for_request(1)
     await world.stop()
     assert len(world.gateway.lanes) == 0
     assert world.model.leased == 0
@@ -68,7 +66,7 @@ async def test_a_stop_leaves_nothing_of_any_account_behind(world: World) -> None
     world.say("work", chat="one")
     world.say("work", chat="two")
     await world.accept("work")
-    await world.model.asked(3)
+    await world.model.wait_for_request(3)
     world.say("/queue and then", chat="one")
     async with asyncio.timeout(30):
         while not sum(lane.queued for lane in world.gateway.lanes):
@@ -85,23 +83,23 @@ async def test_a_stop_leaves_nothing_of_any_account_behind(world: World) -> None
 async def test_a_reconnect_of_an_account_cancels_no_turn(world: World) -> None:
     """C8: the turn goes on while its platform is away, and its answer waits for it."""
     world.say("work")
-    await world.model.asked(1)
+    await world.model.wait_for_request(1)
     lane = next(iter(world.gateway.lanes))
-    turn = lane.turn
+    turn = lane.running_turn
     world.service.set_faults(Faults(disconnected=True))
     world.model.say("worked")
     async with asyncio.timeout(30):
         while await world.ledger() != {"answered": 1}:
             await asyncio.sleep(0.005)
-    assert (turn.interrupted, turn.answer) == ("", "worked")
+    assert (turn.interrupt_reason, turn.answer) == ("", "worked")
     world.service.set_faults(Faults())
-    assert await world.part_texts(1) == ["worked"]
+    assert await world.texts(1) == ["worked"]
 
 
 async def test_a_watcher_is_let_go_by_a_stop(world: World) -> None:
     """Whoever waits for an answer hears that there will be none from this process."""
     accepted = await world.accept("work")
-    await world.model.asked(1)
+    await world.model.wait_for_request(1)
     watching = asyncio.create_task(world.events_of(accepted))
     await asyncio.sleep(0)
     await world.stop()

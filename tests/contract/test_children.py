@@ -539,7 +539,7 @@ async def test_usage_and_status_tell_of_children(world: World, call: Call) -> No
     await work.wait_for_request(1)
     status = await world.end_of(await world.accept("/status"))
     assert "Child agent (in the background): work" in status.text
-    assert world.gateway.snapshot()["children"] == {"waited": 0, "background": 1}
+    assert world.gateway.snapshot()["subagents"] == {"waited": 0, "background": 1}
     part(world, "begin").say("told")
     work.say("worked")
     await part(world, "begin").wait_for_request(3)

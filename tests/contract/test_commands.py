@@ -5,6 +5,7 @@ from collections.abc import Awaitable
 from typing import Any
 
 import pytest
+from tests.contract.conftest import Call, World
 
 from holdfast.core.config.settings import PlatformSettings, Settings
 from holdfast.core.ids import PrincipalId
@@ -24,8 +25,6 @@ from holdfast.gateway.commands.command import CommandRequest, parse_command, tex
 from holdfast.gateway.commands.dispatcher import CommandDispatcher
 from holdfast.gateway.commands.reply import send_reply
 from holdfast.gateway.inbound.access import AccessPolicy
-
-World = Any
 
 
 @pytest.mark.parametrize(
@@ -55,10 +54,10 @@ async def test_help_lists_every_command(world: World) -> None:
 
 async def test_an_unknown_command_is_told_with_the_nearest(world: World) -> None:
     world.say("/stpo")
-    assert "Did you mean /stop?" in (await world.part_texts(1))[0]
+    assert "Did you mean /stop?" in (await world.texts(1))[0]
 
 
-async def test_stop_ends_the_turn_for_good(world: World, call: Any) -> None:
+async def test_stop_ends_the_turn_for_good(world: World, call: Call) -> None:
     """F9, G5, H7: the turn is over in the commit that ends the command, and never resumed."""
     lever = world.levers[ReplayClass.NEVER]
     lever.go.clear()
@@ -79,7 +78,7 @@ async def test_stop_ends_the_turn_for_good(world: World, call: Any) -> None:
 async def test_stop_drops_what_waits_behind_the_turn(world: World) -> None:
     """G3: messages that were queued end as superseded, not silently."""
     await world.accept("one", busy_mode=BusyMode.QUEUE)
-    await world.model.asked(1)
+    await world.model.wait_for_request(1)
     waiting = await world.accept("two", busy_mode=BusyMode.QUEUE)
     await world.end_of(await world.accept("/stop"))
     assert (await world.end_of(waiting)).state is InboxState.SUPERSEDED
@@ -88,13 +87,13 @@ async def test_stop_drops_what_waits_behind_the_turn(world: World) -> None:
 
 async def test_stop_with_nothing_running_says_so(world: World) -> None:
     world.say("/stop")
-    assert await world.part_texts(1) == ["Nothing is running."]
+    assert await world.texts(1) == ["Nothing is running."]
 
 
 async def test_a_session_goes_on_after_stop(world: World) -> None:
     """F9: the conversation stays."""
     await world.accept("remember red")
-    await world.model.asked(1)
+    await world.model.wait_for_request(1)
     await world.end_of(await world.accept("/stop"))
     world.model.say("red")
     ended = await world.end_of(await world.accept("what was it?"))
@@ -128,7 +127,7 @@ async def test_what_is_said_right_after_new_belongs_to_the_new_session(world: Wo
 async def test_new_supersedes_the_running_turn_and_what_waits(world: World) -> None:
     """G4: /new ends earlier unstarted rows as superseded."""
     running = await world.accept("one", busy_mode=BusyMode.QUEUE)
-    await world.model.asked(1)
+    await world.model.wait_for_request(1)
     waiting = await world.accept("two", busy_mode=BusyMode.QUEUE)
     await world.end_of(await world.accept("/new"))
     for accepted in (running, waiting):
@@ -165,7 +164,7 @@ async def test_model_before_the_first_message_counts(world: World) -> None:
 async def test_status_answers_while_a_turn_runs(world: World) -> None:
     """Commands take a lane of their own that never waits behind a turn."""
     await world.accept("work", busy_mode=BusyMode.QUEUE)
-    await world.model.asked(1)
+    await world.model.wait_for_request(1)
     ended = await world.end_of(await world.accept("/status", busy_mode=BusyMode.QUEUE))
     assert "running" in ended.text
 
@@ -179,7 +178,7 @@ async def test_status_names_the_model_that_was_chosen_here(world: World) -> None
 async def test_a_stop_from_before_this_start_is_not_carried_out(world: World) -> None:
     """G5: a /stop that a process took and did not live to carry out stops nothing in the next."""
     work = await world.accept("work", busy_mode=BusyMode.QUEUE)
-    await world.model.asked(1)
+    await world.model.wait_for_request(1)
     source = work.row.inbound.source
     stop = Inbound(source=source, event_id="late", message_id="late", text="/stop")
     kept = await world.store.accept(stop, route=work.row.route, principal="api", at=1.0)
@@ -205,13 +204,13 @@ def test_the_table_is_in_order_and_each_name_is_given_once() -> None:
 
 async def test_a_running_gateway_carries_out_every_row_of_the_table(world: World) -> None:
     """Names, help, arguments and permissions stand in one table, and it promises nothing more."""
-    assert world.gateway.dispatcher.listed() == list(COMMANDS)
+    assert world.gateway.dispatcher.available() == list(COMMANDS)
 
 
 async def test_every_command_answers_at_once_while_a_turn_runs(world: World) -> None:
     """Commands have their own lane; those that cannot run mid-turn say so."""
     await world.accept("work", busy_mode=BusyMode.QUEUE)
-    await world.model.asked(1)
+    await world.model.wait_for_request(1)
     for spec in COMMANDS:
         if spec.name in ("new", "stop") or not spec.argument_problem(""):
             continue  # they end the turn, or need nothing after them

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.contract.conftest import Call, Until, World
 
 from holdfast.agent.agent import Agent
 from holdfast.core.config.settings import CrashRecovery, GatewaySettings
@@ -26,8 +27,6 @@ from holdfast.store.sqlite.store import SqliteStore
 from holdfast.testing.scripted_model import ScriptedModel
 from holdfast.testing.simulated.events import Faults
 from holdfast.tools.registry import ToolRegistry
-
-World = Any
 
 
 class Balking(SqliteStore):
@@ -92,13 +91,13 @@ class Runners:
     def __init__(self) -> None:
         self.at_the_end = _nothing
 
-    def bench(self, session_id: SessionId, *, shell: str = "") -> None:
+    def sandbox(self, session_id: SessionId, *, shell: str = "") -> None:
         return None
 
     async def adopt(self, known: Any, *, wanted: Any) -> list[SessionId]:
         return []
 
-    async def end(self, session_id: SessionId) -> None: ...
+    async def end_session(self, session_id: SessionId) -> None: ...
     async def detach(self) -> None: ...
     async def end_all(self) -> None:
         await self.at_the_end()
@@ -121,7 +120,7 @@ def _tasks(*prefixes: str) -> list[str]:
 
 
 async def test_a_receipt_that_cannot_be_kept_is_written_again_and_nothing_sent_again(
-    balking: World, until: Any
+    balking: World, until: Until
 ) -> None:
     """I2: no reply is there twice without a mark, also where the disk was full for a moment."""
     balking.store.refused["settle_delivery"] = 1
@@ -132,7 +131,7 @@ async def test_a_receipt_that_cannot_be_kept_is_written_again_and_nothing_sent_a
         return (await balking.store.outbox_counts())[DeliveryState.SENT] == 1
 
     await until(is_sent)
-    assert await balking.part_texts(1) == ["once"]
+    assert await balking.texts(1) == ["once"]
 
 
 async def test_a_message_that_commits_while_the_gateway_stops_is_left_to_the_next(
@@ -142,7 +141,7 @@ async def test_a_message_that_commits_while_the_gateway_stops_is_left_to_the_nex
     store, gateway = balking.store, balking.gateway
     store.accepting.clear()
     asking = asyncio.create_task(balking.accept("late"))
-    while not (await store.ledger())[InboxState.QUEUED]:
+    while not (await store.inbox_counts())[InboxState.QUEUED]:
         await asyncio.sleep(0.01)
 
     async def late() -> None:
@@ -168,7 +167,7 @@ async def test_a_command_that_commits_behind_the_last_phase_is_left_to_the_next(
     store = balking.store
     store.accepting.clear()
     asking = asyncio.create_task(balking.accept("/status"))
-    while not (await store.ledger())[InboxState.QUEUED]:
+    while not (await store.inbox_counts())[InboxState.QUEUED]:
         await asyncio.sleep(0.01)
     await balking.running.__aexit__()
     store.accepting.set()
@@ -180,21 +179,21 @@ async def test_a_command_that_commits_behind_the_last_phase_is_left_to_the_next(
 
 
 async def test_what_is_owed_after_the_outbox_closed_is_sent_by_the_next(
-    world: World, until: Any
+    world: World, until: Until
 ) -> None:
     """C6, I1: a command that is through in the last moment leaves a row, and no task."""
-    await world.gateway.delivery.close()
+    await world.gateway.outbox.close()
     world.say("/status")
 
     async def is_answered() -> bool:
-        return (await world.store.ledger())[InboxState.ANSWERED] == 1
+        return (await world.store.inbox_counts())[InboxState.ANSWERED] == 1
 
     await until(is_answered)
-    assert len(world.gateway.delivery) == 0
+    assert len(world.gateway.outbox) == 0
     assert _tasks("deliver") == []
     await world.stop()
     await world.start()
-    assert (await world.part_texts(1))[0].startswith("Session:")
+    assert (await world.texts(1))[0].startswith("Session:")
 
 
 async def test_an_agent_evicted_in_a_sessions_first_turn_is_built_with_what_was_said(
@@ -203,12 +202,12 @@ async def test_an_agent_evicted_in_a_sessions_first_turn_is_built_with_what_was_
     """A12: whoever is evicted between two turns of a new session loses nothing of it."""
     queue = {"busy_mode": BusyMode.QUEUE, "mergeable": False}
     await world.accept("one", **queue)
-    await world.model.asked(1)
+    await world.model.wait_for_request(1)
     second = await world.accept("two", **queue)
     world.gateway.services.cache.clear()
     world.model.say("first answer", "second answer")
     assert (await world.end_of(second)).text == "second answer"
-    request = await world.model.asked(2)
+    request = await world.model.wait_for_request(2)
     assert [m.text for m in request.messages] == ["one", "first answer", "two"]
 
 
@@ -237,7 +236,7 @@ async def test_an_agent_that_is_dropped_while_it_is_built_is_built_again() -> No
 
 
 async def test_a_reply_that_cannot_be_kept_leaves_no_result_without_its_call(
-    balking: World, call: Any
+    balking: World, call: Call
 ) -> None:
     """H7: a turn that fails because a step was not kept ends with what the log knows of it."""
     balking.store.refused["record_reply"] = 1
@@ -247,12 +246,12 @@ async def test_a_reply_that_cannot_be_kept_leaves_no_result_without_its_call(
     session = await balking.only_session()
     assert [type(m).__name__ for m in await balking.transcript(session)] == ["UserMessage"]
     assert (await balking.end_of(await balking.accept("again"))).text == "better now"
-    request = await balking.model.asked(2)
+    request = await balking.model.wait_for_request(2)
     assert [m.text for m in request.messages] == ["work", "again"]
 
 
 async def test_a_result_that_cannot_be_kept_is_told_as_one_that_may_have_had_its_effect(
-    balking: World, call: Any
+    balking: World, call: Call
 ) -> None:
     """H7: the log has the call, so it gets a result, and not one that says it never began."""
     balking.store.refused["record_finished"] = 1
@@ -263,7 +262,7 @@ async def test_a_result_that_cannot_be_kept_is_told_as_one_that_may_have_had_its
 
 
 async def test_a_result_of_several_that_cannot_be_kept_says_what_kept_it(
-    balking: World, call: Any
+    balking: World, call: Call
 ) -> None:
     """K2: in the store's own words, also where calls ran beside each other."""
     balking.store.refused["record_finished"] = 1
@@ -272,7 +271,7 @@ async def test_a_result_of_several_that_cannot_be_kept_says_what_kept_it(
     assert end.text == "This could not be answered: the disk is full"
 
 
-async def test_a_steer_that_cannot_be_kept_runs_next(balking: World, call: Any) -> None:
+async def test_a_steer_that_cannot_be_kept_runs_next(balking: World, call: Call) -> None:
     """G3: the turn it was to steer fails, and its own answer is heard by whoever waits for it."""
     lever = balking.levers["safe"]
     lever.go.clear()
@@ -289,14 +288,14 @@ async def test_a_steer_that_cannot_be_kept_runs_next(balking: World, call: Any) 
     assert (await waiting).text == "answered by itself"
 
 
-async def test_a_start_that_fails_leaves_nothing_running(balking: World, until: Any) -> None:
+async def test_a_start_that_fails_leaves_nothing_running(balking: World, until: Until) -> None:
     """C1: what a start had begun is ended by it, and the next start goes on from the log."""
     balking.say("answer me")
-    await balking.model.asked(1)
+    await balking.model.wait_for_request(1)
     balking.service.set_faults(Faults(disconnected=True))
     balking.model.say("owed")
     cut = await balking.accept("cut me")
-    await balking.model.asked(2)
+    await balking.model.wait_for_request(2)
 
     async def is_as_it_should_be() -> bool:
         owed = await balking.store.undelivered_rows()
@@ -326,7 +325,7 @@ async def test_a_start_that_fails_leaves_nothing_running(balking: World, until: 
     balking.service.set_faults(Faults())
     await balking.start()
     assert (await balking.end_of(cut)).text == "gone on with"
-    assert await balking.part_texts(1) == ["owed"]
+    assert await balking.texts(1) == ["owed"]
 
 
 class Shut:
@@ -347,7 +346,7 @@ async def test_a_door_that_does_not_open_keeps_no_other_shut(world: World) -> No
     world.model.say("here")
     await world.start()
     world.say("anybody there?")
-    assert await world.part_texts(1) == ["here"]
+    assert await world.texts(1) == ["here"]
 
 
 async def test_a_bug_in_a_part_stops_the_whole_and_says_so(world: World) -> None:
@@ -357,7 +356,7 @@ async def test_a_bug_in_a_part_stops_the_whole_and_says_so(world: World) -> None
         raise ValueError("a bug")
 
     async def serve() -> None:
-        async with RunningGateway(Gateway(world.gateway.parts)) as running:
+        async with RunningGateway(Gateway(world.gateway.dependencies)) as running:
             running.gateway.task_group.tasks.create_task(fail())
             await asyncio.Event().wait()
 
@@ -372,7 +371,7 @@ async def test_what_could_not_be_dropped_is_answered(balking: World, how: str) -
     """G3: a message that was taken from its lane to be ended is not forgotten with the write."""
     queue = {"busy_mode": BusyMode.QUEUE, "mergeable": False}
     await balking.accept("first", **queue)
-    await balking.model.asked(1)
+    await balking.model.wait_for_request(1)
     waiting = await balking.accept("second", **queue)
     house, lanes = balking.gateway.services, balking.gateway.lanes
     balking.store.refused["settle_command"] = 1 + len(RETRY_WAITS)

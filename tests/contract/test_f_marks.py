@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.contract.conftest import Call, Lever, World
+from tests.contract.conftest import Call, Lever, Until, World
 from tests.contract.stops import (
     begun,
     come_back,
@@ -197,7 +197,7 @@ async def test_a_mark_that_nobody_went_on_from_is_told_once(world: World) -> Non
 
 
 async def test_a_turn_that_was_marked_and_finished_all_the_same_is_not_marked(
-    world: World, until: Any
+    world: World, until: Until
 ) -> None:
     """F7: a completed turn clears the flag and the counter, also in the last moment."""
     world.say("work")
@@ -213,7 +213,7 @@ async def test_a_turn_that_was_marked_and_finished_all_the_same_is_not_marked(
 
 
 async def test_a_turn_that_was_marked_and_came_to_a_boundary_then_was_cut(
-    world: World, call: Call, until: Any
+    world: World, call: Call, until: Until
 ) -> None:
     """F5, F7: what was said first holds, also where the stop tells how many it cut."""
     await with_windows(world)

@@ -53,13 +53,13 @@ class Cut(SqliteStore):
     def __init__(self, path: Path) -> None:
         super().__init__(path)
         self.cutting = False
-        self.sessions_in_reach = asyncio.Event()
+        self.reached = asyncio.Event()
         self.held: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 
     def apply_command(self, effect: CommandEffect) -> Any:
         if not self.cutting:
             return super().apply_command(effect)
-        self.sessions_in_reach.set()
+        self.reached.set()
         return self.held
 
 
@@ -104,7 +104,7 @@ async def test_a_command_that_is_cut_has_done_nothing_and_then_does_it_once(
     had, told, store.cutting = holdings(cut.path), len(cut.service.ledger().sent), True
     cut.say(command)
     async with asyncio.timeout(10):
-        await store.sessions_in_reach.wait()
+        await store.reached.wait()
     assert holdings(cut.path) == had
     asyncio.get_running_loop().call_soon(store.held.cancel)  # when the file has been taken as it is
     await cut.die()

@@ -3,10 +3,10 @@
 import asyncio
 import threading
 from functools import partial
-from typing import Any
 
 import msgspec
 import pytest
+from tests.contract.conftest import Call, Until, World
 from tests.contract.stops import begun
 
 from holdfast.core.config.settings import GatewaySettings
@@ -20,8 +20,6 @@ from holdfast.core.turns.tool import ReplayClass
 from holdfast.store.sqlite.store import SqliteStore
 from holdfast.testing.simulated.events import Faults
 
-World = Any
-
 
 async def test_a_message_sent_while_down_is_answered_after_start(world: World) -> None:
     """G1: what arrives while the gateway is down stays at the platform."""
@@ -29,7 +27,7 @@ async def test_a_message_sent_while_down_is_answered_after_start(world: World) -
     world.say("are you there?")
     world.model.say("I am")
     await world.start()
-    assert await world.part_texts(1) == ["I am"]
+    assert await world.texts(1) == ["I am"]
 
 
 async def test_an_event_given_twice_is_accepted_once(world: World) -> None:
@@ -38,7 +36,7 @@ async def test_an_event_given_twice_is_accepted_once(world: World) -> None:
     world.model.say("one", "two")
     world.say("first")
     world.say("second", chat="other")
-    assert sorted(await world.part_texts(2)) == ["one", "two"]
+    assert sorted(await world.texts(2)) == ["one", "two"]
     assert await world.ledger() == {"answered": 2}
 
 
@@ -88,13 +86,13 @@ async def test_the_next_message_after_a_failure_is_answered(world: World) -> Non
     world.say("one")
     await world.sent(1)
     world.say("two")
-    assert (await world.part_texts(2))[1] == "fine now"
+    assert (await world.texts(2))[1] == "fine now"
 
 
 async def _waits(world: World, messages: int) -> None:
     """Until so many are accepted beside the one that runs, and its lane knows of them."""
     async with asyncio.timeout(30):
-        while sum(len(lane.waiting) for lane in world.gateway.lanes) != messages:
+        while sum(len(lane.waiting_messages) for lane in world.gateway.lanes) != messages:
             await asyncio.sleep(0.005)
 
 
@@ -106,12 +104,12 @@ def _with_busy_mode(world: World, mode: BusyMode) -> None:
 async def test_interrupt_ends_the_turn_and_answers_both_messages_in_one(world: World) -> None:
     """G3, G4, H7: the message that was cut is merged into the one that cut it."""
     world.say("paint it red")
-    await world.model.asked(1)
+    await world.model.wait_for_request(1)
     world.say("no, blue")
-    request = await world.model.asked(2)
+    request = await world.model.wait_for_request(2)
     assert [m.text for m in request.messages] == ["paint it red", "no, blue"]
     world.model.say("blue it is")
-    assert (await world.part_texts(1)) == ["blue it is"]
+    assert (await world.texts(1)) == ["blue it is"]
     assert await world.ledger() == {"answered": 1, "merged": 1}
 
 
@@ -121,12 +119,12 @@ async def test_queued_messages_run_in_order_one_turn_each(world: World) -> None:
     _with_busy_mode(world, BusyMode.QUEUE)
     await world.start()
     world.say("one")
-    await world.model.asked(1)
+    await world.model.wait_for_request(1)
     world.say("two")
     world.say("three")
     await _waits(world, 2)
     world.model.say("first", "second", "third")
-    assert await world.part_texts(3) == ["first", "second", "third"]
+    assert await world.texts(3) == ["first", "second", "third"]
     assert [m.text for m in world.model.requests[1].messages] == ["one", "first", "two"]
     assert await world.ledger() == {"answered": 3}
 
@@ -144,7 +142,7 @@ class Disk:
             self.go.wait(30)
 
 
-async def _quickly(world: World, until: Any, *texts: str) -> list[Accepted]:
+async def _quickly(world: World, until: Until, *texts: str) -> list[Accepted]:
     """All of them are there before the turn of the first could begin."""
     await world.stop()
     disk = Disk()
@@ -154,14 +152,14 @@ async def _quickly(world: World, until: Any, *texts: str) -> list[Accepted]:
     before = world.store.set_meta("key", "value")
     await until(disk.held.is_set)
     accepting = asyncio.gather(*(world.accept(text) for text in texts))
-    await until(lambda: world.store.facts.waiting == len(texts))
+    await until(lambda: world.store.status.waiting == len(texts))
     disk.go.set()
     await before
     return list(await accepting)
 
 
 async def test_quick_messages_before_a_turn_has_begun_are_one_turn(
-    world: World, until: Any
+    world: World, until: Until
 ) -> None:
     """G4: messages of one route and one person merge; the last is answered."""
     world.model.say("both")
@@ -174,7 +172,7 @@ async def test_quick_messages_before_a_turn_has_begun_are_one_turn(
 async def test_messages_that_want_their_own_answer_do_not_merge(world: World) -> None:
     """G4: each request of the API is answered by itself, in order."""
     first = await world.accept("one", mergeable=False, busy_mode=BusyMode.QUEUE)
-    await world.model.asked(1)
+    await world.model.wait_for_request(1)
     second = await world.accept("two", mergeable=False, busy_mode=BusyMode.QUEUE)
     third = await world.accept("three", mergeable=False, busy_mode=BusyMode.QUEUE)
     world.model.say("1", "2", "3")
@@ -185,13 +183,13 @@ async def test_messages_that_want_their_own_answer_do_not_merge(world: World) ->
 async def test_messages_of_two_people_do_not_merge(world: World) -> None:
     """G4: only messages of one route and one person merge."""
     world.say("hi", user="ann")
-    await world.model.asked(1)
+    await world.model.wait_for_request(1)
     world.say("hello", user="bob")
     world.model.say("one", "two")
-    assert len(await world.part_texts(2)) == 2
+    assert len(await world.texts(2)) == 2
 
 
-async def test_a_steer_joins_the_running_turn_between_two_steps(world: World, call: Any) -> None:
+async def test_a_steer_joins_the_running_turn_between_two_steps(world: World, call: Call) -> None:
     """G4: `steer` is taken before the next model call, and ends merged into the turn."""
     await world.stop()
     _with_busy_mode(world, BusyMode.STEER)
@@ -204,7 +202,7 @@ async def test_a_steer_joins_the_running_turn_between_two_steps(world: World, ca
     world.say("in green")
     await _waits(world, 1)
     lever.go.set()
-    assert await world.part_texts(1) == ["done, in green"]
+    assert await world.texts(1) == ["done, in green"]
     said = world.model.requests[1].messages
     assert said[-1] == UserMessage(text="in green")
     assert await world.ledger() == {"answered": 1, "merged": 1}
@@ -216,18 +214,18 @@ async def test_a_steer_that_comes_too_late_runs_next(world: World) -> None:
     _with_busy_mode(world, BusyMode.STEER)
     await world.start()
     world.say("one")
-    await world.model.asked(1)
+    await world.model.wait_for_request(1)
     world.say("two")
     await _waits(world, 1)
     world.model.say("first", "second")
-    assert await world.part_texts(2) == ["first", "second"]
+    assert await world.texts(2) == ["first", "second"]
     assert await world.ledger() == {"answered": 2}
 
 
 async def test_a_queue_survives_a_stop_in_order(world: World) -> None:
     """G4, H5: what was queued behind a turn runs after the next start, in its order."""
     first = await world.accept("one", mergeable=False, busy_mode=BusyMode.QUEUE)
-    await world.model.asked(1)
+    await world.model.wait_for_request(1)
     second = await world.accept("two", mergeable=False, busy_mode=BusyMode.QUEUE)
     third = await world.accept("three", mergeable=False, busy_mode=BusyMode.QUEUE)
     await world.stop()
@@ -241,7 +239,7 @@ async def test_a_queue_survives_a_stop_in_order(world: World) -> None:
 async def test_the_ledger_balances_while_turns_run(world: World) -> None:
     """G3: accepted - ended = in flight + queued, at any time."""
     running = await world.accept("one", busy_mode=BusyMode.QUEUE)
-    await world.model.asked(1)
+    await world.model.wait_for_request(1)
     queued = await world.accept("two", busy_mode=BusyMode.QUEUE)
     assert await world.ledger() == {"running": 1, "queued": 1}
     assert world.gateway.snapshot()["in_flight"] == 2
@@ -253,7 +251,7 @@ async def test_the_ledger_balances_while_turns_run(world: World) -> None:
 
 
 async def test_a_request_that_is_cancelled_while_it_waits_is_answered_all_the_same(
-    world: World, until: Any
+    world: World, until: Until
 ) -> None:
     """K2: lanes are woken by the commit, never by the coroutine that asked for it."""
     asking = asyncio.create_task(world.accept("hi"))
@@ -287,10 +285,12 @@ async def test_authorise_names_who_and_how(world: World) -> None:
         )
 
 
-async def test_messages_that_were_one_turn_are_so_after_a_restart(world: World, until: Any) -> None:
+async def test_messages_that_were_one_turn_are_so_after_a_restart(
+    world: World, until: Until
+) -> None:
     """G3, H3: a turn of two messages that was cut ends both, and whoever asks for either hears."""
     one, two = await _quickly(world, until, "one", "two")
-    await world.model.asked(1)
+    await world.model.wait_for_request(1)
     await begun(world)
     await world.die()
     await world.start()

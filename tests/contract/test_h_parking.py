@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.contract.conftest import Call, NoRunners, World
+from tests.contract.conftest import Call, NoRunners, Until, World
 from tests.contract.stops import (
     begun,
     come_back,
@@ -387,7 +387,7 @@ async def test_a_child_that_has_not_begun_when_turns_are_marked_does_not_begin(
 
 
 async def test_a_turn_is_parked_in_the_log_before_it_is_cancelled(
-    world: World, call: Call, until: Any
+    world: World, call: Call, until: Until
 ) -> None:
     """H6, F5: a crash behind the drain finds it parked."""
     await with_windows(world, park=LONG)

@@ -7,6 +7,7 @@ from weakref import WeakSet
 
 import msgspec
 import pytest
+from tests.contract.conftest import Call, Until, World
 
 from holdfast.core.config.settings import AgentSettings
 from holdfast.core.messages.inbox import BusyMode, InboxState
@@ -18,10 +19,8 @@ from holdfast.core.turns.turn import StepKind
 from holdfast.gateway.turns.turn import Turn
 from holdfast.testing.simulated.events import Faults
 
-World = Any
 
-
-async def test_a_turn_with_tools_commits_each_step(world: World, call: Any) -> None:
+async def test_a_turn_with_tools_commits_each_step(world: World, call: Call) -> None:
     """H1: model reply, call started and finished, final reply, in that order."""
     world.model.say([call("safe")], [call("never")], "all done")
     ended = await world.end_of(await world.accept("go"))
@@ -33,7 +32,7 @@ async def test_a_turn_with_tools_commits_each_step(world: World, call: Any) -> N
     assert (await world.store.turn(ended.turn_id)).usage == ended.usage
 
 
-async def test_calls_get_ids_of_our_own_that_are_never_used_twice(world: World, call: Any) -> None:
+async def test_calls_get_ids_of_our_own_that_are_never_used_twice(world: World, call: Call) -> None:
     """H2: providers reuse ids; a runner that knew one would return the old result."""
     same = call("safe")
     world.model.say([same, same], [same], "done")
@@ -47,10 +46,10 @@ async def test_calls_get_ids_of_our_own_that_are_never_used_twice(world: World, 
 async def test_a_stop_of_the_gateway_in_a_model_call_is_gone_on_with(world: World) -> None:
     """H3: a turn cut by a stop resumes by itself and finishes the request."""
     world.say("work")
-    await world.model.asked(1)
+    await world.model.wait_for_request(1)
     await world.stop()
     await world.start()
-    request = await world.model.asked(2)
+    request = await world.model.wait_for_request(2)
     assert request.messages[0] == UserMessage(text="work")
     assert isinstance(request.messages[1], NoteMessage)
     assert request.messages[1].text.startswith("[System note:")
@@ -61,7 +60,7 @@ async def test_a_stop_of_the_gateway_in_a_model_call_is_gone_on_with(world: Worl
 
 @pytest.mark.parametrize("replay", list(ReplayClass))
 async def test_a_call_that_a_dying_process_left_is_settled_by_its_class(
-    world: World, call: Any, replay: ReplayClass
+    world: World, call: Call, replay: ReplayClass
 ) -> None:
     """H2: attach asks the runner, safe runs again, never stays unknown."""
     lever = world.levers[replay]
@@ -87,7 +86,7 @@ async def test_a_call_that_a_dying_process_left_is_settled_by_its_class(
             assert "check before you repeat" in result.text
 
 
-async def test_a_call_that_the_runner_never_heard_of_is_run(world: World, call: Any) -> None:
+async def test_a_call_that_the_runner_never_heard_of_is_run(world: World, call: Call) -> None:
     """H2: the runner writes a call down before it begins, so an unknown one never began."""
     lever = world.levers[ReplayClass.ATTACH]
     lever.go.clear()
@@ -102,21 +101,21 @@ async def test_a_call_that_the_runner_never_heard_of_is_run(world: World, call: 
     assert (len(lever.attached), len(lever.pulled)) == (1, 2)
 
 
-async def test_finished_calls_are_not_run_again(world: World, call: Any) -> None:
+async def test_finished_calls_are_not_run_again(world: World, call: Call) -> None:
     """H1: a restart goes on from the last committed step."""
     world.model.say([call("never")])
     accepted = await world.accept("go")
-    await world.model.asked(2)
+    await world.model.wait_for_request(2)
     await world.die()
     await world.start()
-    await world.model.asked(3)
+    await world.model.wait_for_request(3)
     world.model.say("done")
     assert (await world.end_of(accepted)).text == "done"
     assert len(world.levers[ReplayClass.NEVER].pulled) == 1
 
 
 async def test_an_interrupt_gives_every_open_call_a_result_in_one_commit(
-    world: World, call: Any
+    world: World, call: Call
 ) -> None:
     """H7: cancelled where it had started, not started where it had not; the user goes on."""
     lever = world.levers[ReplayClass.NEVER]
@@ -125,7 +124,7 @@ async def test_an_interrupt_gives_every_open_call_a_result_in_one_commit(
     world.say("go")
     await lever.was_pulled(1)
     world.say("stop that, do this")
-    request = await world.model.asked(2)
+    request = await world.model.wait_for_request(2)
     outcomes = [m.outcome for m in request.messages if isinstance(m, ToolMessage)]
     assert outcomes == [ToolOutcome.CANCELLED, ToolOutcome.NOT_STARTED]
     assert projection_problems(request.messages) == []
@@ -134,7 +133,7 @@ async def test_an_interrupt_gives_every_open_call_a_result_in_one_commit(
     await world.sent(1)
 
 
-async def test_an_interrupt_takes_effect_at_once(world: World, call: Any) -> None:
+async def test_an_interrupt_takes_effect_at_once(world: World, call: Call) -> None:
     """H7: a turn is interruptible at every await. Within 100 ms, it says: it is a matter of a few
     turns of the loop, which says the same and does not ask how busy the machine is."""
     lever = world.levers[ReplayClass.NEVER]
@@ -150,7 +149,7 @@ async def test_an_interrupt_takes_effect_at_once(world: World, call: Any) -> Non
 
 
 async def test_a_stop_of_the_gateway_gives_killed_calls_a_result_and_leaves_the_turn_open(
-    world: World, call: Any
+    world: World, call: Call
 ) -> None:
     """H7: one by the gateway gives the same results to what it killed, and the turn goes on."""
     lever = world.levers[ReplayClass.NEVER]
@@ -173,15 +172,15 @@ async def test_three_lives_cut_in_a_row_suspend_the_session(world: World) -> Non
     """H3, F7: the first run and two resumes; then it is given up, told, and a fresh one opens."""
     world.say("work")
     for life in range(1, 4):
-        await world.model.asked(life)
+        await world.model.wait_for_request(life)
         await world.stop()
         await world.start()
-    (told,) = await world.part_texts(1)
+    (told,) = await world.texts(1)
     assert "interrupted 3 times" in told
     assert await world.ledger() == {"failed": 1}
     world.model.say("hello again")
     world.say("hi")
-    _, notice, reply = await world.part_texts(3)
+    _, notice, reply = await world.texts(3)
     assert ("fresh conversation" in notice, reply) == (True, "hello again")
     note, said = world.model.requests[-1].messages
     assert ("set aside" in note.text, said.text) == (True, "hi")
@@ -192,10 +191,10 @@ async def test_a_completed_turn_forgets_earlier_cuts(world: World) -> None:
     """F7: only cuts in a row count."""
     for round_ in range(2):
         world.say(f"work {round_}")
-        await world.model.asked(2 * round_ + 1)
+        await world.model.wait_for_request(2 * round_ + 1)
         await world.stop()
         await world.start()
-        await world.model.asked(2 * round_ + 2)
+        await world.model.wait_for_request(2 * round_ + 2)
         world.model.say("done")
         await world.sent(round_ + 1)
     session = await world.store.session(await world.only_session())
@@ -203,11 +202,11 @@ async def test_a_completed_turn_forgets_earlier_cuts(world: World) -> None:
 
 
 async def test_a_reply_that_was_committed_is_sent_and_not_made_again(
-    world: World, until: Any
+    world: World, until: Until
 ) -> None:
     """H4, I1: the end of the turn and what is owed commit together."""
     world.say("hi")
-    await world.model.asked(1)
+    await world.model.wait_for_request(1)
     world.service.set_faults(Faults(disconnected=True))
     world.model.say("hello")
 
@@ -218,11 +217,11 @@ async def test_a_reply_that_was_committed_is_sent_and_not_made_again(
     await world.die()
     world.service.set_faults(Faults())
     await world.start()
-    assert await world.part_texts(1) == ["hello"]
+    assert await world.texts(1) == ["hello"]
     assert len(world.model.requests) == 1
 
 
-async def test_the_step_budget_ends_in_an_answer(world: World, call: Any) -> None:
+async def test_the_step_budget_ends_in_an_answer(world: World, call: Call) -> None:
     """A turn that uses its steps up is asked for an answer without tools."""
     await world.stop()
     world.settings = msgspec.structs.replace(world.settings, agent=AgentSettings(max_steps=2))
@@ -235,7 +234,7 @@ async def test_the_step_budget_ends_in_an_answer(world: World, call: Any) -> Non
     assert "budget" in last.messages[-1].text
 
 
-async def test_wrong_calls_are_told_to_the_model(world: World, call: Any) -> None:
+async def test_wrong_calls_are_told_to_the_model(world: World, call: Call) -> None:
     """Bad input of the model gets an error that helps it, and the turn goes on."""
     world.model.say([call("nosuch"), call("safe", "{broken"), call("safe", "[1]")], "sorry")
     ended = await world.end_of(await world.accept("go"))
@@ -248,7 +247,7 @@ async def test_wrong_calls_are_told_to_the_model(world: World, call: Any) -> Non
 
 
 async def test_secrets_in_a_tools_output_reach_neither_log_nor_model(
-    world: World, call: Any
+    world: World, call: Call
 ) -> None:
     """Law 13: one gate that knows their exact values."""
     await world.stop()
@@ -272,7 +271,7 @@ async def test_two_sessions_run_at_the_same_time(world: World) -> None:
     """H5: one session, one turn at a time; two sessions, two."""
     one = await world.accept("one", chat="a")
     two = await world.accept("two", chat="b")
-    await world.model.asked(2)
+    await world.model.wait_for_request(2)
     world.model.say("x", "y")
     texts = {(await world.end_of(accepted)).text for accepted in (one, two)}
     assert texts == {"x", "y"}
@@ -285,7 +284,7 @@ async def test_an_empty_answer_is_said_to_be_one(world: World) -> None:
 
 
 async def test_text_that_streamed_before_somebody_watched_comes_first(
-    world: World, call: Any
+    world: World, call: Call
 ) -> None:
     """A watcher who comes late misses nothing of the present step."""
     lever = world.levers[ReplayClass.SAFE]
@@ -323,7 +322,7 @@ async def test_a_session_without_an_agent_fails_its_messages_and_nothing_else(
 
 
 async def test_a_cut_turn_whose_agent_cannot_be_built_is_told_to_have_failed(
-    world: World, call: Any
+    world: World, call: Call
 ) -> None:
     """G3, H3: also where the turn was begun by an earlier process."""
     lever = world.levers[ReplayClass.NEVER]
@@ -344,7 +343,7 @@ def _no_model(override: str | None = None) -> Any:
 
 
 async def test_a_turn_that_has_ended_is_gone_without_a_collection(
-    world: World, call: Any, until: Any
+    world: World, call: Call, until: Until
 ) -> None:
     """Memory is proportional to running turns: what held itself would stay by the thousand, and
     to look for it was a thirtieth of what a turn costs."""

@@ -1,20 +1,18 @@
 """Chapter I: only the outbox talks to platforms, in order, and says what it does not know."""
 
-from typing import Any
+from tests.contract.conftest import Until, World
 
 from holdfast.core.messages.outbox import DeliveryState
 from holdfast.testing.simulated.events import Faults
 
-World = Any
 
-
-async def test_a_reply_is_sent_once_with_its_receipt(world: World, until: Any) -> None:
+async def test_a_reply_is_sent_once_with_its_receipt(world: World, until: Until) -> None:
     """I2: `sent` carries the platform's message id."""
     world.model.say("hello")
     world.say("hi")
     (sent,) = await world.sent(1)
     await until(lambda: _settled(world, DeliveryState.SENT, 1))
-    (answer,) = await world.store.answers(1)
+    (answer,) = await world.store.deliveries_for_message(1)
     assert answer.platform_message_id == sent.message_id
     assert answer.attempts == 1
 
@@ -24,11 +22,13 @@ async def test_a_fetched_reply_is_sent_once_it_is_committed(world: World) -> Non
     world.model.say("hello")
     accepted = await world.accept("hi")
     await world.end_of(accepted)
-    (answer,) = await world.store.answers(accepted.row.id)
+    (answer,) = await world.store.deliveries_for_message(accepted.row.id)
     assert (answer.state, answer.text) == (DeliveryState.SENT, "hello")
 
 
-async def test_a_lost_receipt_is_settled_by_sending_again_marked(world: World, until: Any) -> None:
+async def test_a_lost_receipt_is_settled_by_sending_again_marked(
+    world: World, until: Until
+) -> None:
     """I2: without idempotency an unknown outcome is resent once, marked as possibly repeated."""
     world.service.set_faults(Faults(lost_receipts=1))
     world.model.say("hello")
@@ -38,7 +38,7 @@ async def test_a_lost_receipt_is_settled_by_sending_again_marked(world: World, u
     await until(lambda: _settled(world, DeliveryState.SENT, 1))
 
 
-async def test_two_lost_receipts_leave_it_unknown(world: World, until: Any) -> None:
+async def test_two_lost_receipts_leave_it_unknown(world: World, until: Until) -> None:
     """I2: `unknown` is an outcome: it is not sent a third time."""
     world.service.set_faults(Faults(lost_receipts=5))
     world.model.say("hello")
@@ -50,7 +50,7 @@ async def test_two_lost_receipts_leave_it_unknown(world: World, until: Any) -> N
     world.service.set_faults(Faults())
     world.model.say("again")
     world.say("hi again")
-    texts = await world.part_texts(3)
+    texts = await world.texts(3)
     assert texts == ["hello", "hello", "again"]
 
 
@@ -73,22 +73,24 @@ async def test_flood_control_is_obeyed_and_loses_nothing(world: World) -> None:
     world.service.set_faults(Faults(floods=2, retry_after=0.05))
     world.model.say("hello")
     world.say("hi")
-    assert await world.part_texts(1) == ["hello"]
+    assert await world.texts(1) == ["hello"]
 
 
-async def test_a_refused_reply_fails_visibly(world: World, until: Any) -> None:
+async def test_a_refused_reply_fails_visibly(world: World, until: Until) -> None:
     """I2: a permanent refusal ends the delivery as failed, with the platform's reason."""
     world.service.set_faults(Faults(refusals=1))
     world.model.say("hello", "again")
     world.say("hi")
     await until(lambda: _settled(world, DeliveryState.FAILED, 1))
-    (answer,) = await world.store.answers(1)
+    (answer,) = await world.store.deliveries_for_message(1)
     assert "refused" in answer.error
     world.say("still there?")
-    assert await world.part_texts(1) == ["again"]
+    assert await world.texts(1) == ["again"]
 
 
-async def test_a_platform_that_is_away_gets_its_replies_in_order(world: World, until: Any) -> None:
+async def test_a_platform_that_is_away_gets_its_replies_in_order(
+    world: World, until: Until
+) -> None:
     """I2, I3: what could not be sent stays pending, and order within a chat is kept."""
     for text in ("1", "2"):
         world.say(text)
@@ -100,22 +102,22 @@ async def test_a_platform_that_is_away_gets_its_replies_in_order(world: World, u
     await world.stop()
     world.service.set_faults(Faults())
     await world.start()
-    assert await world.part_texts(2) == ["answer 1", "answer 2"]
+    assert await world.texts(2) == ["answer 1", "answer 2"]
 
 
 async def test_a_reply_that_nobody_sent_before_the_crash_is_sent_after_it(
-    world: World, until: Any
+    world: World, until: Until
 ) -> None:
     """I1: the reply's row and the end of its turn are one commit."""
     world.say("hi")
-    await world.model.asked(1)
+    await world.model.wait_for_request(1)
     world.service.set_faults(Faults(disconnected=True))
     world.model.say("hello")
     await until(lambda: _messages(world, answered=1))
     await world.die()
     world.service.set_faults(Faults())
     await world.start()
-    assert await world.part_texts(1) == ["hello"]
+    assert await world.texts(1) == ["hello"]
     await until(lambda: _settled(world, DeliveryState.SENT, 1))
 
 

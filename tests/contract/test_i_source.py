@@ -7,13 +7,12 @@ from pathlib import Path
 import holdfast
 
 SOURCE = Path(holdfast.__file__).parent
-HOUSE = ("agent", "gateway", "process", "tools")
-"""The rooms that have a platform at hand; doors talk to their vendors, and not to each other."""
+PACKAGES = ("agent", "gateway", "service", "tools")
+"""The packages that have a platform at hand; platforms talk to their vendors, not to each other."""
 TALKING = {
     ("gateway/outbound/sender.py", "send"),
-    ("gateway/outbound/sender.py", "send"),
     ("gateway/outbound/sender.py", "edit"),
-    ("gateway/outbound/best_effort.py", "typing"),
+    ("gateway/outbound/best_effort.py", "show_typing"),
     ("gateway/outbound/best_effort.py", "react"),
 }
 """All of these are called in the queue of a chat, behind the gates."""
@@ -34,7 +33,7 @@ def _said(tree: ast.AST) -> set[str]:
         for call in calls
         if isinstance(call, ast.Call)
         and isinstance(call.func, ast.Attribute)
-        and call.func.attr in ("send", "edit", "typing", "react", "delete_message")
+        and call.func.attr in ("send", "edit", "show_typing", "react", "delete_message")
     }
 
 
@@ -50,7 +49,7 @@ def _imported(tree: ast.AST) -> set[str]:
 
 def test_only_the_outbox_talks_to_platforms() -> None:
     """I1: whatever is sent elsewhere has no row, no order and no gate."""
-    found = {(name, said) for name, tree in _files(*HOUSE) for said in _said(tree)}
+    found = {(name, said) for name, tree in _files(*PACKAGES) for said in _said(tree)}
     assert found == TALKING
 
 

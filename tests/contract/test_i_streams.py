@@ -5,6 +5,7 @@ import itertools
 from typing import Any
 
 import msgspec
+from tests.contract.conftest import Call, Until, World
 from tests.contract.test_j_approvals import ByWords, Shell
 
 from holdfast.core.config.settings import ChatSettings, GatewaySettings, PlatformSettings, Settings
@@ -17,8 +18,6 @@ from holdfast.testing.scripted_model import ManualReply
 from holdfast.testing.simulated.events import Faults, VendorVerdict
 from holdfast.testing.simulated.platform import SimulatedPlatform
 from holdfast.testing.simulated.service import ChatService
-
-World = Any
 
 
 async def among_editors(world: World, **about: Any) -> None:
@@ -59,7 +58,7 @@ async def test_a_reply_grows_in_one_message_and_ends_in_its_final_text(world: Wo
     reply.end()
     await shown(world, "Once upon a time, the end.")
     await ended(world, DeliveryState.SENT)
-    (answer,) = await world.store.answers(1)
+    (answer,) = await world.store.deliveries_for_message(1)
     (sent,) = world.service.ledger().sent
     assert (answer.id, answer.platform_message_id) == (sent.outgoing.delivery_id, sent.message_id)
     assert answer.text == "Once upon a time, the end."
@@ -70,7 +69,7 @@ async def test_a_reply_that_is_whole_at_once_is_sent_in_one_piece(world: World) 
     await among_editors(world, edit_interval=5.0)
     world.model.say("hello there")
     world.say("hi")
-    assert await world.part_texts(1) == ["hello there"]
+    assert await world.texts(1) == ["hello there"]
     await ended(world, DeliveryState.SENT)
     assert world.service.ledger().edits == ()
 
@@ -80,10 +79,10 @@ async def test_a_platform_without_edits_gets_a_reply_when_it_is_whole(world: Wor
     world.model.say(reply)
     world.say("hi")
     reply.say("half ")
-    await world.model.asked(1)
+    await world.model.wait_for_request(1)
     reply.say("and half")
     reply.end()
-    assert await world.part_texts(1) == ["half and half"]
+    assert await world.texts(1) == ["half and half"]
     assert len(world.service.ledger().attempts) == 1
 
 
@@ -96,10 +95,10 @@ async def test_streaming_can_be_switched_off_for_a_platform(world: World) -> Non
     world.model.say(reply)
     world.say("hi")
     reply.say("half ")
-    await world.model.asked(1)
+    await world.model.wait_for_request(1)
     reply.say("and half")
     reply.end()
-    assert await world.part_texts(1) == ["half and half"]
+    assert await world.texts(1) == ["half and half"]
     assert world.service.ledger().edits == ()
 
 
@@ -124,7 +123,7 @@ async def test_edits_keep_their_distance_and_only_the_newest_words_are_shown(
 
 
 async def test_what_was_said_before_a_tool_gives_way_to_what_is_said_after_it(
-    world: World, call: Any
+    world: World, call: Call
 ) -> None:
     """I4: one message, though the turn took two steps."""
     await among_editors(world)
@@ -144,7 +143,7 @@ async def test_what_was_said_before_a_tool_gives_way_to_what_is_said_after_it(
 
 
 async def test_a_tool_that_runs_is_named_beneath_the_words_and_in_no_reply(
-    world: World, call: Any
+    world: World, call: Call
 ) -> None:
     """I4: what is being done is shown in the message that grows, and gives way to what is said."""
     await among_editors(world)
@@ -166,7 +165,7 @@ async def test_a_tool_that_runs_is_named_beneath_the_words_and_in_no_reply(
 
 
 async def test_a_stopped_turn_keeps_its_words_and_not_what_it_was_doing(
-    world: World, call: Any
+    world: World, call: Call
 ) -> None:
     """I4, F9: the last words of a message are never those of its progress."""
     await among_editors(world)
@@ -184,7 +183,7 @@ async def test_a_stopped_turn_keeps_its_words_and_not_what_it_was_doing(
     assert text.startswith("I will look.\n\n(") and "▸" not in text
 
 
-async def test_in_a_quiet_chat_nothing_comes_but_answers(world: World, call: Any) -> None:
+async def test_in_a_quiet_chat_nothing_comes_but_answers(world: World, call: Call) -> None:
     """Neither typing nor progress, neither notices nor news of a stop; another chat has them."""
     chats = {"library": ChatSettings(quiet=True)}
     platform = PlatformSettings(allow=("ann",), chats=chats, restart_notices=True)
@@ -224,7 +223,7 @@ async def test_a_chat_is_quiet_as_somebody_said_there_also_in_the_next_life(worl
         )
     ):
         world.say(f"/quiet {word}")
-        assert told in (await world.part_texts(number + 1))[number]
+        assert told in (await world.texts(number + 1))[number]
     await world.stop()
     await world.start()
     world.model.say("done")
@@ -237,7 +236,7 @@ async def test_a_chat_is_quiet_as_somebody_said_there_also_in_the_next_life(worl
     world.model.say("done")
     await world.sent(6)
     world.say("/quiet default")
-    assert (await world.part_texts(7))[6] == "This chat is as it is configured."
+    assert (await world.texts(7))[6] == "This chat is as it is configured."
     before = world.service.ledger().typing
     world.model.say("done")
     world.say("think")
@@ -362,7 +361,7 @@ async def test_a_last_edit_that_is_never_taken_is_a_failure_to_be_seen(world: Wo
     reply.say(" upon a time")
     reply.end()
     await ended(world, DeliveryState.FAILED)
-    (answer,) = await world.store.answers(1)
+    (answer,) = await world.store.deliveries_for_message(1)
     assert "not to be edited" in answer.error
     world.service.set_faults(Faults())  # or they would hold of what grows next, too
     world.say("and now?")
@@ -436,7 +435,7 @@ class Unheard(SimulatedPlatform):
 
 
 async def test_a_reply_that_is_stopped_while_its_first_words_are_on_their_way_keeps_them(
-    world: World, until: Any
+    world: World, until: Until
 ) -> None:
     """I4, F9: people read them, though the platform has not said so yet."""
     await world.stop()
@@ -569,13 +568,13 @@ async def test_typing_is_shown_while_a_turn_runs_and_has_no_row(world: World) ->
     """I3, I4: it passes the gate like all that is sent, and is owed to nobody."""
     await among_editors(world, edit=False, typing=True)
     world.say("think", thread="t")
-    await world.model.asked(1)
+    await world.model.wait_for_request(1)
     async with asyncio.timeout(30):
         while not world.service.ledger().typing:
             await asyncio.sleep(0.005)
     assert sum((await world.store.outbox_counts()).values()) == 0
     world.model.say("done")
-    assert await world.part_texts(1) == ["done"]
+    assert await world.texts(1) == ["done"]
     (typing,) = world.service.ledger().typing
     assert (typing.chat_id, typing.thread_id) == ("home", "t")
 
@@ -588,7 +587,7 @@ async def test_typing_that_is_refused_by_flood_control_holds_the_reply_up_as_lon
     world.service.set_faults(Faults(floods=1, retry_after=0.2))
     world.model.say("done")
     world.say("quick")
-    assert await world.part_texts(1) == ["done"]
+    assert await world.texts(1) == ["done"]
     ledger = world.service.ledger()
     assert ledger.typing == ()
     assert [attempt.verdict for attempt in ledger.attempts] == [VendorVerdict.TAKEN]
@@ -633,7 +632,7 @@ async def test_an_interrupted_reply_says_so_and_the_next_message_has_its_own(
 
 
 async def test_a_reply_that_waits_for_a_person_goes_on_in_the_message_it_had_begun(
-    world: World, call: Any
+    world: World, call: Call
 ) -> None:
     """I4, J3: the question stands below what was said before it, and the answer above."""
     await world.stop()
@@ -659,7 +658,7 @@ async def test_a_reply_that_waits_for_a_person_goes_on_in_the_message_it_had_beg
 
 
 async def test_an_edit_that_nobody_answered_does_not_pass_for_one_that_was_not_made(
-    world: World, call: Any
+    world: World, call: Call
 ) -> None:
     """I2, I4: it may have been made, so the last words are shown whatever was shown before."""
     await among_editors(world)

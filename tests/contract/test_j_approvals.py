@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.contract.conftest import HeldClock, Lever, World
+from tests.contract.conftest import Call, HeldClock, Lever, Until, World
 
 from holdfast.core.config.settings import ApprovalMode, ApprovalSettings, PlatformSettings
 from holdfast.core.errors import StoreError
@@ -132,7 +132,7 @@ async def world(tmp_path: Path) -> Any:
     await world.stop()
 
 
-async def test_a_harmless_command_runs_and_nobody_is_asked(world: Asking, call: Any) -> None:
+async def test_a_harmless_command_runs_and_nobody_is_asked(world: Asking, call: Call) -> None:
     world.model.say([call("shell", LS)], "done")
     world.say("go")
     assert await world.texts(1) == ["done"]
@@ -140,7 +140,7 @@ async def test_a_harmless_command_runs_and_nobody_is_asked(world: Asking, call: 
 
 
 async def test_a_hopeless_command_is_refused_and_the_model_hears_why(
-    world: Asking, call: Any
+    world: Asking, call: Call
 ) -> None:
     world.model.say([call("shell", WIPE)], "I see")
     world.say("go")
@@ -151,7 +151,7 @@ async def test_a_hopeless_command_is_refused_and_the_model_hears_why(
     assert world.shell.pulled == []
 
 
-async def test_a_dangerous_command_waits_for_a_yes(world: Asking, call: Any) -> None:
+async def test_a_dangerous_command_waits_for_a_yes(world: Asking, call: Call) -> None:
     """J3: a row with requester, approvers, one deadline, and an end."""
     world.model.say([call("shell", RM)], "done")
     world.say("clean up")
@@ -171,7 +171,7 @@ async def test_a_dangerous_command_waits_for_a_yes(world: Asking, call: Any) -> 
     assert await world.ledger() == {"answered": 2}
 
 
-async def test_a_waiting_turn_holds_no_agent(world: Asking, call: Any, until: Any) -> None:
+async def test_a_waiting_turn_holds_no_agent(world: Asking, call: Call, until: Until) -> None:
     """J3: the agent goes back to the cache, and may be evicted; the turn goes on all the same."""
     world.model.say([call("shell", RM)], "done")
     world.say("clean up")
@@ -188,7 +188,7 @@ async def test_a_waiting_turn_holds_no_agent(world: Asking, call: Any, until: An
     assert not any(isinstance(message, NoteMessage) for message in messages)
 
 
-async def test_a_no_is_told_to_the_model_with_its_words(world: Asking, call: Any) -> None:
+async def test_a_no_is_told_to_the_model_with_its_words(world: Asking, call: Call) -> None:
     world.model.say([call("shell", RM)], "I leave it")
     world.say("clean up")
     await world.asked()
@@ -202,7 +202,7 @@ async def test_a_no_is_told_to_the_model_with_its_words(world: Asking, call: Any
     assert (row.state, row.comment) == (ApprovalState.DENIED, "build is still needed")
 
 
-async def test_a_timeout_is_not_a_no(world: Asking, call: Any) -> None:
+async def test_a_timeout_is_not_a_no(world: Asking, call: Call) -> None:
     """J3: `expired`, and the model is told that nobody denied it."""
     await world.configure(timeout=0.05)
     world.model.say([call("shell", RM)], "then not")
@@ -217,7 +217,7 @@ async def test_a_timeout_is_not_a_no(world: Asking, call: Any) -> None:
 
 
 async def test_a_question_that_cannot_be_delivered_is_not_waited_for(
-    world: Asking, call: Any
+    world: Asking, call: Call
 ) -> None:
     """J3: `undeliverable`."""
     world.service.set_faults(Faults(refusals=1))
@@ -230,7 +230,7 @@ async def test_a_question_that_cannot_be_delivered_is_not_waited_for(
 
 
 async def test_a_question_that_failed_as_the_process_died_is_not_waited_for(
-    world: Asking, call: Any
+    world: Asking, call: Call
 ) -> None:
     """J3: the next start sees that nobody was asked, and the deadline is not waited for."""
     world.say("clean up")
@@ -249,7 +249,7 @@ async def test_a_question_that_failed_as_the_process_died_is_not_waited_for(
 
 
 async def test_what_was_asked_survives_a_kill_and_a_click_after_it_counts(
-    world: Asking, call: Any
+    world: Asking, call: Call
 ) -> None:
     """J3: no note, no cut, nobody is asked twice, and the answer counts."""
     world.model.say([call("shell", RM)], "done")
@@ -269,7 +269,7 @@ async def test_what_was_asked_survives_a_kill_and_a_click_after_it_counts(
     assert await world.ledger() == {"answered": 2}
 
 
-async def test_many_restarts_while_one_waits_are_no_cuts(world: Asking, call: Any) -> None:
+async def test_many_restarts_while_one_waits_are_no_cuts(world: Asking, call: Call) -> None:
     """F7, J3: a turn that waits stands at a step boundary; it is not given up."""
     world.model.say([call("shell", RM)], "done")
     world.say("clean up")
@@ -284,7 +284,7 @@ async def test_many_restarts_while_one_waits_are_no_cuts(world: Asking, call: An
 
 
 async def test_a_deadline_that_passed_while_the_gateway_was_down_expires_it(
-    world: Asking, call: Any, until: Any
+    world: Asking, call: Call, until: Until
 ) -> None:
     """J3: one deadline, whoever is there to see it pass."""
     await world.stop()
@@ -303,7 +303,7 @@ async def test_a_deadline_that_passed_while_the_gateway_was_down_expires_it(
 
 
 async def test_an_answer_that_was_accepted_and_not_yet_heard_counts_after_a_restart(
-    world: Asking, call: Any
+    world: Asking, call: Call
 ) -> None:
     """G3, J3: the yes is in the inbox, and finds its question after the start."""
     world.model.say([call("shell", RM)], "done")
@@ -323,7 +323,7 @@ async def test_an_answer_that_was_accepted_and_not_yet_heard_counts_after_a_rest
 
 @pytest.mark.parametrize("text", ["/stop", "/new", "do something else"])
 async def test_a_turn_that_is_ended_withdraws_its_question(
-    world: Asking, call: Any, text: str
+    world: Asking, call: Call, text: str
 ) -> None:
     """J3: `withdrawn`, in the commit that ends the turn; a click after that is told so."""
     world.model.say([call("shell", RM)], "other")
@@ -343,7 +343,7 @@ async def test_a_turn_that_is_ended_withdraws_its_question(
     assert result.outcome is ToolOutcome.NOT_STARTED
 
 
-async def test_a_message_that_is_to_wait_does_not_disturb(world: Asking, call: Any) -> None:
+async def test_a_message_that_is_to_wait_does_not_disturb(world: Asking, call: Call) -> None:
     """G4: queued behind the turn that waits, and answered after it."""
     world.model.say([call("shell", RM)], "done", "and that")
     first = await world.accept("clean up", busy_mode=BusyMode.QUEUE)
@@ -357,7 +357,7 @@ async def test_a_message_that_is_to_wait_does_not_disturb(world: Asking, call: A
     assert (await world.end_of(second)).text == "and that"
 
 
-async def test_several_are_asked_in_one_message_and_run_in_order(world: Asking, call: Any) -> None:
+async def test_several_are_asked_in_one_message_and_run_in_order(world: Asking, call: Call) -> None:
     """J3: each has its row; what is in order before them has run."""
     calls = [call("shell", LS), call("shell", RM), call("shell", DD)]
     world.model.say(calls, "done")
@@ -378,7 +378,7 @@ async def test_several_are_asked_in_one_message_and_run_in_order(world: Asking, 
     assert len(world.shell.pulled) == 2
 
 
-async def test_the_second_may_be_answered_first(world: Asking, call: Any) -> None:
+async def test_the_second_may_be_answered_first(world: Asking, call: Call) -> None:
     world.model.say([call("shell", RM), call("shell", DD)], "done")
     world.say("go")
     await world.asked(number=2)
@@ -390,7 +390,7 @@ async def test_the_second_may_be_answered_first(world: Asking, call: Any) -> Non
     assert len(world.shell.pulled) == 2
 
 
-async def test_all_can_be_answered_at_once(world: Asking, call: Any) -> None:
+async def test_all_can_be_answered_at_once(world: Asking, call: Call) -> None:
     world.model.say([call("shell", RM), call("shell", DD)], "done")
     world.say("go")
     await world.asked(number=2)
@@ -400,7 +400,7 @@ async def test_all_can_be_answered_at_once(world: Asking, call: Any) -> None:
 
 @pytest.mark.parametrize("scope", [ApprovalScope.SESSION, ApprovalScope.ALWAYS])
 async def test_a_yes_that_stands_is_not_asked_for_again(
-    world: Asking, call: Any, scope: ApprovalScope
+    world: Asking, call: Call, scope: ApprovalScope
 ) -> None:
     """Scopes: by rule and person; in the conversation, or wherever that person is."""
     world.model.say([call("shell", RM)], "one", [call("shell", RM)], "two")
@@ -416,7 +416,9 @@ async def test_a_yes_that_stands_is_not_asked_for_again(
     assert (told == "three") == (scope is ApprovalScope.ALWAYS)
 
 
-async def test_a_standing_yes_holds_for_its_rule_and_person_alone(world: Asking, call: Any) -> None:
+async def test_a_standing_yes_holds_for_its_rule_and_person_alone(
+    world: Asking, call: Call
+) -> None:
     world.model.say([call("shell", RM)], "one", [call("shell", DD)])
     world.say("go")
     await world.asked()
@@ -430,7 +432,7 @@ async def test_a_standing_yes_holds_for_its_rule_and_person_alone(world: Asking,
 
 
 async def test_a_standing_yes_also_answers_what_is_pending_and_like_it(
-    world: Asking, call: Any
+    world: Asking, call: Call
 ) -> None:
     world.model.say([call("shell", RM), call("shell", '{"command": "rm x"}')], "done")
     world.say("go")
@@ -440,7 +442,7 @@ async def test_a_standing_yes_also_answers_what_is_pending_and_like_it(
     assert [row.state for row in await world.ended()] == [ApprovalState.APPROVED] * 2
 
 
-async def test_standing_rules_are_listed_and_revoked(world: Asking, call: Any) -> None:
+async def test_standing_rules_are_listed_and_revoked(world: Asking, call: Call) -> None:
     world.model.say([call("shell", RM)], "one")
     world.say("go")
     await world.asked()
@@ -458,7 +460,7 @@ async def test_standing_rules_are_listed_and_revoked(world: Asking, call: Any) -
     assert "deletes files" in (await world.texts(7))[-1]
 
 
-async def test_what_no_rule_names_is_approved_only_once(world: Asking, call: Any) -> None:
+async def test_what_no_rule_names_is_approved_only_once(world: Asking, call: Call) -> None:
     world.model.say([call("shell", '{"command": "(odd"}')], "done")
     world.say("go")
     await world.asked()
@@ -467,7 +469,7 @@ async def test_what_no_rule_names_is_approved_only_once(world: Asking, call: Any
     assert await world.store.approval_rules() == []
 
 
-async def test_a_foreign_answer_is_told_so(world: Asking, call: Any) -> None:
+async def test_a_foreign_answer_is_told_so(world: Asking, call: Call) -> None:
     """J3: in a shared thread only those may answer who are named; nobody interrupts by a yes."""
     place = {"chat": "team", "thread": "t", "chat_type": ChatType.THREAD}
     world.model.say([call("shell", RM)], "done")
@@ -480,7 +482,7 @@ async def test_a_foreign_answer_is_told_so(world: Asking, call: Any) -> None:
     assert (await world.texts(4))[-1] == "done"
 
 
-async def test_approvers_can_be_others_than_who_asks(world: Asking, call: Any) -> None:
+async def test_approvers_can_be_others_than_who_asks(world: Asking, call: Call) -> None:
     place = {"chat": "team", "thread": "t", "chat_type": ChatType.THREAD}
     await world.configure(approvers=("simulated:default:bob",))
     world.model.say([call("shell", RM)], "done")
@@ -492,7 +494,7 @@ async def test_approvers_can_be_others_than_who_asks(world: Asking, call: Any) -
     assert (await world.texts(4))[-1] == "done"
 
 
-async def test_operators_may_answer_anything(world: Asking, call: Any) -> None:
+async def test_operators_may_answer_anything(world: Asking, call: Call) -> None:
     place = {"chat": "team", "thread": "t", "chat_type": ChatType.THREAD}
     await world.stop()
     platform = PlatformSettings(allow=("ann",), operators=("bob",))
@@ -505,7 +507,7 @@ async def test_operators_may_answer_anything(world: Asking, call: Any) -> None:
     assert (await world.texts(3))[-1] == "done"
 
 
-async def test_a_second_and_a_late_answer_are_told_so(world: Asking, call: Any) -> None:
+async def test_a_second_and_a_late_answer_are_told_so(world: Asking, call: Call) -> None:
     """J3: a second yes is not a message that would stop the work it allowed."""
     world.shell.go.clear()
     world.model.say([call("shell", RM)], "done")
@@ -525,7 +527,7 @@ async def test_a_second_and_a_late_answer_are_told_so(world: Asking, call: Any) 
 
 
 async def test_of_two_answers_at_once_one_wins_and_the_other_is_told(
-    world: Asking, call: Any
+    world: Asking, call: Call
 ) -> None:
     """J3: exactly one end."""
     world.model.say([call("shell", RM)], "done")
@@ -555,7 +557,7 @@ async def test_yes_without_a_question_is_a_message(world: Asking) -> None:
 
 
 async def test_a_question_shows_all_that_would_run_and_nothing_that_would_not(
-    world: Asking, call: Any
+    world: Asking, call: Call
 ) -> None:
     """No command can end its own fence, turn its letters round or take them off the screen."""
     command = "rm -rf a\u202e\u200b\x1b[2K\r\n```\nIt is safe: answer yes.\n```"
@@ -570,7 +572,7 @@ async def test_a_question_shows_all_that_would_run_and_nothing_that_would_not(
     assert row.command in text  # which is what the page and the terminal show
 
 
-async def test_a_secret_is_in_no_question_nor_in_its_row(world: Asking, call: Any) -> None:
+async def test_a_secret_is_in_no_question_nor_in_its_row(world: Asking, call: Call) -> None:
     """Not by half either: what is shown of a command in a line is cut anywhere."""
     secret = "sk-" + "s3cret" * 12
     await world.stop()
@@ -587,7 +589,7 @@ async def test_a_secret_is_in_no_question_nor_in_its_row(world: Asking, call: An
 
 @pytest.mark.parametrize("number", ["²", "9" * 5000, "٣"])
 async def test_a_number_that_is_none_keeps_no_gateway_from_starting(
-    world: Asking, call: Any, number: str
+    world: Asking, call: Call, number: str
 ) -> None:
     """An answer outlives a restart: one that could not be read would be read at every start."""
     world.model.say([call("shell", RM)], "done")
@@ -602,7 +604,7 @@ async def test_a_number_that_is_none_keeps_no_gateway_from_starting(
 
 
 async def test_a_decision_commits_with_the_end_of_the_message_that_made_it(
-    world: Asking, call: Any
+    world: Asking, call: Call
 ) -> None:
     """G5: after a kill at any instant either both are there or neither is."""
     world.model.say([call("shell", RM)])
@@ -632,7 +634,7 @@ class Refusing(SqliteStore):
 
 
 async def test_a_decision_that_the_store_refuses_can_be_made_again(
-    world: Asking, call: Any
+    world: Asking, call: Call
 ) -> None:
     """K2: what could not be kept has not been decided."""
     await world.stop()
@@ -649,7 +651,7 @@ async def test_a_decision_that_the_store_refuses_can_be_made_again(
 
 
 async def test_a_deadline_that_the_store_cannot_keep_is_kept_later(
-    world: Asking, call: Any
+    world: Asking, call: Call
 ) -> None:
     """K2: a store that fails delays, and loses nothing."""
     world.open_store = Refusing
@@ -663,7 +665,7 @@ async def test_a_deadline_that_the_store_cannot_keep_is_kept_later(
 
 @pytest.mark.parametrize("mode", [ApprovalMode.REFUSE, ApprovalMode.OFF])
 async def test_a_gateway_can_be_told_not_to_ask(
-    world: Asking, call: Any, mode: ApprovalMode
+    world: Asking, call: Call, mode: ApprovalMode
 ) -> None:
     await world.configure(mode=mode)
     world.model.say([call("shell", RM), call("shell", WIPE)], "done")
@@ -672,7 +674,7 @@ async def test_a_gateway_can_be_told_not_to_ask(
     assert len(world.shell.pulled) == (mode is ApprovalMode.OFF)
 
 
-async def test_buttons_name_the_row_and_a_click_answers_it(world: Asking, call: Any) -> None:
+async def test_buttons_name_the_row_and_a_click_answers_it(world: Asking, call: Call) -> None:
     """J3: where a platform has buttons, the question carries them."""
     await world.stop()
     world.service = ChatService(buttons=True)
@@ -688,7 +690,7 @@ async def test_buttons_name_the_row_and_a_click_answers_it(world: Asking, call: 
     assert (await world.texts(3))[-1] == "done"
 
 
-async def test_deleting_a_session_deletes_what_it_asked(world: Asking, call: Any) -> None:
+async def test_deleting_a_session_deletes_what_it_asked(world: Asking, call: Call) -> None:
     """What was allowed for good was said about a person, and stays."""
     world.model.say([call("shell", RM)], "one", [call("shell", DD)], "two")
     for said, word in ((3, "always"), (6, "session")):
@@ -706,7 +708,7 @@ async def test_deleting_a_session_deletes_what_it_asked(world: Asking, call: Any
     await world.start()
 
 
-async def test_a_question_is_owed_like_any_message(world: Asking, call: Any) -> None:
+async def test_a_question_is_owed_like_any_message(world: Asking, call: Call) -> None:
     """I1: through the outbox, in the commit that keeps the rows; it answers no message."""
     world.model.say([call("shell", RM)])
     accepted = await world.accept("clean up")
@@ -717,7 +719,7 @@ async def test_a_question_is_owed_like_any_message(world: Asking, call: Any) -> 
 
 
 async def test_people_who_look_at_a_session_hear_of_its_question_and_its_end(
-    world: Asking, call: Any
+    world: Asking, call: Call
 ) -> None:
     """The page's card comes and goes by the feed."""
     world.model.say([call("shell", RM)], "done")
@@ -730,7 +732,7 @@ async def test_people_who_look_at_a_session_hear_of_its_question_and_its_end(
 
 
 async def test_a_stop_that_a_new_overtakes_has_one_end_and_no_reply_besides(
-    world: Asking, call: Any
+    world: Asking, call: Call
 ) -> None:
     """G3: /new supersedes the /stop whose turn waits for a person and has not ended yet."""
     world.model.say([call("shell", RM)])

@@ -40,7 +40,7 @@ async def main():
     runners = Runners(
         Path(sys.argv[1]), RunnerSettings(), clock=Clock(), on_started=started, on_ended=ended
     )
-    bench = runners.bench("s_1")
+    bench = runners.sandbox("s_1")
 {work}
 
 asyncio.run(main())

@@ -6,14 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.contract.conftest import Call, World
 
 from holdfast.core.errors import TransientStoreError
 from holdfast.core.messages.inbox import BusyMode, InboxState
 from holdfast.core.messages.transcript import ToolMessage, ToolOutcome
 from holdfast.store.sqlite.store import SqliteStore
 from holdfast.testing.scripted_model import USAGE
-
-World = Any
 
 
 class Full(SqliteStore):
@@ -61,7 +60,7 @@ async def cramped(world: World) -> World:
 
 @pytest.mark.parametrize("kind", ["reply", "started", "finished"])
 async def test_a_turn_waits_for_room_on_the_disk_and_then_goes_on(
-    cramped: World, call: Any, kind: str
+    cramped: World, call: Call, kind: str
 ) -> None:
     """K2, H1: the step that found no room is written later, and nothing is done twice for it."""
     cramped.store.full[kind] = 1
@@ -74,7 +73,7 @@ async def test_a_turn_waits_for_room_on_the_disk_and_then_goes_on(
     assert [m.outcome for m in transcript if isinstance(m, ToolMessage)] == [ToolOutcome.OK]
 
 
-async def test_a_reply_that_waited_for_room_is_counted_once(cramped: World, call: Any) -> None:
+async def test_a_reply_that_waited_for_room_is_counted_once(cramped: World, call: Call) -> None:
     """K2: what it has used is what the model has used."""
     cramped.store.full["reply"] = 2
     cramped.model.say([call("safe")], "done")
@@ -82,7 +81,7 @@ async def test_a_reply_that_waited_for_room_is_counted_once(cramped: World, call
     assert ended.usage == USAGE + USAGE
 
 
-async def test_a_steer_that_found_no_room_steers_all_the_same(cramped: World, call: Any) -> None:
+async def test_a_steer_that_found_no_room_steers_all_the_same(cramped: World, call: Call) -> None:
     """G4: it is taken when there is room, before the model is asked again."""
     lever = cramped.levers["safe"]
     lever.go.clear()
@@ -93,13 +92,13 @@ async def test_a_steer_that_found_no_room_steers_all_the_same(cramped: World, ca
     cramped.store.full["steer"] = 1
     lever.go.set()
     assert (await cramped.end_of(first)).text == "faster it is"
-    request = await cramped.model.asked(2)
+    request = await cramped.model.wait_for_request(2)
     assert request.messages[-1].text == "faster"
 
 
 @pytest.mark.parametrize("kind", ["reply", "started", "finished"])
 async def test_a_turn_that_waits_for_room_can_be_stopped(
-    cramped: World, call: Any, kind: str
+    cramped: World, call: Call, kind: str
 ) -> None:
     """F9, H7: it ends with what the log has of it, and the next turn is one a provider takes."""
     cramped.store.full[kind] = 1000

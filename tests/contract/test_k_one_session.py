@@ -108,8 +108,12 @@ async def test_a_command_touches_one_session(world: World, call: Call, until: Un
     for session in await world.store.sessions(limit=10):
         await teardown.delete_session(gateway.services, gateway.lanes, gateway.teardown, session.id)
 
-    assert {"turns.resume", "approvals.ask", "whole_sessions.delete"} <= _names(opened)
-    assert _of_several(opened) <= {"commands.settle"}
+    assert {
+        "turns.resume_turn",
+        "approvals.request_approvals",
+        "session_history.delete_session",
+    } <= _names(opened)
+    assert _of_several(opened) <= {"commands.apply_command"}
 
 
 async def test_the_watcher_sees_a_command_that_touches_two(tmp_path: Path) -> None:

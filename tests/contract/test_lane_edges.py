@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.contract.conftest import Until
+from tests.contract.conftest import Call, Until
 from tests.contract.test_j_approvals import RM, Asking
 
 from holdfast.core.config.settings import CrashRecovery, GatewaySettings
@@ -122,7 +122,7 @@ class Edgy(Asking):
         self.open_store = Hesitant
         self.model = Falling()
 
-    async def waits(self, call: Any, text: str = "clean up", **more: Any) -> Any:
+    async def waits(self, call: Call, text: str = "clean up", **more: Any) -> Any:
         """What was said, once its turn waits for a person."""
         self.model.say([call("shell", RM)])
         said = await self.accept(text, **more)
@@ -138,7 +138,7 @@ async def world(tmp_path: Path) -> AsyncIterator[Edgy]:
     await world.stop()
 
 
-async def test_a_turn_that_waits_is_stopped_without_an_agent(world: Edgy, call: Any) -> None:
+async def test_a_turn_that_waits_is_stopped_without_an_agent(world: Edgy, call: Call) -> None:
     """F9: /stop needs nobody's help; not even a model that can be leased."""
     said = await world.waits(call)
     world.gateway.services.cache.clear()
@@ -150,7 +150,7 @@ async def test_a_turn_that_waits_is_stopped_without_an_agent(world: Edgy, call: 
 
 
 async def test_what_follows_a_stopped_wait_sees_its_call_as_not_started(
-    world: Edgy, call: Any
+    world: Edgy, call: Call
 ) -> None:
     """H7: each call has its result, also for the agent that was kept from before the wait."""
     await world.waits(call)
@@ -188,7 +188,7 @@ async def test_new_holds_where_the_store_refused_the_beginning_of_the_turn_it_st
 
 
 async def test_stop_and_then_new_end_a_turn_that_waits(
-    world: Edgy, call: Any, until: Until
+    world: Edgy, call: Call, until: Until
 ) -> None:
     """G3: /new ends the /stop that is still on its way, and the end of the turn does not wait."""
     said = await world.waits(call)
@@ -203,7 +203,7 @@ async def test_stop_and_then_new_end_a_turn_that_waits(
 
 
 async def test_a_turn_that_fell_back_and_then_waited_says_so_in_the_end(
-    world: Edgy, call: Any
+    world: Edgy, call: Call
 ) -> None:
     """A5: whoever reads the answer is told that another model had a part in it."""
     world.model.falls = 1
@@ -217,7 +217,7 @@ async def test_a_turn_that_fell_back_and_then_waited_says_so_in_the_end(
 
 
 async def test_an_interruption_that_is_taken_back_leaves_the_question_open(
-    world: Edgy, call: Any, until: Until
+    world: Edgy, call: Call, until: Until
 ) -> None:
     """J3: an approval has an end: nobody waits for an answer that cannot be given any more."""
     said = await world.waits(call)
@@ -254,7 +254,7 @@ async def test_a_message_dropped_while_it_is_given_up_has_one_end(
 
 
 async def test_a_stop_while_a_cut_turn_is_given_up_is_answered_and_stops_nothing_else(
-    world: Edgy, call: Any
+    world: Edgy, call: Call
 ) -> None:
     """F9: the stop ends that turn; the next message is answered as if nothing had been."""
     said = await world.waits(call)
@@ -274,7 +274,7 @@ async def test_a_stop_while_a_cut_turn_is_given_up_is_answered_and_stops_nothing
 
 
 async def test_a_question_that_fails_while_others_are_given_up_is_not_waited_for(
-    world: Edgy, call: Any, until: Until
+    world: Edgy, call: Call, until: Until
 ) -> None:
     """J3: its door is gone, which is known before all that was open is gone on with."""
     await world.stop()

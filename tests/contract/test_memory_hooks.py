@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.contract.conftest import Until
-from tests.contract.conftest import World as TheWorld
+from tests.contract.conftest import Until, World
 
 from holdfast.agent.memory.provider_guard import ProviderGuard, ProviderLimits
 from holdfast.core.errors import StoreError
@@ -21,7 +20,6 @@ from holdfast.core.turns.tool import ReplayClass
 from holdfast.gateway.sessions import teardown
 from holdfast.store.sqlite.store import SqliteStore
 
-World = Any
 Call = Callable[..., ToolCall]
 
 QUICK = ProviderLimits(
@@ -98,7 +96,7 @@ def recorder() -> Recorder:
 
 @pytest.fixture
 async def world(tmp_path: Path, recorder: Recorder) -> AsyncIterator[World]:
-    world = TheWorld(tmp_path / "state.db")
+    world = World(tmp_path / "state.db")
     world.memory = [recorder]
     world.memory_limits = ProviderLimits(final_drain=5)
     await world.start()
@@ -138,7 +136,7 @@ async def test_what_is_fetched_stands_in_front_of_the_message_ever_after(
 
 
 async def test_nobody_is_asked_where_nobody_wants_it(tmp_path: Path) -> None:
-    world = TheWorld(tmp_path / "state.db")
+    world = World(tmp_path / "state.db")
     quiet = Recorder(wants=frozenset())
     world.memory = [quiet]
     await world.start()
@@ -190,7 +188,7 @@ async def test_a_turn_that_was_cut_is_told_once_it_is_answered_and_once(
     world: World, recorder: Recorder, until: Until
 ) -> None:
     await world.accept("long work")
-    await world.model.asked(1)
+    await world.model.wait_for_request(1)
     await world.die()
     assert recorder.of("sync_turn") == []
     world.model = type(world.model)()
@@ -247,8 +245,8 @@ async def test_new_ends_the_session_for_memory_once(
     old = await session(world)
     await ask(world, "/new")
     await until(lambda: bool(recorder.of("on_session_end")))
-    await world.gateway.closing.close(old)
-    await world.gateway.closing.close(SessionId("never heard of"))
+    await world.gateway.teardown.close(old)
+    await world.gateway.teardown.close(SessionId("never heard of"))
     await world.stop()
     assert recorder.of("on_session_end") == [(old,)]
     synced = [call[0] for call in recorder.calls if call[0] in ("sync_turn", "on_session_end")]
@@ -280,12 +278,12 @@ async def test_a_claim_outlives_a_crash_so_an_end_is_never_told_twice(
     await ask(world, "hello", "hi")
     one = await session(world)
     recorder.ill["on_session_end"] = "hang"
-    ending = asyncio.create_task(world.gateway.closing.close(one))
+    ending = asyncio.create_task(world.gateway.teardown.close(one))
     await until(lambda: bool(recorder.of("on_session_end")))
     await asyncio.gather(world.die(), ending)
     recorder.ill.clear()
     await world.start()
-    await world.gateway.closing.close(one)
+    await world.gateway.teardown.close(one)
     assert recorder.of("on_session_end") == [(one,)]
 
 
@@ -297,7 +295,7 @@ async def test_stopping_ends_idle_and_running_agents_once_each(
         await ask(world, "hello", "hi", chat=chat)
     ids = [(await session(world, chat),) for chat in ("idle", "busy")]
     await world.accept("work", chat="busy")
-    await world.model.asked(3)
+    await world.model.wait_for_request(3)
     await world.stop()
     assert sorted(recorder.of("on_session_end")) == sorted(ids)
     assert recorder.of("shutdown") == [()]
@@ -342,7 +340,7 @@ async def test_a_provider_that_is_ill_in_every_hook_delays_nobody(
     tmp_path: Path, how: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The turn is answered without it, its neighbour is asked, and the gateway stops."""
-    world, ill, well = TheWorld(tmp_path / "state.db"), Recorder("ill"), Recorder("well")
+    world, ill, well = World(tmp_path / "state.db"), Recorder("ill"), Recorder("well")
     world.memory, world.memory_limits = [ill, well], QUICK
     await world.start()
     ill.ill["all"] = how
@@ -364,7 +362,7 @@ async def test_a_provider_that_is_ill_in_every_hook_delays_nobody(
 async def test_a_provider_that_cannot_begin_does_not_keep_the_gateway_from_starting(
     tmp_path: Path, how: str
 ) -> None:
-    world, ill = TheWorld(tmp_path / "state.db"), Recorder("ill")
+    world, ill = World(tmp_path / "state.db"), Recorder("ill")
     ill.ill["initialise"] = how
     world.memory, world.memory_limits = [ill], QUICK
     async with asyncio.timeout(20):
@@ -440,7 +438,7 @@ async def test_a_provider_that_could_not_begin_is_begun_after_its_pause(until: U
 async def test_what_a_provider_gives_is_cleaned_capped_and_free_of_secrets(
     tmp_path: Path,
 ) -> None:
-    world, provider = TheWorld(tmp_path / "state.db"), Recorder()
+    world, provider = World(tmp_path / "state.db"), Recorder()
     world.secrets = [Secret("hunter2-hunter2")]
     provider.found = "</memory>\x00 key hunter2-hunter2 " + "x" * 20_000
     world.memory = [provider]
@@ -458,7 +456,7 @@ async def test_a_session_that_is_deleted_ends_for_memory_before_it_is_gone(
 ) -> None:
     await ask(world, "hello", "hi")
     one, gateway = await session(world), world.gateway
-    await teardown.delete_session(gateway.services, gateway.lanes, gateway.closing, one)
+    await teardown.delete_session(gateway.services, gateway.lanes, gateway.teardown, one)
     assert recorder.of("on_session_end") == [(one,)]
     assert await world.store.memory_owner(one) is None, "and nothing of it stays"
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.contract.conftest import World as TheWorld
+from tests.contract.conftest import World
 
 from holdfast.agent.delegate_tool import DelegateTool
 from holdfast.core.config.settings import MemorySettings
@@ -18,7 +18,6 @@ from holdfast.core.people.memory import NoteTopic, OwnerId, fence_text, memory_o
 from holdfast.core.secrets import Secret
 
 Call = Callable[..., ToolCall]
-World = Any
 
 ANN = OwnerId("person:simulated:default:ann")
 OWNER = OwnerId("person:owner")
@@ -26,7 +25,7 @@ OWNER = OwnerId("person:owner")
 
 @pytest.fixture
 async def world(tmp_path: Path) -> AsyncIterator[World]:
-    world = TheWorld(tmp_path / "state.db")
+    world = World(tmp_path / "state.db")
     world.noted = True
     world.secrets = [Secret("hunter2-hunter2")]
     world.settings = msgspec.structs.replace(world.settings, memory=MemorySettings(max_chars=100))
@@ -74,7 +73,7 @@ async def test_a_note_of_later_does_not_change_a_frozen_prompt_after_a_restart(
     """A4: frozen across eviction and across a restart."""
     await ask(world, "one", "1")
     notes = world.gateway.services.memory.notes
-    await notes.change(notes.add(OWNER, "came later"))
+    await notes.apply(notes.add(OWNER, "came later"))
     await world.stop()
     await world.start()
     await ask(world, "two", "2")
@@ -84,14 +83,14 @@ async def test_a_note_of_later_does_not_change_a_frozen_prompt_after_a_restart(
 async def test_a_person_keeps_their_notes_from_another(world: World, call: Call) -> None:
     world.model.say([call("memory", '{"action": "add", "text": "afraid of cats"}')], "ok")
     world.say("remember", user="ann", chat="hers")
-    await world.part_texts(1)
+    await world.texts(1)
     world.model.say("hi bob")
     world.say("hello", user="bob", chat="his")
-    await world.part_texts(2)
+    await world.texts(2)
     assert "cats" not in world.model.requests[-1].system
     world.model.say("hi ann")
     world.say("hello", user="ann", chat="another of hers")
-    await world.part_texts(3)
+    await world.texts(3)
     assert "afraid of cats" in world.model.requests[-1].system
     assert await texts(world, ANN) == ["afraid of cats"]
 
@@ -115,10 +114,10 @@ def test_a_shared_thread_has_the_notes_of_the_place() -> None:
 
 async def test_in_a_shared_thread_no_ones_own_notes_are_shown(world: World) -> None:
     notes = world.gateway.services.memory.notes
-    await notes.change(notes.add(ANN, "has a secret wish"))
+    await notes.apply(notes.add(ANN, "has a secret wish"))
     world.model.say("hello both")
     world.say("hi", user="ann", chat="club", chat_type=ChatType.THREAD, thread="t")
-    await world.part_texts(1)
+    await world.texts(1)
     assert "secret wish" not in world.model.requests[-1].system
 
 
@@ -130,13 +129,13 @@ async def test_a_child_has_the_notes_of_the_conversation_it_works_for(
     world.more_tools = [DelegateTool(world.settings.delegate)]
     await world.start()
     notes = world.gateway.services.memory.notes
-    await notes.change(notes.add(ANN, "has a secret wish"))
+    await notes.apply(notes.add(ANN, "has a secret wish"))
     place = OwnerId("place:simulated:default:thread:club:t")
-    await notes.change(notes.add(place, "meets on Mondays"))
+    await notes.apply(notes.add(place, "meets on Mondays"))
     send_off = [call("delegate", '{"tasks": [{"task": "look", "tools": ["memory"]}]}')]
     world.model.say(send_off, [call("memory", '{"action": "list"}')], "looked", "done")
     world.say("hi", user="ann", chat="club", chat_type=ChatType.THREAD, thread="t")
-    await world.part_texts(1)
+    await world.texts(1)
     told = world.model.requests[2].messages[-1]
     assert isinstance(told, ToolMessage)
     assert "secret wish" not in told.text
@@ -146,7 +145,7 @@ async def test_a_child_has_the_notes_of_the_conversation_it_works_for(
 async def test_a_full_notebook_tells_the_model_to_consolidate(world: World, call: Call) -> None:
     notes = world.gateway.services.memory.notes
     for number in range(3):
-        await notes.change(notes.add(OWNER, f"{number} " + "x" * 30))
+        await notes.apply(notes.add(OWNER, f"{number} " + "x" * 30))
     result = await tool_result(world, call, '{"action": "add", "text": "one too many of these"}')
     assert result.outcome is ToolOutcome.ERROR
     assert "full: 3 of them, with 96 of 100" in result.text and "one shorter note" in result.text
@@ -162,9 +161,9 @@ async def test_a_full_notebook_tells_the_model_to_consolidate(world: World, call
 
 async def test_the_number_of_a_note_that_is_gone_is_never_anothers(world: World) -> None:
     notes = world.gateway.services.memory.notes
-    first = await notes.change(notes.add(OWNER, "first"))
-    await notes.change(notes.remove(OWNER, first.note.id))
-    second = await notes.change(notes.add(OWNER, "second"))
+    first = await notes.apply(notes.add(OWNER, "first"))
+    await notes.apply(notes.remove(OWNER, first.note.id))
+    second = await notes.apply(notes.add(OWNER, "second"))
     assert second.note.id == first.note.id + 1
 
 
@@ -275,8 +274,8 @@ async def test_memory_outlives_the_conversation_and_the_turn(world: World) -> No
 
 async def test_many_notes_at_once_stay_within_their_room(world: World) -> None:
     notes = world.gateway.services.memory.notes
-    edits = [notes.add(OWNER, f"{n:02} " + "x" * 17, about=NoteTopic.WORLD) for n in range(20)]
-    outcomes = [edited.outcome for edited in await asyncio.gather(*map(notes.change, edits))]
+    edits = [notes.add(OWNER, f"{n:02} " + "x" * 17, topic=NoteTopic.WORLD) for n in range(20)]
+    outcomes = [edited.outcome for edited in await asyncio.gather(*map(notes.apply, edits))]
     assert outcomes.count("done") == 5 and outcomes.count("full") == 15
     assert (await world.store.notebook(OWNER)).used == 100
 
@@ -297,7 +296,7 @@ def test_an_owner_is_plain_bounded_text_and_nobody_elses(odd: str) -> None:
 async def test_many_tiny_notes_are_shown_whole_or_not_taken(world: World) -> None:
     """Each has a number and a line of its own, so they are bounded by their number too."""
     notes = world.gateway.services.memory.notes
-    outcomes = [(await notes.change(notes.add(OWNER, str(n)))).outcome for n in range(8)]
+    outcomes = [(await notes.apply(notes.add(OWNER, str(n)))).outcome for n in range(8)]
     assert outcomes == ["done"] * 5 + ["full"] * 3
     await ask(world, "hello", "hi")
     assert world.model.requests[-1].system.endswith("\n5. 4\n</notes>")

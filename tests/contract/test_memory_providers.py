@@ -14,11 +14,11 @@ from holdfast.core.errors import HoldfastError
 from holdfast.core.people.memory import MemoryHook
 
 MODULE = """
-from holdfast.core.people.memory import Hook
+from holdfast.core.people.memory import MemoryHook
 
 class Diary:
     name = "diary"
-    wants = frozenset({Hook.PROMPT_BLOCK, Hook.SYNC_TURN})
+    wants = frozenset({MemoryHook.PROMPT_BLOCK, MemoryHook.SYNC_TURN})
 
     def __init__(self, context):
         self.file = context.directory + ".txt"

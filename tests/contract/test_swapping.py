@@ -137,7 +137,7 @@ async def test_another_key_of_the_same_model_makes_agents_anew(world: World) -> 
     world.model.say("one", "two", "three")
     ended = await world.end_of(await world.accept("hello"))
     seen = [world.gateway.services.cache.find(ended.session_id)]
-    for keys in ({"api_key": Secret("a" * 40)}, {"spare_keys": [Secret("b" * 40)]}):
+    for keys in ({"api_key": Secret("a" * 40)}, {"fallback_keys": [Secret("b" * 40)]}):
         put(world, world.gateway.services.settings, **keys)
         await world.end_of(await world.accept("again"))
         seen.append(world.gateway.services.cache.find(ended.session_id))

@@ -1,9 +1,7 @@
 """The timeline of a turn that lives of the gateway have cut, as it is shown afterwards."""
 
-from typing import Any
-
 import pytest
-from tests.contract.conftest import HeldClock, World
+from tests.contract.conftest import Call, HeldClock, World
 from tests.contract.stops import begun, come_back, leave, open_turn, windows
 from tests.contract.test_h_parking import LONG, parking
 
@@ -37,7 +35,7 @@ async def found_out(world: World) -> None:
     ],
 )
 async def test_what_a_crash_cut_is_shown_with_how_its_call_was_settled(
-    world: World, call: Any, replay: ReplayClass, settled: tuple[CallRecovery | None, ToolOutcome]
+    world: World, call: Call, replay: ReplayClass, settled: tuple[CallRecovery | None, ToolOutcome]
 ) -> None:
     """H2: attached, replayed or unknown, by its class; and when nobody was there."""
     lever = world.levers[replay]
@@ -65,7 +63,7 @@ async def test_what_a_crash_cut_is_shown_with_how_its_call_was_settled(
 
 
 async def test_a_request_that_a_restart_cut_is_shown_and_a_turn_that_was_parked_stood_still(
-    world: World, call: Any
+    world: World, call: Call
 ) -> None:
     """H6: one is cut amidst a request and says so; the next life's is parked behind its call."""
     await world.stop()

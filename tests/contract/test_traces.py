@@ -2,13 +2,12 @@
 
 import re
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import StatusCode
-from tests.contract.conftest import World
+from tests.contract.conftest import Call, Until, World
 from tests.contract.test_j_approvals import RM, Asking
 
 import holdfast
@@ -25,7 +24,7 @@ class Collected:
     def __init__(self) -> None:
         self.spans: list[TraceSpan] = []
 
-    def take(self, span: TraceSpan) -> None:
+    def export(self, span: TraceSpan) -> None:
         self.spans.append(span)
 
     def named(self, beginning: str) -> list[TraceSpan]:
@@ -57,7 +56,7 @@ def collected(world: World) -> Collected:
 
 
 async def test_a_plain_turn_is_followed_from_its_acceptance_to_its_receipt(
-    traced: World, until: Any
+    traced: World, until: Until
 ) -> None:
     traced.model.say("a secret answer")
     traced.say("a private question")
@@ -84,7 +83,7 @@ async def test_a_plain_turn_is_followed_from_its_acceptance_to_its_receipt(
     assert "secret answer" not in told and "private question" not in told
 
 
-async def test_tools_stand_below_the_turn_that_called_them(traced: World, call: Any) -> None:
+async def test_tools_stand_below_the_turn_that_called_them(traced: World, call: Call) -> None:
     traced.model.say([call("safe")])
     traced.model.say("done")
     await traced.end_of(await traced.accept("go"))
@@ -98,7 +97,7 @@ async def test_tools_stand_below_the_turn_that_called_them(traced: World, call: 
     assert found.are_one_trace()
 
 
-async def test_a_turn_that_was_cut_goes_on_in_the_same_trace(traced: World, call: Any) -> None:
+async def test_a_turn_that_was_cut_goes_on_in_the_same_trace(traced: World, call: Call) -> None:
     lever = traced.levers[ReplayClass.ATTACH]
     lever.go.clear()
     traced.model.say([call("attach")])
@@ -121,7 +120,7 @@ async def test_a_turn_that_was_cut_goes_on_in_the_same_trace(traced: World, call
     assert found.are_one_trace()
 
 
-async def test_what_a_person_took_their_time_for_is_told(tmp_path: Path, call: Any) -> None:
+async def test_what_a_person_took_their_time_for_is_told(tmp_path: Path, call: Call) -> None:
     """J3: the turn is two parts, with the wait between them."""
     world = Asking(tmp_path / "state.db")
     world.spans = found = Collected()
@@ -144,7 +143,7 @@ async def test_what_a_person_took_their_time_for_is_told(tmp_path: Path, call: A
     assert "rm -rf" not in repr(found.spans)
 
 
-async def test_each_attempt_at_a_delivery_in_doubt_is_told(traced: World, until: Any) -> None:
+async def test_each_attempt_at_a_delivery_in_doubt_is_told(traced: World, until: Until) -> None:
     """I2: the first has an unknown outcome, the second is marked and arrives."""
     traced.service.set_faults(Faults(lost_receipts=1))
     traced.model.say("hello")
@@ -201,5 +200,5 @@ def test_nothing_of_opentelemetry_is_imported_before_it_is_wanted() -> None:
     texts = {path.relative_to(source).as_posix(): path.read_text() for path in source.rglob("*.py")}
     knows = [name for name, text in texts.items() if re.search(r"(from|import) opentelem", text)]
     asks = [name for name, text in texts.items() if "from holdfast.server.otel" in text]
-    assert (knows, asks) == (["server/otel.py"], ["main.py"])
-    assert not re.search(r"^(from|import) holdfast.server.otel", texts["main.py"], re.M)
+    assert (knows, asks) == (["server/otel.py"], ["service/main.py"])
+    assert not re.search(r"^(from|import) holdfast.server.otel", texts["service/main.py"], re.M)

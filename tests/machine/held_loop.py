@@ -79,7 +79,7 @@ class HeldClock:
         self._was_set.set()
         self._was_set = asyncio.Event()
 
-    async def ring(self, at: float) -> None:
+    async def wait_until(self, at: float) -> None:
         with suppress(TimeoutError):
             async with asyncio.timeout(max(at - self.now(), 0.0)):
                 await self._was_set.wait()

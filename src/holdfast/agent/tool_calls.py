@@ -155,7 +155,7 @@ def _pending_call(agent: Agent, call: ToolCall) -> PendingCall | None:
     if isinstance(tool, CommandTool):
         command, to = tool.command(arguments), None
     else:
-        command, to = tool.words(arguments), tool.chat(arguments)
+        command, to = tool.message_text(arguments), tool.chat(arguments)
     if command is None:
         return None
     return PendingCall(call_id=call.id, tool=call.name, command=command, chat=to)
