@@ -94,7 +94,7 @@ def test_a_home_without_a_store_has_no_sessions(cli: Cli, tmp_path: Path) -> Non
 
 
 def test_a_home_without_accounts_says_how_one_is_added(cli: Cli) -> None:
-    assert "`holdfast setup --door telegram`" in cli("platforms", "list").stdout
+    assert "`holdfast platforms add telegram`" in cli("platforms", "list").stdout
 
 
 def test_a_file_that_is_no_database_is_refused_in_a_sentence(cli: Cli, paths: Paths) -> None:

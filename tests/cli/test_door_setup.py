@@ -1,4 +1,4 @@
-"""`holdfast setup --door`: what a door declares is asked, tried, and written whole or not."""
+"""`holdfast platforms add`: what a plugin declares is asked, tested, and written whole or not."""
 
 import asyncio
 import subprocess
@@ -23,9 +23,8 @@ from holdfast.core.ports.platform_plugin import BUILT_IN_PLUGINS, SetupQuestion
 Cli = Callable[..., subprocess.CompletedProcess[str]]
 MINE = '# mine\n[gateway]\nport = 9000\n\n[platforms.telegram]  # a bot\nallow = ["1"]\n'
 PIGEON = """
-from holdfast.core.ports.platform_plugin import Door, Known
+from holdfast.core.ports.platform_plugin import AccountIdentity, PlatformPlugin, SetupQuestion
 from holdfast.core.errors import ConnectRefused
-from holdfast.core.ports.platform_plugin import Question
 from holdfast.core.config.settings import PlatformSettings
 
 class Settings(PlatformSettings, frozen=True, kw_only=True):
@@ -41,42 +40,42 @@ class Settings(PlatformSettings, frozen=True, kw_only=True):
         if self.birds > 9:
             raise ValueError("birds is more than a loft holds")
 
-async def check(opening):
-    if opening.secrets["pass_key"].reveal() != "coo-coo-coo":
+async def check(context):
+    if context.secrets["pass_key"].reveal() != "coo-coo-coo":
         raise ConnectRefused("the loft does not know that key", remedy="ask the keeper")
-    return Known(name=f"{opening.settings.loft}/{opening.account}")
+    return AccountIdentity(name=f"{context.settings.loft}/{context.account}")
 
-DOOR = Door(
-    name="pigeon", settings=Settings, open=lambda opening: None, check=check, people="your ring",
-    guide="Build a loft first.",
-    questions=(
-        Question(key="loft", label="Loft"),
-        Question(key="roof", label="Roof", default="{loft}-roof"),
-        Question(key="birds", label="Birds", default="3"),
-        Question(key="rings", label="Rings", optional=True),
-        Question(key="pass_key", label="Key", help="Under the mat.", variable="PIGEON_KEY"),
-        Question(key="call_secret", label="Call", made=True),
-        Question(key="spare_token", label="Spare", unless="pass_key"),
+PLUGIN = PlatformPlugin(
+    name="pigeon", settings=Settings, open=lambda context: None, check=check,
+    user_id_help="your ring", setup_guide="Build a loft first.",
+    setup_questions=(
+        SetupQuestion(key="loft", label="Loft"),
+        SetupQuestion(key="roof", label="Roof", default="{loft}-roof"),
+        SetupQuestion(key="birds", label="Birds", default="3"),
+        SetupQuestion(key="rings", label="Rings", optional=True),
+        SetupQuestion(key="pass_key", label="Key", help="Under the mat.", variable="PIGEON_KEY"),
+        SetupQuestion(key="call_secret", label="Call", generated=True),
+        SetupQuestion(key="spare_token", label="Spare", skip_if="pass_key"),
     ),
 )
 """
 
 
-class Somebody:
+class ScriptedPrompter:
     """Answers by the label of what is asked; where there is no answer left, presses Ctrl-C."""
 
     def __init__(self, answers: Mapping[str, list[str]]) -> None:
         self._answers = {label: list(each) for label, each in answers.items()}
         self.asked: list[tuple[str, str, bool]] = []
 
-    def tell(self, question: SetupQuestion, *, offered: str, unseen: bool) -> str:
-        self.asked.append((question.label, offered, unseen))
+    def ask(self, question: SetupQuestion, *, default: str, hidden: bool) -> str:
+        self.asked.append((question.label, default, hidden))
         if not self._answers.get(question.label):
             raise click.Abort
-        return self._answers[question.label].pop(0) or offered
+        return self._answers[question.label].pop(0) or default
 
-    def agrees(self, asked: str, *, usually: bool = True) -> bool:
-        return usually
+    def confirm(self, question: str, *, default: bool = True) -> bool:
+        return default
 
 
 @pytest.fixture
@@ -86,7 +85,7 @@ def pigeon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     about = tmp_path / "site" / "pigeon_setup-1.0.dist-info"
     about.mkdir(parents=True)
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: pigeon-setup\nVersion: 1.0\n")
-    (about / "entry_points.txt").write_text(f"[holdfast.platforms]\npigeon = {name}:DOOR\n")
+    (about / "entry_points.txt").write_text(f"[holdfast.platforms]\npigeon = {name}:PLUGIN\n")
     (tmp_path / "site" / f"{name}.py").write_text(PIGEON)
     monkeypatch.syspath_prepend(str(tmp_path / "site"))
     (tmp_path / "home").mkdir(mode=0o700)
@@ -95,9 +94,9 @@ def pigeon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def given(home: Path, **more: Any) -> AddedAccount:
     """By options alone, in a shell that has the key."""
-    wish = {"door": "pigeon", "account": "default", "given": {"loft": "north"}, **more}
+    options = {"platform": "pigeon", "account": "default", "settings": {"loft": "north"}, **more}
     return add_account(
-        home, AddAccountOptions(**wish), prompter=None, environ={"PIGEON_KEY": "coo-coo-coo"}
+        home, AddAccountOptions(**options), prompter=None, environ={"PIGEON_KEY": "coo-coo-coo"}
     )
 
 
@@ -106,7 +105,7 @@ def files(home: Path) -> dict[str, str]:
 
 
 def test_a_door_of_another_package_is_asked_for_by_what_it_declares(pigeon: Path) -> None:
-    ann = Somebody(
+    ann = ScriptedPrompter(
         {
             "Loft": ["north"],
             "Roof": [""],
@@ -114,14 +113,14 @@ def test_a_door_of_another_package_is_asked_for_by_what_it_declares(pigeon: Path
             "Rings": ["a, b"],
             "Key": ["coo-coo-coo"],
             "Call": [""],
-            "Who you are there": ["ann"],
+            "Your user id there": ["ann"],
         }
     )
     wish = AddAccountOptions(platform="pigeon", account="work", settings={})
     with pytest.raises(HoldfastError, match="more than a loft holds"):
         add_account(pigeon, wish, prompter=ann, environ={})
     assert files(pigeon) == {}
-    ann = Somebody(
+    ann = ScriptedPrompter(
         {
             "Loft": ["north"],
             "Roof": [""],
@@ -129,7 +128,7 @@ def test_a_door_of_another_package_is_asked_for_by_what_it_declares(pigeon: Path
             "Rings": ["a, b"],
             "Key": ["coo-coo-coo"],
             "Call": [""],
-            "Who you are there": ["ann"],
+            "Your user id there": ["ann"],
         }
     )
     done = add_account(pigeon, wish, prompter=ann, environ={})
@@ -155,11 +154,11 @@ def test_a_second_run_changes_nothing_and_an_account_beside_it_has_its_own_secre
     assert "birds" not in before["holdfast.toml"]  # three is what holds anyway
     assert not given(pigeon, owners=("ann",)).changed
     assert files(pigeon) == before
-    assert given(pigeon, owners=("bob",), given={"birds": "5"}).changed
+    assert given(pigeon, owners=("bob",), settings={"birds": "5"}).changed
     account: Any = load(pigeon, {}).settings.account("pigeon", "default")
     assert (account.loft, account.birds, account.allow) == ("north", 5, ("ann", "bob"))
     spare = {"loft": "south", "pass_key": "env:PIGEON_KEY"}
-    given(pigeon, account="work", given=spare)
+    given(pigeon, account="work", settings=spare)
     assert load(pigeon, {}).secret("platforms.pigeon.accounts.work.pass_key") is not None
     assert before["holdfast.toml"].splitlines()[1] in files(pigeon)["holdfast.toml"]
 
@@ -171,8 +170,8 @@ def test_what_is_wrong_or_broken_off_leaves_the_home_as_it_was(pigeon: Path) -> 
     wish = AddAccountOptions(platform="pigeon", account="default", settings={"loft": "north"})
 
     def refused(*, environ: dict[str, str] | None = None, **more: Any) -> str:
-        wanted = {"account": "default", "given": {"loft": "north"}, **more}
-        changed = AddAccountOptions(platform="pigeon", **wanted)
+        options = {"account": "default", "settings": {"loft": "north"}, **more}
+        changed = AddAccountOptions(platform="pigeon", **options)
         with pytest.raises((HoldfastError, click.ClickException)) as caught:
             add_account(pigeon, changed, prompter=None, environ=environ or {})
         assert files(pigeon) == before
@@ -180,21 +179,21 @@ def test_what_is_wrong_or_broken_off_leaves_the_home_as_it_was(pigeon: Path) -> 
 
     assert "ask the keeper" in refused(environ={"PIGEON_KEY": "wrong-key"})
     assert "--set pass_key=env:PIGEON_KEY" in refused()
-    assert "read by others" in refused(given={"loft": "n", "pass_key": "coo-coo-coo"})
+    assert "other users can read a secret" in refused(settings={"loft": "n", "pass_key": "coo-coo-coo"})
     assert "NOWHERE is not set" in refused(secret_from="NOWHERE")
     assert "NOWHERE is not set" in refused(
-        given={"loft": "n", "spare_token": "env:NOWHERE"}, environ={"PIGEON_KEY": "coo-coo-coo"}
+        settings={"loft": "n", "spare_token": "env:NOWHERE"}, environ={"PIGEON_KEY": "coo-coo-coo"}
     )
     assert "letters, digits" in refused(account="my work")
-    assert "a whole number" in refused(given={"loft": "n", "birds": "x"})
+    assert "a whole number" in refused(settings={"loft": "n", "birds": "x"})
     assert "did you mean `loft`?" in refused(
-        given={"loft": "n", "lift": "x"}, environ={"PIGEON_KEY": "coo-coo-coo"}
+        settings={"loft": "n", "lift": "x"}, environ={"PIGEON_KEY": "coo-coo-coo"}
     )
     with pytest.raises(click.Abort):
-        add_account(pigeon, wish, prompter=Somebody({"Roof": [""]}), environ={})
+        add_account(pigeon, wish, prompter=ScriptedPrompter({"Roof": [""]}), environ={})
     assert files(pigeon) == before
     (pigeon / "holdfast.toml").write_text('[platforms.pigeon]\npass_key = "written-out"\n')
-    bob = Somebody({"Loft": ["n"], "Roof": [""], "Birds": [""], "Rings": [""]})
+    bob = ScriptedPrompter({"Loft": ["n"], "Roof": [""], "Birds": [""], "Rings": [""]})
     with pytest.raises(click.Abort):
         add_account(
             pigeon,
@@ -242,7 +241,7 @@ async def test_a_token_that_telegram_knows_is_kept_and_named(cli: Cli, tmp_path:
     home.mkdir(mode=0o700)
     (home / "holdfast.toml").write_text(MINE)
     async with BotApi(vendor).serving() as url:
-        words = ("setup", "--door", "telegram", "--key-from-env", "BOT", "--base-url", url)
+        words = ("platforms", "add", "telegram", "--key-from-env", "BOT", "--base-url", url)
         wrong = await asyncio.to_thread(cli, *words, BOT="1:wrong")
         assert (home / "holdfast.toml").read_text() == MINE
         done = await asyncio.to_thread(cli, *words, BOT=vendor.token)
@@ -272,7 +271,7 @@ def test_a_mailbox_is_asked_for_a_password_or_for_what_gives_tokens(
 ) -> None:
     home = tmp_path / "home"
     home.mkdir(mode=0o700)
-    ann = Somebody(
+    ann = ScriptedPrompter(
         {
             "The address of the mailbox": ["bot@example.org"],
             "Its password": [password],
@@ -284,7 +283,7 @@ def test_a_mailbox_is_asked_for_a_password_or_for_what_gives_tokens(
             "The IMAP server": ["imap.example.org"],
             "The SMTP server": ["smtp.example.org"],
             "Who checks senders": ["mx.example.org"],
-            "Who you are there": ["ann@example.org"],
+            "Your user id there": ["ann@example.org"],
         }
     )
     add_account(
@@ -304,7 +303,7 @@ def test_a_mailbox_is_asked_for_a_password_or_for_what_gives_tokens(
 
 
 def test_what_a_door_explains_is_broken_between_words(typist: Callable[..., Typist]) -> None:
-    person = typist("setup", "--door", "telegram")
+    person = typist("platforms", "add", "telegram")
     lines = person.sees("The token of the bot").split("\n")
     assert "https://t.me/BotFather" in " ".join(lines)
     assert all(len(line) <= 100 for line in lines)

@@ -159,7 +159,7 @@ def test_a_gateway_that_runs_takes_model_and_account_over(
     assert "onfiguration 2 " in done.stdout  # which its watch may have found before it was asked
     assert "holdfast run" not in done.stdout
     account = ("--set", "host=127.0.0.1", "--set", "port=9", "--set", "tls=false", "--no-test")
-    done = cli("setup", "--door", "irc", *account, **gateway.where)
+    done = cli("platforms", "add", "irc", *account, **gateway.where)
     assert done.returncode == 0, done.stderr
     assert "onfiguration 3 " in done.stdout
     assert "irc:default" in cli("platforms", "list", **gateway.where).stdout

@@ -196,10 +196,11 @@ def test_platforms_say_whether_a_round_trip_proves_them() -> None:
         AccountStatus(name="c", account="x", backlog="history_since"),
     ]
     text = format_status(document(platforms=tuple(platforms)), now=NOW)
-    assert "api:default here" in text
-    assert "a:x connected, answered 3.0 s ago; it keeps messages for us" in text
-    assert "b:x silent, answered 5 min ago; nothing is kept while we are away" in text
-    assert "c:x not proven yet" in text
+    assert "api:default built in" in text
+    assert "a:x connected, last contact 3.0 s ago; keeps unread messages" in text
+    silent = "b:x not responding, last contact 5 min ago; messages sent while offline are lost"
+    assert silent in text
+    assert "c:x not verified yet" in text
 
 
 def test_an_account_that_is_away_says_why_and_when_it_is_tried_next() -> None:
@@ -222,11 +223,13 @@ def test_an_account_that_is_away_says_why_and_when_it_is_tried_next() -> None:
         ),
     ]
     text = format_status(document(platforms=tuple(platforms)), now=NOW)
-    told = "a:x away, answered 40.0 s ago, tried again in 16.0 s: there is nobody; it keeps"
+    told = "a:x retrying, last contact 40.0 s ago, next attempt in 16.0 s: there is nobody; keeps"
     assert told in " ".join(text.split())
-    assert "b:x refused for good: bad token" in text
+    assert "b:x parked: credentials refused: bad token" in text
     assert "c:x paused" in text
-    assert "d:x connected, answered 5 min ago" in text, "its door says that this is often enough"
+    assert "d:x connected, last contact 5 min ago" in text, (
+        "its plugin says that this is often enough"
+    )
 
 
 def test_the_last_restarts_say_why_who_how_many_and_how_long() -> None:
@@ -246,7 +249,7 @@ def test_a_stop_under_way_says_how_far_it_is_and_whose_word_it_was() -> None:
         now=NOW,
     )
     assert "draining: 2 turns for 3.0 s" in click.unstyle(text)
-    assert "restart, asked for by page" in text
+    assert "restart, requested by page" in text
 
 
 def test_the_next_job_is_told_where_there_is_one() -> None:
@@ -257,7 +260,7 @@ def test_the_next_job_is_told_where_there_is_one() -> None:
 
 def test_home_channels_are_named() -> None:
     home = HomeChannel(address=Address(platform="simulated", account="a", chat_id="42"))
-    assert "simulated:a in chat 42" in format_status(document(homes=(home,)), now=NOW)
+    assert "simulated:a in chat 42" in format_status(document(home_channels=(home,)), now=NOW)
 
 
 def test_what_is_wrong_stands_above_everything_else() -> None:
@@ -300,10 +303,10 @@ def test_a_gateway_that_was_stopped_says_since_when_and_by_whom(cli: Cli, paths:
     asyncio.run(stopped())
     before = sorted(paths.home.iterdir())
     down = cli("status")
-    assert "It was told to stop" in down.stderr and "asked for by cli" in down.stderr
+    assert "It was told to stop" in down.stderr and "requested by cli" in down.stderr
     assert "1 parked and 2 interrupted" in down.stderr
     ended = json.loads(cli("status", "--json").stdout)["ended"]
-    assert (ended["how"], ended["at"], ended["stop"]["parked"]) == ("ordered", NOW, 1)
+    assert (ended["how"], ended["at"], ended["stop"]["parked"]) == ("requested", NOW, 1)
     assert sorted(paths.home.iterdir()) == before, "looking leaves nothing behind"
 
 
@@ -354,9 +357,9 @@ def test_a_gateway_of_another_version_is_not_guessed_at(cli: Cli, paths: Paths) 
 
 
 def test_what_was_done_in_the_last_hour_is_told_where_something_was() -> None:
-    quiet = click.unstyle(format_status(document(pace=HourStats(turns=(0,) * 60)), now=NOW))
-    assert "pace" not in quiet and "latency" not in quiet and "tokens" not in quiet
-    once = click.unstyle(format_status(document(pace=HourStats(turns=(1, 0, 0))), now=NOW))
+    quiet = click.unstyle(format_status(document(last_hour=HourStats(turns=(0,) * 60)), now=NOW))
+    assert "last hour" not in quiet and "latency" not in quiet and "tokens" not in quiet
+    once = click.unstyle(format_status(document(last_hour=HourStats(turns=(1, 0, 0))), now=NOW))
     assert "1 turn in the last hour; 0 in" in once
     pace = HourStats(
         turns=(*[0] * 57, 4, 2, 1),
@@ -370,7 +373,7 @@ def test_what_was_done_in_the_last_hour_is_told_where_something_was() -> None:
         output_tokens=930,
         cost=0.309,
     )
-    told = click.unstyle(format_status(document(pace=pace), now=NOW))
+    told = click.unstyle(format_status(document(last_hour=pace), now=NOW))
     assert "7 turns in the last hour, 1 failed; 2 in the last whole minute" in told
-    assert "first word 0.8 s (worst 3.1 s), answer 4.2 s (worst 21.0 s)" in told
+    assert "first token 0.8 s (worst 3.1 s), answer 4.2 s (worst 21.0 s)" in told
     assert "214.0 k in (50% cached), 930 out, cost 0.31" in told

@@ -89,7 +89,7 @@ FULL = sight(
     open_turns=tuple(turn(n, chat="家族" * 40) for n in range(100)),
     more_turns=900,
     phase="draining",
-    pace=HourStats(
+    last_hour=HourStats(
         turns=tuple(range(60)),
         first_token_mean=1.0,
         duration_mean=2.0,
@@ -99,7 +99,7 @@ FULL = sight(
     platforms=tuple(
         AccountStatus(name="p" * 30, account=f"a{n}", backlog="none") for n in range(40)
     ),
-    ledger={"accepted": 5, "answered": 5},
+    inbox_counts={"accepted": 5, "answered": 5},
 )
 
 
@@ -122,23 +122,23 @@ def test_all_that_an_operator_asks_about_stands_on_an_ordinary_terminal() -> Non
     told = seen(
         sight(
             open_turns=(turn(1, tools=("terminal",), queued=2),),
-            pace=HourStats(
+            last_hour=HourStats(
                 turns=(*[0] * 58, 1, 4), first_token_mean=0.5, duration_mean=2.0, input_tokens=10
             ),
-            ledger={"accepted": 9, "answered": 7, "running": 2},
+            inbox_counts={"accepted": 9, "answered": 7, "running": 2},
             platforms=(AccountStatus(name="api", account="a", backlog="none", built_in=True),),
         )
     )
     head, *rest = told.splitlines()
     assert head.startswith("holdfast 1.2 is running (process 7, up 2 h)")
     for wanted in (
-        "turns      1 running",
+        "turns       1 running",
         "5 turns in the last hour",
-        "first word 0.5 s",
+        "first token 0.5 s",
         "10 in (0% cached)",
         "9 accepted: 7 answered, 2 running",
-        "outbox     empty",
-        "● api:a here",
+        "outbox      empty",
+        "● api:a built in",
         "1 of 1",
     ):
         assert wanted in told
@@ -147,15 +147,15 @@ def test_all_that_an_operator_asks_about_stands_on_an_ordinary_terminal() -> Non
 
 
 def test_a_wide_terminal_shows_more_beside_and_a_low_one_keeps_room_for_turns() -> None:
-    assert "address    http://x" not in seen(sight(address="http://x"))
-    assert "address    http://x" in seen(sight(address="http://x"), size=WIDE)
+    assert "address     http://x" not in seen(sight(address="http://x"))
+    assert "address     http://x" in seen(sight(address="http://x"), size=WIDE)
     assert "… and 35 more" in seen(FULL, size=os.terminal_size((80, 40)))
     low = seen(FULL, size=os.terminal_size((80, 12))).splitlines()
     assert sum("s_" in row for row in low) >= 4
 
 
 def test_the_chart_has_a_bar_for_each_minute() -> None:
-    told = seen(sight(pace=HourStats(turns=(*[0] * 57, 1, 4, 8))))
+    told = seen(sight(last_hour=HourStats(turns=(*[0] * 57, 1, 4, 8))))
     assert "·" * 57 + "▂▅█ 8" in told
 
 
@@ -165,7 +165,7 @@ def test_an_account_that_is_away_comes_first() -> None:
         name="b", account="x", backlog="none", state=AccountState.RETRYING, error="nobody there"
     )
     told = seen(sight(platforms=(here, away)))
-    assert told.index("nobody there") < told.index("api:a here")
+    assert told.index("nobody there") < told.index("api:a built in")
 
 
 def test_nothing_that_a_terminal_would_obey_comes_from_elsewhere() -> None:
@@ -253,8 +253,8 @@ def test_at_a_terminal_it_waits_follows_obeys_and_puts_all_back(
     paths: Paths, typist: Callable[..., Typist]
 ) -> None:
     person = typist("top", "--every", "0.2")
-    person.sees("holdfast does not answer")
-    person.sees("It is waited for")
+    person.sees("The gateway does not answer")
+    person.sees("Waiting for it to come back")
     with StatusThread(paths, clock=SystemClock()) as status:
         status.publish(
             GatewaySnapshot(state="running", turns={"running": 2}, open_turns=turns(1, 2))
@@ -271,11 +271,11 @@ def test_at_a_terminal_it_waits_follows_obeys_and_puts_all_back(
         person.sees("PAUSED")  # drawn anew, though nothing is asked
         person.types("p")
         person.sees("up ")
-    person.sees("holdfast does not answer")
+    person.sees("The gateway does not answer")
     person.types("q")
     assert person.leaves() == 0
     assert person.raw.startswith("\x1b[?1049h") and person.raw.endswith("\x1b[?25h\x1b[?1049l")
-    assert "\x1b[31mholdfast does not answer" in person.raw
+    assert "\x1b[31mThe gateway does not answer" in person.raw
     assert person.raw.count("\x1b[2J") == 1, "it is never cleared, or it would flicker"
 
 
@@ -283,7 +283,7 @@ def test_without_colours_there_are_none_and_a_signal_leaves_the_terminal_as_it_w
     paths: Paths, typist: Callable[..., Typist]
 ) -> None:
     person = typist("top", NO_COLOR="1")
-    person.sees("holdfast does not answer")
+    person.sees("The gateway does not answer")
     person.process.terminate()
     assert person.leaves() == 0
     assert person.raw.endswith("\x1b[?1049l")

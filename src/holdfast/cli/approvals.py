@@ -25,7 +25,6 @@ from holdfast.server.api.views.sessions import (
 )
 from holdfast.server.local.control_client import GatewayRefused
 
-# MERGED holdfast.cli.approvals: `holdfast approvals`: what waits for a person's word, answering it, and the words that stand.
 _approval_argument = click.argument("approval", metavar="[ID]", required=False)
 
 
@@ -111,7 +110,6 @@ def revoke_rule(rule: str) -> None:
     delete_rule(api_client_for(chosen_home()), rule)
 
 
-# MERGED holdfast.cli.approvals_shown: Approvals as the command line shows and answers them.
 _MAX_COMMAND_WIDTH = 60
 _MAX_APPROVALS = 1000
 _NOT_FOUND = 404

@@ -37,7 +37,6 @@ from holdfast.server.local.control_client import GatewayDown
 from holdfast.system import exit_codes
 
 
-# MERGED holdfast.cli.ask: `holdfast ask`: one question, one answer, for scripts.
 @click.command("ask")
 @home_option
 @json_option
@@ -108,7 +107,6 @@ def _read_question(arguments: tuple[str, ...]) -> str:
     return text
 
 
-# MERGED holdfast.cli.progress: Progress: what happens while somebody waits for an answer, on standard error.
 class StepsOnlyScreen(Screen):
     """A screen for the steps alone: the answer itself goes elsewhere."""
 
@@ -167,7 +165,6 @@ def show_progress(
     screen.clear()
 
 
-# MERGED holdfast.cli.word_wanted: A word that is wanted: whoever waits for an answer hears that a command waits for a person.
 class PendingApprovalNotifier:
     """Owns which approvals were told of, each once. On standard error: a script that waits may be
     read by nobody else, and would wait until the approval has expired."""
@@ -194,7 +191,6 @@ def _approval_notice(approval: ApprovalView) -> str:
     )
 
 
-# MERGED holdfast.cli.asking: Asking: one message sent once, waited for across restarts, and its answer printed.
 EXIT_TIMED_OUT = 124  # as timeout(1) has it
 _LONG_POLL_SECONDS = 20.0  # seconds that one request waits for the end
 _MAX_GATEWAY_DOWNTIME = 60.0  # seconds that a gateway which went away is waited for

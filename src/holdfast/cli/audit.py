@@ -31,7 +31,6 @@ from holdfast.server.api.client import ApiClient
 from holdfast.server.api.views.audit import AuditPage, AuditVerificationView, AuditView
 from holdfast.server.local.control_client import GatewayDown, GatewayStoreUnavailable
 
-# MERGED holdfast.cli.audit: `holdfast audit`: who asked, who allowed it, what ran, with what effect.
 _FORMATS = ("jsonl", "csv")
 
 
@@ -127,7 +126,6 @@ def verify(as_json: bool) -> None:
         raise SystemExit(1)
 
 
-# MERGED holdfast.cli.audit_shown: A row of the audit as a line for people.
 _FAILED_OUTCOMES = ("error", "unknown", "refused", "denied", "cancelled")
 _HEADERS = ("SEQ", "WHEN", "KIND", "WHO", "WHAT", "OUTCOME")
 _MAX_WIDTHS = (8, 19, 21, 32, 24, 12)
@@ -193,7 +191,6 @@ def _single_line(text: str) -> str:
     return " ".join(sanitize(text).split())
 
 
-# MERGED holdfast.cli.auditing: The audit asked for: of the running gateway or, with none, of the store; and what is printed.
 _PAGE_SIZE = 500
 _RECONNECT_DELAY = 1.0  # seconds before a gateway that went away is asked again
 _STREAM_TIMEOUT = 45.0  # an idle stream has a comment every 15 seconds
@@ -347,7 +344,6 @@ def _parse_since(since: str) -> int:
         raise click.UsageError(told) from None
 
 
-# MERGED holdfast.cli.audit_export: Exporting the audit: from the running gateway or, with none, from the store.
 def export_audit(home: Path, *, as_format: str, output: str | None) -> None:
     with open_output(output) as file:
         _write_export(home, as_format, file)

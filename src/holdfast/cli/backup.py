@@ -38,7 +38,6 @@ from holdfast.system.lock import HomeLock
 from holdfast.system.paths import Paths
 
 
-# MERGED holdfast.cli.backup: `holdfast backup`: making backups of a home, looking at them, and removing old ones.
 @click.group("backup")
 @home_option
 def command() -> None:
@@ -122,7 +121,6 @@ def prune_command(as_json: bool, keep: int | None, dry_run: bool) -> None:
     prune_backups(chosen_home(), keep=keep, dry_run=dry_run, as_json=as_json)
 
 
-# MERGED holdfast.cli.backup_place: Where the backups of a home are, room to look into one, and what is told of one to programs.
 def backup_dir(home: Path) -> Path:
     return configured_backup_dir(home, load_backup_settings(home))
 
@@ -131,7 +129,7 @@ def notify_gateway(home: Path) -> None:
     """That the backups are others now, so that its status has the newest. It looks by itself when
     it starts, and one that has no ear for it is not needed for a backup."""
     with suppress(GatewayDown, GatewayRefused):
-        ControlClient(Paths(home)).post("/backup/shelf")
+        ControlClient(Paths(home)).post("/backup/refresh")
 
 
 def load_backup_settings(home: Path) -> BackupSettings:
@@ -164,7 +162,6 @@ def staging_dir_beside(path: Path) -> Iterator[Path]:
         yield Path(made)
 
 
-# MERGED holdfast.cli.backing_up: Backing up: the store is copied by whoever owns it, and packed and verified here.
 _LOCK_PURPOSE = "holdfast backup"
 _ARCHIVE_SUFFIXES = (".tar.gz", ".tgz")
 _COPY_TIMEOUT = 120.0  # seconds without a line from the gateway: another copy may be in front
@@ -275,7 +272,6 @@ def _copy_offline(database: Path, to: Path) -> None:
         )
 
 
-# MERGED holdfast.cli.backups_shown: Backups as people and programs see them: listed, verified, and the old ones removed.
 def print_backups(home: Path, *, folder: str | None, as_json: bool) -> None:
     place = Path(folder).expanduser().absolute() if folder else backup_dir(home)
     found = directory.list_backups(place)

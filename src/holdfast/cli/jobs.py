@@ -27,7 +27,6 @@ from holdfast.server.local.control_client import (
     GatewayStoreUnavailable,
 )
 
-# MERGED holdfast.cli.jobs: `holdfast jobs`: what agents do at certain times, made, looked at and changed from the shell.
 _job_argument = click.argument(
     "number", metavar="N", type=click.IntRange(1, 999_999_999), shell_complete=complete_job
 )
@@ -196,7 +195,6 @@ def remove(number: int) -> None:
     delete_job(api_client_for(chosen_home()), number)
 
 
-# MERGED holdfast.cli.jobs_shown: Jobs as the command line makes, shows and changes them.
 _PAGE_SIZE = 1000
 _MAX_TEXT_WIDTH = 60
 _NOT_FOUND = 404

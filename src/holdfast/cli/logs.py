@@ -17,7 +17,6 @@ from holdfast.cli.common.options import chosen_home, home_option
 from holdfast.cli.common.output import sanitize
 from holdfast.core.errors import HoldfastError
 
-# MERGED holdfast.cli.logs: `holdfast logs`: what the gateway wrote down, for people or as it is.
 LEVELS = ("debug", "info", "warning", "error")
 
 
@@ -57,7 +56,6 @@ def _explain_empty(path: Path) -> str:
     return "Nothing in the log is like that."
 
 
-# MERGED holdfast.cli.log_file: The log on disk: its last lines across rotated files, and its next ones across a rotation.
 _POLL_SECONDS = 0.25
 _BLOCK_SIZE = 1 << 16
 
@@ -185,7 +183,6 @@ def _parse_line(raw: bytes) -> LogLine:
     return LogLine(text, fields if isinstance(fields, dict) else {})
 
 
-# MERGED holdfast.cli.log_shown: A log line as a person reads it: when, how bad, what, and what it is about.
 _COLOURS = {"warning": "yellow", "error": "red", "critical": "red"}
 _PLACED_FIELDS = frozenset({"time", "level", "logger", "message", "exception", "action"})
 

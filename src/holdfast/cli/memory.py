@@ -21,7 +21,6 @@ from holdfast.server.api.client import ApiClient
 from holdfast.server.api.views.memory import NewNote, NotebookList, NotebookView, NoteView
 from holdfast.server.local.control_client import GatewayDown, GatewayStoreUnavailable
 
-# MERGED holdfast.cli.memory: `holdfast memory`: what is remembered about people, shown and changed.
 _owner_option = click.option(
     "--owner",
     metavar="OWNER",
@@ -108,7 +107,6 @@ def clear(owner: str | None, yes: bool) -> None:
     forget_all_notes(api_client_for(chosen_home()), owner=owner, yes=yes)
 
 
-# MERGED holdfast.cli.notes: Notes as the command line shows and changes them.
 _PAGE_SIZE = 1000
 OPERATOR_NOTEBOOK = "person:owner"  # who has the gateway's own token, as this command line has
 

@@ -25,7 +25,6 @@ from holdfast.models.selection import SelectedModel, select_model
 from holdfast.models.target import ModelTarget
 from holdfast.system import exit_codes
 
-# MERGED holdfast.cli.models: `holdfast models`: which models are set up or found, and whether they work.
 _MAX_MODEL_NAMES = 12  # names of a server's models; some have hundreds
 
 
@@ -111,7 +110,6 @@ def _yes_no(found: bool | None) -> str:
     return "-" if found is None else "yes" if found else "no"
 
 
-# MERGED holdfast.cli.models_asked: What the models of a home say when they are asked, for `holdfast models`.
 class ListedModel(msgspec.Struct, frozen=True, kw_only=True):
     """A model that is set up or was found. `key` is the reference, never what it refers to."""
 
@@ -204,7 +202,6 @@ def _select_targets(targets: list[ModelTarget], name: str | None) -> list[ModelT
     return known or [msgspec.structs.replace(targets[0], name=name)]
 
 
-# MERGED holdfast.cli.trial: A trial: one tiny call to a model, to see whether its key, its name and its address are right.
 _TEST_PROMPT = "Say hello in three words."
 
 

@@ -18,7 +18,6 @@ from holdfast.cli.common.output import (
 from holdfast.server.api.views.pairing import PairedUserView, PairingRequestView, PairingView
 
 
-# MERGED holdfast.cli.pairing: `holdfast pairing`: who asks to be let in, letting them in by their code, and sending away.
 @click.group("pairing")
 @home_option
 def command() -> None:
@@ -87,7 +86,6 @@ def _decide(verb: str, body: dict[str, str], *, as_json: bool) -> None:
     print_decision(told, as_json=as_json)
 
 
-# MERGED holdfast.cli.pairing_shown: Pairing as the command line shows it.
 _NO_REQUESTS = (
     "Nobody waits to be let in. Whoever writes to a bot privately and is not in its allow list "
     "gets a code."
@@ -132,4 +130,4 @@ def print_decision(decision: Any, *, as_json: bool) -> None:
     if as_json:
         print_json(decision)
     else:
-        click.echo(sanitize(str(decision["told"])))
+        click.echo(sanitize(str(decision["message"])))

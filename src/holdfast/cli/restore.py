@@ -30,7 +30,6 @@ from holdfast.system.lock import HomeLock
 from holdfast.system.paths import Paths
 
 
-# MERGED holdfast.cli.restore: `holdfast restore`: a backup takes the place of what is in a home.
 @click.command("restore")
 @home_option
 @json_option
@@ -62,7 +61,6 @@ def command(as_json: bool, name: str | None, salvage: bool, everything: bool, ye
         restore_backup(home, name, everything=everything, yes=yes, as_json=as_json)
 
 
-# MERGED holdfast.cli.restoring: Restoring: asked for, done under the home's lock, and told what is there then.
 LOCK_PURPOSE = "holdfast restore"
 
 

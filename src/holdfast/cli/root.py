@@ -23,7 +23,6 @@ from holdfast.cli.common.output import (
 from holdfast.core.errors import HoldfastError
 
 
-# MERGED holdfast.cli.lazy: A group of commands that imports each of them only when it is called.
 class LazyCommand(NamedTuple):
     """Where a command is defined (`module`, whose `command` it is, or `module:name`), and its help line."""
 
@@ -76,7 +75,6 @@ class LazyGroup(click.Group):
             formatter.write_dl([(name, lazy.summary) for name, lazy in self._commands.items()])
 
 
-# MERGED holdfast.cli.root: The root of the commands, and what the shell hears when one fails.
 COMMANDS = {
     "run": LazyCommand("holdfast.cli.gateway.run", "Start the gateway and stay in front of it."),
     "gateway": LazyCommand(
@@ -86,7 +84,7 @@ COMMANDS = {
     "ask": LazyCommand("holdfast.cli.ask", "Ask one thing and print the answer, for scripts."),
     "send": LazyCommand("holdfast.cli.send", "Send a message or a file to a chat."),
     "link": LazyCommand("holdfast.cli.tokens:link_command", "Print a link that opens the page, logged in."),
-    "setup": LazyCommand("holdfast.cli.setup", "Set up a model, or an account of a chat platform."),
+    "setup": LazyCommand("holdfast.cli.setup", "Choose a model, test it, and write it down."),
     "status": LazyCommand("holdfast.cli.status.command", "Ask the running gateway how it is."),
     "top": LazyCommand("holdfast.cli.top.command", "Watch the gateway at work, live."),
     "sessions": LazyCommand(
@@ -97,7 +95,7 @@ COMMANDS = {
     "jobs": LazyCommand("holdfast.cli.jobs", "Have agents do something later, or regularly."),
     "platforms": LazyCommand(
         "holdfast.cli.platforms.command",
-        "Show, check, pause or resume the accounts of chat platforms.",
+        "Add, show, check, pause or resume accounts of chat platforms.",
     ),
     "approvals": LazyCommand(
         "holdfast.cli.approvals", "List dangerous commands that wait for approval; answer them."
@@ -181,7 +179,6 @@ def exit_code(error: HoldfastError) -> int:
     return exit_codes.FAILED
 
 
-# MERGED holdfast.cli.version: `holdfast version`: what is installed here.
 @click.command("version")
 @json_option
 def version_command(as_json: bool) -> None:
@@ -192,7 +189,6 @@ def version_command(as_json: bool) -> None:
         click.echo(f"holdfast {__version__}")
 
 
-# MERGED holdfast.cli.completion: `holdfast completion`: the script that teaches a shell our commands.
 SHELLS = ("bash", "zsh", "fish")
 
 

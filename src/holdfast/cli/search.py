@@ -14,7 +14,6 @@ from holdfast.server.api.views.gateway import SearchHitView, SearchIndexView
 from holdfast.server.local.control_client import GatewayDown, GatewayStoreUnavailable
 
 
-# MERGED holdfast.cli.search: `holdfast search`: where something was said, in any conversation.
 @click.command("search")
 @home_option
 @json_option
@@ -58,7 +57,6 @@ def command(
         print_results(home, asked, as_json=as_json)
 
 
-# MERGED holdfast.cli.searching: Searching: asked of the running gateway or, with none, of the store; and what is printed.
 _REBUILD_TIMEOUT = 600.0  # seconds at the most: a long history is read from its beginning
 _DAY = 86400.0
 

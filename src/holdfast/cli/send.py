@@ -17,7 +17,6 @@ from holdfast.server.api.client import ApiClient
 from holdfast.server.api.views.deliveries import DeliveryView, OutgoingFileView, SendParams
 
 
-# MERGED holdfast.cli.send: `holdfast send`: a message or a file to a chat, out of a script or by hand.
 @click.command("send")
 @home_option
 @json_option
@@ -56,7 +55,6 @@ def command(as_json: bool, to: str, text: str | None, **given: object) -> None:
     send_message(api_client_for(chosen_home()), to, text, given, as_json=as_json)
 
 
-# MERGED holdfast.cli.message_sent: A message as the command line sends it: its file handed in first, its receipt waited for.
 _UPLOAD_TIMEOUT = 60.0  # seconds that the disk may take with so much
 
 

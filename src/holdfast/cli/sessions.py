@@ -36,7 +36,6 @@ from holdfast.server.api.views.sessions import (
 )
 from holdfast.server.local.control_client import GatewayDown, GatewayStoreUnavailable
 
-# MERGED holdfast.cli.sessions: `holdfast sessions`: which conversations there are, what was said in one, and moving them.
 _NAME_OR_ID = "NAME-OR-ID"
 
 
@@ -127,7 +126,6 @@ def delete_sessions(names: tuple[str, ...], yes: bool) -> None:
     delete_by_name(api_client_for(chosen_home()), names, yes=yes)
 
 
-# MERGED holdfast.cli.sessions_read: Sessions read: listed and shown, by the running gateway or, with none, from its store.
 _PAGE_SIZE = 1000
 
 
@@ -234,7 +232,6 @@ def _print_record(record: RecordView) -> None:
         click.echo(click.style(sanitize(format_call(call.name, call.arguments)), dim=True))
 
 
-# MERGED holdfast.cli.sessions_moved: Sessions taken out of a gateway, put into one, and deleted.
 _JSON_LINES = "application/x-ndjson"
 
 

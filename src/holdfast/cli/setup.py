@@ -12,9 +12,8 @@ import click
 
 from holdfast.cli.common.config_files import print_file_diff, set_env_variable
 from holdfast.cli.common.options import chosen_home, home_flag, home_option
-from holdfast.cli.common.output import json_option
 from holdfast.config import load, prepare_home
-from holdfast.config.document import read_text
+from holdfast.config.document import read_document, read_text
 from holdfast.config.environment import read_dotenv
 from holdfast.config.files import mode_of, write_atomically
 from holdfast.config.toml_edit import UnpatchableToml, patch_table
@@ -25,7 +24,6 @@ from holdfast.core.secrets import Secret
 from holdfast.models.target import ModelTarget, make_target
 from holdfast.system.lock import is_gateway_running
 
-# MERGED holdfast.cli.setup: `holdfast setup`: from nothing to a model that answers, and to doors where people write.
 _PROVIDER_NAMES = ("anthropic", "openai", "openrouter", "local", "demo")
 
 
@@ -37,134 +35,49 @@ _PROVIDER_NAMES = ("anthropic", "openai", "openrouter", "local", "demo")
 @click.option(
     "--key-from-env", metavar="NAME", help="Take the key from this variable and keep it in .env."
 )
-@click.option("--no-test", is_flag=True, help="Do not try the model, or the account.")
-@click.option(
-    "--door",
-    metavar="PLATFORM",
-    shell_complete=lambda *_: _complete_platform(),
-    help="Set up an account of a chat platform instead: telegram, slack, discord, …",
-)
-@click.option("--account", default="default", show_default=True, help="With --door: which one.")
-@click.option(
-    "--set",
-    "given",
-    metavar="KEY=VALUE",
-    multiple=True,
-    help="With --door: a key of its table. A secret is env:NAME or file:PATH.",
-)
-@click.option("--owner", metavar="ID", multiple=True, help="With --door: who you are there.")
-@json_option
+@click.option("--no-test", is_flag=True, help="Do not test the model.")
 def command(
     provider: str | None,
     name: str | None,
     base_url: str | None,
     key_from_env: str | None,
     no_test: bool,
-    door: str | None,
-    account: str,
-    given: tuple[str, ...],
-    owner: tuple[str, ...],
-    as_json: bool,
 ) -> None:
-    """Choose a model, try it, and write it down; or, with --door, an account of a platform.
+    """Choose a model, test it, and write it down.
 
     Asks what it needs to know; with --provider it asks nothing. The choice goes into [model] of
     holdfast.toml, where nothing else is touched, and the key into .env in the home, which only
     you can read. No gateway has to run for this.
 
-    With --door it asks what that door wants to know, asks the platform whether it is right, and
-    adds the account. Secrets go into .env. Whatever --set has is not asked for; with --json, or
-    without a terminal, nothing is.
+    To connect a chat platform, use `holdfast platforms add`.
 
     \b
     Examples:
       holdfast setup
       holdfast setup --provider anthropic --key-from-env ANTHROPIC_API_KEY
       holdfast setup --provider local --base-url http://127.0.0.1:8080/v1 --name qwen3
-      holdfast setup --door telegram
-      holdfast setup --door slack --account work --set token=env:BOT --set app_token=env:APP
     """
-    if door is not None:
-        if provider or name:
-            raise click.UsageError("--provider and --name are about a model, not about a --door.")
-        settings = [*given, *([f"base_url={base_url}"] if base_url else [])]
-        _add_account(
-            door, account, settings, key_from_env, owner, test=not no_test, as_json=as_json
-        )
-        return
-    if given or owner or account != "default" or as_json:
-        raise click.UsageError("--account, --set, --owner and --json are about a --door.")
-    from holdfast.config.document import read_document  # noqa: PLC0415 - as above
-    from holdfast.core.config.versions import CONFIG_FILE  # noqa: PLC0415 - as above
-
     home = chosen_home()
-    read_document(home / CONFIG_FILE)  # one that is broken is told before anybody is asked
-    wanted = ModelOptions(
+    read_document(home / CONFIG_FILE)  # reports a broken file before the first question
+    options = ModelOptions(
         provider=provider, name=name, base_url=base_url, key_from_env=key_from_env
     )
     if provider is not None:
-        install_model(home, choose_from_options(wanted), test=not no_test, ask=False)
+        install_model(home, choose_from_options(options), test=not no_test, ask=False)
     elif sys.stdin.isatty():
-        install_model(home, choose_interactively(home, wanted), test=not no_test, ask=True)
+        install_model(home, choose_interactively(home, options), test=not no_test, ask=True)
     else:
-        raise click.UsageError("Nobody is here to answer: say at least --provider.")
+        raise click.UsageError("There is no terminal to ask at: give at least --provider.")
 
 
-def _add_account(
-    platform: str,
-    account: str,
-    settings: list[str],
-    secret_from: str | None,
-    owners: tuple[str, ...],
-    *,
-    test: bool,
-    as_json: bool,
-) -> None:
-    from holdfast.cli.platforms.add import (  # noqa: PLC0415 - as above
-        AddAccountOptions,
-        add_account,
-        connect_account,  # noqa: PLC0415 - not for --help
-        print_added,
-    )
-    from holdfast.cli.platforms.prompts import TerminalPrompter  # noqa: PLC0415 - as above
-
-    home = chosen_home()
-    person = TerminalPrompter() if sys.stdin.isatty() and not as_json else None
-    wish = AddAccountOptions(
-        platform=platform,
-        account=account,
-        settings=dict(_parse_setting(each) for each in settings),
-        secret_from=secret_from,
-        owners=owners,
-        test=test,
-        as_json=as_json,
-    )
-    done = add_account(home, wish, prompter=person, environ=os.environ)
-    print_added(done, as_json=as_json)
-    if not as_json:
-        connect_account(home, done, prompter=person)
-
-
-def _parse_setting(text: str) -> tuple[str, str]:
-    key, sign, value = text.partition("=")
-    if not (key and sign):
-        raise click.UsageError(f"--set {text}: say KEY=VALUE.")
-    return key, value
-
-
-def _complete_platform() -> list[str]:
-    from holdfast.config.platforms import plugin_names  # noqa: PLC0415 - only where Tab was pressed
-
-    return list(plugin_names())
-
-
-# MERGED holdfast.cli.providers: The providers as a newcomer meets them: who they are, and where a key is made.
 @dataclass(frozen=True, kw_only=True)
 class ProviderInfo:
+    """A provider as setup offers it."""
+
     provider: Provider
     title: str
-    key_page: str = ""  # where a key is made; "": none is needed
-    default_base_url: str = ""  # what a server of one's own usually has
+    key_page: str = ""  # where to create a key; "": none is needed
+    default_base_url: str = ""  # the usual address of a local server
 
     @property
     def key_variable(self) -> str:
@@ -202,10 +115,9 @@ def find_provider(provider: str) -> ProviderInfo:
     return next(offer for offer in PROVIDERS if offer.provider == provider)
 
 
-# MERGED holdfast.cli.choosing: Choosing a model: what a person answers, or what the options say, as one choice.
 @dataclass(frozen=True, kw_only=True)
 class ModelOptions:
-    """What was said on the command line."""
+    """The options of the command line."""
 
     provider: str | None = None
     name: str | None = None
@@ -215,7 +127,7 @@ class ModelOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class ModelSetup:
-    """A model to be. `key` is kept in `.env` under `variable`; None: it needs none."""
+    """The chosen model. `key` is written to `.env` as `variable`; None: it needs no key."""
 
     provider_info: ProviderInfo
     name: str = ""
@@ -306,12 +218,11 @@ def _ask_api_key(home: Path, provider_info: ProviderInfo) -> tuple[str, Secret]:
     return variable, Secret(key)
 
 
-# MERGED holdfast.cli.installing: Installing a choice: tried, shown, written into the home, and checked as a start would.
-LOCAL_PLATFORMS = ("api", "web")  # doors that ask for the token or a login, and know no strangers
+LOCAL_PLATFORMS = ("api", "web")  # they ask for the token or a login and need no pairing
 
 
 def install_model(home: Path, choice: ModelSetup, *, test: bool, ask: bool) -> None:
-    """Nothing is written before the model has answered, or a person wants it all the same."""
+    """Nothing is written before the model has answered, or the user insists."""
     target = choice.target
     if test and choice.provider_info.provider is not Provider.DEMO:
         _test_choice(choice, ask=ask)
@@ -327,13 +238,14 @@ def install_model(home: Path, choice: ModelSetup, *, test: bool, ask: bool) -> N
     else:
         click.echo(f"Start it:  holdfast run{home_flag(home)}")
     if any(name not in LOCAL_PLATFORMS for name in config.settings.platforms):
-        click.echo("Whoever writes to your bot gets a code:  holdfast pairing approve CODE")
+        click.echo("People who write to your bot get a code:  holdfast pairing approve CODE")
     else:
-        click.echo(f"To be reached in a chat:  holdfast setup --door telegram{home_flag(home)}")
+        click.echo(f"To connect a chat platform:  holdfast platforms add telegram{home_flag(home)}")
 
 
 def _reload_gateway(home: Path) -> None:
-    from holdfast.cli.config.command import reload_running  # noqa: PLC0415 - only for a running gateway
+    # Imported here: only a running gateway needs it.
+    from holdfast.cli.config.command import reload_running  # noqa: PLC0415
 
     reload_running(home, as_json=False)
 

@@ -8,7 +8,6 @@ from holdfast.cli.common.options import chosen_home, complete_viewer, home_optio
 from holdfast.cli.common.output import json_option, print_json, print_table
 
 
-# MERGED holdfast.cli.token: `holdfast token`: the bearer token of the API, and tokens for those who only look.
 @click.group("token", invoke_without_command=True)
 @home_option
 @json_option
@@ -108,7 +107,6 @@ def _post(path: str, body: dict[str, str]) -> dict[str, str]:
     return answer
 
 
-# MERGED holdfast.cli.link: `holdfast link`: a way into the page, for once.
 @click.command("link")
 @home_option
 @json_option

@@ -44,7 +44,6 @@ from holdfast.server.api.views.sessions import (
 )
 from holdfast.server.local.control_client import GatewayDown, GatewayRefused
 
-# MERGED holdfast.cli.chat.chat: `holdfast chat`: talk to the agent in a terminal.
 DEFAULT_SESSION = "terminal"
 HISTORY_FILE = "chat_history"
 
@@ -88,7 +87,6 @@ def command(name: str, new: bool, mode: str | None) -> None:
     run_chat(api_client_for(home), name=name, new=new, mode=mode, history=home / HISTORY_FILE)
 
 
-# MERGED holdfast.cli.chat.sending: Sending: each message reaches the gateway once, however often it has to be tried.
 @dataclass(kw_only=True)
 class TypedMessage:
     """A message that was typed; `id` is the gateway's name for it, once it has it."""
@@ -149,7 +147,6 @@ class ChatOutbox:
                 yield sent, view
 
 
-# MERGED holdfast.cli.chat.chat_loop: The chat: what is typed goes to the gateway, and what happens there comes to the screen.
 QUIT_COMMANDS = frozenset({"/quit", "/exit"})
 _HISTORY_RECORDS = 60  # records that are looked at for what was said before
 _HTTP_CONFLICT = 409
@@ -344,7 +341,6 @@ def _latest_records(records: list[RecordView], questions: int) -> list[RecordVie
     return records[asked[-questions] if len(asked) >= questions else 0 :] if questions else []
 
 
-# MERGED holdfast.cli.chat.talking: Talking: the parts of a chat, put together for the terminal or the pipe that there is.
 _MAX_GATEWAY_DOWNTIME = 60.0  # seconds that a script waits for a gateway which went away
 _NEW_SESSION_TIMEOUT = 15.0  # seconds for /new to be carried out
 
@@ -412,7 +408,6 @@ def _report_unfinished(outbox: ChatOutbox) -> None:
         click.echo("The work goes on; `holdfast chat` comes back to it.")
 
 
-# MERGED holdfast.cli.chat.watching: Watching a session: what happens in it, live, without a part in it.
 def follow(api: ApiClient, name: str, *, as_json: bool) -> None:
     """Until Ctrl-C, or until the session is no more."""
     session = find_session(api, name)

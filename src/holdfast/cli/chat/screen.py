@@ -9,7 +9,6 @@ import click
 from holdfast.cli.common.output import is_coloured, is_dumb, sanitize, truncate
 from holdfast.core.messages.transcript import ToolOutcome, summarise_arguments
 
-# MERGED holdfast.cli.chat.markdown: Markdown on a terminal: light styling of a text that comes in pieces, without losing any.
 BOLD, CODE, DIM, PLAIN = "\033[1m", "\033[36m", "\033[2m", "\033[0m"
 _SPECIAL = re.compile(r"[*`\n]")
 _FENCE = re.compile(r"[ \t]*`{3,}[^\n]*\n?")
@@ -134,7 +133,6 @@ class MarkdownStyle:
         self._heading = self._bold = self._code = False
 
 
-# MERGED holdfast.cli.chat.screen: The screen: one stream of text for a person, with a last line that may be rewritten.
 _CLEAR_LINE = "\r\033[K"
 
 
@@ -230,7 +228,6 @@ class Screen:
         return truncate(text, max(20, shutil.get_terminal_size().columns - 1 - reserved))
 
 
-# MERGED holdfast.cli.chat.steps: A tool call on one line: what was called with what, and how it went.
 _OUTCOME_COLOURS = {ToolOutcome.OK: "green", ToolOutcome.ERROR: "red"}
 
 

@@ -10,7 +10,6 @@ from holdfast.config.files import diff_lines, write_atomically
 from holdfast.core.secrets import mask_passwords
 
 
-# MERGED holdfast.cli.common.file_change: A change of a file, shown to a person as the lines that go and come.
 def print_file_diff(path: Path, before: str, after: str) -> bool:
     """False: nothing changes, and nothing was shown."""
     changes = diff_lines(mask_passwords(before), mask_passwords(after))
@@ -25,7 +24,6 @@ def print_diff_lines(changes: list[str]) -> None:
         click.echo("  " + click.style(line, fg={"+": "green", "-": "red"}.get(line[0])))
 
 
-# MERGED holdfast.cli.common.private_files: The `.env` file of a home, written for its owner alone.
 def set_env_variable(path: Path, name: str, value: str) -> bool:
     """Set one variable of a `.env` file, which is of mode 0600 afterwards; False: it was so."""
     known = read_dotenv(path)

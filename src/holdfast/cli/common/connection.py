@@ -13,7 +13,6 @@ from holdfast.system.lock import read_holder
 from holdfast.system.paths import Paths
 
 
-# MERGED holdfast.cli.common.gateway: The gateway that a command talks to: found by the home, asked with the home's token.
 def api_client_for(home: Path, *, timeout: float = CALL_TIMEOUT) -> ApiClient:
     """A client of the home's gateway. Raises `GatewayDown` when there is none to talk to."""
     holder = read_holder(home)
@@ -27,7 +26,6 @@ def api_client_for(home: Path, *, timeout: float = CALL_TIMEOUT) -> ApiClient:
     return ApiClient(Paths(home), token=token, timeout=timeout)
 
 
-# MERGED holdfast.cli.common.names: Sessions by the names that people use: an id, the beginning of one, or a name of their own.
 SESSION_LOOKUP_LIMIT = 500  # the newest sessions, among which a name is looked for
 _COMPLETION_TIMEOUT = 1.0
 
@@ -83,7 +81,6 @@ def _unknown_session_text(given: str, sessions: list[SessionView], *, matches: i
     return f"There is no session {given}.{hint} `holdfast sessions list` has them all."
 
 
-# MERGED holdfast.cli.common.job_numbers: The numbers of jobs, for whoever presses Tab.
 _JOB_LIMIT = 500  # of the oldest on
 _JOB_COMPLETION_TIMEOUT = 1.0  # seconds
 

@@ -44,7 +44,6 @@ from holdfast.store.sqlite.store import SqliteStore
 from holdfast.system.lock import HomeLock
 from holdfast.system.paths import Paths
 
-# MERGED holdfast.cli.common.offline: Reading the store with no gateway running: under the home's lock, as its owner for a moment.
 T = TypeVar("T")
 
 
@@ -73,7 +72,6 @@ def _exists(path: Path) -> bool:
         ) from None
 
 
-# MERGED holdfast.cli.common.stored: Sessions as the store has them, in the words of the API: for when no gateway runs.
 _SESSIONS_PURPOSE = "holdfast sessions"
 
 
@@ -112,7 +110,6 @@ async def _read_session_detail(store: Store, name: str) -> SessionDetail:
     )
 
 
-# MERGED holdfast.cli.common.stored_audit: The audit with no gateway running: the store under the home's lock.
 _AUDIT_PURPOSE = "holdfast audit"
 _AUDIT_EXPORT_BATCH = 500
 
@@ -153,7 +150,6 @@ def _query_audit(home: Path, query: Callable[[Store], Awaitable[T]]) -> T | None
     return query_store(home, query, purpose=_AUDIT_PURPOSE)
 
 
-# MERGED holdfast.cli.common.stored_jobs: Jobs read from the store, where no gateway is running.
 _ALL_JOBS = 1_000_000
 _JOBS_PURPOSE = "reading the jobs"
 
@@ -189,7 +185,6 @@ def _read_known_job(home: Path, number: int, read: Callable[[Store], Awaitable[T
     return found
 
 
-# MERGED holdfast.cli.common.stored_notes: Notes read from the store, where no gateway is running.
 _ALL_NOTEBOOKS = 1_000_000
 
 
@@ -213,7 +208,6 @@ def _notebook_view(notebook: Notebook, max_chars: int) -> NotebookView:
     )
 
 
-# MERGED holdfast.cli.common.stored_search: The search with no gateway running: the store and its index under the home's lock.
 _SEARCH_PURPOSE = "holdfast search"
 
 

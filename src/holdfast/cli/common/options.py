@@ -10,7 +10,6 @@ from click.shell_completion import CompletionItem
 
 from holdfast.core.errors import HoldfastError
 
-# MERGED holdfast.cli.common.home: `--home`: understood before and after the command's name, resolved when it is needed.
 _HOME_KEY = "holdfast.home"
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -49,7 +48,6 @@ def _remember(ctx: click.Context, _: click.Parameter, value: str | None) -> None
         ctx.meta[_HOME_KEY] = value
 
 
-# MERGED holdfast.cli.common.options: Options that several commands share, and what the shell offers for them.
 BUSY_MODES = ("interrupt", "queue", "steer")
 _COMPLETION_TIMEOUT = 1.0  # seconds that whoever presses Tab waits for a gateway
 

@@ -17,7 +17,6 @@ import click
 from holdfast.core.errors import HoldfastError
 
 
-# MERGED holdfast.cli.common.columns: Columns: how much room a text takes on a terminal, and as much of one as there is room for.
 def display_width(text: str) -> int:
     """How many columns a terminal gives to a text."""
     if text.isascii():
@@ -44,7 +43,6 @@ def _char_width(character: str) -> int:
     return 2 if unicodedata.east_asian_width(character) in ("F", "W") else 1
 
 
-# MERGED holdfast.cli.common.letters: Letters that cannot be read or shown: they are told or replaced, and end no command half-way.
 def replace_unencodable() -> None:
     """From now on, what this terminal has no letter for is shown as `?`, and what comes in and is
     no text is taken as such a mark. Without it either is an exception wherever it happens to be."""
@@ -73,7 +71,6 @@ def _has_surrogates(word: str) -> bool:
     return any("\udc80" <= letter <= "\udcff" for letter in word)
 
 
-# MERGED holdfast.cli.common.output: What a command prints: JSON where a program looks, a table where a person does.
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 
 
@@ -173,7 +170,6 @@ def _format_dict(table: dict[str, Any]) -> str:
     return f"{name} ({rest})" if rest else str(name)
 
 
-# MERGED holdfast.cli.common.harmless: Harmless text: what a model or a stranger wrote, without anything that a terminal would obey.
 # It must not move the cursor, set a title or answer for the user.
 _CONTROL_CHARACTERS = {code: "\N{REPLACEMENT CHARACTER}" for code in [*range(32), *range(127, 160)]}
 del _CONTROL_CHARACTERS[ord("\n")], _CONTROL_CHARACTERS[ord("\t")]
@@ -184,7 +180,6 @@ def sanitize(text: str) -> str:
     return text.translate(_CONTROL_CHARACTERS)
 
 
-# MERGED holdfast.cli.common.able: What a stream of text is able to show: lines alone, a screen that is drawn on, colours.
 def is_dumb(out: TextIO) -> bool:
     """Whether nothing but plain lines can be written there."""
     return not out.isatty() or os.environ.get("TERM", "dumb") == "dumb"
@@ -195,7 +190,6 @@ def is_coloured(out: TextIO) -> bool:
     return not is_dumb(out) and not os.environ.get("NO_COLOR")
 
 
-# MERGED holdfast.cli.common.bar: A bar on standard error for what takes long, where somebody looks at it.
 Advance = Callable[[int], None]
 
 _BAR_STEPS = 1000
@@ -228,7 +222,6 @@ def ratio_progress_bar(label: str) -> Iterator[Callable[[int, int], None]]:
         yield reached
 
 
-# MERGED holdfast.cli.common.confirming: Asking a person before what cannot be taken back, and refusing where nobody is there to ask.
 def confirm(question: str) -> None:
     """Returns only where somebody said yes. A script that forgot to say so hears what to say."""
     try:

@@ -47,7 +47,6 @@ from holdfast.server.local.control_client import ControlClient, GatewayRefused
 from holdfast.system.lock import is_gateway_running, read_holder
 from holdfast.system.paths import Paths
 
-# MERGED holdfast.cli.config.config_kept: `holdfast config history` and `diff`: the configurations that were in force.
 T = TypeVar("T")
 
 _LOCK_PURPOSE = "reading the configurations"
@@ -161,7 +160,6 @@ def _list_keys(keys: list[str]) -> str:
     return f"{named} and {rest} more" if rest > 0 else named
 
 
-# MERGED holdfast.cli.config.config_change: `holdfast config set` and `rollback`: a change made through the gateway that runs, or offline.
 # The place that an error names is one of the file as it would have been.
 _NOT_WRITTEN = f"Nothing was written: {CONFIG_FILE} is as it was."
 _CHANGE_TIMEOUT = 60.0  # accounts that changed are let go and connected anew before it answers

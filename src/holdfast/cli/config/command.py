@@ -26,7 +26,6 @@ from holdfast.system.lock import is_gateway_running
 from holdfast.system.paths import Paths
 
 
-# MERGED holdfast.cli.config.config: `holdfast config`: is it right, what does it come to, what may be written, what was before.
 @click.group("config")
 @home_option
 def command() -> None:
@@ -208,7 +207,6 @@ def _no_file_note(config: Config) -> str:
     return "" if there else f" (there is no {CONFIG_FILE}: every default holds)"
 
 
-# MERGED holdfast.cli.config.config_shown: `holdfast config show`: every key, and beside it what a running gateway still has in force.
 _READ_TIMEOUT = 3.0  # seconds; what is shown is right without it, too
 
 
@@ -264,7 +262,6 @@ def _to_json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-# MERGED holdfast.cli.config.config_reload: `holdfast config reload`: the gateway that runs reads its configuration again.
 _RELOAD_TIMEOUT = 60.0  # a model server that is looked for, a library that a new account needs
 
 
@@ -316,7 +313,6 @@ def _print_reloaded(home: Path, reloaded: ReloadResult) -> None:
         click.echo(f"Waits for a restart: {', '.join(reloaded.pending_restart)}  ({restart})")
 
 
-# MERGED holdfast.cli.config.config_completion: What a shell offers for `holdfast config set`: keys, and what one of them may be.
 def complete_words(words: Sequence[str], incomplete: str) -> list[str]:
     """After an even number of words a key comes next; else a value of the last."""
     choices = _key_values(words[-1]) if len(words) % 2 else _key_names(incomplete)

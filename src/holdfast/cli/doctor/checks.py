@@ -43,7 +43,6 @@ from holdfast.service.supervisors.installed_units import (
 from holdfast.store.backup import directory
 from holdfast.system.lock import HomeInUse, HomeLock, read_holder
 
-# MERGED holdfast.cli.doctor.ground: The ground: the home with its permissions, its lock, its leftovers, and the disk it is on.
 _LOW_DISK_BYTES, _FULL_DISK_BYTES = 1_000_000_000, 100_000_000
 
 
@@ -180,7 +179,6 @@ class DiskCheck:
         )
 
 
-# MERGED holdfast.cli.doctor.programs: Programs: the interpreter, the database library, and the sandbox, found out by trying.
 _MIN_PYTHON = (3, 11)
 
 
@@ -232,7 +230,6 @@ class SandboxCheck:
         )
 
 
-# MERGED holdfast.cli.doctor.units: Units: what a supervisor was told about this gateway, held against its configuration.
 class UnitCheck:
     name = "units"
 
@@ -268,7 +265,6 @@ class UnitCheck:
         yield from found or [ok_finding(f"{service.file} fits the configuration.")]
 
 
-# MERGED holdfast.cli.doctor.backups: The backups: whether there are any, how old the newest is, and whether it is on another disk.
 _HOUR = 3600.0
 _LATE_PERIODS = 2  # periods after which the newest should have a successor
 
@@ -310,7 +306,6 @@ class BackupsCheck:
         )
 
 
-# MERGED holdfast.cli.doctor.every: Every check, in the order in which they are told: what the others stand on comes first.
 CHECKS: tuple[HealthCheck, ...] = (
     VersionsCheck(),
     HomeCheck(),

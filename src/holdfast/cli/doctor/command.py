@@ -18,7 +18,6 @@ from holdfast.system import exit_codes
 from holdfast.system.lock import HolderUnreadable, is_gateway_running
 
 
-# MERGED holdfast.cli.doctor.doctor: `holdfast doctor`: what is wrong here, why it matters, and what to do.
 @click.command("doctor")
 @home_option
 @json_option
@@ -41,7 +40,6 @@ def command(as_json: bool, fix: bool, skip: tuple[str, ...]) -> None:
     sys.exit(exit_codes.OK if healthy else exit_codes.FAILED)
 
 
-# MERGED holdfast.cli.doctor.examining: Examining a home: every check looks, what can be mended is, and all of it is told.
 _MARKS = {
     FindingLevel.OK: ("✓", "green"),
     FindingLevel.WARNING: ("!", "yellow"),

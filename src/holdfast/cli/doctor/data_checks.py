@@ -26,7 +26,6 @@ from holdfast.store.sqlite.connection import check_closed_store
 from holdfast.store.sqlite.file_check import has_wal
 from holdfast.system.lock import HomeLock
 
-# MERGED holdfast.cli.doctor.stored: The database as the doctor sees it: through the running gateway, else under the home's lock.
 _LOCK_PURPOSE = "holdfast doctor"
 _INSPECTION_TIMEOUT = 600.0  # seconds at the most: every page of the file is read
 _EMPTY_SEARCH = SearchIndexView(messages=0, pending_sessions=0, bytes=0)
@@ -82,7 +81,6 @@ def _rebuilt_text(messages: int) -> str:
     return f"The search index was made anew: {messages} messages."
 
 
-# MERGED holdfast.cli.doctor.damage: A damaged database, as the doctor sees it: what can take its place, and asking for that.
 def damaged_database(examined: ExaminedHome, what: str) -> HealthFinding:
     """Nothing is done about it but by a person's word; what is there is set aside then."""
     good = newest_valid_backup(backup_dir(examined.home))
@@ -145,7 +143,6 @@ def _salvage_database(home: Path) -> str:
     return f"{saved.summary()}; set aside: {aside}"
 
 
-# MERGED holdfast.cli.doctor.contents: The contents: the configuration, the database with its search index, and the model.
 _MAX_PROBLEMS_LISTED = 3  # faults of a damaged file: the first say as much as the hundredth
 
 

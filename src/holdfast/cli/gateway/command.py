@@ -12,7 +12,6 @@ from holdfast.cli.common.output import json_option, print_json
 from holdfast.cli.root import LazyCommand, LazyGroup
 from holdfast.core.errors import HoldfastError
 
-# MERGED holdfast.cli.gateway.gateway_group: `holdfast gateway`: the process itself, and the service that keeps it running.
 COMMANDS = {
     "run": LazyCommand("holdfast.cli.gateway.run", "Start the gateway and stay in front of it."),
     "install": LazyCommand(
@@ -48,7 +47,6 @@ def command() -> None:
     """
 
 
-# MERGED holdfast.cli.gateway.gateway_boot: `holdfast gateway boot`: the first process of a container.
 @click.command("boot")
 @home_option
 def boot_command() -> None:
@@ -63,7 +61,6 @@ def boot_command() -> None:
     sys.exit(boot(chosen_home()))
 
 
-# MERGED holdfast.cli.gateway.gateway_check: `holdfast gateway check`: would a gateway start here? Asked before each restart, too.
 @click.command("check")
 @home_option
 @json_option
@@ -106,7 +103,6 @@ def _check_can_start(port: int | None, schema: int) -> None:
         ) from error
 
 
-# MERGED holdfast.cli.gateway.gateway_restart: `holdfast gateway restart`: the running gateway gives way to a successor; both are watched.
 @click.command("restart")
 @home_option
 @json_option
@@ -128,7 +124,6 @@ def restart_command(as_json: bool, now: bool, when_idle: bool, timeout: float) -
     restart(chosen_home(), mode=mode, timeout=timeout, as_json=as_json)
 
 
-# MERGED holdfast.cli.gateway.gateway_stop: `holdfast gateway stop`: the running gateway is told to end, and is watched until it has.
 @click.command("stop")
 @home_option
 @json_option
@@ -145,7 +140,6 @@ def stop_command(as_json: bool, now: bool, timeout: float) -> None:
     stop(chosen_home(), now=now, timeout=timeout, as_json=as_json)
 
 
-# MERGED holdfast.cli.gateway.service_install: `holdfast gateway install`: have the gateway kept by this machine's supervisor.
 @click.command("install")
 @home_option
 @click.option("--user", "scope", flag_value="user", help="For you alone.  [default, but for root]")
@@ -178,7 +172,6 @@ def install_command(
     )
 
 
-# MERGED holdfast.cli.gateway.service_uninstall: `holdfast gateway uninstall`: the supervisor keeps this home's gateway no longer.
 @click.command("uninstall")
 @home_option
 @click.option("--dry-run", is_flag=True, help="Show what would be called and removed.")
@@ -192,7 +185,6 @@ def uninstall_command(dry_run: bool) -> None:
     uninstall_service(chosen_home(), dry_run=dry_run)
 
 
-# MERGED holdfast.cli.gateway.service_start: `holdfast gateway start`: the supervisor that keeps this home's gateway is told to start it.
 @click.command("start")
 @home_option
 def start_command() -> None:

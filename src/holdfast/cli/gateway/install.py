@@ -28,7 +28,6 @@ from holdfast.service.supervisors.unit import Unit, UnitScope
 from holdfast.system.paths import Paths, private_dir
 
 
-# MERGED holdfast.cli.gateway.service_wish: What an installation is to be: whose supervisor, whose rights, which home, which name.
 @dataclass(frozen=True, kw_only=True)
 class InstallOptions:
     """The options as they were given."""
@@ -91,7 +90,6 @@ def _resolve_user(run_as: str | None, home: Path) -> tuple[str, str]:
     return entry.pw_name, grp.getgrgid(entry.pw_gid).gr_name
 
 
-# MERGED holdfast.cli.gateway.service_hints: Hints after an installation: what the person who did it will want to know next.
 _LINGER_DIR = Path("/var/lib/systemd/linger")
 _SERVICE_VARIABLES = frozenset({"HOME", "PATH", "LANG", "USER", "LOGNAME", "SHELL"})
 
@@ -138,7 +136,6 @@ def _linger_hints(planned: InstallPlan, environ: Mapping[str, str]) -> Iterator[
         yield f"Once, {why}:  loginctl enable-linger {shlex.quote(who)}"
 
 
-# MERGED holdfast.cli.gateway.service_files: Unit files: written where a supervisor looks for them, compared first, removed only if ours.
 def install_service(options: InstallOptions) -> None:
     planned = plan_install(options, chosen_home())
     keeper, unit = planned.service, planned.unit

@@ -52,7 +52,6 @@ from holdfast.system.paths import Paths, private_dir
 from holdfast.system.process import has_ended, open_pidfd
 
 
-# MERGED holdfast.cli.gateway.calling_off: Calling off: a start that fails and is tried again and again is told to stop trying.
 def cancel_pending_start(home: Path) -> bool:
     """True if no gateway runs here and whoever was about to start one will not: a starter of a
     successor, or a container's boot. It stays down, as after any stop."""
@@ -71,7 +70,6 @@ def record_stop(home: Path) -> bool:
     return True
 
 
-# MERGED holdfast.cli.gateway.departing: Departing: a gateway told to stop or restart, and watched until it has.
 # Nothing tells another process that a socket has come to be, so its coming is looked for.
 _POLL_SECONDS = 0.05
 _STOP_RESPONSE_TIMEOUT = 5.0  # seconds in which one that is well says that it goes
@@ -245,7 +243,6 @@ def _print_result(
         click.echo(f"{sentence} It took {format_duration(watch.elapsed)}.")
 
 
-# MERGED holdfast.cli.gateway.services: The service of a home: the installed unit that keeps its gateway, found for the commands.
 def find_supervisors() -> SupervisorBackends:
     return supervisor_backends(process_environment(), user_id=os.getuid())
 
@@ -275,7 +272,6 @@ class ServiceNotInstalled(HoldfastError):
         )
 
 
-# MERGED holdfast.cli.gateway.service_driving: Driving a service: started, stopped and restarted so that supervisor and gateway agree.
 _REMOVAL_STOP_TIMEOUT = 900.0  # seconds that a removal waits for a stop
 
 
@@ -331,7 +327,6 @@ def stop_for_removal(home: Path, service: SupervisorBackend) -> None:
         service.stop()
 
 
-# MERGED holdfast.cli.gateway.booting: Booting: what the first process of a container is made of.
 def boot(home: Path, *, command: Sequence[str] = (), backoff: RestartBackoff | None = None) -> int:
     """Returns when the container is told to end. `command`: what is started, if not this very
     program."""
@@ -363,7 +358,6 @@ def _print_boot_message(text: str) -> None:
     click.echo(f"boot: {text}", err=True)
 
 
-# MERGED holdfast.cli.gateway.service_status: `holdfast gateway status`: what the supervisor says of the service, then the gateway itself.
 _MACHINE_OPTIONS = ("as_json", "quiet", "watch")
 
 
@@ -390,7 +384,6 @@ status_command = click.Command(
 )
 
 
-# MERGED holdfast.cli.gateway.service_logs: `holdfast gateway logs`: the gateway's log, and where the supervisor has what came before it.
 def _show_logs(**options: Any) -> None:
     keeper = find_service(chosen_home()) if sys.stderr.isatty() else None
     if keeper is not None:

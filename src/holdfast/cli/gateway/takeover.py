@@ -36,7 +36,6 @@ from holdfast.system.paths import Paths
 from holdfast.system.socket_handover import HandoverFailed, HandoverNote, HandoverReceiver
 
 
-# MERGED holdfast.cli.gateway.fitness: Fitness: whether a gateway could start here, found out without starting one.
 class CannotStart(HoldfastError):
     """A gateway would not start; why, and what to do."""
 
@@ -64,7 +63,6 @@ def check_can_start(config: Config, *, schema: int = 0) -> None:
             make_plan(settings.runner, runs=Path(folder))
 
 
-# MERGED holdfast.cli.gateway.lock_wait: Waiting for a lock with a deadline: the kernel is waited for in a thread, and wakes this one.
 class LockWait:
     """Owns the thread that waits. It cannot be called back: who gives up ends the process."""
 
@@ -101,7 +99,6 @@ class LockWait:
             self._done_socket.close()
 
 
-# MERGED holdfast.cli.gateway.replacing: Replacing: this process takes the place of the gateway that holds the home, without a gap.
 RESPONSE_TIMEOUT = 10.0  # the live one, when it is asked to hand over
 _CLEANUP_SECONDS = 30.0  # seconds of a stop besides waiting for turns
 _MIN_STOP_TIMEOUT = 90.0

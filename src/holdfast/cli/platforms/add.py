@@ -1,6 +1,7 @@
-"""`holdfast platforms add`: collects the settings of an account, tests it, writes it, connects it, and pairs its owner.
+"""`holdfast platforms add`: collects the settings of an account, tests, writes and connects it.
 
-holdfast.toml and .env are both written or neither, and not before the platform has accepted the account.
+holdfast.toml and .env are both written or neither, and not before the platform has accepted the
+account. After that the owner is paired.
 """
 
 import asyncio
@@ -52,7 +53,6 @@ from holdfast.system.clock import IdGenerator, SystemClock
 from holdfast.system.lock import is_gateway_running
 from holdfast.system.paths import Paths
 
-# MERGED holdfast.cli.platforms.door_draft: An account on its way into the home: checked as it will stand there, and written whole.
 _ENV_REFERENCE = re.compile(r"env:([A-Za-z_][A-Za-z0-9_]*)")
 
 
@@ -79,7 +79,7 @@ class _FileBackup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccountDraft:
-    """What the files of the home are to be, and the account that they make."""
+    """The new content of both files of the home, and the account that results from it."""
 
     home: Path
     plugin: PlatformPlugin[Any]
@@ -103,13 +103,13 @@ class AccountDraft:
         )
 
     def write(self) -> bool:
-        """Both files, or neither: whatever comes in between, Ctrl-C too, they are put back. False:
-        all of it stood there already."""
+        """Writes both files or neither: after any failure, Ctrl-C too, they are restored. False:
+        nothing had to change."""
         prepare_home(self.home)
         config, env = self.home / CONFIG_FILE, self.home / ENV_FILE
         old = [_FileBackup.read(path) for path in (env, config)]
         try:
-            kept = [
+            written = [
                 set_env_variable(env, name, value.reveal())
                 for name, value in self.variables.items()
             ]
@@ -120,11 +120,11 @@ class AccountDraft:
             for each in old:
                 each.restore()
             raise
-        return any(kept) or self.after != self.before
+        return any(written) or self.after != self.before
 
 
 def current_table(home: Path, name: str, account: str) -> Mapping[str, Any]:
-    """What holdfast.toml says of an account now."""
+    """The table of an account in holdfast.toml."""
     found: Any = read_document(home / CONFIG_FILE).tree
     for part in account_table(name, account).split("."):
         found = found.get(part, {}) if isinstance(found, dict) else {}
@@ -151,7 +151,7 @@ def draft_account(
     *,
     environ: Mapping[str, str],
 ) -> AccountDraft:
-    """Raises what a start would say of such an account. Nothing is written."""
+    """Raises the error that a start with this account would raise. Writes nothing."""
     path = home / CONFIG_FILE
     before = read_text(path) or ""
     values = _changed_values(current_table(home, plugin.name, account), answers.values)
@@ -161,9 +161,9 @@ def draft_account(
     check_platforms(draft)
     whole = convert_platforms(draft)[plugin.name]
     known = read_dotenv(home / ENV_FILE).values
-    told = {name: value.reveal() for name, value in answers.secrets.items()}
+    given = {name: value.reveal() for name, value in answers.secrets.items()}
     alone = Settings(platforms={plugin.name: _only_account(whole, account)})
-    variables = {**known, **environ, **told}
+    variables = {**known, **environ, **given}
     resolved = resolve_secrets(draft, alone, home=home, variables=variables)
     own = f"{account_table(plugin.name, account)}."
     return AccountDraft(
@@ -179,7 +179,7 @@ def draft_account(
 
 
 def _only_account(whole: PlatformSettings, account: str) -> PlatformSettings:
-    """Without the other accounts: their secrets may be in no shell but the service's."""
+    """Without the other accounts: their secrets may be set in the environment of the service only."""
     if account == DEFAULT_ACCOUNT:
         return msgspec.structs.replace(whole, accounts={})
     only = {account: whole.accounts[account]}
@@ -189,7 +189,7 @@ def _only_account(whole: PlatformSettings, account: str) -> PlatformSettings:
 def _changed_values(
     current: Mapping[str, Any], values: Mapping[str, TomlValue]
 ) -> Mapping[str, TomlValue]:
-    """What differs from what stands there; an account that is set up is also switched on."""
+    """The settings that differ from the current ones; an added account is also enabled."""
     changed = {key: value for key, value in values.items() if _lookup(current, key) != value}
     own = {key: value for key, value in current.items() if key != ACCOUNTS}
     if current.get("enabled") is False or not (changed or own):
@@ -231,13 +231,12 @@ def _find_references(node: Any, path: str) -> Iterator[tuple[str, str]]:
         yield path, refers[1]
 
 
-# MERGED holdfast.cli.platforms.door_setup: Setting up an account of a door: asked for, tried, written down, and its owner let in.
 _TEST_TIMEOUT = 40.0  # seconds; a person waits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddAccountOptions:
-    """What was said on the command line."""
+    """The options of the command line."""
 
     platform: str
     account: str
@@ -250,7 +249,7 @@ class AddAccountOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddedAccount:
-    """What came of it."""
+    """The account that was written, and whether that changed a file."""
 
     draft: AccountDraft
     identity: AccountIdentity | None  # None: the vendor was not asked
@@ -261,32 +260,32 @@ class AddedAccount:
 def add_account(
     home: Path, options: AddAccountOptions, *, prompter: Prompter | None, environ: Mapping[str, str]
 ) -> AddedAccount:
-    """Nothing is written before the vendor knows the account, or a person wants it all the same.
-    `person` None: nobody is asked anything."""
-    door = _find_plugin(options.platform)
+    """Nothing is written before the platform has accepted the account, or the user insists.
+    `prompter` None: there is no terminal, and no question is asked."""
+    plugin = _find_plugin(options.platform)
     if not is_account_name(options.account):
         raise HoldfastError(f'--account {options.account}: say letters, digits, "_" and "-".')
-    if prompter is not None and door.setup_guide:
-        click.echo(wrap_text(door.setup_guide))
-    around = KnownSettings(
-        current=current_table(home, door.name, options.account),
+    if prompter is not None and plugin.setup_guide:
+        click.echo(wrap_text(plugin.setup_guide))
+    known_settings = KnownSettings(
+        current=current_table(home, plugin.name, options.account),
         environ=environ,
         dotenv=read_dotenv(home / ENV_FILE).values,
-        reserved_variables=variables_used_elsewhere(home, door.name, options.account),
+        reserved_variables=variables_used_elsewhere(home, plugin.name, options.account),
     )
-    answers = _collect_answers(door, options, around, prompter)
-    owners = _ask_owners(door, options, around, prompter)
-    answers.values.update(_access_lists(around, owners))
-    draft = draft_account(home, door, options.account, answers, environ=environ)
-    known = _test_account(draft, prompter) if options.test and door.check is not None else None
-    if known is not None and not options.as_json:
-        click.echo(f"It is {known.name}.")
-        for lack in known.missing_grants:
-            click.echo(click.style(f"It lacks {lack}.", fg="yellow"))
+    answers = _collect_answers(plugin, options, known_settings, prompter)
+    owners = _ask_owners(plugin, options, known_settings, prompter)
+    answers.values.update(_access_lists(known_settings, owners))
+    draft = draft_account(home, plugin, options.account, answers, environ=environ)
+    identity = _test_account(draft, prompter) if options.test and plugin.check is not None else None
+    if identity is not None and not options.as_json:
+        click.echo(f"It is {identity.name}.")
+        for grant in identity.missing_grants:
+            click.echo(click.style(f"It is missing {grant}.", fg="yellow"))
     shown = not options.as_json and print_file_diff(home / CONFIG_FILE, draft.before, draft.after)
     if shown and prompter is not None and not prompter.confirm("Write this?"):
         raise click.Abort
-    return AddedAccount(draft=draft, identity=known, owners=owners, changed=draft.write())
+    return AddedAccount(draft=draft, identity=identity, owners=owners, changed=draft.write())
 
 
 def print_added(added: AddedAccount, *, as_json: bool) -> None:
@@ -301,7 +300,7 @@ def print_added(added: AddedAccount, *, as_json: bool) -> None:
                 "variables": sorted(draft.variables),
                 "name": known.name if known is not None else None,
                 "address": known.chat_link if known is not None else None,
-                "lacks": list(known.missing_grants) if known is not None else [],
+                "missing_grants": list(known.missing_grants) if known is not None else [],
                 "owners": list(added.owners),
             }
         )
@@ -309,19 +308,21 @@ def print_added(added: AddedAccount, *, as_json: bool) -> None:
     for variable in draft.variables:
         click.echo(f"{variable} is in {home / ENV_FILE}, for you alone (mode 0600).")
     if not added.changed:
-        click.echo("All of it stood there already; nothing was changed.")
+        click.echo("Already set up; nothing was changed.")
 
 
 def _find_plugin(name: str) -> PlatformPlugin[Any]:
-    door = find_plugin(name)
-    if door is None:
+    plugin = find_plugin(name)
+    if plugin is None:
         names = plugin_names()
         near = closest_match(name, names)
-        meant = f" Did you mean {near}?" if near else ""
-        raise HoldfastError(f"There is no door {name!r}.{meant} There are: {', '.join(names)}.")
-    if door.open is None:
-        raise HoldfastError(f"{name} is there without being set up: `holdfast run` says where.")
-    return door
+        hint = f" Did you mean {near}?" if near else ""
+        raise HoldfastError(f"There is no platform {name!r}.{hint} There are: {', '.join(names)}.")
+    if plugin.open is None:
+        raise HoldfastError(
+            f"{name} needs no account: it is part of the gateway. `holdfast run` prints its address."
+        )
+    return plugin
 
 
 def _collect_answers(
@@ -349,22 +350,22 @@ def _ask_owners(
     known: KnownSettings,
     prompter: Prompter | None,
 ) -> tuple[str, ...]:
-    """Who is let in from the beginning, and may run the gateway from there."""
+    """The users who are allowed from the start and are operators of the gateway."""
     if options.owners or prompter is None or not plugin.user_id_help or known.current.get("allow"):
         return options.owners
-    asked = SetupQuestion(
+    question = SetupQuestion(
         key="allow",
-        label="Who you are there",
-        help=f"You can be let in right away, by {plugin.user_id_help}. Else the account answers your first "
-        "message with a code.",
+        label="Your user id there",
+        help=f"With {plugin.user_id_help} you are allowed right away. Without it, the account "
+        "answers your first message with a code.",
         optional=True,
     )
-    told = prompter.ask(asked, default="", hidden=False)
-    return (told,) if told else ()
+    answer = prompter.ask(question, default="", hidden=False)
+    return (answer,) if answer else ()
 
 
 def _access_lists(known: KnownSettings, owners: Sequence[str]) -> dict[str, TomlValue]:
-    """The keys that name people, with the owners among them."""
+    """The keys that list users, with the owners added."""
     lists: dict[str, TomlValue] = {}
     for key in ("allow", "operators"):
         listed = [str(each) for each in known.current.get(key, ())]
@@ -374,44 +375,44 @@ def _access_lists(known: KnownSettings, owners: Sequence[str]) -> dict[str, Toml
 
 
 def _test_account(draft: AccountDraft, prompter: Prompter | None) -> AccountIdentity | None:
-    """None: it does not work, and a person wants it all the same."""
+    """None: it does not work, and the user wants it written anyway."""
     try:
         return asyncio.run(_check_account(draft))
     except (ConnectError, SendError, OSError) as error:
         remedy = f" {error.remedy}." if isinstance(error, ConnectRefused) and error.remedy else ""
-        told = f"{str(error) or type(error).__name__}.{remedy}"
+        reason = f"{str(error) or type(error).__name__}.{remedy}"
     if prompter is None:
-        raise HoldfastError(f"The account does not work, and nothing was written: {told}")
-    click.echo(click.style(told, fg="red"))
-    if not prompter.confirm("Write it down all the same?", default=False):
+        raise HoldfastError(f"The account does not work, and nothing was written: {reason}")
+    click.echo(click.style(reason, fg="red"))
+    if not prompter.confirm("Write it anyway?", default=False):
         raise click.Abort
     return None
 
 
 async def _check_account(draft: AccountDraft) -> AccountIdentity:
-    assert draft.plugin.check is not None, "only such doors are tried"
+    assert draft.plugin.check is not None, "only plugins with a check are tested"
     async with asyncio.timeout(_TEST_TIMEOUT):
         return await draft.plugin.check(draft.plugin_context)
 
 
-# MERGED holdfast.cli.platforms.door_opening: After an account was written down: the gateway opens it, and its owner is let in.
 _CODE_QUESTION = SetupQuestion(
     key="code",
     label="The code that it answers with",
-    help="It answers your first message with a code, which lets you in.",
+    help="It answers your first message with a code. The code pairs you with it.",
     optional=True,
 )
 
 
 def connect_account(home: Path, added: AddedAccount, *, prompter: Prompter | None) -> None:
-    """A gateway that runs takes it over. With a person there, the account is then checked, and the
-    person let in by a code; else it is said how each is done."""
+    """A running gateway applies the new configuration. At a terminal, the account is then checked and
+    its owner paired by a code; otherwise the next steps are printed."""
     if not is_gateway_running(home):
         click.echo(f"Start the gateway:  holdfast run{home_flag(home)}")
         _print_next_steps(home, added)
         return
-    from holdfast.cli.config.command import reload_running  # noqa: PLC0415 - only for a running gateway
-    from holdfast.cli.platforms.command import change_account  # noqa: PLC0415 - as above
+    # Imported here: only a running gateway needs it, and `platforms.command` imports this module.
+    from holdfast.cli.config.command import reload_running  # noqa: PLC0415
+    from holdfast.cli.platforms.command import change_account  # noqa: PLC0415
 
     reload_running(home, as_json=False)
     if prompter is None:
@@ -423,22 +424,21 @@ def connect_account(home: Path, added: AddedAccount, *, prompter: Prompter | Non
 
 
 def _pair_owner(home: Path, added: AddedAccount, prompter: Prompter) -> None:
-    from holdfast.cli.pairing import print_decision  # noqa: PLC0415 - as above
-    from holdfast.server.local.control_client import ControlClient  # noqa: PLC0415 - as above
-    from holdfast.system.paths import Paths  # noqa: PLC0415 - as above
+    from holdfast.cli.pairing import print_decision  # noqa: PLC0415 - only at a terminal
+    from holdfast.server.local.control_client import ControlClient  # noqa: PLC0415
 
     click.echo(f"\n{_contact_text(added)}")
     if code := prompter.ask(_CODE_QUESTION, default="", hidden=False):
-        told = ControlClient(Paths(home)).post("/pairing/approve", {"code": code})
-        print_decision(told, as_json=False)
+        decision = ControlClient(Paths(home)).post("/pairing/approve", {"code": code})
+        print_decision(decision, as_json=False)
 
 
 def _print_next_steps(home: Path, added: AddedAccount) -> None:
     option = home_flag(home)
-    click.echo(f"Whether it is connected:  holdfast platforms check {_account_name(added)}{option}")
+    click.echo(f"Check the connection:  holdfast platforms check {_account_name(added)}{option}")
     click.echo(_contact_text(added))
     if not added.owners:
-        click.echo("It answers your first message with a code that lets you in:")
+        click.echo("It answers your first message with a code. Approve it:")
         click.echo(f"  holdfast pairing approve CODE{option}")
 
 

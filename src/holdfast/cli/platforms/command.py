@@ -1,5 +1,6 @@
-"""`holdfast platforms`: lists, checks, pauses and resumes platform accounts."""
+"""`holdfast platforms`: adds, lists, checks, pauses and resumes platform accounts."""
 
+import os
 import sys
 import time
 from collections.abc import Sequence
@@ -14,7 +15,7 @@ from holdfast.cli.common.options import chosen_home, home_option
 from holdfast.cli.common.output import json_option, print_json, print_table, sanitize
 from holdfast.cli.status.command import account_text
 from holdfast.config import load_settings
-from holdfast.config.platforms import PluginUnusable, find_plugin, shadowed_plugins
+from holdfast.config.platforms import PluginUnusable, find_plugin, plugin_names, shadowed_plugins
 from holdfast.core.config.settings import DEFAULT_ACCOUNT
 from holdfast.core.ops.account import AccountState
 from holdfast.core.ops.status import AccountStatus
@@ -23,34 +24,114 @@ from holdfast.server.local.control_client import ControlClient, GatewayDown
 from holdfast.system import exit_codes
 from holdfast.system.paths import Paths
 
-# MERGED holdfast.cli.platforms.platforms: `holdfast platforms`: the accounts of chat platforms, how each stands, pausing and resuming.
 _account_argument = click.argument("account", metavar="PLATFORM[:ACCOUNT]")
 
 
 @click.group("platforms")
 @home_option
 def command() -> None:
-    """Look after the accounts of chat platforms.
+    """Add, show, check, pause or resume accounts of chat platforms.
 
     \b
+      holdfast platforms add telegram
       holdfast platforms list
       holdfast platforms check telegram
       holdfast platforms pause telegram:work
 
-    An account is named PLATFORM:ACCOUNT; without ACCOUNT, "default" is meant. The running gateway
-    is asked; without one, `list` shows what the configuration has.
+    An account is named PLATFORM:ACCOUNT; the default for ACCOUNT is "default". All but `add` ask
+    the running gateway; without one, `list` shows the accounts of the configuration.
     """
+
+
+@command.command("add")
+@home_option
+@json_option
+@click.argument("platform", metavar="PLATFORM", shell_complete=lambda *_: _complete_platform(_[-1]))
+@click.option("--account", default=DEFAULT_ACCOUNT, show_default=True, help="Name of the account.")
+@click.option(
+    "--set",
+    "settings",
+    metavar="KEY=VALUE",
+    multiple=True,
+    help="A setting of the account. A secret is env:NAME or file:PATH.",
+)
+@click.option(
+    "--owner", "owners", metavar="ID", multiple=True, help="Your user id on the platform."
+)
+@click.option("--base-url", metavar="URL", help="Another address than the platform's own.")
+@click.option(
+    "--key-from-env", metavar="NAME", help="Take the secret from this variable and keep it in .env."
+)
+@click.option("--no-test", is_flag=True, help="Do not test the account.")
+def add(
+    platform: str,
+    account: str,
+    settings: tuple[str, ...],
+    owners: tuple[str, ...],
+    base_url: str | None,
+    key_from_env: str | None,
+    no_test: bool,
+    as_json: bool,
+) -> None:
+    """Add an account of a chat platform: asks for its settings, tests them, writes them.
+
+    Secrets go into .env in the home, which only you can read. A setting that --set has is not
+    asked for; with --json, or without a terminal, nothing is. A running gateway connects the
+    account at once.
+
+    \b
+    Examples:
+      holdfast platforms add telegram
+      holdfast platforms add slack --account work --set token=env:BOT --set app_token=env:APP
+    """
+    # Imported here: not for --help, and `platforms.add` uses this module.
+    from holdfast.cli.platforms.add import (  # noqa: PLC0415
+        AddAccountOptions,
+        add_account,
+        connect_account,
+        print_added,
+    )
+    from holdfast.cli.platforms.prompts import TerminalPrompter  # noqa: PLC0415
+
+    home = chosen_home()
+    prompter = TerminalPrompter() if sys.stdin.isatty() and not as_json else None
+    given = dict(_parse_setting(each) for each in settings)
+    if base_url:
+        given["base_url"] = base_url
+    options = AddAccountOptions(
+        platform=platform,
+        account=account,
+        settings=given,
+        secret_from=key_from_env,
+        owners=owners,
+        test=not no_test,
+        as_json=as_json,
+    )
+    added = add_account(home, options, prompter=prompter, environ=os.environ)
+    print_added(added, as_json=as_json)
+    if not as_json:
+        connect_account(home, added, prompter=prompter)
+
+
+def _parse_setting(text: str) -> tuple[str, str]:
+    key, sign, value = text.partition("=")
+    if not (key and sign):
+        raise click.UsageError(f"--set {text}: write KEY=VALUE.")
+    return key, value
+
+
+def _complete_platform(incomplete: str) -> list[str]:
+    return [name for name in plugin_names() if name.startswith(incomplete)]
 
 
 @command.command("list")
 @home_option
 @json_option
 def list_accounts(as_json: bool) -> None:
-    """Show every account, and how it stands.
+    """Show every account and its state.
 
-    Whether it is connected, and if not, why and when it is tried next.
+    Whether it is connected, and if not, why and when the next attempt is.
     """
-
     print_accounts(chosen_home(), as_json=as_json)
 
 
@@ -59,11 +140,10 @@ def list_accounts(as_json: bool) -> None:
 @json_option
 @click.argument("account", metavar="[PLATFORM[:ACCOUNT]]", required=False)
 def check(account: str | None, as_json: bool) -> None:
-    """Have a round trip now, or try to connect.
+    """Make a round trip to the platform now, or try to connect.
 
-    Without a name, of every account that is not paused. Exits with 1 if one is not connected.
+    Without a name, checks every account that is not paused. Exits with 1 if one is not connected.
     """
-
     check_accounts(chosen_home(), account, as_json=as_json)
 
 
@@ -72,12 +152,11 @@ def check(account: str | None, as_json: bool) -> None:
 @json_option
 @_account_argument
 def pause(account: str, as_json: bool) -> None:
-    """Let an account go until it is resumed.
+    """Disconnect an account until it is resumed.
 
-    It stays paused over restarts. Turns that run go on; what they answer waits, and so does what
-    people write, where the platform keeps it.
+    It stays paused over restarts. Running turns continue; their answers wait, and so do new
+    messages, where the platform keeps them.
     """
-
     change_account(chosen_home(), account, "pause", as_json=as_json)
 
 
@@ -88,18 +167,18 @@ def pause(account: str, as_json: bool) -> None:
 def resume(account: str, as_json: bool) -> None:
     """Connect an account again.
 
-    One that was paused or refused, or that waits for its next try. Exits with 1 if it could not be
-    connected.
+    One that was paused or refused, or that waits for its next attempt. Exits with 1 if it could
+    not be connected.
     """
-
     change_account(chosen_home(), account, "resume", as_json=as_json)
 
 
-# MERGED holdfast.cli.platforms.platforms_shown: Accounts of platforms as the command line shows, checks and changes them.
 _GATEWAY_DOWN = "The gateway does not run; these are the accounts of the configuration."
-_NO_ACCOUNTS = "No account of a platform is set up: `holdfast setup --door telegram` is one way."
+_NO_ACCOUNTS = (
+    "No platform account is set up. Add one, for example: `holdfast platforms add telegram`."
+)
 _RELOAD_HINT = (
-    "What you change in the settings is taken over when it is saved; a secret in a file of its own "
+    "A change of the settings is applied when it is saved; a secret in a file of its own "
     "by: holdfast config reload"
 )
 
@@ -122,9 +201,10 @@ def check_accounts(home: Path, account: str | None, *, as_json: bool) -> None:
     if account is not None:
         checked = [_request_account(home, account, "check")]
     else:
-        wanted = [each for each in _fetch_accounts(home) if each.state is not AccountState.PAUSED]
         checked = [
-            _request_account(home, f"{each.name}:{each.account}", "check") for each in wanted
+            _request_account(home, f"{each.name}:{each.account}", "check")
+            for each in _fetch_accounts(home)
+            if each.state is not AccountState.PAUSED
         ]
     if as_json:
         print_json(msgspec.to_builtins(checked))
@@ -163,18 +243,20 @@ def _print_account_table(accounts: Sequence[AccountView]) -> None:
         [_account_name(each), sanitize(each.backlog), sanitize(_state_text(each, with_error=False))]
         for each in accounts
     ]
-    print_table(["ACCOUNT", "BACKLOG", "STANDS"], rows)
-    for each in accounts:  # below the table: a terminal would cut a reason where its line ends
+    print_table(["ACCOUNT", "BACKLOG", "STATE"], rows)
+    for each in accounts:  # below the table, where a terminal does not truncate a reason
         if each.error:
             click.echo(f"{click.style(_account_name(each), bold=True)}: {sanitize(each.error)}")
-        for lack in each.missing_grants:
-            click.echo(f"{click.style(_account_name(each), bold=True)} lacks {sanitize(lack)}.")
+        for grant in each.missing_grants:
+            click.echo(
+                f"{click.style(_account_name(each), bold=True)} is missing {sanitize(grant)}."
+            )
         _print_remedy(each)
     _print_reload_hint(accounts)
 
 
 def _print_reload_hint(accounts: Sequence[AccountView]) -> None:
-    """Whoever has mended a password in its file and asks again would be told of the old one."""
+    """Without a reload, a check would still use the old password of a file that was corrected."""
     if any(each.state is AccountState.BLOCKED for each in accounts):
         click.echo(_RELOAD_HINT, err=True)
 
@@ -191,8 +273,8 @@ def _print_remedy(view: AccountView) -> None:
 
 
 def _state_text(view: AccountView, *, with_error: bool = True) -> str:
-    if view.in_process and view.connected:
-        return "here"
+    if view.built_in and view.connected:
+        return "built in"
     given = msgspec.structs.asdict(view) | ({} if with_error else {"error": ""})
     facts = {name: given[name] for name in AccountStatus.__struct_fields__ if name in given}
     return account_text(AccountStatus(**facts), now=time.time())
@@ -212,13 +294,13 @@ def _print_configured(home: Path, *, as_json: bool) -> None:
         return
     click.echo(_GATEWAY_DOWN, err=True)
     rows = [[f"{each['name']}:{each['account']}", _configured_state(each)] for each in found]
-    print_table(["ACCOUNT", "IS"], rows)
+    print_table(["ACCOUNT", "STATE"], rows)
     _print_shadowed_plugins()
 
 
 def _configured_state(account: dict[str, Any]) -> str:
     if not account["enabled"]:
-        return "switched off"
+        return "disabled"
     try:
         find_plugin(account["name"])
     except PluginUnusable as error:
@@ -229,7 +311,7 @@ def _configured_state(account: dict[str, Any]) -> str:
 def _print_shadowed_plugins() -> None:
     for name, package in shadowed_plugins().items():
         click.echo(
-            f"{name}: the package {sanitize(package)} brings a door of this name, too. Holdfast's own "
-            "is used; that one needs another name.",
+            f"{name}: package {sanitize(package)} also provides a platform named {name}; "
+            "Holdfast's own is used, the other needs another name.",
             err=True,
         )

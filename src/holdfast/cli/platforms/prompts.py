@@ -1,4 +1,4 @@
-"""The settings of a new account: from options, from the current file, or asked for at the terminal."""
+"""The settings of a new account: from options, from the current file, or asked at the terminal."""
 
 import re
 import secrets
@@ -20,8 +20,9 @@ from holdfast.core.ports.platform_plugin import PlatformPlugin, SetupQuestion
 from holdfast.core.secrets import Secret
 
 
-# MERGED holdfast.cli.platforms.door_person: Somebody who is asked at a terminal what a door wants to know.
 class Prompter(Protocol):
+    """Asks the user; the tests answer in place of a terminal."""
+
     def ask(self, question: SetupQuestion, *, default: str, hidden: bool) -> str:
         """The answer; "" only where it may be left empty."""
         ...
@@ -30,7 +31,7 @@ class Prompter(Protocol):
 
 
 class TerminalPrompter:
-    """Asks with the words of the door. Ctrl-C is `click.Abort`, and nothing was written then."""
+    """Asks with the texts of the plugin. Ctrl-C is `click.Abort`, and nothing was written then."""
 
     def ask(self, question: SetupQuestion, *, default: str, hidden: bool) -> str:
         if question.help:
@@ -50,19 +51,18 @@ class TerminalPrompter:
         return click.confirm(question, default=default)
 
 
-# MERGED holdfast.cli.platforms.door_answers: What is to be set of an account: as options say it, as it stands, or as a person answers.
 _SECRET_REFERENCE = re.compile(r"env:([A-Za-z_][A-Za-z0-9_]*)|file:.+")
-_GENERATED_SECRET_BYTES = 32  # bytes of a secret that is made by chance
+_GENERATED_SECRET_BYTES = 32  # of a random secret
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownSettings:
-    """What can be known without asking anybody."""
+    """What is known before the first question."""
 
-    current: Mapping[str, Any]  # the account's table, as it is
+    current: Mapping[str, Any]  # the account's table in the file
     environ: Mapping[str, str]  # of this shell
-    dotenv: Mapping[str, str]  # what `.env` has
-    reserved_variables: frozenset[str]  # the variables that other accounts refer to
+    dotenv: Mapping[str, str]  # the variables of `.env`
+    reserved_variables: frozenset[str]  # other accounts refer to these variables
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +74,7 @@ class AccountAnswers:
 
 
 class AccountQuestionnaire:
-    """Owns the answers on their way. `person` None: nobody is there to be asked."""
+    """Owns the answers while they are collected. `prompter` None: there is no terminal."""
 
     def __init__(
         self,
@@ -89,16 +89,16 @@ class AccountQuestionnaire:
         self._known = known
         self._prompter = prompter
         self._answers = AccountAnswers()
-        # Every key that has an answer, in words; what stands already is one.
+        # Every key that has an answer, as text; the current values count as answers.
         self._answer_texts = {
-            question.key: _value_text(standing)
+            question.key: _value_text(current)
             for question in plugin.setup_questions
-            if (standing := self._current_value(question.key)) is not None
+            if (current := self._current_value(question.key)) is not None
         }
 
     def collect(self, options: Mapping[str, str]) -> AccountAnswers:
-        """What is given goes before everything else; a key that nobody asks for may be given too.
-        Raises for what is missing, and for a secret that is written out."""
+        """Options take precedence; they may also set keys that no question asks for. Raises for
+        a missing setting, and for a secret that is written out."""
         for question in self._plugin.setup_questions:
             if question.key in options:
                 self._set_from_option(question.key, options[question.key])
@@ -121,8 +121,8 @@ class AccountQuestionnaire:
         reference = _SECRET_REFERENCE.fullmatch(text)
         if reference is None:
             raise HoldfastError(
-                f"--set {key}: a secret on the command line is read by others. Put it into a "
-                f"variable or a file, and say --set {key}=env:NAME or --set {key}=file:PATH."
+                f"--set {key}: other users can read a secret on the command line. Put it into a "
+                f"variable or a file, and write --set {key}=env:NAME or --set {key}=file:PATH."
             )
         if (name := reference[1]) is not None:
             self._read_variable(key, name)
@@ -137,19 +137,19 @@ class AccountQuestionnaire:
 
     def _ask_secret(self, question: SetupQuestion) -> None:
         key = question.key
-        # Where a secret itself was written into the table, it is not shown, and is replaced.
-        stands = _SECRET_REFERENCE.fullmatch(str(self._current_value(key) or ""))
-        if stands is not None and not self._wants_new_secret(question, stands[0]):
+        # A secret that was written into the table itself is not shown; it is replaced.
+        current = _SECRET_REFERENCE.fullmatch(str(self._current_value(key) or ""))
+        if current is not None and not self._wants_new_secret(question, current[0]):
             return
-        variable = (stands[1] if stands else None) or self._variable_name(question)
-        value = "" if stands else self._existing_secret(variable)
+        variable = (current[1] if current else None) or self._variable_name(question)
+        value = "" if current else self._existing_secret(variable)
         value = value or self._prompt(question, hint=f"--set {key}=env:{variable}")
         if not value and question.generated:
             value = secrets.token_urlsafe(_GENERATED_SECRET_BYTES)
         if not value:
             return
         if self._known.environ.get(variable, value) != value:
-            # The environment goes before .env, and would hide the new secret behind the old.
+            # The environment takes precedence over .env: its old value would hide the new one.
             variable = f"{variable}_HOLDFAST"
         self._answers.secrets[variable] = Secret(value)
         self._set_reference(key, f"env:{variable}")
@@ -160,28 +160,27 @@ class AccountQuestionnaire:
     def _wants_new_secret(self, question: SetupQuestion, current: str) -> bool:
         if self._prompter is None:
             return False
-        asked = f"{question.label} is {current} already; keep that?"
-        return not self._prompter.confirm(asked)
+        return not self._prompter.confirm(f"{question.label} is already {current}; keep it?")
 
     def _existing_secret(self, variable: str) -> str:
         value = self._known.environ.get(variable) or self._known.dotenv.get(variable) or ""
-        asked = f"{variable} holds a value already; use that?"
-        if value and (self._prompter is None or self._prompter.confirm(asked)):
+        text = f"{variable} already has a value; use it?"
+        if value and (self._prompter is None or self._prompter.confirm(text)):
             return value.strip()
         return ""
 
     def _ask(self, question: SetupQuestion) -> None:
-        standing = self._current_value(question.key)
-        if self._prompter is None and standing is not None:
+        current = self._current_value(question.key)
+        if self._prompter is None and current is not None:
             return
-        offered = self._default_text(question) if standing is None else _value_text(standing)
+        default = self._default_text(question) if current is None else _value_text(current)
         if self._prompter is None:
-            text = offered or self._prompt(question, hint=f"--set {question.key}=…")
+            text = default or self._prompt(question, hint=f"--set {question.key}=…")
             if text:
                 self._set_value(question.key, self._parse(question.key, text))
             return
         while True:
-            text = self._prompter.ask(question, default=offered, hidden=False)
+            text = self._prompter.ask(question, default=default, hidden=False)
             if not text:
                 return
             try:
@@ -197,7 +196,7 @@ class AccountQuestionnaire:
         if question.optional or question.generated:
             return ""
         raise click.UsageError(
-            f"{question.label} is missing, and nobody is here to be asked: say {hint}."
+            f"{question.label} is missing, and there is no terminal to ask at: use {hint}."
             + (f" {question.help}" if question.help else "")
         )
 
@@ -211,7 +210,7 @@ class AccountQuestionnaire:
         return value
 
     def _set_value(self, key: str, value: TomlValue) -> None:
-        """What is so anyway is not written down."""
+        """A value that equals the default is not written."""
         self._answer_texts[key] = _value_text(value)
         if self._current_value(key) is None and value == self._default_value(key):
             return
@@ -234,12 +233,12 @@ class AccountQuestionnaire:
         if self._account != DEFAULT_ACCOUNT:
             name = f"{name}_{self._account}"
         name = re.sub(r"\W", "_", name, flags=re.ASCII).upper()
-        while name in self._known.reserved_variables:  # two accounts would have one secret
+        while name in self._known.reserved_variables:  # else two accounts would share one secret
             name += "_"
         return name
 
     def _type_of(self, key: str) -> Node | None:
-        """The kind of a key; None: its door knows none of that name, as the check will say."""
+        """The type of a key; None: the plugin has no such key, which the check reports."""
         node: Node | None = plugin_schema(self._plugin)
         for part in key.split("."):
             match node:
@@ -253,7 +252,7 @@ class AccountQuestionnaire:
         return node
 
     def _default_value(self, key: str) -> Any:
-        """What holds where nothing is written."""
+        """The default of a key."""
         for each in plugin_schema(self._plugin).fields:
             if each.name == key:
                 return list(each.default) if isinstance(each.default, tuple) else each.default

@@ -19,30 +19,30 @@ from holdfast.store.sqlite.writes.gateway_stops import read_last_stop
 from holdfast.system.lock import LockHolder, read_holder
 from holdfast.system.paths import Paths
 
-_RESUME_NOTE = "They go on with the next start."
+_RESUME_NOTE = "They continue at the next start."
 _STOP_REASONS = {
     StopKind.STOP: "It was told to stop, and stays down until it is started",
-    StopKind.SIGNAL: "A signal ended it, by nobody's plan",
-    StopKind.RESTART: "It went to restart, and its successor has not been ready yet",
-    StopKind.REPLACE: "It handed over to a successor, which has not been ready yet",
+    StopKind.SIGNAL: "A signal ended it",
+    StopKind.RESTART: "Restarting; the new process is not ready yet",
+    StopKind.REPLACE: "Replaced by a new process, which is not ready yet",
     StopKind.CRASH: "It crashed",
 }
 
 
 class ShutdownKind(StrEnum):
     NEVER = "never_ran"
-    REQUESTED = "ordered"  # it ended its life itself, and wrote down why
-    CRASH = "crash"  # killed, or cut by the machine
+    REQUESTED = "requested"  # it stopped by itself and recorded why
+    CRASH = "crash"  # killed, or the machine failed
     UNKNOWN = "unknown"
 
 
 class LastShutdown(msgspec.Struct, frozen=True, kw_only=True):
-    """The end of the last life, as far as its traces tell."""
+    """How the last process ended, as far as its files tell."""
 
     how: ShutdownKind
     at: float | None = None
     stop: StopRow | None = None
-    pid: int | None = None  # of a process that died without a word
+    pid: int | None = None  # of a process that was killed
 
 
 def format_down(paths: Paths, down: GatewayDown, *, as_json: bool, indent: int) -> str:
@@ -54,12 +54,12 @@ def format_down(paths: Paths, down: GatewayDown, *, as_json: bool, indent: int) 
 
 
 def read_last_shutdown(paths: Paths) -> LastShutdown:
-    """Reads what the last process left behind, and changes nothing."""
+    """Reads the files of the last process, and changes nothing."""
     if not paths.db.exists():
         return LastShutdown(how=ShutdownKind.NEVER)
     dead = _read_stale_lock(paths.lock)
     if dead is not None:
-        # One that ends by itself takes its name off the lock.
+        # A process that stops by itself clears the lock file.
         return LastShutdown(how=ShutdownKind.CRASH, at=_last_activity(paths), pid=dead.pid)
     stop = read_last_stop(paths.db)
     if stop is None or stop.ready_at is not None:
@@ -76,10 +76,10 @@ def _read_stale_lock(path: Path) -> LockHolder | None:
 
 
 def _last_activity(paths: Paths) -> float | None:
-    """When the files last changed that a living gateway writes."""
-    log = paths.db.with_name(paths.db.name + "-wal")
-    signs = [file.stat().st_mtime for file in (paths.log_file, paths.db, log) if file.exists()]
-    return max(signs, default=None)
+    """When a file that a running gateway writes last changed."""
+    wal = paths.db.with_name(paths.db.name + "-wal")
+    times = [file.stat().st_mtime for file in (paths.log_file, paths.db, wal) if file.exists()]
+    return max(times, default=None)
 
 
 def _holder_text(holder: LockHolder | None) -> Iterator[str]:
@@ -96,24 +96,24 @@ def _shutdown_text(shutdown: LastShutdown | None, *, now: float) -> Iterator[str
     since = f"{format_time(shutdown.at)} ({format_duration(max(0.0, now - shutdown.at))} ago)"
     if shutdown.how is ShutdownKind.CRASH:
         yield (
-            f"Process {shutdown.pid} was killed or cut off; its last sign of life is of {since}. "
-            "What it had accepted is not lost: it goes on with the next start."
+            f"Process {shutdown.pid} was killed or cut off; its last activity was {since}. "
+            "Accepted messages are not lost: they continue at the next start."
         )
     elif shutdown.stop is None:
-        yield f"Its last sign of life is of {since}."
+        yield f"Its last activity was {since}."
     else:
         yield f"Down since {since}. {_stop_reason(shutdown.stop)}."
         yield from _interrupted_turns_text(shutdown.stop)
 
 
 def _stop_reason(stop: StopRow) -> str:
-    return f"{_STOP_REASONS[stop.order.kind]} (asked for by {stop.order.by})"
+    return f"{_STOP_REASONS[stop.order.kind]} (requested by {stop.order.by})"
 
 
 def _interrupted_turns_text(stop: StopRow) -> Iterator[str]:
     left = [("parked", stop.parked), ("interrupted", stop.interrupted)]
-    if told := " and ".join(f"{n} {what}" for what, n in left if n):
-        yield f"Turns it left: {told}. {_RESUME_NOTE}"
+    if counts := " and ".join(f"{n} {what}" for what, n in left if n):
+        yield f"Open turns: {counts}. {_RESUME_NOTE}"
 
 
 def _down_json(

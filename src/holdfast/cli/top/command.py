@@ -32,7 +32,6 @@ from holdfast.cli.top.frame import (
 )
 from holdfast.system.paths import Paths
 
-# MERGED holdfast.cli.top.terminal: A terminal that is drawn on as a whole, and put back as it was found.
 _ENTER_SCREEN = "\x1b[?1049h\x1b[?25l\x1b[2J"  # the other screen, without a cursor, and empty
 _LEAVE_SCREEN = "\x1b[0m\x1b[?25h\x1b[?1049l"
 _READ_SIZE = 65536
@@ -151,7 +150,6 @@ def _line_to_ansi(line: TerminalLine, columns: int, *, coloured: bool) -> str:
     return to_ansi(line, coloured=coloured) + rest
 
 
-# MERGED holdfast.cli.top.command: `holdfast top`: what the gateway is doing, live.
 @click.command("top")
 @home_option
 @click.option(

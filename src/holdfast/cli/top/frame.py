@@ -1,4 +1,7 @@
-"""Renders one screen of `top`: the last status read, the selected turn and page, as styled lines that fit the terminal."""
+"""Renders one screen of `top` as styled lines that fit the terminal.
+
+It shows the last status report, the selected turn and the selected page.
+"""
 
 import re
 import textwrap
@@ -41,9 +44,8 @@ from holdfast.system import exit_codes
 from holdfast.system.paths import Paths
 
 
-# MERGED holdfast.cli.top.ink: Ink: lines of a screen in pieces, each with what it is meant to say by its colour.
 class TerminalStyle(StrEnum):
-    """What a piece is; the value is what a terminal is told (SGR)."""
+    """The style of a span; the value is the SGR code of a terminal."""
 
     PLAIN = ""
     DIM = "2"
@@ -73,21 +75,21 @@ def line_width(line: Iterable[TerminalSpan]) -> int:
 
 
 def truncate_line(line: TerminalLine, columns: int) -> TerminalLine:
-    """As much of a line as there is room for; what was cut ends in a mark."""
+    """The line, or as much of it as fits, with a mark at the end."""
     if line_width(line) <= columns:
         return line
-    kept: list[TerminalSpan] = []
+    spans: list[TerminalSpan] = []
     for piece in line:
-        left = columns - line_width(kept)
+        left = columns - line_width(spans)
         if display_width(piece.text) > left:
-            kept.append(TerminalSpan(truncate(piece.text, left), piece.style))
+            spans.append(TerminalSpan(truncate(piece.text, left), piece.style))
             break
-        kept.append(piece)
-    return tuple(kept)
+        spans.append(piece)
+    return tuple(spans)
 
 
 def justify(left: TerminalLine, right: TerminalLine, columns: int) -> TerminalLine:
-    """One at each end of a line; where there is no room for both, the right one stays whole."""
+    """One text at each end of a line; if both do not fit, the left one is truncated."""
     left = truncate_line(left, max(0, columns - line_width(right) - 1))
     return (
         *left,
@@ -97,8 +99,8 @@ def justify(left: TerminalLine, right: TerminalLine, columns: int) -> TerminalLi
 
 
 def to_ansi(line: TerminalLine, *, coloured: bool) -> str:
-    """What is written for a line. One that is chosen is shown so without colours too: else nobody
-    would see where they are."""
+    """The line with escape sequences. The selected line is marked also without colours: else the
+    selection could not be seen."""
     return "".join(_text_to_ansi(piece, coloured=coloured) for piece in line)
 
 
@@ -108,33 +110,35 @@ def _text_to_ansi(piece: TerminalSpan, *, coloured: bool) -> str:
     return f"\x1b[{piece.style}m{piece.text}\x1b[0m"
 
 
-# MERGED holdfast.cli.top.summary: The summary: how a gateway is, in the rows that `status` has, with a chart of the last hour.
-TWO_COLUMN_WIDTH = 140  # columns from which on there is room for two rows beside each other
+TWO_COLUMN_WIDTH = 140  # from this width on, two rows are shown side by side
 
-_NAME_WIDTH = 9  # columns of a row's name
-_MAX_PLATFORM_LINES = 6  # lines of them, where other rows and the turns stand below
-_LEFT_COLUMN_WIDTH = 84  # columns of the left one of two
-_FIRST_ROWS = ("turns", "pace")
+_NAME_WIDTH = 10
+_MAX_PLATFORM_LINES = 6  # in one column: other rows and the turns follow below
+_LEFT_COLUMN_WIDTH = 84
+# Rows of `status_rows`, by their names.
+_FIRST_ROWS = ("turns", "last hour")
 _MIDDLE_ROWS = ("messages", "latency", "tokens", "outbox", "jobs", "agents")
-_LAST_ROWS = ("loop", "machine")
-_RIGHT_ROWS = ("address", "model", "commands", "store", "backup")
+_LAST_ROWS = ("event loop", "machine")
+_RIGHT_ROWS = ("address", "model", "sandbox", "store", "backup")
 _CHART_BARS = "▁▂▃▄▅▆▇█"
 _STATE_STYLES = {"running": TerminalStyle.GOOD, "hanging": TerminalStyle.BAD}
 
 
 def headline_line(document: StatusReport) -> TerminalLine:
-    seen = (
-        f", seen {format_duration(document.snapshot_age)} ago" if document.snapshot_age > 1 else ""
+    age = (
+        f", last update {format_duration(document.snapshot_age)} ago"
+        if document.snapshot_age > 1
+        else ""
     )
     return (
         TerminalSpan(f"holdfast {document.version} is "),
         TerminalSpan(document.state, _STATE_STYLES.get(document.state, TerminalStyle.WARNING)),
-        TerminalSpan(f"{seen} (process {document.pid}, up {format_duration(document.uptime)})"),
+        TerminalSpan(f"{age} (process {document.pid}, up {format_duration(document.uptime)})"),
     )
 
 
 def render_summary(document: StatusReport, *, columns: int, now: float) -> list[TerminalLine]:
-    """What is wrong first, then how it is; the least wanted last, for whoever has to cut it."""
+    """Problems first, the least important rows last: a small screen cuts at the end."""
     known = list(status_rows(document, now=now))
     top = [
         *_problem_lines(document),
@@ -155,41 +159,43 @@ def render_summary(document: StatusReport, *, columns: int, now: float) -> list[
 
 def _problem_lines(document: StatusReport) -> Iterator[TerminalLine]:
     for problem in document.problems:
-        mark, ink = (
+        mark, style = (
             ("✗", TerminalStyle.BAD)
             if problem.level is ProblemLevel.PROBLEM
             else ("!", TerminalStyle.WARNING)
         )
-        yield terminal_line(f"{mark} {sanitize(problem.what)}", ink)
+        yield terminal_line(f"{mark} {sanitize(problem.what)}", style)
 
 
 def _select_rows(rows: Iterable[StatusRow], names: Sequence[str]) -> list[TerminalLine]:
-    told = dict(rows)
-    return [_styled_row(name, TerminalSpan(told[name])) for name in names if name in told]
+    values = dict(rows)
+    return [_styled_row(name, TerminalSpan(values[name])) for name in names if name in values]
 
 
 def _styled_row(name: str, *value: TerminalSpan) -> TerminalLine:
     return (TerminalSpan(f"  {name.ljust(_NAME_WIDTH)}  ", TerminalStyle.DIM), *value)
 
 
-def _chart_line(pace: HourStats) -> Iterator[TerminalLine]:
-    """A bar for each minute; what is nought is a dot, so that one turn is seen among none."""
-    if not any(pace.turns):
+def _chart_line(last_hour: HourStats) -> Iterator[TerminalLine]:
+    """A bar for each minute; zero is a dot, so that a single turn can be seen."""
+    if not any(last_hour.turns):
         return
-    most = max(pace.turns)
-    bars = "".join(_CHART_BARS[-(-turns * 7 // most)] if turns else "·" for turns in pace.turns)
+    most = max(last_hour.turns)
+    bars = "".join(
+        _CHART_BARS[-(-turns * 7 // most)] if turns else "·" for turns in last_hour.turns
+    )
     yield _styled_row(
         "", TerminalSpan(bars, TerminalStyle.GOOD), TerminalSpan(f" {most}", TerminalStyle.DIM)
     )
 
 
 def _platform_lines(platforms: Iterable[AccountStatus], now: float) -> Iterator[TerminalLine]:
-    """Those that are away first: they are what somebody looks for."""
+    """Accounts that are not connected first: they need attention."""
     ordered = sorted(platforms, key=lambda each: each.connected(now))
     for index, each in enumerate(ordered):
-        ink = TerminalStyle.GOOD if each.connected(now) else TerminalStyle.BAD
-        told = TerminalSpan(sanitize(platform_text(each, now)))
-        yield _styled_row("platforms" if index == 0 else "", TerminalSpan("● ", ink), told)
+        style = TerminalStyle.GOOD if each.connected(now) else TerminalStyle.BAD
+        text = TerminalSpan(sanitize(platform_text(each, now)))
+        yield _styled_row("platforms" if index == 0 else "", TerminalSpan("● ", style), text)
 
 
 def _limit_lines(lines: list[TerminalLine], most: int) -> list[TerminalLine]:
@@ -214,7 +220,6 @@ def _two_columns(
         )
 
 
-# MERGED holdfast.cli.top.keys: Keys: what a person presses, told from the bytes that a terminal sends for it.
 class TopKey(Enum):
     QUIT = auto()
     UP = auto()
@@ -230,7 +235,7 @@ class TopKey(Enum):
     REFRESH = auto()
 
 
-# One key after the other; a terminal that is in its "application" mode says O instead of [.
+# One key after the other; a terminal in "application" mode sends O instead of [.
 _KEY_SEQUENCE = re.compile(rb"\x1b[\[O][0-9;]*[A-Za-z~]|.", re.DOTALL)
 _KEYS = {
     **dict.fromkeys((b"q", b"Q", b"\x03", b"\x04"), TopKey.QUIT),
@@ -249,23 +254,22 @@ _KEYS = {
 
 
 def parse_keys(typed: bytes) -> list[TopKey]:
-    """Those that mean something here, in order."""
+    """The keys that have a meaning here, in order."""
     return [_KEYS[one] for one in _KEY_SEQUENCE.findall(typed) if one in _KEYS]
 
 
-# MERGED holdfast.cli.top.view: The view: what of a sight a person has chosen to see, and how keys change that.
-_PAGE_TURNS = 10  # turns
+_PAGE_TURNS = 10
 
 
 class TopPage(StrEnum):
     TURNS = "turns"
-    DETAILS = "details"  # of the turn that is chosen
+    DETAILS = "details"  # of the selected turn
     HELP = "help"
 
 
 class TopView(msgspec.Struct, frozen=True, kw_only=True):
-    """The turn that is chosen is known by its id: the list changes under whoever reads it. Its
-    place is kept for when it has ended."""
+    """What the user has selected. The turn is selected by id, because the list changes; its index
+    is used after it has ended."""
 
     page: TopPage = TopPage.TURNS
     paused: bool = False
@@ -273,10 +277,10 @@ class TopView(msgspec.Struct, frozen=True, kw_only=True):
     index: int = 0
 
     def selected_index(self, turns: Sequence[TurnStatus]) -> int:
-        """The place of the chosen turn, or of whichever stands there now."""
-        for place, turn in enumerate(turns):
+        """The index of the selected turn, or of the turn that took its place."""
+        for index, turn in enumerate(turns):
             if turn.turn == self.turn:
-                return place
+                return index
         return max(0, min(self.index, len(turns) - 1))
 
 
@@ -316,23 +320,20 @@ def _select_turn(view: TopView, turns: Sequence[TurnStatus], index: int) -> TopV
 
 
 def _toggle_page(view: TopView, page: TopPage) -> TopView:
-    """The same key closes what it opened."""
+    """The same key opens and closes a page."""
     return msgspec.structs.replace(view, page=TopPage.TURNS if view.page is page else page)
 
 
-# MERGED holdfast.cli.top.sight: A sight: what one look at a gateway has found, also where there is none.
-_READ_TIMEOUT = (
-    1.0  # seconds; nobody who presses a key meanwhile should think that it was not heard
-)
+_READ_TIMEOUT = 1.0  # seconds; keys are not handled meanwhile
 
 
 class StatusSample(msgspec.Struct, frozen=True, kw_only=True):
-    """`document`: None where nobody answers; then `why` says so in as many lines as it takes."""
+    """One status report. `document` None: no gateway answers, and `down_text` says why."""
 
     at: float
     document: StatusReport | None = None
     down_text: str = ""
-    exit_code: int = exit_codes.OK  # of a program that looks but once
+    exit_code: int = exit_codes.OK  # of `top --once`
 
     @property
     def turns(self) -> tuple[TurnStatus, ...]:
@@ -340,8 +341,8 @@ class StatusSample(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_sample(paths: Paths, *, now: float) -> StatusSample:
-    """Never raises for a gateway that is not there, or is of another version: the next look may
-    find one that is not."""
+    """Never raises for a gateway that is down or of another version: the next sample may find
+    another one."""
     try:
         document = parse_status(read_status_report(paths, timeout=_READ_TIMEOUT))
     except GatewayDown as down:
@@ -353,23 +354,20 @@ def read_sample(paths: Paths, *, now: float) -> StatusSample:
     return StatusSample(at=now, document=document, exit_code=status_exit_code(document))
 
 
-# MERGED holdfast.cli.top.frame: The frame: the lines of one screen, as many and as long as the terminal has room for.
-_MIN_TURN_LINES, _MIN_DETAIL_LINES = (
-    5,
-    8,
-)  # lines that the lower part has at the least, if it has as many to show
+# The lower part has at least this many lines, if it has as many to show.
+_MIN_TURN_LINES, _MIN_DETAIL_LINES = 5, 8
 _KEY_HELP = (
-    ("up, down, j, k", "choose a turn; page up and down, g and G go further"),
-    ("enter", "show all that is known of it; again, or escape: back"),
-    ("p", "pause the screen, so that it can be read; again: go on"),
-    ("space", "look now"),
+    ("up, down, j, k", "select a turn; page up, page down, g and G move further"),
+    ("enter", "show its details; again, or escape: back"),
+    ("p", "pause the screen; again: continue"),
+    ("space", "refresh now"),
     ("? or h", "show or leave this help"),
     ("q", "quit"),
 )
 
 
 def render_frame(sample: StatusSample, view: TopView, size: terminal_size) -> list[TerminalLine]:
-    """Exactly as many lines as the terminal has, none of them longer than it is wide."""
+    """Exactly as many lines as the terminal has, none wider than the terminal."""
     lines = [_header_line(sample, view, size.columns), *_body_lines(sample, view, size)]
     room = max(1, size.lines - 1)
     lines = lines[:room] + [EMPTY_LINE] * (room - len(lines))
@@ -381,27 +379,29 @@ def render_frame(sample: StatusSample, view: TopView, size: terminal_size) -> li
 
 
 def _fill_selected_line(line: TerminalLine, columns: int) -> TerminalLine:
-    """A line that is chosen is so to the edge, whatever stands in it."""
+    """The selected line is highlighted to the edge of the terminal."""
     if not line or line[0].style is not TerminalStyle.SELECTED:
         return line
     return (*line, TerminalSpan(" " * (columns - line_width(line)), TerminalStyle.SELECTED))
 
 
 def render_plain(sample: StatusSample) -> list[TerminalLine]:
-    """The same for what is no screen: no line is cut, and every turn is listed."""
+    """For output that is not a terminal: no line is truncated, and every turn is listed."""
     document = sample.document
     if document is None:
         return [terminal_line(text) for text in sample.down_text.splitlines()]
-    told = render_summary(document, columns=0, now=sample.at)
+    summary = render_summary(document, columns=0, now=sample.at)
     turns = _turn_lines(document.snapshot, sample.at, selected=None)
-    return [headline_line(document), *told, *([EMPTY_LINE, *turns] if turns else [])]
+    return [headline_line(document), *summary, *([EMPTY_LINE, *turns] if turns else [])]
 
 
 def _header_line(sample: StatusSample, view: TopView, columns: int) -> TerminalLine:
     clock = terminal_line(datetime.fromtimestamp(sample.at).strftime("%H:%M:%S"), TerminalStyle.DIM)
     right = terminal_line(" PAUSED ", TerminalStyle.SELECTED) if view.paused else clock
     if sample.document is None:
-        return justify(terminal_line("holdfast does not answer", TerminalStyle.BAD), right, columns)
+        return justify(
+            terminal_line("The gateway does not answer", TerminalStyle.BAD), right, columns
+        )
     return justify(headline_line(sample.document), right, columns)
 
 
@@ -413,7 +413,7 @@ def _body_lines(sample: StatusSample, view: TopView, size: terminal_size) -> lis
             EMPTY_LINE,
             *_wrapped_lines(sample.down_text, size.columns),
             EMPTY_LINE,
-            terminal_line("  It is waited for."),
+            terminal_line("  Waiting for it to come back."),
         ]
     return _sections(sample.document, view, size, now=sample.at)
 
@@ -426,7 +426,7 @@ def _wrapped_lines(text: str, columns: int) -> list[TerminalLine]:
 def _sections(
     document: StatusReport, view: TopView, size: terminal_size, *, now: float
 ) -> list[TerminalLine]:
-    """The lower part gets what the upper leaves, and the upper is cut where that is too little."""
+    """The lower part gets the rest of the screen; the upper part is cut if that is too little."""
     turns = document.snapshot.open_turns
     upper = render_summary(document, columns=size.columns, now=now)
     room = size.lines - 3  # less the head, the foot, and a line between the parts
@@ -434,11 +434,11 @@ def _sections(
     upper = upper[
         : max(0, room - (_MIN_DETAIL_LINES if opened else min(_MIN_TURN_LINES, len(turns) + 1)))
     ]
-    chosen = view.selected_index(turns)
+    selected = view.selected_index(turns)
     if opened:
-        return [*upper, EMPTY_LINE, *_detail_lines(turns[chosen], now)]
-    listed = _turn_lines(document.snapshot, now, selected=chosen)
-    return [*upper, EMPTY_LINE, *_scroll(listed, room - len(upper), chosen)]
+        return [*upper, EMPTY_LINE, *_detail_lines(turns[selected], now)]
+    listed = _turn_lines(document.snapshot, now, selected=selected)
+    return [*upper, EMPTY_LINE, *_scroll(listed, room - len(upper), selected)]
 
 
 def _turn_lines(
@@ -451,10 +451,10 @@ def _turn_lines(
         terminal_line(
             text,
             TerminalStyle.SELECTED
-            if place == selected
-            else _turn_style(snapshot.open_turns[place]),
+            if index == selected
+            else _turn_style(snapshot.open_turns[index]),
         )
-        for place, text in enumerate(table)
+        for index, text in enumerate(table)
     ]
     more = [terminal_line(f"  … and {snapshot.more_turns} more")] if snapshot.more_turns else []
     return [terminal_line(header, TerminalStyle.DIM), *lines, *more]
@@ -465,7 +465,7 @@ def _turn_style(turn: TurnStatus) -> TerminalStyle:
 
 
 def _scroll(lines: Sequence[TerminalLine], height: int, selected: int) -> list[TerminalLine]:
-    """The header stays; below it are those around the chosen one."""
+    """The header stays; below it are the lines around the selected one."""
     header, rest = lines[:1], lines[1:]
     height = max(1, height - 1)
     start = max(0, min(selected - height // 2, len(rest) - height))
@@ -476,17 +476,17 @@ def _detail_lines(turn: TurnStatus, now: float) -> list[TerminalLine]:
     since = (
         f"{format_duration(max(0.0, now - turn.started_at))}, since {format_time(turn.started_at)}"
     )
-    told = [
+    fields = [
         ("turn", turn.turn),
         ("session", turn.session),
         ("where", f"{turn.platform} {turn.chat}"),
         ("state", f"{turn.state} for {since}"),
         ("step", str(turn.step)),
-        ("tools", ", ".join(turn.tools) or "none runs"),
-        ("behind it", f"{turn.queued} messages" if turn.queued else "nothing"),
-        ("follow it", f"holdfast sessions follow {turn.session}"),
+        ("tools", ", ".join(turn.tools) or "none"),
+        ("queued", f"{turn.queued} messages" if turn.queued else "nothing"),
+        ("follow", f"holdfast sessions follow {turn.session}"),
     ]
-    return [_labelled_line(name, sanitize(text)) for name, text in told]
+    return [_labelled_line(name, sanitize(text)) for name, text in fields]
 
 
 def _labelled_line(name: str, text: str) -> TerminalLine:
@@ -494,11 +494,11 @@ def _labelled_line(name: str, text: str) -> TerminalLine:
 
 
 def _footer_line(sample: StatusSample, view: TopView, columns: int) -> TerminalLine:
-    keys = terminal_line(" q quit  ↑↓ choose  enter details  p pause  ? help", TerminalStyle.DIM)
+    keys = terminal_line(" q quit  ↑↓ select  enter details  p pause  ? help", TerminalStyle.DIM)
     if sample.document is None or not sample.turns:
         return keys
     number = len(sample.turns) + sample.document.snapshot.more_turns
-    place = terminal_line(
+    position = terminal_line(
         f"{view.selected_index(sample.turns) + 1} of {number} ", TerminalStyle.DIM
     )
-    return justify(keys, place, columns)
+    return justify(keys, position, columns)
