@@ -62,8 +62,8 @@ def running(**facts: Any) -> RunningTurn:
         (row(by="bob"), running(), STEER, QUEUE, AdmissionReason.OTHER_PERSONS_TURN),
         (row(by="bob"), running(), QUEUE, QUEUE, AdmissionReason.REQUESTED),
         (row(route="other"), running(), INTERRUPT, QUEUE, AdmissionReason.OTHER_PERSONS_TURN),
-        (row(), running(children=2), INTERRUPT, QUEUE, AdmissionReason.SUBAGENTS),
-        (row(), running(children=2), STEER, STEER, AdmissionReason.REQUESTED),
+        (row(), running(subagents=2), INTERRUPT, QUEUE, AdmissionReason.SUBAGENTS),
+        (row(), running(subagents=2), STEER, STEER, AdmissionReason.REQUESTED),
         (row(), running(compacting=True), INTERRUPT, QUEUE, AdmissionReason.COMPACTING),
         (row(), running(compacting=True), STEER, STEER, AdmissionReason.REQUESTED),
         (row(decision=STEER), running(), INTERRUPT, STEER, AdmissionReason.REQUESTED),
@@ -133,7 +133,7 @@ def test_only_the_parts_of_something_are_waited_for(
 
 def test_every_decision_but_a_steer_has_words_for_its_sender() -> None:
     """A steer is told of when the model has it, and not before."""
-    for turn in (running(), running(children=1), running(compacting=True)):
+    for turn in (running(), running(subagents=1), running(compacting=True)):
         for mode in BusyMode:
             for by in ("ann", "bob"):
                 decision = admit(row(by=by), running=turn, configured=mode)

@@ -33,7 +33,7 @@ class Shelf:
         self.closed = False
         self.open: dict[InboxId, float] = {}
 
-    async def ledger(self) -> dict[InboxState, int]:
+    async def inbox_counts(self) -> dict[InboxState, int]:
         await self.free.wait()
         if self.closed:
             raise StoreError("it is closed")

@@ -104,10 +104,10 @@ class Slate:
             raise StoreError("the disk is full")
         self.written[key] = value
 
-    def acting(self, act: AuditEntry) -> "Slate":
+    def audited(self, act: AuditEntry) -> "Slate":
         return self  # who wanted a change is the audit's to test
 
-    async def record_act(self, act: AuditEntry) -> None:
+    async def record_audit(self, act: AuditEntry) -> None:
         await asyncio.sleep(0)
 
 
@@ -117,9 +117,9 @@ class Board:
     def __init__(self, *doors: Fickle, slate: Slate | None = None) -> None:
         self.loop = HeldLoop()
         self.clock = HeldClock(self.loop)
-        self.doors = PlatformRegistry(doors, clock=self.clock)
+        self.platforms = PlatformRegistry(doors, clock=self.clock)
         self.slate = slate or Slate()
-        self.there: set[str] = set()
+        self.connected: set[str] = set()
         self.loop.run_until_complete(self._open())
 
     async def _open(self) -> None:
@@ -127,14 +127,14 @@ class Board:
         await self.tasks.__aenter__()
         ground = AccountDependencies(
             intake=self,  # type: ignore[arg-type]  # these doors say nothing to it
-            platforms=self.doors,
+            platforms=self.platforms,
             credential_locks=NO_CREDENTIAL_LOCKS,
             clock=self.clock,
             random=lambda: 0.5,
             backoff_settings=BackoffSettings(),
             tasks=self.tasks,
-            on_connected=lambda door: self.there.add(door.account),
-            on_disconnected=lambda door: self.there.discard(door.account),
+            on_connected=lambda door: self.connected.add(door.account),
+            on_disconnected=lambda door: self.connected.discard(door.account),
             redact=str,
         )
         paused = PausedAccounts(self.slate, clock=self.clock)  # type: ignore[arg-type]
@@ -145,7 +145,7 @@ class Board:
         return self.loop.bring(work, within=3600)
 
     def state(self, door: Platform) -> AccountState:
-        return self.doors.status_of(door).state
+        return self.platforms.status_of(door).state
 
     def close(self) -> None:
         self.run(self._close())
@@ -197,7 +197,7 @@ def test_an_attempt_that_hangs_is_given_up(board: Any) -> None:
     held.loop.wait(1.5)
     assert "within 30 s" in held.platforms.status_of(door).error
     held.loop.wait(1)
-    assert held.state(door) is AccountState.CONNECTED and held.existed == {"a"}
+    assert held.state(door) is AccountState.CONNECTED and held.connected == {"a"}
 
 
 def test_what_is_refused_for_good_waits_for_a_person(board: Any) -> None:
@@ -247,17 +247,17 @@ def test_a_line_that_breaks_is_made_anew(board: Any, how: str) -> None:
     door = Fickle()
     held = board(door)
     held.loop.tick(5)
-    assert held.existed == {"a"}
+    assert held.connected == {"a"}
     if how == "told":
-        held.accounts.lost("fickle", "a", AccountDisconnected("cut"))
+        held.accounts.connection_lost("fickle", "a", AccountDisconnected("cut"))
     else:
         door.breaks.set()
     held.loop.tick(10)
     facts = held.platforms.status_of(door)
     assert (facts.state, facts.error) == (AccountState.RETRYING, "cut")
-    assert held.existed == set() and door.open == 0
+    assert held.connected == set() and door.open == 0
     held.loop.wait(1)
-    assert held.existed == {"a"} and door.open == 1
+    assert held.connected == {"a"} and door.open == 1
 
 
 @pytest.mark.parametrize("how", ["told", "task group"])
@@ -267,7 +267,7 @@ def test_a_token_that_is_revoked_while_connected_parks_the_account(board: Any, h
     held.loop.tick(5)
     door.fault = REFUSED
     if how == "told":
-        held.accounts.lost("fickle", "a", REFUSED)
+        held.accounts.connection_lost("fickle", "a", REFUSED)
     else:
         door.breaks.set()
     held.loop.wait(3600)
@@ -280,15 +280,15 @@ def test_a_half_open_line_is_noticed_and_replaced(board: Any) -> None:
     held = board(door)
     for _ in range(10):
         held.loop.wait(50)
-        held.platforms.alive("fickle", "a")
+        held.platforms.mark_alive("fickle", "a")
     assert len(door.attempts) == 1, "it has given signs of life"
     held.loop.wait(59)
-    assert held.existed == {"a"}
+    assert held.connected == {"a"}
     held.loop.wait(1.5)
     facts = held.platforms.status_of(door)
     assert facts.error == "nothing was heard of it for 60 s"
     held.loop.wait(1)
-    assert held.existed == {"a"} and len(door.attempts) == 2
+    assert held.connected == {"a"} and len(door.attempts) == 2
 
 
 def test_what_can_be_sent_proves_no_line_that_nothing_comes_in_by(board: Any) -> None:
@@ -296,7 +296,7 @@ def test_what_can_be_sent_proves_no_line_that_nothing_comes_in_by(board: Any) ->
     held = board(door)
     for _ in range(4):
         held.loop.wait(20)
-        held.platforms.proven("fickle", "a")  # as delivery has it
+        held.platforms.mark_reachable("fickle", "a")  # as delivery has it
     assert len(door.attempts) == 2
 
 
@@ -310,8 +310,8 @@ def test_what_was_told_of_a_line_that_is_gone_is_heard_by_nobody(board: Any) -> 
     door = Fickle(REFUSED)
     held = board(door)
     held.loop.tick(5)
-    held.accounts.lost("fickle", "a", AccountDisconnected("late"))
-    held.accounts.lost("fickle", "nobody", AccountDisconnected("late"))
+    held.accounts.connection_lost("fickle", "a", AccountDisconnected("late"))
+    held.accounts.connection_lost("fickle", "nobody", AccountDisconnected("late"))
     held.loop.tick(5)
     assert held.platforms.status_of(door).error == "the token is bad"
 
@@ -326,7 +326,7 @@ def test_an_account_is_paused_from_wherever_it_stands_and_stays_so(board: Any, p
     tried = len(door.attempts)
     held.run(held.accounts.pause("fickle", "a"))  # which changes nothing
     held.loop.wait(3600)
-    assert len(door.attempts) == tried and door.open == 0 and held.existed == set()
+    assert len(door.attempts) == tried and door.open == 0 and held.connected == set()
     again = Fickle()
     second = board(again, slate=slate)
     second.loop.wait(3600)
@@ -335,7 +335,7 @@ def test_an_account_is_paused_from_wherever_it_stands_and_stays_so(board: Any, p
     assert second.run(second.accounts.resume("fickle", "a")).state is AccountState.CONNECTED
     third = board(Fickle(), slate=slate)
     third.loop.tick(5)
-    assert third.existed == {"a"}
+    assert third.connected == {"a"}
 
 
 def test_a_check_tries_what_is_away_and_leaves_alone_what_is_there(board: Any) -> None:
@@ -345,7 +345,7 @@ def test_a_check_tries_what_is_away_and_leaves_alone_what_is_there(board: Any) -
     assert held.state(door) is AccountState.RETRYING
     while held.run(held.accounts.check("fickle", "a")).state is AccountState.RETRYING:
         pass
-    assert held.existed == {"a"} and held.loop.time() == 8
+    assert held.connected == {"a"} and held.loop.time() == 8
     held.run(held.accounts.check("fickle", "a"))
     assert len(door.attempts) == 6
 
@@ -362,9 +362,9 @@ def test_a_door_that_does_not_close_is_left_all_the_same(board: Any) -> None:
     held = board(door)
     held.loop.tick(5)
     door.leaves = HANG
-    held.accounts.lost("fickle", "a", AccountDisconnected("cut"))
+    held.accounts.connection_lost("fickle", "a", AccountDisconnected("cut"))
     held.loop.wait(7)
-    assert held.existed == {"a"} and len(door.attempts) == 2
+    assert held.connected == {"a"} and len(door.attempts) == 2
     door.leaves = None
 
 
@@ -388,18 +388,18 @@ def test_no_account_delays_another(
     held = Board(*others[:2], sound, *others[2:])
     assert held.loop.time() == 0, "a start waits for nobody"
     held.loop.tick(5)
-    assert "sound" in held.there
+    assert "sound" in held.connected
     held.loop.wait(waited)
     for door in others:
         held.accounts.connection_lost("fickle", door.account, AccountDisconnected("cut"))
     held.loop.tick(5)
-    assert "sound" in held.there and len(sound.attempts) == 1
+    assert "sound" in held.connected and len(sound.attempts) == 1
     closing = held.loop.create_task(held.accounts.close())
     held.loop.tick(10)
     assert sound.open == 0, "and is let go while others still hang"
     held.run(closing)
     held.run(held.tasks.__aexit__(None, None, None))
-    assert {held.state(door) for door in held.doors} == {AccountState.CLOSED}
+    assert {held.state(door) for door in held.platforms} == {AccountState.CLOSED}
     assert held.loop.errors == []
     held.loop.close()
 
@@ -440,7 +440,7 @@ def test_whatever_is_asked_of_an_account_the_last_word_holds(
         held.run(task)
     state = held.state(door)
     assert (state is AccountState.PAUSED) is not wanted, state
-    assert door.open == (state is AccountState.CONNECTED) == len(held.there)
+    assert door.open == (state is AccountState.CONNECTED) == len(held.connected)
     held.close()
 
 

@@ -269,10 +269,10 @@ def test_the_machines_own_zone_knows_its_offsets() -> None:
 def test_the_machines_own_zone_has_its_summer_time() -> None:
     """In a process of its own, whose machine is in Berlin."""
     program = (
-        "from holdfast.core.jobs.schedule import Schedule, first_due\n"
+        "from holdfast.core.jobs.schedule import Schedule, first_due_times\n"
         "from holdfast.gateway.jobs.time_zones import zone_of\n"
-        "daily = Schedule(words='x', cron='30 2 * * *')\n"
-        "print(first_due(daily, %d, zone_of(''), number=2))"
+        "daily = Schedule(text='x', cron='30 2 * * *')\n"
+        "print(first_due_times(daily, %d, zone_of(''), limit=2))"
     )
     for eve in (at(BERLIN, 2026, 3, 28, 12, 0), at(BERLIN, 2026, 10, 24, 12, 0)):
         done = subprocess.run(

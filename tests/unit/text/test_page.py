@@ -10,12 +10,12 @@ PAGE = (Path(__file__).parents[3] / "docs" / "text.md").read_text(encoding="utf-
 
 
 def test_every_renderer_that_the_page_names_is_there() -> None:
-    (named,) = re.findall(r"^Each of (.+?) has `render`", PAGE, re.MULTILINE)
-    names = re.findall(r"`(\w+)`", named)
+    (named,) = re.findall(r"^The renderers are (.+?)\. Those", PAGE, re.MULTILINE)
+    names = re.findall(r"`(\w+)\.(\w+)`", named)
     assert len(names) == 8
-    for name in names:
-        module = import_module(f"holdfast.platforms.text.{name}")
-        assert module.render("words"), name
+    for module_name, function in names:
+        module = import_module(f"holdfast.platforms.text.{module_name}")
+        assert vars(module)[function]("words"), module_name
 
 
 def test_a_table_is_drawn_as_the_page_draws_it() -> None:
