@@ -44,7 +44,7 @@ def listing(*ids: str) -> bytes:
 
 async def test_the_first_address_in_order_that_has_a_model_is_taken(serve: Serve) -> None:
     first, second = await serve(listing("nomic-embed-text", "qwen3")), await serve(listing("b"))
-    found = await find_server([NOBODY, first, second], timeout=30)
+    found = await find_server([NOBODY, first, second], within=30)
     assert found is not None
     assert (found.base_url, found.models) == (first, ("qwen3",))
 
@@ -61,13 +61,13 @@ async def test_the_first_address_in_order_that_has_a_model_is_taken(serve: Serve
     ],
 )
 async def test_who_does_not_answer_as_a_model_server_is_none(serve: Serve, answer: bytes) -> None:
-    assert await find_server([await serve(answer), NOBODY, "http://[::1"], timeout=5) is None
+    assert await find_server([await serve(answer), NOBODY, "http://[::1"], within=5) is None
 
 
 async def test_a_silent_server_costs_the_start_no_more_than_it_may(serve: Serve) -> None:
     silent = [await serve(None) for _ in range(4)]
     began = time.monotonic()
-    assert await find_server(silent, timeout=0.2) is None
+    assert await find_server(silent, within=0.2) is None
     assert time.monotonic() - began < 5
     assert len(asyncio.all_tasks()) <= 10
 

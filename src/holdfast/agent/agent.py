@@ -17,7 +17,6 @@ from holdfast.core.turns.compaction import estimate_text_tokens, estimate_tokens
 from holdfast.core.turns.model import DEFAULT_CONTEXT_WINDOW, ToolSchema
 from holdfast.tools.registry import Toolbox
 
-# MERGED holdfast.agent.context: The context of an agent: how much of its model's window is taken, and when to make room.
 _TOOL_SCHEMA_TOKENS = 2_000  # tokens of the tools' schemas, about: they are small on purpose
 _REFUSED_SHARE = 0.95  # past this share, a call would be refused
 _TRIM_TARGET_SHARE = 0.85  # what is left out makes room down to this share
@@ -29,7 +28,7 @@ class ContextWindow:
     was added since. `skipped` messages of the log are not in the buffer: a summary covers them.
     """
 
-    __slots__ = ("_compact_at", "_fixed_tokens", "_keep", "_threshold", "skipped", "used", "size")
+    __slots__ = ("_compact_at", "_fixed_tokens", "_keep", "_threshold", "size", "skipped", "used")
 
     def __init__(
         self,
@@ -95,7 +94,6 @@ class ContextWindow:
         return self.size * 8 // 10 <= self.used <= self.size
 
 
-# MERGED holdfast.agent.agent: An agent: what is kept of a session between its turns so that the next one starts at once.
 InterruptTurn = Callable[[str], None]
 """Stops the turn that an agent is leased to, for that reason."""
 

@@ -1,6 +1,7 @@
-"""The loop of a turn: resolve open calls, ask the model, commit, run its tools, until there is an answer.
+"""The loop of a turn: resolve open calls, call the model, commit, run its tools, repeat.
 
-The position in the turn is read from the buffer alone, so a turn that an earlier process began continues through the same code.
+The position in the turn is read from the buffer alone, so a turn that an earlier process began
+continues through the same code.
 """
 
 import logging
@@ -33,7 +34,6 @@ from holdfast.core.turns.turn import Usage
 log = logging.getLogger(__name__)
 
 
-# MERGED holdfast.agent.asking: Asking the model: the request as a projection of the buffer, and the reply as it streams.
 STEP_BUDGET_NOTE = NoteMessage(
     text="[System note: the step budget of this turn is used up. Answer now, without tools: "
     "what was done, what is left, and how to go on.]"
@@ -120,7 +120,6 @@ def _emit_model_event(turn: TurnPort, event: ModelEvent) -> None:
             turn.model_fell_back(event)
 
 
-# MERGED holdfast.agent.loop: The loop of a turn: settle what is open, ask the model, commit, run its tools, until it is done.
 #
 # Where the turn stands is read from the buffer alone, so a turn that an earlier process began is
 # gone on with by the same lines that would have finished it then.

@@ -1,4 +1,4 @@
-"""The system prompt, built once per session and then frozen, and the signature of what an agent was built from."""
+"""The system prompt, built once per session and then frozen, and the signature of an agent."""
 
 import hashlib
 from collections.abc import Iterable
@@ -10,7 +10,6 @@ from holdfast.core.secrets import Secret
 from holdfast.core.turns.tool import Danger
 from holdfast.tools.registry import Toolbox
 
-# MERGED holdfast.agent.prompt: The system prompt: built once per session, then frozen and kept with it.
 IDENTITY_PROMPT = """\
 You are a capable assistant reached through Holdfast, a gateway that keeps this conversation, \
 its terminal and its background processes alive across restarts. Today is {date}.
@@ -44,7 +43,6 @@ def build_prompt(
     return "\n\n".join(parts)
 
 
-# MERGED holdfast.agent.signature: The signature of an agent: equal inputs, equal signature, in any process.
 def agent_signature(
     *,
     provider: str,

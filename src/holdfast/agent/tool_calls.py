@@ -1,4 +1,4 @@
-"""Runs tool calls, each with its commits; calls of an earlier process are resolved by their replay class."""
+"""Runs tool calls, each with its commits, and resolves calls of an earlier process."""
 
 import asyncio
 import logging

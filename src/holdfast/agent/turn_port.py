@@ -1,4 +1,4 @@
-"""A turn as the agent sees it: what it may read, and what it must write (with retries) before it continues."""
+"""A turn as the agent sees it: what it may read, and what it must write before it continues."""
 
 import asyncio
 import logging
@@ -31,7 +31,6 @@ from holdfast.core.turns.turn import Usage
 log = logging.getLogger(__name__)
 
 
-# MERGED holdfast.agent.work: A turn as the agent sees it: what it may read, and what it must write before it goes on.
 class PendingCall(msgspec.Struct, frozen=True, kw_only=True):
     """A call that is not started yet, and the command it would run; or the words that it would
     bring `to` a chat."""
@@ -142,7 +141,6 @@ class TurnPort(Protocol):
         ...
 
 
-# MERGED holdfast.agent.keeping: Keeping a step: a disk that takes nothing for a while is waited for, and fails no turn.
 FIRST_RETRY_DELAY, MAX_RETRY_DELAY = 0.5, 10.0  # seconds before a store that failed is asked again
 
 

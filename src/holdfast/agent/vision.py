@@ -1,4 +1,4 @@
-"""Images for a model without vision: described once by a model that has it, and stored as a note."""
+"""Images for a model without vision: another model describes each once, stored as a note."""
 
 import logging
 from collections.abc import Iterable, Iterator, Sequence

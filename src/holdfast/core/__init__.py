@@ -1,1 +1,1 @@
-"""Types and rules that everything else stands on. Pure: no event loop, no disk, no clock, no logging."""
+"""Types and rules that every other package uses. Pure: no event loop, disk, clock or logging."""

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import final
 
 
-# MERGED holdfast.core.secret: A secret: a value that is never shown by accident.
 @final
 class Secret:
     """Holds a value that `repr`, `str` and logs do not show; `reveal` is the only way to it."""
@@ -35,7 +34,6 @@ class Secret:
         return hash(self._value)
 
 
-# MERGED holdfast.core.address_passwords: Passwords inside of addresses (`https://user:password@host`): found, and hidden where shown.
 PASSWORD_MASK = "***"
 # What stands before it keeps a long word without an address from being tried at each letter.
 _URL_WITH_PASSWORD = re.compile(

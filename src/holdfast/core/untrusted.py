@@ -1,11 +1,10 @@
-"""Defences for parsing untrusted input: JSON that is nested too deeply, HTML whose tags never end."""
+"""Parsing of untrusted input: JSON nested too deeply, and HTML whose tags never end."""
 
 import re
 from typing import TypeVar
 
 import msgspec
 
-# MERGED holdfast.core.deep_json: JSON of strangers: read as a type, however deeply somebody has nested it.
 _MAX_DEPTH = 64  # levels; no message of any vendor has nearly as many
 _TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[{]|[\]}]', re.DOTALL)
 
@@ -44,7 +43,6 @@ def prune_nesting(body: bytes, *, max_depth: int = _MAX_DEPTH) -> bytes:
     return b"".join((*kept, body[done:]))
 
 
-# MERGED holdfast.core.markup: Markup of strangers: a page of HTML as a parser gets through it, whatever was done to it.
 _MAX_TAG_LENGTH = 4096  # characters; a longer one holds a picture
 # A comment, a tag whose quotes are closed, any other tag, and what only looks like one. But for a
 # comment, none of them is looked for beyond the next "<".

@@ -26,7 +26,6 @@ from holdfast.models.retry import Sleep
 from holdfast.models.target import ModelTarget
 
 
-# MERGED holdfast.models.demo_plays: What the demo model says and does next, derived from the conversation alone.
 class DemoCall(msgspec.Struct, frozen=True):
     tool: str
     arguments: str
@@ -203,7 +202,6 @@ _SCENARIOS: Sequence[tuple[str, frozenset[str], DemoScenario]] = (
 )
 
 
-# MERGED holdfast.models.demo: The demo model: a client that needs no key and no network, and says so.
 _SECONDS_PER_WORD = 0.01
 _MAX_STREAM_SECONDS = 0.8  # seconds that the streaming of one reply may take
 

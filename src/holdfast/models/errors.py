@@ -87,7 +87,8 @@ def network_error(target: ModelTarget, what: str) -> ModelFailed:
 
 def timeout_error(target: ModelTarget, stage: str, setting: str, limit: float) -> ModelFailed:
     return ModelFailed(
-        f"{_model_label(target)} {stage} within {limit:g} s. If it is merely slow, raise `{setting}` "
+        f"{_model_label(target)} {stage} within {limit:g} s. If it is merely slow, raise "
+        f"`{setting}` "
         "under [model] in holdfast.toml.",
         fault=ModelFault.TIMEOUT,
     )

@@ -26,7 +26,6 @@ from holdfast.models.target import ModelTarget, make_target
 log = logging.getLogger(__name__)
 
 
-# MERGED holdfast.models.fallback: Fallback: when a model fails for good, the next one of a list takes the turn over.
 LeaseClient = Callable[[], ModelClient]
 
 
@@ -38,7 +37,7 @@ class FallbackClient:
     holds the lease gives it back after that turn, and the next begins with the first (A5).
     """
 
-    __slots__ = ("_current", "_clients", "_fallbacks", "_released", "name")
+    __slots__ = ("_clients", "_current", "_fallbacks", "_released", "name")
 
     def __init__(self, first: ModelClient, *, fallbacks: Sequence[LeaseClient]) -> None:
         self.name = first.name
@@ -111,7 +110,6 @@ def _unsigned_message(message: AssistantMessage) -> AssistantMessage:
     return msgspec.structs.replace(message, reasoning=thoughts)
 
 
-# MERGED holdfast.models.voices: The voices of a gateway: the chosen model and its stand-ins, to be leased.
 class ModelLeases:
     """Knows the targets that `[model]` describes; owns nothing but them.
 

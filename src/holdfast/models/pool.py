@@ -153,7 +153,7 @@ class ModelPool:
 class PooledClient:
     """A client of the pool, held by one agent. Owns the calls it makes."""
 
-    __slots__ = ("_pool", "local_server", "codec", "name", "released", "running", "target")
+    __slots__ = ("_pool", "codec", "local_server", "name", "released", "running", "target")
 
     def __init__(
         self,

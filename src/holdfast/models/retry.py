@@ -11,7 +11,6 @@ from holdfast.core.turns.model import RETRYABLE_FAULTS, ModelEvent, ModelFailed,
 from holdfast.models import errors
 from holdfast.models.target import ModelTarget
 
-# MERGED holdfast.models.patience: Patience: how long a call may still wait for what, and the means to end it from outside.
 T = TypeVar("T")
 Sleep = Callable[[float], Awaitable[None]]
 _NEVER = float("inf")
@@ -28,12 +27,12 @@ class CallDeadline:
 
     __slots__ = (
         "_armed",
+        "_cancelled",
         "_close_response",
         "_deadline",
-        "_cancelled",
         "_expired",
-        "_loop",
         "_idle_seconds",
+        "_loop",
         "_sleep",
         "_target",
         "_task",
@@ -160,7 +159,6 @@ class CallDeadline:
         return errors.timeout_error(self._target, stage, setting, limit)
 
 
-# MERGED holdfast.models.retry: Retries: a call that failed in a way that may pass is made again, later and later.
 Attempt = Callable[[], AsyncGenerator[ModelEvent, None]]
 
 

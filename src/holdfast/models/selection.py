@@ -10,7 +10,6 @@ from holdfast.core.config.settings import ModelSettings, Provider
 from holdfast.core.turns.model import ModelChoice
 from holdfast.models.target import EMBEDDED_MODEL, model_name
 
-# MERGED holdfast.models.discovery: Discovery: which model servers on this machine answer, asked all at once and for a moment.
 DISCOVERY_TIMEOUT = 0.3  # seconds for all of them together: a start waits for this
 _MAX_BYTES = 1024 * 1024
 _NON_CHAT_MODELS = ("embed", "rerank", "whisper", "tts")  # models that a server lists beside others
@@ -32,13 +31,14 @@ class _Listing(msgspec.Struct):
 
 
 async def find_server(
-    addresses: Iterable[str], *, timeout: float = DISCOVERY_TIMEOUT
+    addresses: Iterable[str], *, within: float = DISCOVERY_TIMEOUT
 ) -> ModelServer | None:
-    """The first of these addresses, in their order, at which a model can be had."""
+    """The first of these addresses, in their order, that serves a model. All are asked at once,
+    for at most `within` seconds."""
     asked = [asyncio.create_task(_probe(address)) for address in addresses]
     if not asked:
         return None
-    done, late = await asyncio.wait(asked, timeout=timeout)
+    done, late = await asyncio.wait(asked, timeout=within)
     for task in late:
         task.cancel()
     if late:
@@ -85,7 +85,6 @@ async def _fetch_models(base_url: str) -> bytes:
         writer.close()
 
 
-# MERGED holdfast.models.choice: The choice of a model where the settings leave it open, and the words for why it is this one.
 _KNOWN_PORTS = {11434: "Ollama", 1234: "LM Studio", 8080: "llama.cpp", 8000: "vLLM"}
 
 

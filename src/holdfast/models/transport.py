@@ -19,7 +19,6 @@ from holdfast.models.retry import CallDeadline
 from holdfast.models.selection import parse_model_names
 from holdfast.models.target import ModelTarget
 
-# MERGED holdfast.models.sse: Server-sent events: the payloads in a stream of bytes, however it was cut into chunks.
 _BOM = b"\xef\xbb\xbf"
 _MAX_EVENT = 16 * 1024 * 1024
 
@@ -99,7 +98,6 @@ def _join_data(block: bytes) -> bytes | None:
     return b"\n".join(lines).strip() or None
 
 
-# MERGED holdfast.models.reading: Reading: an answer as its bytes come in, streamed or whole.
 _MAX_BODY = 4 * 1024 * 1024
 _USAGE_WAIT = 5.0  # the reply is whole: usage and the end mark are worth a short wait only
 _EOF_WAIT = 0.1  # for the end of the body, without which the connection cannot be used again
@@ -110,7 +108,7 @@ _STALLED = "stopped in the middle of its answer and sent nothing more"
 class ModelResponseStream:
     """Owns the reading of one streamed answer."""
 
-    __slots__ = ("_content", "_decoder", "_deadline", "_sse", "_started", "_target", "done")
+    __slots__ = ("_content", "_deadline", "_decoder", "_sse", "_started", "_target", "done")
 
     def __init__(
         self,
@@ -220,7 +218,6 @@ async def read_unstreamed(
     return [*events, decoder.complete(ended=True)]
 
 
-# MERGED holdfast.models.transport: The transport: model calls over one shared aiohttp session.
 #
 # Importing it makes aiohttp's TLS context, which reads the system's certificates: the pool does
 # so off the event loop, once, when the first real call is made.

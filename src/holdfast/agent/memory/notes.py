@@ -134,7 +134,8 @@ def edit_refusal(result: NoteEditResult, *, max_chars: int) -> str:
     match result.outcome:
         case NoteEditOutcome.FULL:
             return (
-                f"The notes are full: {len(result.notebook.notes)} of them, with {used} of {max_chars} "
+                f"The notes are full: {len(result.notebook.notes)} of them, with {used} of "
+                f"{max_chars} "
                 "characters. Remove some, or put several into one shorter note, and try again."
             )
         case NoteEditOutcome.MISSING:

@@ -1,4 +1,7 @@
-"""A circuit breaker around a memory provider: time limits, a background queue, and a pause after repeated failures."""
+"""A circuit breaker around a memory provider.
+
+It sets time limits, queues background calls, and pauses the provider after repeated failures.
+"""
 
 import asyncio
 import logging
@@ -15,7 +18,6 @@ from holdfast.core.ports.runtime import Clock
 log = logging.getLogger(__name__)
 
 
-# MERGED holdfast.agent.memory.errands: Errands: work that nobody waits for, in order for each who has any, and none of it in the way.
 QueuedTask = Callable[[], Awaitable[None]]
 
 _BUCKETS = 8  # so many run at once; those of one key are always in the same
@@ -25,7 +27,7 @@ _MAX_QUEUED = 1000  # errands waiting in a bucket, beyond which new ones are ref
 class _Bucket:
     """Errands in order, and the task that runs them while there are any."""
 
-    __slots__ = ("task", "queue")
+    __slots__ = ("queue", "task")
 
     def __init__(self) -> None:
         self.queue: deque[tuple[QueuedTask, asyncio.Future[None]]] = deque()
@@ -79,7 +81,6 @@ async def _run_bucket(bucket: _Bucket) -> None:
         bucket.task = None
 
 
-# MERGED holdfast.agent.memory.guarded: A guarded provider: asked only what it wants, for so long, and not while it keeps failing.
 T = TypeVar("T")
 
 ClaimNotification = Callable[

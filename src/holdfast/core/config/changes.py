@@ -9,7 +9,6 @@ import msgspec
 from holdfast.core.config.settings import PlatformSettings, Settings
 
 
-# MERGED holdfast.core.config.effect: The effect of a key: when a change of it holds, of every key that holdfast.toml can have.
 class ChangeEffect(StrEnum):
     """What it takes for a changed key to hold."""
 
@@ -73,7 +72,6 @@ def _without_index(key: str) -> str:
     return key.partition("[")[0]
 
 
-# MERGED holdfast.core.config.differences: Differences: which keys two settings have not in common, as people write them.
 _PLATFORMS = "platforms"
 
 

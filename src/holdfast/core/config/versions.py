@@ -1,4 +1,4 @@
-"""The configuration files by name, the stored versions of the configuration, and the port that reloads it.
+"""The configuration files by name, stored configuration versions, and the reload port.
 
 Must not import the settings: `holdfast status` imports this file.
 """
@@ -10,12 +10,10 @@ from typing import Protocol
 
 import msgspec
 
-# MERGED holdfast.core.config.home_files: The files of a home that a person writes, by their names.
 CONFIG_FILE = "holdfast.toml"
 ENV_FILE = ".env"
 
 
-# MERGED holdfast.core.config.kept_configuration: A configuration that was in force, as it is kept: numbered, with who brought it and when.
 SECRET_MASK = "***"
 _TOML_ENTRY = re.compile(
     r"""(?P<key>(?<![\w-])[\w-]+|"[^"\n]*"|'[^'\n]*')(?P<is>\s*=\s*)(?P<value>"{3}[^\0]*?"{3}|'{3}[^\0]*?'{3}"""
@@ -70,7 +68,6 @@ def _mask_entry(entry: re.Match[str]) -> str:
     return f'{entry["key"]}{entry["is"]}"{SECRET_MASK}"' if secret else entry[0]
 
 
-# MERGED holdfast.core.config.configuration: A configuration that is swapped while the gateway runs: what came of it, and who does it.
 class ReloadResult(msgspec.Struct, frozen=True, kw_only=True):
     """What came of reading the file again. Keys are as people write them; where nothing has
     changed, the number is the one that was in force already."""

@@ -1,4 +1,4 @@
-"""A job (something an agent does at certain times), its runs, and which runs the passed due times get."""
+"""A job (something an agent does at certain times), its runs, and the planning of runs."""
 
 from collections.abc import Sequence
 from enum import StrEnum
@@ -12,7 +12,6 @@ from holdfast.core.jobs.schedule import Schedule
 from holdfast.core.messages.outbox import Address
 from holdfast.core.messages.source import Source
 
-# MERGED holdfast.core.jobs.job: A job: something an agent is to do at certain times; and a run, which is one of those times.
 JobId = NewType("JobId", int)  # a number that people type; never given twice
 
 JOBS_ACCOUNT = (
@@ -228,7 +227,6 @@ class JobPort(Protocol):
     async def change_job(self, job_id: int, kind: JobChangeKind) -> str: ...
 
 
-# MERGED holdfast.core.jobs.run_planning: Which runs a job gets for the due times that have passed. Pure: whoever asks brings the time.
 MAX_MISSED_RUNS = 100  # runs that are made up for, of one job
 MAX_WAITING_RUNS = 100  # runs of one job
 _FEW_DUE_TIMES = 10  # due times that are looked at where they are not all made up for

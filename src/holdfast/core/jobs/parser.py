@@ -14,7 +14,6 @@ from holdfast.core.jobs.job import (
 )
 from holdfast.core.jobs.schedule import InvalidSchedule, Schedule, normalise_cron
 
-# MERGED holdfast.core.jobs.time_words: Words of time: a text that is understood piece by piece, its times of day and its spans.
 SCHEDULE_EXAMPLES = (
     'Write for example "every weekday at 9", "every 10 minutes", "every month on the 1st at 8:30", '
     '"tomorrow at 18:00", "in 2 hours", "2026-12-01 09:00" or a cron expression "0 9 * * 1-5".'
@@ -99,7 +98,6 @@ def scan_time(scanner: TextScanner) -> tuple[int, int]:
     return hour, minute
 
 
-# MERGED holdfast.core.jobs.schedule_words: Times as people write them: a small grammar, from words to a schedule.
 _ALIASES = {
     "@hourly": "0 * * * *",
     "@daily": "0 0 * * *",
@@ -295,7 +293,6 @@ def _timestamp_at(scanner: TextScanner, date: tuple[int, int, int], zone: tzinfo
         ) from None
 
 
-# MERGED holdfast.core.jobs.job_words: A job as it is typed in a chat: the time in quotes, how it is to be, and what is to be done.
 T = TypeVar("T", bound=StrEnum)
 
 JOB_SYNTAX = (

@@ -1,4 +1,4 @@
-"""What a message does to the turn that is running when it arrives, and which messages belong together.
+"""What an arriving message does to the running turn, and which messages belong together.
 
 Pure: the caller passes in everything that is known, and stores the decision.
 """

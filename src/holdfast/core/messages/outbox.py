@@ -1,4 +1,4 @@
-"""The outbox: deliveries that are pending for a platform, what is known of each, and messages that nobody asked for."""
+"""The outbox: deliveries to platforms, what is known of each, and proactive messages."""
 
 from enum import StrEnum
 from typing import Protocol
@@ -10,7 +10,6 @@ from holdfast.core.ids import CallId, DeliveryId, InboxId, PrincipalId, SessionI
 from holdfast.core.messages.transcript import NoteMessage
 
 
-# MERGED holdfast.core.messages.outbox: The outbox: what is owed to a platform, and what is known of each delivery.
 class DeliveryState(StrEnum):
     STREAMING = "streaming"  # it is shown as it grows: its text is not there yet
     PENDING = "pending"
@@ -135,7 +134,7 @@ class DeliveryBlocker(StrEnum):
     NOTHING = "nothing"  # it is under way
     ACCOUNT = "account"  # which is not connected
     CHAT = "chat"  # to which something else is owed before it
-    RATE_LIMIT = "pace"  # the platform is to be left in peace for a while
+    RATE_LIMIT = "rate_limit"  # the platform is to be left in peace for a while
 
 
 class DeliveryStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -176,7 +175,6 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
     platform_message_id: str
 
 
-# MERGED holdfast.core.messages.saying: What is said to a chat where nobody has asked for it, and what its conversation keeps of that.
 class SendInitiator(StrEnum):
     """On whose behalf a message comes out of the blue."""
 
@@ -212,7 +210,6 @@ def proactive_note(initiator: SendInitiator, text: str, *, file: str = "") -> No
     )
 
 
-# MERGED holdfast.core.messages.handing: Handing over: words and files that a turn gives to people, besides its answer.
 HERE = "here"  # the chat that the turn works for
 
 
@@ -246,7 +243,6 @@ class MessageSender(Protocol):
         ...
 
 
-# MERGED holdfast.core.messages.quiet: A quiet chat: somebody has said whether it gets answers and nothing else.
 class QuietChat(msgspec.Struct, frozen=True, kw_only=True):
     """`quiet` None: it is again as the configuration says."""
 

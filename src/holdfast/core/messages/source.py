@@ -1,4 +1,4 @@
-"""Where a message comes from, the session key of that place, and what a message quotes or brings along."""
+"""The source of a message, its session key, and the quotes and attachments of a message."""
 
 from collections.abc import Awaitable, Callable
 from enum import StrEnum
@@ -11,13 +11,14 @@ import msgspec
 from holdfast.core.errors import HoldfastError
 from holdfast.core.ids import SessionKey
 
-# MERGED holdfast.core.messages.source: Where a message comes from, and the session key that place has.
-_MAX_PART_LENGTH = 256  # characters of a key that one id may take
-_KEPT_PREFIX = 64  # those that are kept of a longer one, for people to read
+_MAX_PART_LENGTH = 256  # characters of a session key that one id may take
+_KEPT_PREFIX = 64  # readable characters of a longer id, in front of its hash
 _MAX_NAME_LENGTH = 64
-_RESERVED_CHARACTERS = frozenset(
-    ":[]<>"
-)  # what notes, tags and the words of a speaker begin and end with
+_RESERVED_CHARACTERS = frozenset(":[]<>")  # delimiters of notes, tags and speaker names
+_MAX_QUOTE_LENGTH = 1000  # characters; the person who answers a long text has seen it in full
+
+ATTACHED_PREFIX = "[Attached, "
+"""Beginning of the line behind a message's text that names its attached files."""
 
 
 class ChatType(StrEnum):
@@ -28,16 +29,17 @@ class ChatType(StrEnum):
 
 
 class Author(StrEnum):
-    """What wrote a message, as far as the platform says; one that cannot tell says a person."""
+    """What wrote a message, as far as the platform knows; PERSON where it cannot tell."""
 
     PERSON = "person"
     BOT = "bot"  # a program: another bot, a hook, an automatic reply
-    SELF = "ourselves"  # the account that it was brought by
-    OPERATOR = "operator"  # whoever runs the gateway, into a chat of others: no door says this
+    SELF = "ourselves"  # the account that received it
+    OPERATOR = "operator"  # the operator of the gateway, in a chat of others; never from a platform
 
 
 class Source(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """`message_id` is for a source that goes without its `Inbound`, which has the message's."""
+    """Where a message comes from. `message_id` is for a source without its `Inbound`, which has
+    the id otherwise."""
 
     platform: str
     account: str = "default"
@@ -57,9 +59,9 @@ def build_session_key(
 ) -> SessionKey:
     """The route of a source: printable ASCII of a bounded length.
 
-    A DM is its chat and thread, a group one session per person, a thread is shared by its
-    people. Each part is encoded so that no id, however odd, can pass for two parts, for another
-    id or for the hash of a long one: what separates them comes from here alone.
+    By default, a DM is one session per chat and thread, a group one session per person, and a
+    thread is shared by its people. Each part is encoded so that no id can be mistaken for two
+    parts, for another id or for the hash of a long one: only this function writes separators.
     """
     parts = [source.platform, source.account, source.chat_type, source.chat_id]
     parts.append(source.thread_id or "")
@@ -80,10 +82,10 @@ def is_shared(
 
 
 def speaker_name(source: Source) -> str | None:
-    """Who a message is from, where more than one could be; None in a chat of two.
+    """The name of a message's sender where several people write; None in a DM.
 
-    One line of plain characters: a name stands in front of what was said, and must not be able
-    to look like the words of another, nor make a note of ours of what follows it.
+    One line of plain characters: the name is put in front of the text, and must not be able to
+    imitate another speaker or turn the text behind it into a system note.
     """
     if source.author is Author.OPERATOR:
         return "operator of this gateway"
@@ -93,7 +95,7 @@ def speaker_name(source: Source) -> str | None:
 
 
 def sanitise_name(*names: str | None) -> str | None:
-    """The first of these of which a plain line is left."""
+    """The first of these names that is not empty once reserved characters are removed."""
     for name in names:
         plain = "".join(
             c if c.isprintable() and c not in _RESERVED_CHARACTERS else " " for c in name or ""
@@ -104,9 +106,9 @@ def sanitise_name(*names: str | None) -> str | None:
 
 
 def parse_route(route: SessionKey) -> tuple[str, str, ChatType, str]:
-    """Platform, account, kind and id of the chat that a route names.
+    """Platform, account, type and id of the chat that a route names.
 
-    An id that was too long for its route is not to be had from it: it comes back cut.
+    An id that was too long for its route cannot be restored: it comes back truncated.
     """
     platform, account, kind, chat = map(_decode_part, route.split(":")[:4])
     return platform, account, ChatType(kind), chat
@@ -119,33 +121,26 @@ def _is_per_person(source: Source, groups: bool, threads: bool) -> bool:
     return threads if threaded else groups
 
 
-@lru_cache(maxsize=1024)  # on the way of every message, and most are of chats that just spoke
+@lru_cache(maxsize=1024)  # called for every message; most come from recently active chats
 def _encode_part(part: str) -> str:
     if part.isascii() and part.isalnum() and len(part) <= _MAX_PART_LENGTH:
         return part
-    whole = part.encode("utf-8", "surrogatepass")
-    # A dot could lead out of a folder, and a tilde is ours: it says that a hash follows.
-    text = quote(whole, safe="").replace(".", "%2E").replace("~", "%7E")
-    return (
-        text
-        if len(text) <= _MAX_PART_LENGTH
-        else f"{text[:_KEPT_PREFIX]}~{sha256(whole).hexdigest()}"
-    )
+    raw = part.encode("utf-8", "surrogatepass")
+    # A dot could lead out of a directory; a tilde is reserved as the mark of a hash.
+    text = quote(raw, safe="").replace(".", "%2E").replace("~", "%7E")
+    if len(text) <= _MAX_PART_LENGTH:
+        return text
+    return f"{text[:_KEPT_PREFIX]}~{sha256(raw).hexdigest()}"
 
 
 def _decode_part(part: str) -> str:
     return unquote_to_bytes(part).decode("utf-8", "replace")
 
 
-# MERGED holdfast.core.messages.quote: A quote: what a message answers, as the platform shows it beside it.
-_MAX_QUOTE_LENGTH = (
-    1000  # characters; whoever answers a long text has it before their eyes, in outline
-)
-
-
 class Quote(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """`ours`: the account that brings the message wrote it. A platform that does not say what was
-    answered leaves the text empty, and one that does not know whose it is leaves the names."""
+    """What a message answers. `ours`: the account that received the message wrote it. A platform
+    that does not know the quoted text leaves it empty; one that does not know its author leaves
+    out the names."""
 
     text: str = ""
     user_id: str | None = None
@@ -155,33 +150,31 @@ class Quote(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def format_quote(quote: Quote) -> str | None:
-    """What the agent reads in front of the answer; None: nothing is known of it.
+    """What the agent reads in front of the message; None: the quoted text is unknown.
 
-    Each line is marked: nothing that is quoted can look like the words of whoever quotes it, nor
-    like a note of ours.
+    Each line is marked, so that quoted text cannot pass for the sender's own words or for a
+    system note.
     """
     if not quote.text.strip():
         return None
     author = "you" if quote.ours else sanitise_name(quote.user_name, quote.user_id) or "somebody"
-    cut = (
-        quote.text if len(quote.text) <= _MAX_QUOTE_LENGTH else f"{quote.text[:_MAX_QUOTE_LENGTH]}…"
-    )
-    return "\n".join(f"> {line}".rstrip() for line in (f"{author} wrote:", *cut.splitlines()))
-
-
-# MERGED holdfast.core.messages.attachment: An attachment: a file that came with a message, and has not been fetched yet.
-ATTACHED_PREFIX = "[Attached, "
-"""What the line begins with that names, behind the words of a message, the files that came."""
+    text = quote.text
+    if len(text) > _MAX_QUOTE_LENGTH:
+        text = f"{text[:_MAX_QUOTE_LENGTH]}…"
+    return "\n".join(f"> {line}".rstrip() for line in (f"{author} wrote:", *text.splitlines()))
 
 
 class AttachmentUnavailable(HoldfastError):
-    """The file is not to be had, now or later; the text says why, for the sender and the agent."""
+    """The file cannot be fetched, now or later; the text says why, for the sender and the agent."""
 
 
 class Attachment(msgspec.Struct, frozen=True, kw_only=True):
-    """`fetch` brings the whole file. It raises `AttachmentUnavailable` where that will never work, and
-    anything else where the message had better be taken again later."""
+    """A file that came with a message and has not been fetched yet.
 
-    name: str  # as its sender calls it; nobody has looked at it yet
+    `fetch` returns the whole file. It raises `AttachmentUnavailable` where that will never work,
+    and anything else where the platform should deliver the message again later.
+    """
+
+    name: str  # as its sender calls it; not checked yet
     fetch: Callable[[], Awaitable[bytes]]
-    size: int | None = None  # in bytes, where the platform says it before
+    size: int | None = None  # in bytes, where the platform tells it in advance

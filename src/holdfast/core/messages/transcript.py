@@ -10,9 +10,8 @@ import msgspec
 from holdfast.core.ids import CallId, TurnId
 
 
-# MERGED holdfast.core.messages.message: The transcript: what was said and done in a session, in no provider's words.
 class Image(msgspec.Struct, frozen=True, kw_only=True, tag="image"):
-    """A picture shown to the model: base64 data with its media type, or an address."""
+    """An image shown to the model: base64 data with its media type, or a URL."""
 
     media_type: str = "image/png"
     data: str | None = None
@@ -30,16 +29,16 @@ class ToolOutcome(StrEnum):
 
     OK = "ok"
     ERROR = "error"
-    CANCELLED = "cancelled"  # started and cut: it may have had an effect
+    CANCELLED = "cancelled"  # started and interrupted: it may have had an effect
     NOT_STARTED = "not_started"
-    UNKNOWN = "unknown"  # started; nobody knows how it ended
-    REFUSED = "refused"  # never started: a rule or a person said no
+    UNKNOWN = "unknown"  # started; its outcome is unknown
+    REFUSED = "refused"  # never started: denied by a rule or a person
 
 
 class CallRecovery(StrEnum):
-    """How a call that an earlier process had started came to its result."""
+    """How a call that an earlier process had started got its result."""
 
-    ATTACHED = "attached"  # it had run on meanwhile
+    ATTACHED = "attached"  # it had kept running meanwhile
     REPLAYED = "replayed"  # it was run again
 
 
@@ -58,9 +57,9 @@ class StopReason(StrEnum):
 
 
 class UserMessage(msgspec.Struct, frozen=True, kw_only=True, tag="user", omit_defaults=True):
-    """`note` is ours and stands in front of the user's unchanged text when projected; `quoted` is
-    what the text answers, each line of it marked as such; `documents`, what its files say, comes
-    behind it, and no person reads it there."""
+    """`note` is a system note, put in front of the user's unchanged text when projected. `quoted`
+    is what the text answers, each line marked as a quote. `documents` is the text of its files; it
+    comes behind the message and is shown to the model only."""
 
     text: str
     images: tuple[Image, ...] = ()
@@ -81,8 +80,9 @@ class AssistantMessage(
 
 
 class ToolMessage(msgspec.Struct, frozen=True, kw_only=True, tag="tool", omit_defaults=True):
-    """The result of one call. Its pictures are shown to the model behind all results. `recovery`
-    is set only where another process than the one that began it has brought it; stored as `taken_up`."""
+    """The result of one call. Its images are shown to the model behind all results. `recovery` is
+    set only where another process finished the call than the one that began it (stored as
+    `taken_up`)."""
 
     call_id: CallId
     name: str
@@ -94,23 +94,23 @@ class ToolMessage(msgspec.Struct, frozen=True, kw_only=True, tag="tool", omit_de
 
 
 class NoteMessage(msgspec.Struct, frozen=True, kw_only=True, tag="note"):
-    """A system note that stands alone: no user's message carries it."""
+    """A system note of its own, not attached to a user's message."""
 
     text: str
 
     @property
     def summary(self) -> str:
-        """Its first sentence, for people: notes are written to the model."""
+        """Its first sentence, for people: the rest is written for the model."""
         inside = self.text.removeprefix("[System note: ").partition("]\n")[0]
         return inside.partition(". ")[0].rstrip(".]") + "."
 
 
 class CompactionMessage(msgspec.Struct, frozen=True, kw_only=True, tag="compaction"):
-    """A summary that stands for the first `covers` messages of the log when it is projected.
+    """A summary that replaces the first `covers` messages of the transcript when projected.
 
-    Counted from the beginning, so that it means the same wherever in the log it stands: what
-    was said while the summary was being made is neither in it nor hidden by it. The messages
-    themselves stay in the log. The last of these counts.
+    The count starts at the beginning, so it is independent of the summary's own position:
+    messages that arrived while it was made are neither in it nor hidden by it. The covered
+    messages stay in the transcript. The last summary counts.
     """
 
     text: str
@@ -121,70 +121,71 @@ Message = UserMessage | AssistantMessage | ToolMessage | NoteMessage | Compactio
 
 
 class TranscriptRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """A message as the store keeps it: its place in the session and the turn that wrote it."""
+    """A stored message, with its position in the session and the turn that wrote it."""
 
     seq: int
     turn_id: TurnId | None
     message: Message
     created_at: float
-    undone: bool = False  # its user took it back: it is kept, and no part of the conversation
+    undone: bool = False  # removed with /undo: stored, but no longer part of the conversation
 
 
-# MERGED holdfast.core.messages.exchanges: Exchanges: a transcript by what was asked in it, each with all that it led to.
 class Exchange(msgspec.Struct, frozen=True, kw_only=True):
-    """What was said, from the seq at which it begins to where the next one does."""
+    """A question with everything that it led to: the records from `from_seq` up to the next
+    exchange."""
 
     from_seq: int
     user_messages: tuple[UserMessage, ...]
 
 
 def split_exchanges(records: Sequence[TranscriptRecord]) -> list[Exchange]:
-    """Oldest first. What no person began (a note, a summary) belongs to what went before it."""
+    """Oldest first. Records that no user started (a note, a summary) belong to the exchange before
+    them."""
     return [
-        Exchange(from_seq=part[0].seq, user_messages=said)
-        for part in _group_by_turn(records)
-        if (said := _opening_messages(part))
+        Exchange(from_seq=group[0].seq, user_messages=messages)
+        for group in _group_by_turn(records)
+        if (messages := _opening_messages(group))
     ]
 
 
 def _group_by_turn(records: Sequence[TranscriptRecord]) -> Iterator[list[TranscriptRecord]]:
-    """The records of each turn; where they name none, as after an import, from one question to
-    the next."""
-    part: list[TranscriptRecord] = []
+    """The records of each turn. Records without a turn, as after an import, are grouped from one
+    question to the next."""
+    group: list[TranscriptRecord] = []
     for record in records:
-        if part and _starts_group(record, part[-1]):
-            yield part
-            part = []
-        part.append(record)
-    if part:
-        yield part
+        if group and _starts_group(record, group[-1]):
+            yield group
+            group = []
+        group.append(record)
+    if group:
+        yield group
 
 
 def _starts_group(record: TranscriptRecord, before: TranscriptRecord) -> bool:
     if record.turn_id is not None or before.turn_id is not None:
         return record.turn_id != before.turn_id
-    asked = isinstance(record.message, UserMessage)
-    return asked and not isinstance(before.message, UserMessage)
+    is_question = isinstance(record.message, UserMessage)
+    return is_question and not isinstance(before.message, UserMessage)
 
 
-def _opening_messages(part: Sequence[TranscriptRecord]) -> tuple[UserMessage, ...]:
-    """What a part begins with; what came later was said into it."""
-    said: list[UserMessage] = []
-    for record in part:
+def _opening_messages(group: Sequence[TranscriptRecord]) -> tuple[UserMessage, ...]:
+    """The user messages before the first reply; later ones were steered into the turn."""
+    messages: list[UserMessage] = []
+    for record in group:
         if isinstance(record.message, AssistantMessage):
             break
         if isinstance(record.message, UserMessage):
-            said.append(record.message)
-    return tuple(said)
+            messages.append(record.message)
+    return tuple(messages)
 
 
-# MERGED holdfast.core.messages.call_line: A tool call on one line: what was called, with the argument that tells most.
 _KEY_ARGUMENTS = ("command", "path", "url", "pattern", "query", "id", "text")
 _MAX_LINE_LENGTH = 200
 
 
 def summarise_arguments(arguments: str) -> str:
-    """What a call is about; "" where its arguments tell nothing."""
+    """The arguments of a tool call on one line: the most telling of them; "" where there are
+    none."""
     try:
         given = msgspec.json.decode(arguments or "{}")
     except msgspec.DecodeError:
@@ -212,8 +213,7 @@ def _task_text(task: object) -> str:
     return str(task.get("task", "")) if isinstance(task, dict) else str(task)
 
 
-# MERGED holdfast.core.messages.pictures: Pictures: which files a model can be shown, told by their bytes.
-MAX_IMAGE_BYTES = 8 * 1024 * 1024  # bytes; a larger one is a file like any other
+MAX_IMAGE_BYTES = 8 * 1024 * 1024  # a larger image is treated as an ordinary file
 _FILE_SIGNATURES = {
     "image/png": (b"\x89PNG\r\n\x1a\n",),
     "image/jpeg": (b"\xff\xd8\xff",),
@@ -223,10 +223,11 @@ _FILE_SIGNATURES = {
 
 
 def detect_image(data: bytes) -> Image | None:
-    """A picture, if it is one by its bytes: a provider refuses what only calls itself so."""
+    """The data as an image, detected by its bytes: a provider refuses files that only have the name
+    of an image."""
     if len(data) > MAX_IMAGE_BYTES:
         return None
-    for media_type, beginnings in _FILE_SIGNATURES.items():
-        if data.startswith(beginnings) and (media_type != "image/webp" or data[8:12] == b"WEBP"):
+    for media_type, signatures in _FILE_SIGNATURES.items():
+        if data.startswith(signatures) and (media_type != "image/webp" or data[8:12] == b"WEBP"):
             return Image(media_type=media_type, data=base64.b64encode(data).decode())
     return None

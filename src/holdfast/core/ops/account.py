@@ -11,8 +11,8 @@ class AccountState(StrEnum):
     NEW = "new"  # nobody has tried it yet
     CONNECTING = "connecting"
     CONNECTED = "connected"  # its door is open; that it is so now, only its last round trip proves
-    RETRYING = "away"  # it has no line, and is tried again by itself
-    BLOCKED = "parked"  # refused for good: it waits for a person
+    RETRYING = "retrying"  # it has no line, and is tried again by itself
+    BLOCKED = "blocked"  # refused for good: it waits for a person
     PAUSED = "paused"  # a person does not want it now
     CLOSED = "closed"  # the gateway goes
 

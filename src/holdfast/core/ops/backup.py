@@ -44,4 +44,4 @@ class CopyProgress(msgspec.Struct, frozen=True, kw_only=True):
     """How far the copying of a database has come, in pages."""
 
     done: int
-    total: int
+    total: int = msgspec.field(name="of")  # the name of it between two versions of the gateway

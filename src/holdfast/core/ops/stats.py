@@ -1,4 +1,4 @@
-"""Statistics of a gateway: sums per minute for charts, histograms, and totals since the process started."""
+"""Statistics of a gateway: sums per minute for charts, histograms, and process totals."""
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
@@ -8,7 +8,6 @@ import msgspec
 
 from holdfast.core.turns.turn import NO_USAGE, TurnState, Usage
 
-# MERGED holdfast.core.ops.minute: Minutes: what a gateway did and how it was, one small sum for each, to be charted.
 MINUTE_SECONDS = 60
 
 
@@ -90,7 +89,6 @@ def aggregate_minutes(minutes: Iterable[MinuteStats], *, per: int) -> Iterator[M
         yield msgspec.structs.replace(whole, at=start)
 
 
-# MERGED holdfast.core.ops.histogram: A histogram: how long something took, many times over, by bounds that never change.
 # Seconds. From what a cache answers at once to what an agent works at for half an hour.
 BUCKET_BOUNDS = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0)
 
@@ -122,7 +120,6 @@ class Histogram:
         )
 
 
-# MERGED holdfast.core.ops.totals: Totals: what a process has done since it started, in figures that only grow.
 OTHER_MODELS = "(others)"
 
 

@@ -8,7 +8,6 @@ from holdfast.core.config.versions import ConfigStatus
 from holdfast.core.ops.account import AccountState
 from holdfast.core.turns.stop import HomeChannel, StopOrder, StopRow
 
-# MERGED holdfast.core.ops.facts: Facts: what a running gateway tells of itself, the same wherever it is asked.
 ALIVE_SECONDS = 90.0  # seconds for which a round trip proves that a platform is connected
 
 
@@ -207,7 +206,6 @@ class StatusReport(msgspec.Struct, frozen=True, kw_only=True):
     snapshot: GatewaySnapshot = GatewaySnapshot()
 
 
-# MERGED holdfast.core.ops.workload: The workload: what waits and what works besides turns, as the store has it.
 class Workload(msgspec.Struct, frozen=True, kw_only=True):
     """Counts of one moment, each from an index: whoever asks every few seconds costs little."""
 

@@ -1,4 +1,4 @@
-"""Approvals: the risk of a command, the request that waits for a person's decision, and the rules that follow from it."""
+"""Approvals: the risk of a command, the request to a person, and the standing rules."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -11,7 +11,6 @@ from holdfast.core.ids import ApprovalId, CallId, DeliveryId, PrincipalId, RuleI
 from holdfast.core.messages.outbox import NewDelivery
 
 
-# MERGED holdfast.core.people.judgement: A judgement: what is thought of a command before it runs.
 class CommandRisk(StrEnum):
     HARMLESS = "harmless"  # runs
     DANGEROUS = "dangerous"  # a person is asked first
@@ -35,7 +34,6 @@ class CommandJudge(Protocol):
         ...
 
 
-# MERGED holdfast.core.people.approval: An approval: a command that waits for a person's word, and the words that stand.
 REQUESTER = "requester"  # in `approvals.approvers`: whoever's message the turn answers
 OPERATOR = PrincipalId("operator")  # whoever has the gateway's own token: page, CLI, API
 

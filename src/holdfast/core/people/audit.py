@@ -1,4 +1,4 @@
-"""The audit log: who asked for something, who allowed it, what was done, and how rows are chained and exported."""
+"""The audit log: who asked, who allowed it, what was done; its hash chain and its CSV export."""
 
 import csv
 import io
@@ -13,7 +13,6 @@ from holdfast.core.messages.inbox import Inbound, InboxRow
 from holdfast.core.messages.source import Author
 from holdfast.core.people.approval import OPERATOR
 
-# MERGED holdfast.core.people.audit: The audit: who asked for something, who allowed it, what was done, and with what effect.
 GATEWAY_ACTOR = "gateway"  # the actor of what nobody asked for
 UNKNOWN_ACTOR = "unknown"  # the actor of what was asked for before there was an audit
 DONE, REFUSED, ASKED = "done", "refused", "asked"
@@ -185,7 +184,6 @@ def chain_hash(previous: bytes, *row: AuditValue) -> bytes:
     return sha256(msgspec.json.encode((previous.hex(), *row))).digest()
 
 
-# MERGED holdfast.core.people.audit_csv: The audit as CSV: one line a row, harmless to a spreadsheet that opens it.
 _CSV_COLUMNS = (
     "seq",
     "time",

@@ -7,7 +7,6 @@ import msgspec
 from holdfast.core.messages.source import ChatType
 
 
-# MERGED holdfast.core.ports.capabilities: What a platform can do, declared by it and read by delivery, status and recovery.
 class Backlog(StrEnum):
     """What a platform keeps for us while we are away."""
 
@@ -83,6 +82,5 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
         return self.group_edit_interval
 
 
-# MERGED holdfast.core.ports.signs: The sign that a person's message bears while it waits: one, so that a door which must name what
 # it takes back can.
 WAITING_REACTION = "👀"

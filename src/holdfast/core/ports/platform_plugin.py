@@ -1,4 +1,4 @@
-"""How a platform plugin declares itself: its settings, its setup questions, and how to open an account."""
+"""How a platform plugin declares itself: settings, setup questions, and how to open it."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from holdfast.core.ports.runtime import Clock, IdFactory
 
 
-# MERGED holdfast.core.ports.question: A question that a door has for whoever adds an account of it: `holdfast setup` asks it.
 class SetupQuestion(msgspec.Struct, frozen=True, kw_only=True):
     """One key of an account's table, and how a person is asked for it.
 
@@ -41,7 +40,6 @@ class SetupQuestion(msgspec.Struct, frozen=True, kw_only=True):
         return is_secret_key(self.key)
 
 
-# MERGED holdfast.core.ports.door: A door as it is declared: which settings it has, and how an account of it is opened.
 PLUGIN_ENTRY_POINTS = (
     "holdfast.platforms"  # the group of entry points by which installed doors are found
 )

@@ -75,7 +75,6 @@ if TYPE_CHECKING:
     from holdfast.core.turns.timeline import SessionPreview, TranscriptStats
 
 
-# MERGED holdfast.core.ports.journal: The journal: the writing half of the store, as the rooms see it.
 class StoreWriter(Protocol):
     """The writing half of the store.
 
@@ -371,7 +370,6 @@ class StoreWriter(Protocol):
         ...
 
 
-# MERGED holdfast.core.ports.library: The library: the reading half of the store, as the rooms see it.
 class StoreReader(Protocol):
     """The reading half of the store: on connections of its own, never behind the writer.
 

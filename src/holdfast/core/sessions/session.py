@@ -1,4 +1,4 @@
-"""A session (one conversation) with its title, and the effects that a chat command has on it in one commit."""
+"""A session (one conversation), its title, and the effects of a chat command on it."""
 
 from collections.abc import Callable, Iterable, Sequence
 
@@ -21,7 +21,6 @@ from holdfast.core.sessions.reset import ResetReason, SessionReset
 from holdfast.core.turns.stop import HomeChannel
 from holdfast.core.turns.turn import NO_USAGE, Usage
 
-# MERGED holdfast.core.sessions.title: The title of a session: its first words, until something better is known.
 MAX_TITLE_LENGTH = 80
 
 
@@ -38,7 +37,6 @@ def truncate_title(text: str) -> str:
     return text if len(text) <= MAX_TITLE_LENGTH else f"{text[: MAX_TITLE_LENGTH - 1]}…"
 
 
-# MERGED holdfast.core.sessions.worded: Changes of a command whose answer depends on what comes of them: their commit words it.
 # Called within the commit, on its thread and perhaps more than once: `told` has only its argument
 # to go by, and does nothing but say.
 
@@ -84,7 +82,6 @@ class BackgroundStart(msgspec.Struct, frozen=True, kw_only=True):
     open_parent: SessionOpening | None = None
 
 
-# MERGED holdfast.core.sessions.session: A session: one conversation, and what is remembered of it besides its messages.
 class SessionRow(msgspec.Struct, frozen=True, kw_only=True):
     id: SessionId
     route: SessionKey  # the route it was opened by

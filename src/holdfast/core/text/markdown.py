@@ -1,11 +1,10 @@
-"""A small Markdown scanner: the blocks that are open at each line, and the spans within a paragraph."""
+"""A small Markdown scanner: the blocks open at each line, and the spans in a paragraph."""
 
 import re
 from collections.abc import Iterator
 
 import msgspec
 
-# MERGED holdfast.core.text.markdown_lines: Markdown by its lines: which fence, table, list or quote is open where a line begins.
 _FENCE = re.compile(r"(?P<lead>(?:[ >]|(?:[-*+]|\d{1,9}[.)])(?= ))*+)(?P<marks>`{3,}|~{3,})(.*)")
 _ITEM = re.compile(r" *(?:[-*+]|\d{1,9}[.)])(?: +|$)")
 _QUOTE = re.compile(r" {0,3}(?:> ?)+")
@@ -107,7 +106,6 @@ def _indent(line: str) -> int:
     return len(line) - len(line.lstrip(" "))
 
 
-# MERGED holdfast.core.text.markdown_spans: Markdown within a paragraph: the spans that a cut should not, or must not, go through.
 # What comes first wins: nothing is a mark within code, and a link's address holds no emphasis.
 _TOKEN = re.compile(
     r"\\."

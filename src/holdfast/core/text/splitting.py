@@ -16,7 +16,6 @@ from holdfast.core.text.markdown import (
     scan_spans,
 )
 
-# MERGED holdfast.core.text.graphemes: Graphemes: where a text may be cut without taking apart what a reader sees as one sign.
 _JOINER = "\u200d"
 _EXTENDING = frozenset(("Mn", "Me", "Mc"))  # accents, vowel signs, variation selectors
 
@@ -86,7 +85,6 @@ def _is_hangul_syllable(before: int, behind: int) -> bool:
     return last and 0x11A8 <= before <= 0x11FF
 
 
-# MERGED holdfast.core.text.length: Length: how much of a message a text takes, in the unit its platform counts in.
 def message_length(text: str, unit: LengthUnit = LengthUnit.CHARACTERS) -> int:
     if unit is LengthUnit.CHARACTERS or text.isascii():
         return len(text)
@@ -110,7 +108,6 @@ def fitting_prefix(text: str, limit: int, unit: LengthUnit = LengthUnit.CHARACTE
     return least
 
 
-# MERGED holdfast.core.text.splitting: Splitting: a text as the messages that it takes where one has a greatest length.
 FitsMessage = Callable[[str], bool]
 """Whether a Markdown text is one message, as its platform shows it."""
 

@@ -1,4 +1,4 @@
-"""Compaction: token estimates, where a history may be cut, and how its summary is shown to the model."""
+"""Compaction: token estimates, where a history may be cut, and how its summary is shown."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -13,7 +13,6 @@ from holdfast.core.messages.transcript import (
     UserMessage,
 )
 
-# MERGED holdfast.core.turns.tokens: Tokens: about how many a message takes, without a tokeniser.
 MESSAGE_OVERHEAD = 6  # what a message costs besides its text: its role, its ids
 IMAGE_TOKENS = 1_500  # a picture of ordinary size, at the providers that say what they count
 
@@ -45,7 +44,6 @@ def estimate_text_tokens(text: str) -> int:
     return len(text.encode("utf-8", "surrogatepass")) // 3
 
 
-# MERGED holdfast.core.turns.compaction: Compaction: where a history may be cut, what a summariser is shown of it, and how its summary
 # is shown to a model ever after.
 MIN_MESSAGES = 3  # messages that are worth a summary
 _MAX_RESULT_CHARS = 2_000  # characters of a tool's result that a summariser sees

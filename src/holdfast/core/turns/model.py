@@ -1,4 +1,4 @@
-"""Requests to a model and its replies, independent of any provider; what is known of models by their names."""
+"""Requests to a model and its replies, independent of any provider, and models' limits."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,6 @@ from holdfast.core.messages.transcript import AssistantMessage, Message
 from holdfast.core.turns.turn import NO_USAGE, Usage
 
 
-# MERGED holdfast.core.turns.model: What is said to a model and what comes back, in no provider's words.
 class ModelChoice(msgspec.Struct, frozen=True, kw_only=True):
     """The model that answers, and why it is this one."""
 
@@ -112,7 +111,6 @@ class ModelFailed(ModelError):
         self.retry_after = retry_after
 
 
-# MERGED holdfast.core.turns.auxiliary: Auxiliary calls: what a model is asked beside the conversation, and why such a call failed.
 class AuxiliaryTask(StrEnum):
     TITLE = "title"
     SUMMARY = "summary"
@@ -129,7 +127,6 @@ class AuxiliaryFailed(ModelError):
         self.usage = usage
 
 
-# MERGED holdfast.core.turns.known_models: Known models: how much each can read at once, and which cannot see pictures.
 DEFAULT_CONTEXT_WINDOW = 128_000
 
 # The first pattern that is found in a name counts, so the special stand before the general. Where

@@ -1,6 +1,7 @@
 """The model request as a validated projection of the transcript.
 
-Any history, however it was cut, becomes one that every provider accepts. The transcript itself is never changed for it.
+Any history, however it was cut, becomes one that every provider accepts. The transcript itself is
+never changed for it.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

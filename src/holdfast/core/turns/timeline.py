@@ -13,7 +13,6 @@ from holdfast.core.turns.stop import StopRow, TurnExitReason
 from holdfast.core.turns.turn import StepKind, TurnRow, TurnState, Usage
 
 
-# MERGED holdfast.core.turns.timeline: The timeline of a turn: what the store knows of its course, as it is read to be shown.
 class TurnOutline(msgspec.Struct, frozen=True, kw_only=True):
     """A turn as a whole. `usage` is of the steps so far where it is open."""
 
@@ -83,7 +82,6 @@ MAX_TIMELINE_ITEMS = 500
 MAX_TURNS_SCANNED = 2000
 
 
-# MERGED holdfast.core.turns.figures: Figures: what sessions, turns and replies took, as they are read to be shown beside them.
 class SessionPreview(msgspec.Struct, frozen=True, kw_only=True):
     """What a list says of a session besides its row. `usage`: of its turns, of an open one its
     steps so far, and of what was done beside them."""

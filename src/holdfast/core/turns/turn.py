@@ -1,4 +1,4 @@
-"""A turn: one piece of work in a session, the states of its lane, and what is written as it proceeds."""
+"""A turn: one piece of work in a session, the states of its lane, and what it writes."""
 
 from collections.abc import Mapping
 from enum import StrEnum

@@ -49,7 +49,6 @@ from holdfast.models.codecs.request import (
 from holdfast.models.target import ModelTarget
 
 
-# MERGED holdfast.models.codecs.anthropic_stream: The Messages stream: content blocks in, deltas and one whole reply out.
 class _StreamBlock(msgspec.Struct, gc=False):
     """A content block as it begins, a piece of one, or, in `message_delta`, the end."""
 
@@ -100,7 +99,7 @@ _STOPS = {
 class _PartialThinking:
     """A thinking block on its way in: its pieces, and where it stands in the reply."""
 
-    __slots__ = ("calls_before", "data", "text_before", "signature", "text")
+    __slots__ = ("calls_before", "data", "signature", "text", "text_before")
 
     def __init__(self, block: _StreamBlock, *, text_before: int, calls_before: int) -> None:
         self.text = [block.thinking or ""]
@@ -121,7 +120,7 @@ class _PartialThinking:
 class AnthropicDecoder:
     """Owns one reply while it comes in."""
 
-    __slots__ = ("_usage_counts", "_reply", "_stop", "_target", "_thinking", "ended")
+    __slots__ = ("_reply", "_stop", "_target", "_thinking", "_usage_counts", "ended")
 
     def __init__(self, *, request: ModelRequest, target: ModelTarget) -> None:
         self._target = target
@@ -227,7 +226,6 @@ def _usage(counted: _Usage) -> Usage:
     )
 
 
-# MERGED holdfast.models.codecs.anthropic_thinking: How a Claude is told to think, and how much it may say: both differ from model to model.
 INTERLEAVED_BETA = "interleaved-thinking-2025-05-14"
 _VERSION = re.compile(r"claude-(?:[a-z]+-)?(\d{1,2})(?!\d)(?:[-.](\d{1,2})(?!\d))?")
 _NEWEST = (99, 0)
@@ -288,7 +286,6 @@ def _can_start_thinking(messages: Sequence[Mapping[str, Any]]) -> bool:
     return "thinking" in messages[-2]["content"][0]["type"]
 
 
-# MERGED holdfast.models.codecs.anthropic_transcript: The transcript in the words of the Messages API: roles alternate, results stand first.
 _Json = dict[str, Any]
 CACHE_MARK: _Json = {"cache_control": {"type": "ephemeral"}}
 _DATA = re.compile(r"data:(image/(?:jpeg|png|gif|webp));base64,(.+)", re.DOTALL)
@@ -404,7 +401,6 @@ def _image(image: Image) -> _Json:
     return {"type": "image", "source": source}
 
 
-# MERGED holdfast.models.codecs.anthropic_messages: The Anthropic messages codec: our request in the words of the Messages API, as bytes.
 #
 # Four places are marked for the provider's prompt cache: the tools, the system prompt, and the
 # ends of the last two user messages. What stands before a mark is the same in the next request,

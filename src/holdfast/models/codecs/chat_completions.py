@@ -41,7 +41,6 @@ from holdfast.models.codecs.request import (
 )
 from holdfast.models.target import EffortField, ModelTarget
 
-# MERGED holdfast.models.codecs.chat_stream: The chat completions stream: chunks in, deltas and one whole reply out.
 REASONING_FIELDS = ("reasoning_content", "reasoning")
 
 
@@ -99,7 +98,7 @@ _STOPS = {
 class ChatDecoder:
     """Owns one reply while it comes in."""
 
-    __slots__ = ("_details", "_reply", "_stop", "_target", "_reasoning_field", "_usage")
+    __slots__ = ("_details", "_reasoning_field", "_reply", "_stop", "_target", "_usage")
 
     ended = False  # the end mark of this mode is the stream's, not a payload's
 
@@ -203,7 +202,6 @@ def _merge_details(merged: list[dict[str, Any]], fragments: list[dict[str, Any]]
                 last[key] = value
 
 
-# MERGED holdfast.models.codecs.chat_messages: The transcript in the words of chat completions, such that every provider takes it.
 #
 # What a model thought goes back to it under the name it came by, and to no other model.
 # `Reasoning.opaque` says which: `reasoning_content` or `reasoning` (the text itself, returned
@@ -326,7 +324,6 @@ def _reasoning(message: AssistantMessage) -> Iterator[tuple[str, Any]]:
             yield "reasoning_details", msgspec.Raw(opaque.encode())
 
 
-# MERGED holdfast.models.codecs.chat_completions: The chat completions codec: our request in OpenAI's words, as bytes.
 class ChatCompletionsCodec:
     """Owns the tools it has encoded."""
 

@@ -19,7 +19,6 @@ from holdfast.models import errors
 from holdfast.models.target import ModelTarget
 
 
-# MERGED holdfast.models.codecs.chat_calls: Tool calls that come in pieces, several at a time, put together again.
 class _Function(msgspec.Struct, gc=False):
     name: str | None = None
     arguments: str | dict[str, Any] | None = None
@@ -138,7 +137,6 @@ def _free_id(base: str, used: Collection[str]) -> str:
     return candidate
 
 
-# MERGED holdfast.models.codecs.placed: Placed thoughts: what a model thought, with its place between what it said and did.
 #
 # A reply keeps its text, its calls and its reasoning apart; a provider that signs what its model
 # thought wants it back where it stood. The place is kept in `Reasoning.opaque`, beside the part
@@ -189,14 +187,13 @@ def _between(
     yield from message.calls[from_call:to_call]
 
 
-# MERGED holdfast.models.codecs.reply: A reply while it comes in, in no API mode's words.
 T = TypeVar("T")
 
 
 class ReplyBuilder:
     """Owns the text, the thoughts and the calls of one answer as they grow."""
 
-    __slots__ = ("_request", "_target", "_emitted", "calls", "text", "reasoning_text")
+    __slots__ = ("_emitted", "_request", "_target", "calls", "reasoning_text", "text")
 
     def __init__(self, *, request: ModelRequest, target: ModelTarget) -> None:
         self._request = request

@@ -10,7 +10,6 @@ from holdfast.core.ids import CallId
 from holdfast.core.messages.transcript import Image, ToolMessage, UserMessage
 from holdfast.core.turns.model import ToolSchema
 
-# MERGED holdfast.models.codecs.sound: Sound values: what may stand in a request, so that no provider refuses the conversation.
 IMAGE_PLACEHOLDER = "(an image that cannot be shown)"
 NO_ANSWER = "(no answer)"
 _IMAGE_PREFIXES = ("https://", "http://", "data:image/")
@@ -112,14 +111,13 @@ def _strip_surrogates_deep(value: Any) -> Any:
     return value
 
 
-# MERGED holdfast.models.codecs.tool_list: The tools of a request, encoded once: they are the bulk of most requests.
 _MAX_CACHED = 64
 
 
 class ToolListCache:
     """Owns the encoded form of the tools it has seen, in the words of one API mode."""
 
-    __slots__ = ("_encoded", "_encode_tools")
+    __slots__ = ("_encode_tools", "_encoded")
 
     def __init__(
         self, encode_tools: Callable[[tuple[ToolSchema, ...]], list[dict[str, Any]]]

@@ -45,7 +45,6 @@ from holdfast.models.codecs.request import (
 from holdfast.models.target import EffortField, ModelTarget
 
 
-# MERGED holdfast.models.codecs.responses_stream: The Responses stream: its events in, deltas and one whole reply out.
 class _Part(msgspec.Struct, gc=False):
     type: str = ""
     text: str = ""
@@ -111,11 +110,11 @@ class ResponsesDecoder:
     __slots__ = (
         "_indexes",
         "_positions",
+        "_reasoning",
         "_reply",
         "_stop",
-        "_target",
-        "_reasoning",
         "_streamed",
+        "_target",
         "_usage",
     )
 
@@ -276,7 +275,6 @@ def _usage(usage: _Usage) -> Usage:
     )
 
 
-# MERGED holdfast.models.codecs.responses_input: The transcript as input items of the Responses API, such that every provider takes it.
 _Json = dict[str, Any]
 
 
@@ -365,7 +363,6 @@ def _image(image: Image) -> _Json:
     return {"type": "input_image", "image_url": url, "detail": "auto"}
 
 
-# MERGED holdfast.models.codecs.responses: The responses codec: our request in the words of OpenAI's Responses API, as bytes.
 #
 # Nothing is kept at the provider (`store` is false): what the model thought comes back encrypted,
 # and goes back to it with the next request.

