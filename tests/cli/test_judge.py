@@ -18,7 +18,7 @@ def test_it_says_level_rule_and_reason() -> None:
 def test_it_prints_json_for_programs() -> None:
     ended = CliRunner().invoke(cli, ["judge", "--json", "rm -rf /"])
     found = json.loads(ended.output)
-    assert (found["level"], found["part"]) == ("hopeless", "/")
+    assert (found["level"], found["part"]) == ("forbidden", "/")
     assert found["rule"] == "delete-the-system"
 
 

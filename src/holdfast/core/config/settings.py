@@ -264,7 +264,7 @@ class SendSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 class ApprovalMode(StrEnum):
-    """What is done about a command that is judged dangerous; hopeless ones are always refused."""
+    """What is done about a command that is judged dangerous; forbidden ones are always refused."""
 
     ASK = "ask"
     REFUSE = "refuse"  # without asking: for a gateway that nobody looks after

@@ -14,7 +14,7 @@ from holdfast.core.messages.outbox import NewDelivery
 class CommandRisk(StrEnum):
     HARMLESS = "harmless"  # runs
     DANGEROUS = "dangerous"  # a person is asked first
-    FORBIDDEN = "hopeless"  # refused: nobody could want it
+    FORBIDDEN = "forbidden"  # always refused
 
 
 class CommandVerdict(msgspec.Struct, frozen=True, kw_only=True):
