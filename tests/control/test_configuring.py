@@ -29,15 +29,15 @@ class Swapper:
 
     def __init__(self, home: Path, store: SqliteStore) -> None:
         self.config: Config = load(home, {})
-        self.facts = ConfigStatus()
+        self.status = ConfigStatus()
         self.fails: HoldfastError | None = None
         self.store = store
 
     async def reload(
-        self, *, by: str, source: ConfigSource, first: Callable[[], None] | None = None
+        self, *, by: str, source: ConfigSource, before_read: Callable[[], None] | None = None
     ) -> ReloadResult:
-        if first is not None:
-            first()
+        if before_read is not None:
+            before_read()
         if self.fails is not None:
             raise self.fails
         home = self.config.home
@@ -48,10 +48,10 @@ class Swapper:
                 at=1.0, by=by, source=source, text=text, signature=self.config.signature
             )
         )
-        self.facts = ConfigStatus(
-            number=number, since=1.0, pending_restart=self.facts.pending_restart
+        self.status = ConfigStatus(
+            number=number, since=1.0, pending_restart=self.status.pending_restart
         )
-        return ReloadResult(number=number, pending_restart=self.facts.pending_restart)
+        return ReloadResult(number=number, pending_restart=self.status.pending_restart)
 
 
 @pytest.fixture
@@ -77,7 +77,7 @@ def desk(swapper: Swapper) -> ConfigEditor:
 async def test_every_key_is_told_with_its_value_its_place_and_when_it_takes_effect(
     desk: ConfigEditor, swapper: Swapper
 ) -> None:
-    swapper.facts = ConfigStatus(number=1, pending_restart=("gateway.port",))
+    swapper.status = ConfigStatus(number=1, pending_restart=("gateway.port",))
     view = await desk.view()
     keys = {each.key: each for each in view.keys}
     assert (view.number, view.problem, view.pending_restart) == (1, "", ["gateway.port"])

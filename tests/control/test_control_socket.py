@@ -17,8 +17,8 @@ def test_status_says_what_is_true_now(served: Served) -> None:
     assert status["address"] == served.address
     assert status["model"]["name"] == "scripted"
     (api,) = [platform for platform in status["platforms"] if platform["name"] == "api"]
-    assert (api["account"], api["backlog"], api["here"]) == ("default", "none", True)
-    ledger = status["ledger"]
+    assert (api["account"], api["backlog"], api["built_in"]) == ("default", "none", True)
+    ledger = status["inbox_counts"]
     assert ledger["accepted"] == sum(count for state, count in ledger.items()) / 2
     assert read_status(served.paths)["state"] == "running"
 

@@ -15,7 +15,7 @@ from holdfast.server.local.control_handlers import BackupCopyHandlers
 from holdfast.system.clock import SystemClock
 from holdfast.system.paths import Paths, private_dir
 
-Tell = Callable[[CopyProgress], None]
+Progress = Callable[[CopyProgress], None]
 
 
 class Held:
@@ -34,13 +34,13 @@ class Held:
     async def look(self) -> None:
         self.looked += 1
 
-    async def record_act(self, act: AuditEntry) -> None:
+    async def record_audit(self, act: AuditEntry) -> None:
         self.acts.append(act)
 
-    async def copy_to(self, path: Path, *, tell: Tell) -> None:
+    async def copy_to(self, path: Path, *, progress: Progress) -> None:
         self.at_once += 1
         self.most_at_once = max(self.at_once, self.most_at_once)
-        tell(CopyProgress(done=3, total=7))
+        progress(CopyProgress(done=3, total=7))
         self.begun.set()
         try:
             await self.go.wait()
@@ -133,5 +133,5 @@ async def test_a_shelf_that_has_changed_is_looked_at_before_the_answer(
     client: ControlClient, store: Held
 ) -> None:
     """K4: whoever asks for the status next sees it."""
-    await asyncio.to_thread(client.post, "/backup/shelf")
+    await asyncio.to_thread(client.post, "/backup/refresh")
     assert store.looked == 1

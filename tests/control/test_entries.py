@@ -46,28 +46,26 @@ ROUTES: dict[str, dict[str, Who]] = {
         Who.SOCKET,
     ),
     "server/local/control_handlers.py": dict.fromkeys(
-        ("post /backup/copy", "post /backup/shelf"), Who.SOCKET
-    ),
-    "server/local/control_handlers.py": dict.fromkeys(
-        ("get /pairing", "post /pairing/approve", "post /pairing/deny", "post /pairing/revoke"),
-        Who.SOCKET,
-    ),
-    "server/local/control_handlers.py": dict.fromkeys(
-        ("get /platforms", "post /platforms/{name}/{account}/{do:pause|resume|check}"), Who.SOCKET
-    ),
-    "server/local/control_handlers.py": dict.fromkeys(
         (
+            "post /backup/copy",
+            "post /backup/refresh",
+            "get /pairing",
+            "post /pairing/approve",
+            "post /pairing/deny",
+            "post /pairing/revoke",
+            "get /platforms",
+            "post /platforms/{name}/{account}/{do:pause|resume|check}",
             "get /config",
             "post /config/set",
             "post /config/reload",
             "post /config/rollback",
             "get /config/history",
             "get /config/history/{number}",
+            "get /tokens",
+            "post /tokens",
+            "post /tokens/revoke",
         ),
         Who.SOCKET,
-    ),
-    "server/local/control_handlers.py": dict.fromkeys(
-        ("get /tokens", "post /tokens", "post /tokens/revoke"), Who.SOCKET
     ),
     "server/webhooks.py": dict.fromkeys(  # each door that is found there asks for a credential
         ("route each.method", "route {PREFIX}{{rest:.*}}"), Who.DOOR
@@ -89,9 +87,9 @@ ROUTES: dict[str, dict[str, Who]] = {
         ),
         Who.OWNER,
     ),
-    "platforms/telegram/receiver.py": {"post path_of": Who.DOOR},  # the vendor's secret header
-    "platforms/slack/receiver.py": {"post path_of": Who.DOOR},  # the vendor's signature
-    "platforms/webhook/receiver.py": {"post path_of": Who.DOOR},  # the hook's signature or token
+    "platforms/telegram/receiver.py": {"post webhook_path": Who.DOOR},  # the vendor's secret header
+    "platforms/slack/receiver.py": {"post events_path": Who.DOOR},  # the vendor's signature
+    "platforms/webhook/receiver.py": {"post hook_path": Who.DOOR},  # the hook's signature or token
 }
 
 

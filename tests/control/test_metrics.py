@@ -36,7 +36,7 @@ def turns(samples: Samples, state: str) -> float:
 async def test_the_page_is_one_that_prometheus_reads(http: aiohttp.ClientSession) -> None:
     samples = await read(http)
     assert ("holdfast_loop_lag_seconds", "") in samples
-    assert samples["holdfast_platform_connected", 'platform="api:default"'] == 1
+    assert samples["holdfast_account_connected", 'platform="api:default"'] == 1
     for state in InboxState:
         assert ("holdfast_messages", f'state="{state}"') in samples, "a zero is a figure too"
 
@@ -67,7 +67,7 @@ async def test_the_ledger_there_balances(http: aiohttp.ClientSession, served: Se
     ended = sum(value for state, value in states.items() if state not in OPEN_STATES)
     accepted = after["holdfast_messages_accepted_total", ""]
     assert (
-        accepted - ended == after["holdfast_in_flight", ""] == sum(states[s] for s in OPEN_STATES)
+        accepted - ended == after["holdfast_messages_in_flight", ""] == sum(states[s] for s in OPEN_STATES)
     )
     ledger = served.ledger()
     assert {state: ledger[state] for state in states} == states

@@ -69,10 +69,10 @@ def test_a_stop_that_hangs_says_where_and_whose_word_it_was(lone: Lone) -> None:
 def test_a_loop_that_stands_still_is_spoken_for_and_said_to_hang(lone: Lone) -> None:
     """Law 9, law 14: the last word is served with its age, and is not believed for long."""
     lone.begin(stall="running:block")
-    early = seen(lone, lambda document: document["seen"] > 0.5)
+    early = seen(lone, lambda document: document["snapshot_age"] > 0.5)
     assert early["state"] in ("running", "starting")
     late = seen(lone, lambda document: document["state"] == "hanging")
-    assert late["loop"]["age"] > 5 and late["seen"] > early["seen"]
+    assert late["loop"]["age"] > 5 and late["snapshot_age"] > early["snapshot_age"]
     assert late["problems"][0]["code"] == "hanging"
     shown = lone.cli("status")
     assert shown.returncode == exit_codes.FAILED and "is hanging, seen" in shown.stdout
@@ -109,7 +109,7 @@ def test_the_page_and_the_socket_say_the_same(lone: Lone) -> None:
 def test_a_unit_that_disagrees_is_told_with_the_command_that_mends_it(lone: Lone) -> None:
     """E2: read when it is asked for, so that mending it needs no restart to be believed."""
     lone.start()
-    assert read_status(lone.paths)["machine"]["drift"] == []
+    assert read_status(lone.paths)["machine"]["unit_drift"] == []
     unit = lone.home / ".config/systemd/user/holdfast.service"
     unit.parent.mkdir(parents=True)
     unit.write_text(f"[Service]\nExecStart=/bin/true --home {lone.home}\nTimeoutStopSec=5\n")
@@ -117,5 +117,5 @@ def test_a_unit_that_disagrees_is_told_with_the_command_that_mends_it(lone: Lone
     assert any("gives a stop 5 s" in each["what"] for each in told)
     assert all("holdfast gateway install --force" in each["what"] for each in told)
     unit.unlink()
-    assert read_status(lone.paths)["machine"]["drift"] == []
+    assert read_status(lone.paths)["machine"]["unit_drift"] == []
     assert lone.stop() == exit_codes.OK

@@ -37,7 +37,7 @@ async def test_an_approval_is_live_listed_and_answered_once(v1: V1) -> None:
     assert (decided["state"], decided["by"], decided["scope"]) == ("approved", "operator", "once")
     assert (await v1.end(message))["text"] == "that was it"
     status, error = await v1.refused("POST", path, json={"answer": "deny"})
-    assert (status, error["code"]) == (409, "ended")
+    assert (status, error["code"]) == (409, "already_decided")
     assert "approved already" in error["message"]
     assert await v1.get("/approvals", pending="true", session=session) == []
 

@@ -9,13 +9,13 @@ async def test_a_turn_shows_in_the_chart(v1: V1, span: str, per: int, points: in
     before = await v1.get("/chart", span=span)
     await v1.end(await v1.say(await v1.open(), "hello [text there]"))
     after = await v1.get("/chart", span=span)
-    assert (after["per"], len(after["points"]) <= points + 1) == (per, True)
+    assert (after["bucket_seconds"], len(after["points"]) <= points + 1) == (per, True)
     assert after["until"] - after["since"] <= points * per
     for name in ("accepted", "turns"):
         counted = [sum(each[name] for each in chart["points"]) for chart in (before, after)]
         assert counted[1] > counted[0], name
-    last = [each for each in after["points"] if each["whole"]][-1]  # a minute may begin meanwhile
-    assert last["memory"] > 1_000_000 and last["whole"]["mean"] > 0
+    last = [each for each in after["points"] if each["duration"]][-1]  # a minute may begin meanwhile
+    assert last["memory"] > 1_000_000 and last["duration"]["mean"] > 0
 
 
 async def test_another_span_is_refused(v1: V1) -> None:

@@ -49,7 +49,7 @@ async def test_many_who_change_a_key_each_at_once_all_have_it(v1: V1) -> None:
     numbers = sorted(each["number"] for each in done)
     assert numbers == list(range(numbers[0], numbers[0] + len(keys)))
     listed = await v1.get("/config/history", limit=len(keys))
-    assert [each["number"] for each in listed["configurations"]] == numbers[::-1]
+    assert [each["number"] for each in listed["versions"]] == numbers[::-1]
     shown = {each["key"] for each in (await v1.get("/config"))["keys"]}
     assert {f"{key}.input" for key in keys} <= shown
     await v1.ask("PATCH", "/config", json={"unset": keys})

@@ -1,4 +1,4 @@
-"""The figures of sessions over `/api/v1`: the gist of a list, its pages, and what replies took."""
+"""The figures of sessions over `/api/v1`: the summary of a list, its pages, and what replies took."""
 
 from typing import Any
 
@@ -29,26 +29,26 @@ async def test_a_gist_says_what_was_said_last_and_what_it_took(v1: V1) -> None:
     session = await v1.open()
     await v1.end(await v1.say(session, LONG))
     (plain,) = (await v1.get("/sessions", ids=session))["sessions"]
-    assert plain["gist"] is None
-    (row,) = (await v1.get("/sessions", ids=session, gist="true"))["sessions"]
-    gist = row.pop("gist")
-    assert row.items() == {**plain, "gist": None}.items() - {("gist", None)}
-    assert (gist["said"], gist["by"], gist["owner"]) == (
+    assert plain["summary"] is None
+    (row,) = (await v1.get("/sessions", ids=session, summary="true"))["sessions"]
+    summary = row.pop("summary")
+    assert row.items() == {**plain, "summary": None}.items() - {("summary", None)}
+    assert (summary["last_text"], summary["last_role"], summary["owner"]) == (
         "**counted**",
         "assistant",
         "web:default:owner",
     )
-    assert gist["usage"]["output_tokens"] > 0
-    assert (gist["cost"], gist["queued"]) == (None, 0)
+    assert summary["usage"]["output_tokens"] > 0
+    assert (summary["cost"], summary["queued"]) == (None, 0)
 
 
 async def test_a_gist_has_what_a_turn_took_that_still_waits(v1: V1) -> None:
     session = await v1.open()
     message = await v1.say(session, SUDO)
     approval = await asked(v1, session)
-    (row,) = (await v1.get("/sessions", ids=session, gist="true"))["sessions"]
+    (row,) = (await v1.get("/sessions", ids=session, summary="true"))["sessions"]
     (turn,) = (await v1.get(f"/sessions/{session}/turns"))["turns"]
-    assert row["gist"]["usage"] == turn["usage"] and turn["usage"]["input_tokens"] > 0
+    assert row["summary"]["usage"] == turn["usage"] and turn["usage"]["input_tokens"] > 0
     await v1.ask("POST", f"/approvals/{approval['id']}", json={"answer": "deny"})
     await v1.end(message)
 
@@ -57,15 +57,15 @@ async def test_what_a_tool_printed_can_be_had_cut(v1: V1) -> None:
     session = await v1.open()
     await v1.end(await v1.say(session, LONG))
     whole = (await v1.get(f"/sessions/{session}/transcript"))["records"]
-    cut = (await v1.get(f"/sessions/{session}/transcript", cut=100))["records"]
+    cut = (await v1.get(f"/sessions/{session}/transcript", max_tool_output=100))["records"]
     (place,) = [n for n, record in enumerate(whole) if record["message"]["type"] == "tool"]
     text = whole[place]["message"]["text"]
     assert cut[place]["message"]["text"] == text[:100]
-    assert (cut[place]["whole"], whole[place]["whole"]) == (len(text), None)
+    assert (cut[place]["full_length"], whole[place]["full_length"]) == (len(text), None)
     assert [each for n, each in enumerate(cut) if n != place] == [
         each for n, each in enumerate(whole) if n != place
     ]
-    detail = await v1.get(f"/sessions/{session}", cut=100)
+    detail = await v1.get(f"/sessions/{session}", max_tool_output=100)
     assert detail["records"] == cut
 
 
@@ -77,7 +77,7 @@ async def test_figures_of_a_stretch_are_those_of_its_replies_and_turns(v1: V1) -
     replies = [each["seq"] for each in records if each["message"]["type"] == "assistant"]
 
     async def figures(first: int, last: int, **more: Any) -> Any:
-        return await v1.get(f"/sessions/{session}/figures", first=first, last=last, **more)
+        return await v1.get(f"/sessions/{session}/stats", first=first, last=last, **more)
 
     found = await figures(1, records[-1]["seq"])
     assert [each["record"] for each in found["replies"]] == replies
@@ -97,6 +97,6 @@ async def test_figures_of_a_stretch_are_those_of_its_replies_and_turns(v1: V1) -
     assert (last["replies"], last["turns"]) == (found["replies"][-1:], [two])
     assert (await figures(replies[-1], replies[-1], turns="false"))["turns"] == []
     status, error = await v1.refused(
-        "GET", f"/sessions/{session}/figures", params={"first": 1, "last": 900}
+        "GET", f"/sessions/{session}/stats", params={"first": 1, "last": 900}
     )
     assert (status, error["param"]) == (400, "last")

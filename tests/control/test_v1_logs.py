@@ -52,7 +52,7 @@ async def test_the_log_is_followed_from_where_it_was_read(v1: V1) -> None:
                 break
         last = event.id
     headers = {"Last-Event-ID": str(last)}
-    async with v1.events("/logs/events?q=run_begun", headers=headers) as events:
+    async with v1.events("/logs/events?q=job_run_started", headers=headers) as events:
         latest = await something_logged(v1)
         async for event in events:
             assert event.data["fields"]["job"] == latest, "nothing is told twice"

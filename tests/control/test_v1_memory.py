@@ -10,9 +10,9 @@ async def test_notes_are_added_changed_listed_and_forgotten(v1: V1) -> None:
     assert (added["owner"], added["off"]) == (OWNER, False)
     number = added["notes"][-1]["id"]
     assert added["notes"][-1]["text"] == "likes tea"
-    body = {"owner": OWNER, "text": "the server is kelp", "about": "world", "id": number}
+    body = {"owner": OWNER, "text": "the server is kelp", "topic": "world", "id": number}
     changed = await v1.ask("POST", "/memory", json=body)
-    assert [note["about"] for note in changed["notes"] if note["id"] == number] == ["world"]
+    assert [note["topic"] for note in changed["notes"] if note["id"] == number] == ["world"]
     listed = await v1.get("/memory")
     assert changed in listed["notebooks"] and not listed["more"]
     assert (await v1.get("/memory", owner=OWNER))["notebooks"] == [changed]

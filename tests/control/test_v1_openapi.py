@@ -53,7 +53,7 @@ def test_every_endpoint_is_described_with_its_parameters() -> None:
     assert len(set(names)) == len(names)
     (transcript,) = paths[f"{PREFIX}/sessions/{{id}}/transcript"].values()
     given = {parameter["name"]: parameter for parameter in transcript["parameters"]}
-    assert set(given) == {"id", "before", "after", "limit", "cut"}
+    assert set(given) == {"id", "before", "after", "limit", "max_tool_output"}
     assert given["limit"]["schema"] == {
         "type": "integer",
         "minimum": 1,

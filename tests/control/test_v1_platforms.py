@@ -9,7 +9,7 @@ async def test_accounts_are_listed_and_checked(v1: V1) -> None:
     assert {("api", "default"), ("web", "default")} <= found.keys()
     assert "house" not in {name for name, _ in found}
     api = found["api", "default"]
-    assert (api["connected"], api["here"], api["state"]) == (True, True, "connected")
+    assert (api["connected"], api["built_in"], api["state"]) == (True, True, "connected")
     checked = await v1.ask("POST", "/platforms/api/default/check")
     assert checked["connected"] and checked["name"] == "api"
 

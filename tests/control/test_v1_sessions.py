@@ -87,14 +87,14 @@ async def test_search_finds_what_was_said_and_marks_it(v1: V1) -> None:
     assert {hit["session"]["id"] for hit in found} == {session}
     assert {hit["role"] for hit in found} == {"user", "assistant"}
     for hit in found:
-        assert "".join(hit["marked"]) == hit["snippet"]
-        assert [piece.lower() for piece in hit["marked"][1::2]] == ["xylophone"]
+        assert "".join(hit["parts"]) == hit["snippet"]
+        assert [piece.lower() for piece in hit["parts"][1::2]] == ["xylophone"]
     assert len(await v1.get("/search", q="100% w")) == 2
     assert len(await v1.get("/search", q="xylophone", session=session, platform="web")) == 4
     for narrower in ({"session": "s_0"}, {"platform": "api"}, {"since": 4e9}, {"q": '"wood 100'}):
         assert await v1.get("/search", **{"q": "xylophone", **narrower}) == []
     rebuilt = await v1.ask("POST", "/search/rebuild", json={})
-    assert rebuilt["messages"] >= 4 and rebuilt["behind"] == 0
+    assert rebuilt["messages"] >= 4 and rebuilt["pending_sessions"] == 0
     assert len(await v1.get("/search", q="xylophone", session=session)) == 4
 
 
@@ -127,10 +127,10 @@ async def test_an_exported_session_comes_back_as_a_new_one(v1: V1) -> None:
     ],
 )
 async def test_a_broken_import_is_told_where_it_is_broken(v1: V1, body: bytes, said: str) -> None:
-    before = (await v1.get("/status"))["ledger"]
+    before = (await v1.get("/status"))["inbox_counts"]
     status, error = await v1.refused("POST", "/sessions/import", data=body)
     assert status == 400 and said in error["message"]
-    assert (await v1.get("/status"))["ledger"] == before
+    assert (await v1.get("/status"))["inbox_counts"] == before
 
 
 async def test_a_deleted_session_is_gone_with_all_it_had(v1: V1, served: Served) -> None:

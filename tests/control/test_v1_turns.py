@@ -32,7 +32,7 @@ async def test_a_turn_is_listed_and_has_a_timeline(v1: V1) -> None:
     timeline = await v1.get(f"/turns/{oldest['id']}")
     assert timeline["turn"] == oldest and not timeline["more"]
     assert (timeline["previous"], timeline["next"]) == (None, newest["id"])
-    assert timeline["spans"][1]["about"] == "echo here"
+    assert timeline["spans"][1]["summary"] == "echo here"
     everywhere = await v1.get("/turns", limit=1, state="answered")
     assert everywhere["more"] and everywhere["turns"][0].items() >= newest.items()
     assert everywhere["turns"][0]["platform"] == "web"
@@ -41,7 +41,7 @@ async def test_a_turn_is_listed_and_has_a_timeline(v1: V1) -> None:
     assert len(took) > 1 and took == sorted(took, reverse=True)
     assert [span["kind"] for span in timeline["spans"]] == ["model", "tool", "model"]
     assert (timeline["spans"][1]["name"], timeline["spans"][1]["outcome"]) == ("terminal", "ok")
-    (taken,) = timeline["messages"]
+    (taken,) = timeline["inputs"]
     assert taken["id"] == message and taken["accepted_at"] <= taken["taken_at"]
     (delivery,) = timeline["deliveries"]
     assert (delivery["kind"], delivery["state"]) == ("reply", "sent")
@@ -53,7 +53,7 @@ async def test_a_turn_that_runs_is_shown_as_far_as_it_is(v1: V1) -> None:
     message = await v1.say(session, "[first 60] never")
     await until_begun(v1, session)
     (turn,) = (await v1.get(f"/sessions/{session}/turns"))["turns"]
-    assert not turn["waits"]
+    assert not turn["waiting_for_approval"]
     (span,) = (await v1.get(f"/turns/{turn['id']}"))["spans"]
     assert (span["kind"], span["ended_at"]) == ("model", None)
     await v1.ask("POST", f"/sessions/{session}/stop")
@@ -62,7 +62,7 @@ async def test_a_turn_that_runs_is_shown_as_far_as_it_is(v1: V1) -> None:
     (cut,) = timeline["spans"]
     assert (cut["kind"], cut["outcome"]) == ("model", "cancelled")
     assert cut["ended_at"] == timeline["turn"]["ended_at"]
-    assert [each["id"] for each in timeline["messages"]] == [message]
+    assert [each["id"] for each in timeline["inputs"]] == [message]
 
 
 async def test_a_wait_for_a_person_is_a_stretch_of_its_own(v1: V1) -> None:
@@ -70,7 +70,7 @@ async def test_a_wait_for_a_person_is_a_stretch_of_its_own(v1: V1) -> None:
     message = await v1.say(session, SUDO)
     approval = await asked(v1, session)
     (turn,) = (await v1.get(f"/sessions/{session}/turns"))["turns"]
-    assert (turn["state"], turn["waits"]) == ("open", True)
+    assert (turn["state"], turn["waiting_for_approval"]) == ("open", True)
     last = (await v1.get(f"/turns/{turn['id']}"))["spans"][-1]
     assert (last["kind"], last["approval"], last["ended_at"]) == (
         "approval",
@@ -81,7 +81,7 @@ async def test_a_wait_for_a_person_is_a_stretch_of_its_own(v1: V1) -> None:
     await v1.end(message)
     spans = (await v1.get(f"/turns/{turn['id']}"))["spans"]
     (waited,) = [span for span in spans if span["kind"] == "approval"]
-    assert (waited["decided"], waited["by"]) == ("denied", "operator")
+    assert (waited["decision"], waited["by"]) == ("denied", "operator")
     (refused,) = [span for span in spans if span["kind"] == "tool"]
     assert refused["outcome"] == "refused"
 
@@ -95,7 +95,7 @@ async def test_a_call_that_runs_is_listed_with_what_it_has_written(v1: V1) -> No
             if event.name in ("live", "tool") and "begun\\n" in json.dumps(event.data):
                 break
     running = {each["session_id"]: each for each in await v1.get("/calls")}[session]
-    assert (running["name"], running["about"]) == ("terminal", "echo begun; sleep 60")
+    assert (running["name"], running["summary"]) == ("terminal", "echo begun; sleep 60")
     assert running["output"] == "begun\n" and running["started_at"] > 1e9
     opened = (await v1.get("/turns", state="open", limit=100))["turns"]
     assert (running["turn_id"], session) in [(turn["id"], turn["session_id"]) for turn in opened]

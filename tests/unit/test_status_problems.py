@@ -80,7 +80,7 @@ def test_of_a_sound_gateway_nothing_is_said() -> None:
         ),
         (
             {"unowned": 2, "unowned_since": NOW - 180},
-            "unowned_messages",
+            "orphaned_messages",
             ProblemLevel.PROBLEM,
             "2 messages were accepted, are not answered, and nobody works on them (for 3 min)",
         ),
@@ -110,13 +110,13 @@ def test_of_a_sound_gateway_nothing_is_said() -> None:
         ),
         (
             {"machine": MachineStatus(wal=300 * 1024**2)},
-            "long_log",
+            "wal_large",
             ProblemLevel.WARNING,
             "300 MB",
         ),
         (
             {"machine": MachineStatus(files=950, max_files=1000)},
-            "files_low",
+            "open_files_high",
             ProblemLevel.WARNING,
             "950 of at most 1000",
         ),
@@ -134,25 +134,25 @@ def test_of_a_sound_gateway_nothing_is_said() -> None:
         ),
         (
             {"restarts": (crash(10), crash(60), crash(200))},
-            "crashing",
+            "crash_loop",
             ProblemLevel.WARNING,
             "crashed 3 times",
         ),
         (
             {"platforms": simulated(NOW - ALIVE_SECONDS - 5)},
-            "platform_silent",
+            "account_disconnected",
             ProblemLevel.WARNING,
             "simulated:a has not answered for 95 s",
         ),
         (
             {"platforms": simulated(None)},
-            "platform_silent",
+            "account_disconnected",
             ProblemLevel.WARNING,
             "has not answered since the start",
         ),
         (
             {"platforms": simulated(None, error="no such host")},
-            "platform_silent",
+            "account_disconnected",
             ProblemLevel.WARNING,
             "is not connected: no such host",
         ),
@@ -232,6 +232,6 @@ def test_an_account_that_is_away_says_when_it_is_tried_next() -> None:
         next_attempt_at=NOW + 20,
         last_ok_at=NOW - 1,
     )
-    told = found(platforms=(away,))["platform_silent"]
+    told = found(platforms=(away,))["account_disconnected"]
     assert told.what == "telegram:work is not connected: there is nobody."
     assert "next in 20 s" in told.remedy

@@ -35,11 +35,11 @@ def test_whoever_has_no_account_of_a_platform_is_told_how_one_is_set_up(
     page = visit(demo_gateway).page
     page.get_by_text("by holdfast setup in a terminal").wait_for()
     page.goto(f"{demo_gateway.address}/#/platforms")
-    page.get_by_text("holdfast setup --door telegram").wait_for()
+    page.get_by_text("holdfast platforms add telegram").wait_for()
 
 
 def test_whoever_has_one_is_not(gateway: Served, visit: Visit) -> None:
     page = visit(gateway).page
     page.goto(f"{gateway.address}/#/platforms")
     page.get_by_role("heading", name="simulated").wait_for()
-    assert page.get_by_text("holdfast setup --door").count() == 0
+    assert page.get_by_text("holdfast platforms add").count() == 0

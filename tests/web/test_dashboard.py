@@ -96,20 +96,20 @@ def test_the_way_to_the_dashboard_and_back_is_one_of_addresses(
     assert page.evaluate(f"{loaded}.length") == 1, "the frame alone"
     page.get_by_role("link", name="Dashboard").click()
     heading = page.get_by_role("heading", level=1)
-    page.locator(".ledger").wait_for()
+    page.locator(".message-counts").wait_for()
     assert (heading.inner_text(), page.title()) == ("Overview", "Overview · Holdfast")
     assert heading.evaluate("node => node === document.activeElement")
     page.reload()
-    page.locator(".ledger").wait_for()
+    page.locator(".message-counts").wait_for()
     page.get_by_role("navigation").get_by_role("link", name="Restarts").click()
     page.get_by_role("heading", name="Restarts", level=1).wait_for()
     page.go_back()
-    page.locator(".ledger").wait_for()
+    page.locator(".message-counts").wait_for()
     page.go_back()
     visitor.replies.get_by_text("hello").wait_for()
     assert page.url == chat
     page.go_forward()
-    page.locator(".ledger").wait_for()
+    page.locator(".message-counts").wait_for()
     page.keyboard.press("Control+k")
     visitor.replies.get_by_text("hello").wait_for()
     page.wait_for_function("document.activeElement.type === 'search'")
@@ -132,16 +132,16 @@ def test_the_overview_says_how_the_gateway_is_and_was(gateway: Served, visit: Vi
     figures = page.locator(".figures").inner_text()
     assert "Running" in figures and told["version"] in figures
     assert "failed" not in figures and "unknown" not in figures
-    accepted = page.locator(".ledger .whole dd").inner_text()
-    assert accepted == f"{told['ledger']['accepted']:,}"
-    assert "It balances" in page.locator(".balance.sound").inner_text()
+    accepted = page.locator(".message-counts .whole dd").inner_text()
+    assert accepted == f"{told['inbox_counts']['accepted']:,}"
+    assert "The counts match" in page.locator(".counts-note.sound").inner_text()
     assert page.get_by_text("Nothing is wrong.").is_visible()
     charts = page.locator("figure.chart")
     charts.first.wait_for()
     assert charts.count() == 9
     turns = charts.filter(has_text="Turns a minute")
-    assert re.match(r"\d+ turns, \d failed", turns.locator(".told").inner_text())
-    assert "in all" in charts.filter(has_text="Money").locator(".told").inner_text()
+    assert re.match(r"\d+ turns, \d failed", turns.locator(".readout").inner_text())
+    assert "in all" in charts.filter(has_text="Money").locator(".readout").inner_text()
 
     slider = turns.get_by_role("slider")
     slider.focus()
@@ -149,14 +149,14 @@ def test_the_overview_says_how_the_gateway_is_and_was(gateway: Served, visit: Vi
     # Both of one drawing: with the next minute the chart moves on.
     first, shown = turns.evaluate(
         "node => [node.querySelector('[role=slider]').getAttribute('aria-valuetext'),"
-        " node.querySelector('.told').innerText]"
+        " node.querySelector('.readout').innerText]"
     )
     assert first and shown == first
     slider.press("ArrowRight")
     assert slider.get_attribute("aria-valuetext") != first
     tokens = charts.filter(has_text="Tokens")
     tokens.get_by_role("slider").hover()
-    assert "written" in tokens.locator(".told.marked").inner_text()
+    assert "written" in tokens.locator(".readout.marked").inner_text()
     turns.locator("summary").click()
     turns.locator("tbody tr").nth(59).wait_for()
     assert turns.locator("tbody tr").count() == 60
@@ -185,7 +185,7 @@ def test_an_account_is_paused_resumed_and_checked(gateway: Served, visit: Visit)
     account.get_by_text("last answered").wait_for()
     here = visitor.page.get_by_label("Accounts").locator("li", has_text="served by the gateway")
     assert here.first.get_by_role("button").count() == 0
-    assert visitor.page.get_by_label("Waiting to be let in").is_visible()
+    assert visitor.page.get_by_label("Pairing requests").is_visible()
 
 
 def test_restarts_are_told_and_asked_for(gateway: Served, visit: Visit) -> None:
@@ -257,7 +257,7 @@ def test_a_view_that_cannot_be_filled_says_why_and_does_not_go_on_loading(
 ) -> None:
     visitor = visit(gateway, viewport=DESKTOP)
     page = visitor.page
-    broken = json.dumps({"error": {"message": "The disk is full.", "code": "store"}})
+    broken = json.dumps({"error": {"message": "The disk is full.", "code": "store_unavailable"}})
     views = re.compile(r"/api/v1/(?!events|whoami|commands|approvals\?pending)")
     page.route(views, lambda asked: asked.fulfill(status=500, body=broken))
     for view in test_roles.VIEWS:
@@ -280,9 +280,9 @@ def test_a_message_that_nobody_works_on_raises_the_alarm(gateway: Served, visit:
         " FROM inbox ORDER BY id LIMIT 1"
     )
     show(visitor, "overview")
-    alarm = visitor.page.locator(".balance.alarm")
+    alarm = visitor.page.locator(".counts-note.alarm")
     alarm.wait_for()
-    assert "nobody works on 1" in alarm.inner_text()
+    assert "nothing works on 1" in alarm.inner_text()
     told = visitor.page.locator(".wrongs li.problem")
     assert "1 message was accepted, is not answered" in told.inner_text()
     assert told.locator("code").inner_text() == "holdfast gateway restart"
@@ -291,4 +291,4 @@ def test_a_message_that_nobody_works_on_raises_the_alarm(gateway: Served, visit:
     db.execute("DELETE FROM inbox WHERE event_id = 'by hand'")
     db.close()
     visitor.page.reload()
-    visitor.page.locator(".balance.sound").wait_for()
+    visitor.page.locator(".counts-note.sound").wait_for()

@@ -62,7 +62,7 @@ def send(visitor: Visitor, text: str, state: str) -> None:
     sent = visitor.fetch("POST", "/api/v1/send", data=body).json()["id"]
     while True:
         unsent = visitor.fetch("GET", "/api/v1/outbox?state=unsent").json()["deliveries"]
-        if (sent, state, None) in [(row["id"], row["state"], row["waits_for"]) for row in unsent]:
+        if (sent, state, None) in [(row["id"], row["state"], row["blocked_by"]) for row in unsent]:
             return
         visitor.page.wait_for_timeout(50)
 

@@ -25,19 +25,19 @@ def test_people_are_let_in_denied_and_sent_away_on_the_page(
     visitor.ask("[text hello]")
     visitor.page.get_by_role("button", name="People", exact=True).click()
     panel = visitor.page.get_by_role("complementary", name="People")
-    waiting = panel.get_by_label("Waiting to be let in").locator("li")
+    waiting = panel.get_by_label("Pairing requests").locator("li")
     waiting.nth(1).wait_for()
     assert "<b>Eve</b> simulated:default:eve" in waiting.first.inner_text()
 
     panel.get_by_label("The code they tell you").fill("AAAA-AAAA")
-    panel.get_by_role("button", name="Let in").click()
+    panel.get_by_role("button", name="Approve").click()
     assert "4 more wrong ones" in panel.get_by_role("alert").inner_text()
     panel.get_by_label("Deny simulated:default:mallory").click()
     waiting.nth(1).wait_for(state="detached")
 
     panel.get_by_label("The code they tell you").fill(codes["eve"].lower())
-    panel.get_by_role("button", name="Let in").click()
-    person = panel.get_by_label("Let in by a code").locator("li")
+    panel.get_by_role("button", name="Approve").click()
+    person = panel.get_by_label("Paired users").locator("li")
     person.wait_for()
     assert waiting.count() == 0
     assert vendor.sent(3)[2]["chat_id"] == "eve"

@@ -198,11 +198,11 @@ def test_an_operator_speaks_into_a_chat_of_others_which_gets_the_answer(
     visitor.replies.get_by_text("turning to port", exact=True).wait_for()
     assert vendor.sent(number + 3)[-1]["text"] == "turning to port"
     assert visitor.said.last.locator(".speaker").inner_text() == "operator of this gateway"
-    page.locator(".standing", has_text="idle").wait_for()
+    page.locator(".session-state", has_text="idle").wait_for()
 
     visitor.say(SUDO)
     card = page.get_by_role("form", name="Approval")
-    page.locator(".standing.asks").wait_for()
+    page.locator(".session-state.asks").wait_for()
     card.get_by_label("Why not").fill("not here")
     card.get_by_role("button", name="Deny").click()
     visitor.replies.get_by_text("that was it").wait_for()
@@ -211,7 +211,7 @@ def test_an_operator_speaks_into_a_chat_of_others_which_gets_the_answer(
     page.locator(".step.running").wait_for()
     page.locator(".session-head").get_by_role("button", name="Stop").click()
     page.get_by_text("Stopped.", exact=True).first.wait_for()
-    page.locator(".standing", has_text="idle").wait_for()
+    page.locator(".session-state", has_text="idle").wait_for()
     page.locator(".turn-line", has_text="Stopped").wait_for()
     assert not page.get_by_text("never said", exact=True).count()
 
@@ -225,7 +225,7 @@ def test_a_session_is_set_aside_taken_up_copied_begun_anew_and_deleted(
     session = visitor.page.url.rpartition("/")[2]
     page = opened(visitor, session)
     do(page, "Suspend")
-    page.locator(".session-head .told").get_by_text("Suspended.").wait_for()
+    page.locator(".session-head .readout").get_by_text("Suspended.").wait_for()
     page.locator(".closed").get_by_text("It is suspended").wait_for()
     assert "Suspended" in page.locator(".offstage[role=status]").first.inner_text()
     page.get_by_role("button", name="Resume").click()

@@ -93,7 +93,7 @@ def test_keys_are_found_changed_in_place_and_refused_beside_their_field(
     waits = page.get_by_role("list", name="About the configuration")
     waits.get_by_text("runner.output_kb").wait_for()
     waits.get_by_role("button", name="Restart the gateway…").wait_for()
-    page.get_by_text("in force until then: 32").wait_for()
+    page.get_by_text("active until then: 32").wait_for()
     page.get_by_label("Change runner.output_kb", exact=True).click()
     page.get_by_role("button", name="Back to the default").click()
     waits.wait_for(state="detached")
@@ -174,7 +174,7 @@ def test_prices_are_a_table_and_what_was_before_can_be_put_back(
 
     page.get_by_role("link", name="History").click()
     page.get_by_role("table").get_by_role("link", name=str(before), exact=True).click()
-    page.get_by_role("link", name="Against the one in force").click()
+    page.get_by_role("link", name="Against the active one").click()
     page.locator(".diff .comes", has_text="[prices").first.wait_for()
     page.get_by_role("button", name="Put it back…").click()
     page.get_by_role("dialog").get_by_role("button", name="Put it back").click()

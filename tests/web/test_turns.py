@@ -70,9 +70,9 @@ def test_a_turn_that_was_cut_is_drawn_with_what_became_of_it(
     take(visitor, album / "timeline.png")
     page.mouse.move(2, 2)  # what lies under the pointer would be told again whenever it moves
     cuts = page.locator(".cuts").inner_text()
-    assert "The gateway crashed: the turn was cut in the middle of a step" in cuts
+    assert "The gateway crashed: the turn was interrupted in the middle of a step" in cuts
     assert "away for 26 min 40 s" in cuts
-    assert "1 call had run on and was attached to, of 1 call nobody knows how it ended" in cuts
+    assert "1 call had run on and was attached to, the outcome of 1 call is unknown" in cuts
     assert page.locator(".bands i").count() == 2
     marks = page.locator(".scale .track i")
     many = marks.count()
@@ -82,7 +82,7 @@ def test_a_turn_that_was_cut_is_drawn_with_what_became_of_it(
     assert all(one["right"] <= two["left"] for one, two in pairwise(places))
     visitor.looks(viewport=DESKTOP)
     marks.nth(many - 1).wait_for()
-    widths = page.locator(".line.away .bar").evaluate_all("all => all.map(e => e.offsetWidth)")
+    widths = page.locator(".line.downtime .bar").evaluate_all("all => all.map(e => e.offsetWidth)")
     first = line(visitor, "scripted").first.locator(".bar").bounding_box()
     assert max(widths) < first["width"], "half an hour is narrower than two seconds"
 
@@ -90,16 +90,16 @@ def test_a_turn_that_was_cut_is_drawn_with_what_became_of_it(
     assert "was attached to" in attached.text_content()
     line(visitor, "Message").focus()
     page.keyboard.press("ArrowDown")
-    told = page.locator(".waterfall .told", has_text="took 1.8 s")
+    told = page.locator(".waterfall .readout", has_text="took 1.8 s")
     told.get_by_text("5.2K read").wait_for()
     attached.click()
-    page.locator(".behind .step summary").click()
-    page.locator(".behind .output").get_by_text("its output").wait_for()
+    page.locator(".span-details .step summary").click()
+    page.locator(".span-details .output").get_by_text("its output").wait_for()
     page.get_by_text("As a table").click()
     rows = page.locator(".as-table tbody tr")
     rows.last.wait_for()
     assert rows.count() == page.locator(".line").count()
-    assert "nobody knows how it ended" in rows.filter(has_text="send_mail").inner_text()
+    assert "outcome unknown" in rows.filter(has_text="send_mail").inner_text()
 
     page.get_by_role("link", name="Next turn").click()
     page.wait_for_url(f"**/#/turns/{NEXT}")
@@ -190,6 +190,6 @@ def test_these_views_are_for_everyone(
         show(visitor, address)
         if address.endswith(CUT):
             line(visitor, "send_mail").click()
-            page.locator(".behind .step").wait_for()
+            page.locator(".span-details .step").wait_for()
         assert serious(page, theme) == []
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")

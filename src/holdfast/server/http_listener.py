@@ -26,7 +26,6 @@ from holdfast.system.sockets import bound_address
 log = logging.getLogger(__name__)
 
 
-# MERGED holdfast.server.headers: The security headers of everything that the listener serves.
 _CONTENT_SECURITY_POLICY = "; ".join(
     (
         "default-src 'self'",
@@ -53,7 +52,6 @@ async def add_security_headers(request: web.Request, response: web.StreamRespons
         response.headers.setdefault(name, value)
 
 
-# MERGED holdfast.server.forwarding: Forwarding: who asks, and for what, where a proxy that is trusted asks on their behalf.
 FORWARDED_FOR, FORWARDED_PROTO, FORWARDED_HOST = (
     "X-Forwarded-For",
     "X-Forwarded-Proto",
@@ -155,7 +153,6 @@ def _parse_address(text: str | None) -> Address | None:
     return found
 
 
-# MERGED holdfast.server.places: Where the gateway listens: at the sockets that were left to it, else at new ones of its own.
 _PORTS_TRIED = 10  # ports tried besides one that nobody chose
 _IN_USE_ERRNOS = (errno.EADDRINUSE, errno.EACCES)
 
@@ -235,7 +232,6 @@ def _close_unused(others: Sequence[socket.socket], *, used: Sequence[tuple[str, 
         sock.close()
 
 
-# MERGED holdfast.server.listener: The one HTTP listener: the platforms' routes, health and metrics, for those who may ask.
 _MAX_BODY = 32 * 1024 * 1024
 _BACKLOG = 1024
 _SAFE_METHODS = frozenset({hdrs.METH_GET, hdrs.METH_HEAD, hdrs.METH_OPTIONS})
@@ -253,7 +249,7 @@ _RATE_LIMIT_ERROR = {
     "error": {
         "message": "too many wrong tokens came from here; none is looked at before Retry-After.",
         "type": "rate_limit_error",
-        "code": "too_many_tries",
+        "code": "rate_limited",
         "param": None,
     }
 }

@@ -10,7 +10,6 @@ from holdfast.core.ports.store import StoreReader
 from holdfast.core.turns.pricing import Prices, find_price
 from holdfast.core.turns.turn import Usage
 
-# MERGED holdfast.server.exposition: The text format that Prometheus reads: families of samples, with names and labels as it wants.
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 Labels = Mapping[str, str]
@@ -60,7 +59,6 @@ def _escape_label(value: str) -> str:
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 
-# MERGED holdfast.server.metrics: Metrics: the figures of a running gateway, for those who keep them over time.
 class Metrics:
     """Renders the facts that `status` shows, the totals since the start, and what the store
     counts; counts nothing itself."""
@@ -110,7 +108,7 @@ def _messages(snapshot: GatewaySnapshot) -> Iterator[str]:
 def _turns(totals: ProcessTotals) -> Iterator[str]:
     yield from family("holdfast_turns_total", "Turns that ended.", "state", totals.turns_by_state)
     text = "From the beginning of a turn to its first word."
-    yield from histogram("holdfast_turn_first_word_seconds", text, totals.first_token)
+    yield from histogram("holdfast_turn_first_token_seconds", text, totals.first_token)
     text = "From the beginning of a turn to its answer."
     yield from histogram("holdfast_turn_seconds", text, totals.duration)
 
@@ -145,16 +143,22 @@ def _background_work(workload: Workload, now: GatewaySnapshot) -> Iterator[str]:
     yield from family("holdfast_jobs", "Jobs by state.", "state", jobs)
     runs = {"waiting": workload.waiting_runs, "running": now.runs}
     yield from family("holdfast_job_runs", "Runs of jobs that have not ended.", "state", runs)
-    yield from family("holdfast_children", "Child agents at work.", "kind", now.subagents)
+    yield from family("holdfast_subagents", "Child agents at work.", "kind", now.subagents)
 
 
 def _live(now: GatewaySnapshot) -> Iterator[str]:
     agents = now.agents
     yield from family("holdfast_lanes", "Live sessions by state.", "state", now.turns)
-    yield from single_sample("holdfast_in_flight", "Messages that have not ended.", now.in_flight)
-    yield from single_sample("holdfast_queued", "Messages that no turn has taken.", now.queued)
-    yield from single_sample("holdfast_unowned", "Messages that nobody works on.", now.orphaned)
-    yield from single_sample("holdfast_outbox", "Deliveries that are owed.", now.outbox)
+    yield from single_sample(
+        "holdfast_messages_in_flight", "Messages that have not ended.", now.in_flight
+    )
+    yield from single_sample(
+        "holdfast_messages_queued", "Messages that no turn has taken.", now.queued
+    )
+    yield from single_sample(
+        "holdfast_messages_orphaned", "Messages that nobody works on.", now.orphaned
+    )
+    yield from single_sample("holdfast_deliveries_pending", "Deliveries that are owed.", now.outbox)
     yield from single_sample("holdfast_agents_cached", "Agents in the cache.", agents.cached)
     yield from single_sample("holdfast_agents_mid_turn", "Of those, mid-turn.", agents.mid_turn)
     yield from single_sample("holdfast_agents_bytes", "Bytes of cached buffers.", agents.bytes)
@@ -167,10 +171,10 @@ def _platforms(snapshot: GatewaySnapshot, *, now: float) -> Iterator[str]:
     named = {f"{each.name}:{each.account}": each for each in snapshot.platforms}
     connected = {name: int(each.connected(now)) for name, each in named.items()}
     text = "1 for each account that is proven to be connected, else 0."
-    yield from family("holdfast_platform_connected", text, "platform", connected)
+    yield from family("holdfast_account_connected", text, "platform", connected)
     proven = {name: each.last_ok_at for name, each in named.items() if each.last_ok_at is not None}
     text = "When each platform last answered, in seconds since the epoch."
-    yield from family("holdfast_platform_proven_seconds", text, "platform", proven)
+    yield from family("holdfast_account_last_ok_timestamp_seconds", text, "platform", proven)
 
 
 def _store(now: GatewaySnapshot) -> Iterator[str]:
@@ -193,7 +197,7 @@ def _process(report: StatusReport) -> Iterator[str]:
     yield from single_sample("holdfast_loop_lag_worst_seconds", text, worst)
     yield from single_sample("holdfast_uptime_seconds", "Since the start.", report.uptime)
     yield from single_sample("holdfast_database_bytes", "The database.", machine.database)
-    yield from single_sample("holdfast_database_log_bytes", "Its log.", machine.wal)
+    yield from single_sample("holdfast_database_wal_bytes", "Its log.", machine.wal)
     if machine.disk_free is not None:
         yield from single_sample(
             "holdfast_disk_free_bytes", "Left for the home.", machine.disk_free

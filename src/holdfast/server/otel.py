@@ -17,12 +17,6 @@ from holdfast.core.config.settings import OtelSettings
 from holdfast.core.ops import tracing
 from holdfast.core.secrets import Secret
 
-# MERGED holdfast.server.otel: OpenTelemetry: spans as its SDK knows them, sent by OTLP over HTTP.
-
-
-# MERGED holdfast.server.sender: The sender of spans: a bounded queue and a thread of the SDK's own, which speaks OTLP.
-#
-# The one module that imports OpenTelemetry; it is imported only where `[otel]` names an endpoint.
 _CLOSE_TIMEOUT = 3.0  # seconds for what is still queued when the gateway goes
 _SAMPLED = TraceFlags(TraceFlags.SAMPLED)
 _KINDS = {

@@ -39,7 +39,6 @@ from holdfast.server.local.control_client import (
 from holdfast.system.lock import read_holder
 from holdfast.system.paths import Paths
 
-# MERGED holdfast.server.api.api_client: The client of `/api/v1`: typed calls to the gateway of one home, over HTTP and nothing heavy.
 CALL_TIMEOUT = 15.0
 _CHUNK_SIZE = 65536
 
@@ -177,7 +176,7 @@ def _decode_as(content: bytes, response_type: type[T]) -> T:
 def _error_from_response(content: bytes, status: int) -> Exception:
     message, code = _error_message(content)
     if status == 503:
-        kind = GatewayStoreUnavailable if code == "store" else GatewayDown
+        kind = GatewayStoreUnavailable if code == "store_unavailable" else GatewayDown
         return kind(f"The gateway cannot answer at the moment: {message}")
     if status == 401:
         return gateway_refused(
@@ -204,7 +203,6 @@ def _connection_lost(method: str, target: str, error: Exception) -> GatewayDown:
     )
 
 
-# MERGED holdfast.server.api.following: Following a session: its events, in order and without a gap, across any loss of connection.
 _RETRY_DELAYS = (
     0.1,
     0.2,

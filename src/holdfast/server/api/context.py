@@ -26,7 +26,6 @@ from holdfast.server.local.control_handlers import ConfigHandlers
 from holdfast.server.status.minute_stats import MinuteHistory
 from holdfast.system.logs import RecentLog
 
-# MERGED holdfast.server.api.pulse: The pulse: one timer that keeps all open streams from looking dead.
 KEEPALIVE_INTERVAL = 15.0  # seconds after which a proxy might think that nobody is there
 
 StreamSubscription = SessionFeed | GatewayChanges | ShutdownListener  # of an open stream
@@ -63,7 +62,6 @@ class StreamKeepalive:
         self._schedule()
 
 
-# MERGED holdfast.server.api.shared: Shared reads: what many ask for in the same instant is read once.
 class SharedReads:
     """Owns the reads of this very turn of the event loop.
 
@@ -84,7 +82,6 @@ class SharedReads:
         return await asyncio.shield(reading)
 
 
-# MERGED holdfast.server.api.room: What every endpoint works with: made once, by the composition root, and handed down.
 _encode = msgspec.json.Encoder().encode
 
 

@@ -129,9 +129,9 @@ async def run_guarded(
     except IntakeClosed as error:
         return EndpointError(503, str(error), code="not_accepted").response()
     except StoreError as error:
-        return EndpointError(503, f"the store failed: {error}", code="store").response()
+        return EndpointError(503, f"the store failed: {error}", code="store_unavailable").response()
     except RunnerError as error:
-        return EndpointError(502, str(error), code="workbench").response()
+        return EndpointError(502, str(error), code="sandbox").response()
 
 
 def authenticate(context: ApiContext, request: web.Request) -> HttpPrincipal:
@@ -172,7 +172,7 @@ async def _require_owner(
         403,
         f"this needs the role {HttpRole.OWNER}, and {principal.name!r} has the role "
         f"{principal.role}, which sees everything and changes nothing.",
-        code="role",
+        code="forbidden_role",
     )
 
 

@@ -14,7 +14,6 @@ from holdfast.server.api.errors import ErrorResponse
 from holdfast.server.api.mount import PREFIX
 from holdfast.server.auth.viewers import HttpRole
 
-# MERGED holdfast.server.api.openapi: The OpenAPI 3.1 document, made of the table and of the types it names.
 _REF = "#/components/schemas/{name}"
 _STATUS_TEXT = {
     200: "As asked for.",
@@ -133,7 +132,6 @@ def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
     return choices[0] if choices else schema
 
 
-# MERGED holdfast.server.api.describing: The endpoint that serves the OpenAPI document.
 async def read_openapi(context: ApiContext, call: ApiCall[NoQuery, None]) -> web.Response:
     # The document is made of the table, which names this very function.
     from holdfast.server.api.router import ENDPOINTS  # noqa: PLC0415 - see above

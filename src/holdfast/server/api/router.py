@@ -9,22 +9,48 @@ from holdfast.server.api.context import ApiContext
 from holdfast.server.api.endpoint import Endpoint, run_guarded
 from holdfast.server.api.errors import EndpointError, not_found
 from holdfast.server.api.mount import PREFIX
-from holdfast.server.api.v1 import audit, config, gateway, jobs, outbox, pairing, sessions
+from holdfast.server.api.v1 import (
+    accounts,
+    approvals,
+    audit,
+    config,
+    gateway,
+    jobs,
+    logs,
+    memory,
+    messages,
+    outbox,
+    pairing,
+    processes,
+    sessions,
+    streams,
+    transcript_stats,
+    transcripts,
+    turns,
+)
 from holdfast.server.auth.viewers import HttpPrincipal
 
-# MERGED holdfast.server.api.table: The table of `/api/v1`: it mounts the endpoints, and the OpenAPI document is made of it.
 ENDPOINTS: tuple[Endpoint, ...] = (
     *gateway.ENDPOINTS,
+    *accounts.ENDPOINTS,
+    *logs.ENDPOINTS,
+    *streams.ENDPOINTS,
     *config.ENDPOINTS,
     *sessions.ENDPOINTS,
+    *transcripts.ENDPOINTS,
+    *transcript_stats.ENDPOINTS,
+    *turns.ENDPOINTS,
+    *messages.ENDPOINTS,
+    *processes.ENDPOINTS,
+    *memory.ENDPOINTS,
     *jobs.ENDPOINTS,
     *outbox.ENDPOINTS,
+    *approvals.ENDPOINTS,
     *pairing.ENDPOINTS,
     *audit.ENDPOINTS,
 )
 
 
-# MERGED holdfast.server.api.switchboard: The switchboard of `/api/v1`: which endpoint of the table a request is for, if any is.
 class ApiRouter:
     """Owns the endpoints by the number of parts of their paths, a fixed path before a named one."""
 

@@ -19,7 +19,6 @@ from holdfast.server.auth.viewers import OWNER, HttpPrincipal, Viewer, ViewerTok
 log = logging.getLogger(__name__)
 
 
-# MERGED holdfast.server.auth.login: Login: one-time links that set a cookie, and the cookie that stands for the token.
 _LINK_LIFETIME = 600.0
 _COOKIE_LIFETIME = 30 * 24 * 3600
 _MAX_LINKS = 16
@@ -137,7 +136,6 @@ def _digest(key: str) -> bytes:
     return hashlib.sha256(key.encode("utf-8", "replace")).digest()
 
 
-# MERGED holdfast.server.auth.login_pages: The login's routes, and the few words for whoever comes with a link that is used up.
 _HTML = """<!doctype html>
 <html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">
 <title>Holdfast: login</title>

@@ -18,7 +18,7 @@ _LOOPBACK = "loopback"
 class _TokenBucket:
     """Owns what is left of so many tries, one of which comes back every so many seconds."""
 
-    __slots__ = ("_updated_at", "_burst", "_refill_seconds", "_spent")
+    __slots__ = ("_burst", "_refill_seconds", "_spent", "_updated_at")
 
     def __init__(self, burst: int, refill_seconds: float) -> None:
         self._burst = burst

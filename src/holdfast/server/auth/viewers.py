@@ -21,7 +21,6 @@ from holdfast.system import state_file
 log = logging.getLogger(__name__)
 
 
-# MERGED holdfast.server.auth.visitor: A visitor: who asks over HTTP, by what they brought, and what they may do for it.
 class HttpRole(StrEnum):
     OWNER = "owner"  # sees and changes everything
     VIEWER = "viewer"  # sees everything and changes nothing
@@ -38,7 +37,6 @@ class HttpPrincipal(msgspec.Struct, frozen=True, kw_only=True):
 OWNER = HttpPrincipal(role=HttpRole.OWNER)
 
 
-# MERGED holdfast.server.auth.viewers: Viewers: the tokens of those who look and change nothing, kept as digests in a file.
 MAX_VIEWERS = 100
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
 

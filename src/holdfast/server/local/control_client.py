@@ -18,7 +18,6 @@ from holdfast.server.local.status_client import (
 from holdfast.system.paths import Paths
 
 
-# MERGED holdfast.server.local.cut_line: A cut line: what an error of a connection to the gateway means, in words for people.
 def describe_connection_error(error: Exception) -> str:
     """Goes on after a colon; the names of exceptions are for those who wrote them."""
     match error:
@@ -37,14 +36,13 @@ def describe_connection_error(error: Exception) -> str:
     return str(error) or repr(error)
 
 
-# MERGED holdfast.server.local.client: The client of a running gateway: status and control over its Unix sockets, nothing heavy.
 __all__ = [
     "ControlClient",
-    "GatewayRefused",
     "GatewayDown",
+    "GatewayRefused",
     "GatewayStoreUnavailable",
-    "read_status",
     "gateway_refused",
+    "read_status",
 ]
 
 CONTROL_TIMEOUT = 15.0

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from holdfast.server.config_editor import ConfigEditor
 
 
-# MERGED holdfast.server.local.account_desk: Accounts on the machine itself: what the owner of the home asks over the control socket.
 class AccountHandlers:
     """Owns nothing: `Accounts` does what is asked, once there are any; `ready` says whether."""
 
@@ -69,7 +68,6 @@ def _accounts_json(body: object) -> web.Response:
     return web.Response(body=msgspec.json.encode(body), content_type="application/json")
 
 
-# MERGED holdfast.server.local.pairing: Pairing on the machine itself: what the owner of the home asks over the control socket.
 Asked = TypeVar("Asked")
 
 
@@ -130,7 +128,6 @@ def _json(body: object) -> web.Response:
     return web.Response(body=msgspec.json.encode(body), content_type="application/json")
 
 
-# MERGED holdfast.server.local.viewer_desk: Viewers' tokens on the machine itself: what the owner asks over the control socket.
 class TokenView(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of a token, which is not the token."""
 
@@ -205,7 +202,6 @@ def _tokens_json(body: object) -> web.Response:
     return web.Response(body=msgspec.json.encode(body), content_type="application/json")
 
 
-# MERGED holdfast.server.local.config_desk: The configuration on the machine itself: what the command line asks over the control socket.
 ACTOR = "command line"
 _MAX_PAGE = 1000
 _MAX_NUMBER = 1_000_000_000
@@ -312,7 +308,6 @@ def _decode_config_body(body: bytes, params_type: type[T]) -> T:
         raise web.HTTPBadRequest(text=f"this is not what is asked for here: {error}") from None
 
 
-# MERGED holdfast.server.local.copying: Copying the store for a backup: asked for by the owner of the home, who packs it.
 _PROGRESS_INTERVAL = 0.3  # seconds
 
 

@@ -22,7 +22,6 @@ from holdfast.system.paths import Paths, private_dir
 from holdfast.system.socket_handover import HandoverFailed
 
 
-# MERGED holdfast.server.local.progress: Progress: how far a start or a stop has come, for those who wait for its end.
 class LifecycleProgress:
     """Owns those who follow. Each is told the present phase first, then each that comes, until
     there is nobody any more who could tell them."""
@@ -53,7 +52,6 @@ class LifecycleProgress:
             self._followers.discard(queue)
 
 
-# MERGED holdfast.server.local.departing: Departing: a stop or a restart asked for on the machine itself, and followed to its end.
 Asked = TypeVar("Asked")
 
 # Gives what a successor needs to the one that waits at the path, and goes; or says which
@@ -125,7 +123,6 @@ async def _decode_body(request: web.Request, params_type: type[Asked]) -> Asked:
         raise web.HTTPBadRequest(text=f"this is not what is asked for here: {error}") from None
 
 
-# MERGED holdfast.server.local.control_socket: The control socket: what the CLI asks of a running gateway, on the machine itself.
 _MAX_LIMIT = 1000
 
 

@@ -19,7 +19,6 @@ from holdfast.gateway.live.counters import Counters
 log = logging.getLogger(__name__)
 
 
-# MERGED holdfast.server.status.minutes: The minutes of the last day: closed one by one, kept where something happened, and charted.
 DAY = 24 * 60 * MINUTE_SECONDS
 
 
@@ -127,7 +126,6 @@ class MinuteHistory:
         self._schedule()
 
 
-# MERGED holdfast.server.status.pace: The pace: what the minutes of the last hour come to, in the few figures that fit on a line.
 HOUR = 60 * MINUTE_SECONDS
 
 

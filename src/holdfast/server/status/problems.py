@@ -70,7 +70,7 @@ def _store(report: StatusReport) -> Iterator[Problem]:
         size = report.machine.wal / _MB
         yield Problem(
             level=ProblemLevel.WARNING,
-            code="long_log",
+            code="wal_large",
             what=f"The log of the database has grown to {size:,.0f} MB.",
             remedy="Another program may hold an older state of it open; the gateway alone may.",
         )
@@ -84,7 +84,7 @@ def _orphaned_messages(report: StatusReport, now: float) -> Iterator[Problem]:
     who = "1 message was accepted, is" if number == 1 else f"{number} messages were accepted, are"
     yield Problem(
         level=ProblemLevel.PROBLEM,
-        code="unowned_messages",
+        code="orphaned_messages",
         what=f"{who} not answered, and nobody works on "
         f"{'it' if number == 1 else 'them'} (for {(now - snapshot.orphaned_since) / 60:.0f} min).",
         remedy="`holdfast gateway restart`: a start takes up whatever is open, so nothing is lost. "
@@ -127,7 +127,7 @@ def _blocked(account: AccountStatus) -> Problem:
     name = f"{account.name}:{account.account}"
     return Problem(
         level=ProblemLevel.WARNING,
-        code="platform_parked",
+        code="account_blocked",
         what=describe_blocked_account(account),
         remedy=f"{account.remedy.rstrip('.')}; `holdfast platforms resume {name}` tries it again.",
     )
@@ -140,7 +140,7 @@ def _disconnected(account: AccountStatus, now: float) -> Problem:
     hint = f" {account.remedy.rstrip('.')}." if account.remedy else ""
     return Problem(
         level=ProblemLevel.WARNING,
-        code="platform_silent",
+        code="account_disconnected",
         what=_describe_disconnected(account, now),
         remedy=f"{again}; `holdfast logs` says what went wrong.{hint}",
     )
@@ -195,7 +195,7 @@ def _configuration(report: StatusReport) -> Iterator[Problem]:
         waits = ", ".join(configuration.pending_restart)
         yield Problem(
             level=ProblemLevel.WARNING,
-            code="config_waits",
+            code="config_pending_restart",
             what=f"Waits for a restart: {waits}.",
             remedy="`holdfast gateway restart` puts it into force.",
         )
@@ -209,7 +209,7 @@ def _crashes(report: StatusReport, now: float) -> Iterator[Problem]:
     if len(crashes) >= CRASH_LOOP_COUNT:
         yield Problem(
             level=ProblemLevel.WARNING,
-            code="crashing",
+            code="crash_loop",
             what=f"It has crashed {len(crashes)} times within {CRASH_LOOP_WINDOW / 60:.0f} minutes.",
             remedy="`holdfast logs` and the supervisor's own log say what they can.",
         )
@@ -230,7 +230,7 @@ def _files(report: StatusReport) -> Iterator[Problem]:
     if machine.files and machine.max_files and machine.files > 0.9 * machine.max_files:
         yield Problem(
             level=ProblemLevel.WARNING,
-            code="files_low",
+            code="open_files_high",
             what=f"{machine.files} of at most {machine.max_files} files are open.",
             remedy="Give the process more (`ulimit -n`, or LimitNOFILE= in its unit).",
         )

@@ -29,7 +29,6 @@ from holdfast.system.paths import Paths, private_dir
 log = logging.getLogger(__name__)
 
 
-# MERGED holdfast.server.status.heartbeat: The heartbeat: how an event loop proves, to another thread, that it still turns.
 TICK_SECONDS = 1.0
 _RECENT_SECONDS = 60.0
 
@@ -87,7 +86,6 @@ class Heartbeat:
         self._timer = self._loop.call_later(self._tick, self._on_tick)
 
 
-# MERGED holdfast.server.status.last_word: The event loop's last word about itself, and how another thread has it say a newer one.
 ANSWER_TIMEOUT = 0.04  # seconds in which the loop may answer, before its last word is served
 # A word so young is served again: however often status is asked for, the loop has other work.
 _FRESH_FOR = 0.05
@@ -157,7 +155,6 @@ class SnapshotCache:
         self._answered.set()
 
 
-# MERGED holdfast.server.status.machine: The machine as this process finds it: disk, memory and files, read when they are asked for.
 ReadUnitDrift = Callable[[], Sequence[str]]
 
 _STATM, _FD_DIRECTORY = "/proc/self/statm", "/proc/self/fd"
@@ -222,7 +219,6 @@ def _open_files() -> int | None:
         return None
 
 
-# MERGED holdfast.server.status.outside: The view from outside: the gateway's own word, held against what can be seen without it.
 HANGING_AFTER = 5.0
 
 
@@ -283,7 +279,6 @@ class StatusReporter:
         return msgspec.structs.replace(document, problems=find_problems(document, now=now))
 
 
-# MERGED holdfast.server.status.status_thread: Status from a thread of its own: it answers while the gateway starts, drains or hangs.
 _SEND_TIMEOUT = 0.5
 _NO_FILES_DELAY = 0.1  # seconds between two looks while the process may open no file
 _WARM_UP_AFTER = 3.0  # seconds after which a start is over and nobody has asked

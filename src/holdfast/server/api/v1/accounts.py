@@ -8,9 +8,9 @@ from holdfast.core.ops.account import NoSuchAccount
 from holdfast.core.ops.status import AccountStatus
 from holdfast.gateway.accounts.accounts import NotPausable
 from holdfast.server.api.context import ApiContext
-from holdfast.server.api.endpoint import ApiCall, NoQuery
+from holdfast.server.api.endpoint import ApiCall, Endpoint, NoQuery
 from holdfast.server.api.errors import conflict, not_found
-from holdfast.server.api.views.gateway import account_list, account_view
+from holdfast.server.api.views.gateway import AccountList, AccountView, account_list, account_view
 
 AccountCall = ApiCall[NoQuery, None]
 
@@ -45,3 +45,44 @@ async def _run_action(
     except NotPausable as error:
         raise conflict(str(error), code="not_pausable") from None
     return context.respond(account_view(facts, now=context.clock.now()))
+
+
+_ACCOUNT = "/platforms/{name}/{account}"
+
+ENDPOINTS: tuple[Endpoint, ...] = (
+    Endpoint(
+        method="GET",
+        path="/platforms",
+        summary="Every account of every platform: whether it is connected, and if not, why.",
+        handler=list_accounts,
+        read_only=True,
+        response_type=AccountList,
+    ),
+    Endpoint(
+        method="POST",
+        path=f"{_ACCOUNT}/pause",
+        summary="Let an account go, until somebody resumes it. No turn is cut, and nothing is lost.",
+        handler=pause_account,
+        read_only=False,
+        response_type=AccountView,
+        error_statuses=(404, 409),
+    ),
+    Endpoint(
+        method="POST",
+        path=f"{_ACCOUNT}/resume",
+        summary="Connect an account that was paused or refused, or that waits for its next try.",
+        handler=resume_account,
+        read_only=False,
+        response_type=AccountView,
+        error_statuses=(404,),
+    ),
+    Endpoint(
+        method="POST",
+        path=f"{_ACCOUNT}/check",
+        summary="Have a round trip to an account now, or try to connect it, and say what came of it.",
+        handler=check_account,
+        read_only=False,
+        response_type=AccountView,
+        error_statuses=(404,),
+    ),
+)

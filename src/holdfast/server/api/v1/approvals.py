@@ -6,10 +6,16 @@ import msgspec
 from aiohttp import web
 
 from holdfast.core.ids import ApprovalId, RuleId, SessionId
-from holdfast.core.people.approval import OPERATOR, Approval, ApprovalDecision, ApprovalScope
+from holdfast.core.people.approval import (
+    OPERATOR,
+    Approval,
+    ApprovalDecision,
+    ApprovalRule,
+    ApprovalScope,
+)
 from holdfast.gateway.approvals.service import ApprovalResponse, late_answer_text
 from holdfast.server.api.context import ApiContext
-from holdfast.server.api.endpoint import ApiCall, NoQuery
+from holdfast.server.api.endpoint import ApiCall, Endpoint, NoQuery
 from holdfast.server.api.errors import conflict, not_found
 from holdfast.server.api.views.sessions import (
     ApprovalDecisionParams,
@@ -53,12 +59,12 @@ async def decide_approval(
     known = context.gateway.approvals.find(approval_id) or await context.store.approval(approval_id)
     if known is None:
         raise not_found(f"there is no approval {approval_id!r}; GET /api/v1/approvals lists them.")
-    raise conflict(late_answer_text(known), code="ended")
+    raise conflict(late_answer_text(known), code="already_decided")
 
 
 async def list_rules(context: ApiContext, call: ApiCall[NoQuery, None]) -> web.Response:
     rules = await context.store.approval_rules()
-    return context.respond([ApprovalRuleView(**msgspec.structs.asdict(rule)) for rule in rules])
+    return context.respond([_rule_view(rule) for rule in rules])
 
 
 async def revoke_rule(context: ApiContext, call: ApiCall[NoQuery, None]) -> web.Response:
@@ -90,3 +96,55 @@ def approval_view(row: Approval) -> ApprovalView:
         comment=row.comment,
         ended_at=row.ended_at,
     )
+
+
+def _rule_view(rule: ApprovalRule) -> ApprovalRuleView:
+    return ApprovalRuleView(
+        id=rule.id,
+        scope=rule.scope,
+        session_id=rule.session_id,
+        principal=rule.principal,
+        rule=rule.rule,
+        reason=rule.why,
+        by=rule.by,
+        created_at=rule.created_at,
+    )
+
+
+ENDPOINTS: tuple[Endpoint, ...] = (
+    Endpoint(
+        method="GET",
+        path="/approvals",
+        summary="Commands that wait, or waited, for a person's word, the newest first.",
+        handler=list_approvals,
+        read_only=True,
+        query=ApprovalsQuery,
+        response_type=list[ApprovalView],
+    ),
+    Endpoint(
+        method="POST",
+        path="/approvals/{id}",
+        summary="Answer one: once, for its conversation, or for good.",
+        handler=decide_approval,
+        read_only=False,
+        request_type=ApprovalDecisionParams,
+        response_type=ApprovalView,
+        error_statuses=(409,),
+    ),
+    Endpoint(
+        method="GET",
+        path="/approval-rules",
+        summary="The approvals that stand.",
+        handler=list_rules,
+        read_only=True,
+        response_type=list[ApprovalRuleView],
+    ),
+    Endpoint(
+        method="DELETE",
+        path="/approval-rules/{id}",
+        summary="Revoke an approval that stands.",
+        handler=revoke_rule,
+        read_only=False,
+        statuses=(204,),
+    ),
+)

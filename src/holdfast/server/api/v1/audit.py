@@ -17,9 +17,13 @@ from holdfast.core.people.audit import (
 from holdfast.server.api.context import ApiContext
 from holdfast.server.api.endpoint import ApiCall, Endpoint, Media, NoQuery
 from holdfast.server.api.errors import bad_request
-from holdfast.server.api.views.audit import AuditPage, AuditVerificationView, audit_view
+from holdfast.server.api.views.audit import (
+    AuditPage,
+    AuditVerificationView,
+    audit_verification_view,
+    audit_view,
+)
 
-# MERGED holdfast.server.api.v1.audit: The audit over HTTP: its rows page by page, all of them as a file, and whether they hold.
 _ROWS_PER_WRITE = 500  # rows of one write: what is encoded then holds the event loop up
 
 Number = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
@@ -115,10 +119,9 @@ def _encode_row(context: ApiContext, row: AuditRow, *, jsonl: bool) -> bytes:
 async def verify_audit(context: ApiContext, call: ApiCall[NoQuery, None]) -> web.Response:
     """Reads every row."""
     found = await context.store.verify_audit()
-    return context.respond(AuditVerificationView(**msgspec.structs.asdict(found)))
+    return context.respond(audit_verification_view(found))
 
 
-# MERGED holdfast.server.api.v1.records: What is kept of who did what, in the table of `/api/v1`.
 ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(
         method="GET",

@@ -24,7 +24,6 @@ from holdfast.server.api.views.config import (
 )
 from holdfast.server.config_editor import NoSuchConfigVersion, StaleRead
 
-# MERGED holdfast.server.api.v1.configuration: The configuration over HTTP: looked at, changed, and put back to an earlier one.
 ACTOR = "owner"  # nobody else may
 T = TypeVar("T")
 
@@ -90,7 +89,6 @@ async def _map_errors(result: Awaitable[T]) -> T:
         raise EndpointError(422, str(error), code="invalid_config") from None
 
 
-# MERGED holdfast.server.api.v1.configuration_tables: The configuration in the table of `/api/v1`: its keys, its changes, its history.
 ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(
         method="GET",

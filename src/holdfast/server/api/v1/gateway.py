@@ -16,13 +16,9 @@ from holdfast.core.turns.stop import StopKind, StopOrder, StopRequester, StopRow
 from holdfast.core.turns.turn import NO_USAGE, Usage
 from holdfast.server.api import openapi
 from holdfast.server.api.context import ApiContext
-from holdfast.server.api.endpoint import ApiCall, Endpoint, Media, NoQuery
+from holdfast.server.api.endpoint import ApiCall, Endpoint, NoQuery
 from holdfast.server.api.errors import conflict
-from holdfast.server.api.v1 import accounts, logs, streams
-from holdfast.server.api.v1.logs import LogPage
 from holdfast.server.api.views.gateway import (
-    AccountList,
-    AccountView,
     CommandView,
     RestartMode,
     RestartParams,
@@ -32,12 +28,12 @@ from holdfast.server.api.views.gateway import (
     StopAccepted,
     StopParams,
     StoreView,
+    search_index_view,
 )
 from holdfast.server.auth.viewers import HttpRole
 from holdfast.server.status.minute_stats import DAY
 
 
-# MERGED holdfast.server.api.v1.whoami: Who asks: for a page that shows a viewer no buttons, and for whoever tries a token.
 class WhoamiView(msgspec.Struct, frozen=True, kw_only=True):
     """`name`: of a viewer's token; the owner's has none."""
 
@@ -49,7 +45,6 @@ async def whoami(context: ApiContext, call: ApiCall[NoQuery, None]) -> web.Respo
     return context.respond(WhoamiView(role=call.principal.role, name=call.principal.name))
 
 
-# MERGED holdfast.server.api.v1.overall: The gateway as a whole over HTTP: how it is, what it understands, and what was ever said.
 Name = Annotated[str, msgspec.Meta(max_length=200)]
 
 
@@ -124,7 +119,7 @@ def _search_hit(context: ApiContext, found: core_search.SearchMatch) -> SearchHi
 
 async def rebuild_search(context: ApiContext, call: ApiCall[NoQuery, None]) -> web.Response:
     state = await context.store.rebuild_search_index()
-    return context.respond(SearchIndexView(**msgspec.structs.asdict(state)))
+    return context.respond(search_index_view(state))
 
 
 async def check_store(context: ApiContext, call: ApiCall[NoQuery, None]) -> web.Response:
@@ -136,12 +131,9 @@ async def check_store(context: ApiContext, call: ApiCall[NoQuery, None]) -> web.
         return context.respond(
             StoreView(problems=problems, search=nothing, search_problem=str(error))
         )
-    return context.respond(
-        StoreView(problems=problems, search=SearchIndexView(**msgspec.structs.asdict(state)))
-    )
+    return context.respond(StoreView(problems=problems, search=search_index_view(state)))
 
 
-# MERGED holdfast.server.api.v1.chart_views: The shapes of charts, as `/api/v1` gives them.
 class DurationView(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds that something took."""
 
@@ -177,7 +169,6 @@ class Chart(msgspec.Struct, frozen=True, kw_only=True):
     points: list[ChartPoint]
 
 
-# MERGED holdfast.server.api.v1.charts: Charts over HTTP: what the gateway did and how it was, over the last hour or day.
 _HOUR = 60 * MINUTE_SECONDS
 _SPANS = {"hour": (_HOUR, MINUTE_SECONDS), "day": (DAY, 15 * MINUTE_SECONDS)}
 
@@ -221,7 +212,6 @@ def _duration_view(stats: DurationSum) -> DurationView | None:
     return None if mean is None else DurationView(mean=mean, worst=stats.worst)
 
 
-# MERGED holdfast.server.api.v1.restarts: The ends of processes of this gateway over HTTP: a page of its history.
 class RestartsQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`before`: the `id` of one; those that were asked for before it."""
 
@@ -245,7 +235,6 @@ async def list_restarts(context: ApiContext, call: ApiCall[RestartsQuery, None])
     )
 
 
-# MERGED holdfast.server.api.v1.departing: A stop or a restart of the gateway itself, asked for over HTTP.
 async def restart_gateway(
     context: ApiContext, call: ApiCall[NoQuery, RestartParams]
 ) -> web.Response:
@@ -269,10 +258,6 @@ async def stop_gateway(context: ApiContext, call: ApiCall[NoQuery, StopParams]) 
 def _stop_order(context: ApiContext, kind: StopKind, *, now: bool) -> StopOrder:
     return StopOrder(kind=kind, by=StopRequester.PAGE, at=context.clock.now(), now=now)
 
-
-# MERGED holdfast.server.api.v1.gateway: The gateway itself in the table of `/api/v1`: how it is, its accounts, its log, its end.
-_SESSION = "/sessions/{id}"
-_ACCOUNT = "/platforms/{name}/{account}"
 
 ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(
@@ -299,41 +284,6 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         read_only=True,
         query=ChartQuery,
         response_type=Chart,
-    ),
-    Endpoint(
-        method="GET",
-        path="/platforms",
-        summary="Every account of every platform: whether it is connected, and if not, why.",
-        handler=accounts.list_accounts,
-        read_only=True,
-        response_type=AccountList,
-    ),
-    Endpoint(
-        method="POST",
-        path=f"{_ACCOUNT}/pause",
-        summary="Let an account go, until somebody resumes it. No turn is cut, and nothing is lost.",
-        handler=accounts.pause_account,
-        read_only=False,
-        response_type=AccountView,
-        error_statuses=(404, 409),
-    ),
-    Endpoint(
-        method="POST",
-        path=f"{_ACCOUNT}/resume",
-        summary="Connect an account that was paused or refused, or that waits for its next try.",
-        handler=accounts.resume_account,
-        read_only=False,
-        response_type=AccountView,
-        error_statuses=(404,),
-    ),
-    Endpoint(
-        method="POST",
-        path=f"{_ACCOUNT}/check",
-        summary="Have a round trip to an account now, or try to connect it, and say what came of it.",
-        handler=accounts.check_account,
-        read_only=False,
-        response_type=AccountView,
-        error_statuses=(404,),
     ),
     Endpoint(
         method="POST",
@@ -397,34 +347,6 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         handler=rebuild_search,
         read_only=False,
         response_type=SearchIndexView,
-    ),
-    Endpoint(
-        method="GET",
-        path="/events",
-        summary="Which sessions change, as server-sent events.",
-        handler=streams.stream_changes,
-        read_only=True,
-        response_type=str,
-        response_media=(Media.EVENTS,),
-    ),
-    Endpoint(
-        method="GET",
-        path="/logs",
-        summary="The newest lines of the log, or those before a line.",
-        handler=logs.read_log,
-        read_only=True,
-        query=logs.LogQuery,
-        response_type=LogPage,
-    ),
-    Endpoint(
-        method="GET",
-        path="/logs/events",
-        summary="The lines of the log as they are written, as server-sent events.",
-        handler=logs.stream_log,
-        read_only=True,
-        query=logs.LogEventsQuery,
-        response_type=str,
-        response_media=(Media.EVENTS,),
     ),
     Endpoint(
         method="GET",

@@ -24,7 +24,6 @@ from holdfast.gateway.jobs.service import JobRequester, JobService
 from holdfast.server.api.context import ApiContext
 from holdfast.server.api.endpoint import ApiCall, Endpoint, NoQuery
 from holdfast.server.api.errors import bad_request, conflict, not_found
-from holdfast.server.api.v1 import memory
 from holdfast.server.api.views.jobs import (
     JobList,
     JobParams,
@@ -34,11 +33,9 @@ from holdfast.server.api.views.jobs import (
     job_view,
     run_view,
 )
-from holdfast.server.api.views.memory import NewNote, NotebookChange, NotebookList, NotebookView
 from holdfast.server.api.views.sessions import StopResult
 
 
-# MERGED holdfast.server.api.v1.jobs: Jobs over HTTP: made, listed, changed, run, stopped, and what became of their runs.
 class JobsQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     limit: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 50
     offset: Annotated[int, msgspec.Meta(ge=0, le=1_000_000_000)] = 0
@@ -110,7 +107,7 @@ async def run_job(context: ApiContext, call: ApiCall[NoQuery, None]) -> web.Resp
             job.id, _operator(), key=context.new_id("asked")
         )
     except JobRefused as error:
-        raise conflict(str(error), code="at_work") from None
+        raise conflict(str(error), code="already_running") from None
     run = await context.store.job_run(run_id)
     if run is None:
         raise not_found(f"job {job.id} was removed meanwhile.")
@@ -135,7 +132,7 @@ async def _change_state(context: ApiContext, job: Job, kind: JobChangeKind) -> N
     try:
         _, change = await _job_service(context).prepare_change(job.id, kind, _operator())
     except InvalidSchedule as error:
-        raise conflict(str(error), code="over") from None
+        raise conflict(str(error), code="job_over") from None
     except JobRefused as error:
         raise not_found(str(error)) from None
     await _commit(context, change)
@@ -188,49 +185,9 @@ def _operator() -> JobRequester:
     return JobRequester(source=source, principal=principal, is_operator=True, has_chat=False)
 
 
-# MERGED holdfast.server.api.v1.work: What is done beside conversations in the table of `/api/v1`: memory and jobs.
-_SESSION = "/sessions/{id}"
 _JOB = "/jobs/{id}"
 
 ENDPOINTS: tuple[Endpoint, ...] = (
-    Endpoint(
-        method="GET",
-        path="/memory",
-        summary="What is noted about people, and in places that they share.",
-        handler=memory.list_notebooks,
-        read_only=True,
-        query=memory.MemoryQuery,
-        response_type=NotebookList,
-    ),
-    Endpoint(
-        method="POST",
-        path="/memory",
-        summary="Add a note, or with its id change one.",
-        handler=memory.save_note,
-        read_only=False,
-        request_type=NewNote,
-        response_type=NotebookView,
-        error_statuses=(404, 409),
-    ),
-    Endpoint(
-        method="PATCH",
-        path="/memory",
-        summary="Turn the memory of an owner off or on; the notes stay.",
-        handler=memory.change_notebook,
-        read_only=False,
-        request_type=NotebookChange,
-        response_type=NotebookView,
-    ),
-    Endpoint(
-        method="DELETE",
-        path="/memory",
-        summary="Forget a note, or without its id all of an owner's.",
-        handler=memory.delete_notes,
-        read_only=False,
-        query=memory.DeleteNotesQuery,
-        response_type=NotebookView,
-        error_statuses=(404,),
-    ),
     Endpoint(
         method="GET",
         path="/jobs",

@@ -10,13 +10,12 @@ import msgspec
 from aiohttp import web
 
 from holdfast.server.api.context import ApiContext
-from holdfast.server.api.endpoint import ApiCall
+from holdfast.server.api.endpoint import ApiCall, Endpoint, Media
 from holdfast.server.api.errors import bad_request
-from holdfast.server.api.v1.streams import Write, stream
+from holdfast.server.api.v1.streams import Write, sse_event, stream
 from holdfast.system.logs import LogSubscription, RecentLogFilter, RecentLogLine
 
 
-# MERGED holdfast.server.api.v1.log_views: The shapes of the log, as `/api/v1` gives it.
 class LogLineView(msgspec.Struct, frozen=True, kw_only=True):
     """`number` grows from line to line, over restarts, too. `fields`: whatever else the line says,
     as `action` and `session`."""
@@ -45,7 +44,6 @@ class LogGapEvent(msgspec.Struct, frozen=True, kw_only=True):
     after: int
 
 
-# MERGED holdfast.server.api.v1.logs: The log over HTTP: its newest lines, a page back from there, and those that come.
 _LINES_PER_WRITE = 200  # lines of one write: what is encoded then holds the event loop up
 _OWN_FIELDS = frozenset({"time", "level", "logger", "message", "exception"})
 
@@ -123,18 +121,14 @@ async def _write_lines(context: ApiContext, reader: LogSubscription, write: Writ
     while reader.notified:
         known = reader.after
         found, missed = reader.take(limit=_LINES_PER_WRITE)
-        said = [_sse(b"missed", context.encode(LogGapEvent(after=known)))] if missed else []
+        said = [sse_event(b"missed", context.encode(LogGapEvent(after=known)))] if missed else []
         said += [b"id: %d\n" % line.number + _line_event(context, line) for line in found]
         if said:
             await write(b"".join(said))
 
 
 def _line_event(context: ApiContext, line: RecentLogLine) -> bytes:
-    return _sse(b"line", context.encode(_view(line)))
-
-
-def _sse(name: bytes, data: bytes) -> bytes:
-    return b"event: " + name + b"\ndata: " + data + b"\n\n"
+    return sse_event(b"line", context.encode(_view(line)))
 
 
 def _view(line: RecentLogLine) -> LogLineView:
@@ -157,3 +151,26 @@ def _start_after(request: web.Request, after: int | None) -> int | None:
     if not (given.isascii() and given.isdigit() and len(given) < 17):
         raise bad_request("Last-Event-ID must be the number of a line.", param="Last-Event-ID")
     return int(given)
+
+
+ENDPOINTS: tuple[Endpoint, ...] = (
+    Endpoint(
+        method="GET",
+        path="/logs",
+        summary="The newest lines of the log, or those before a line.",
+        handler=read_log,
+        read_only=True,
+        query=LogQuery,
+        response_type=LogPage,
+    ),
+    Endpoint(
+        method="GET",
+        path="/logs/events",
+        summary="The lines of the log as they are written, as server-sent events.",
+        handler=stream_log,
+        read_only=True,
+        query=LogEventsQuery,
+        response_type=str,
+        response_media=(Media.EVENTS,),
+    ),
+)

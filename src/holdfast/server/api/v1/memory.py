@@ -15,7 +15,7 @@ from holdfast.core.people.memory import (
     OwnerId,
 )
 from holdfast.server.api.context import ApiContext
-from holdfast.server.api.endpoint import ApiCall, NoQuery
+from holdfast.server.api.endpoint import ApiCall, Endpoint, NoQuery
 from holdfast.server.api.errors import EndpointError, bad_request, not_found
 from holdfast.server.api.views.memory import (
     NewNote,
@@ -105,3 +105,45 @@ def _view(notebook: Notebook, notes: Notes) -> NotebookView:
             for note in notebook.notes
         ],
     )
+
+
+ENDPOINTS: tuple[Endpoint, ...] = (
+    Endpoint(
+        method="GET",
+        path="/memory",
+        summary="What is noted about people, and in places that they share.",
+        handler=list_notebooks,
+        read_only=True,
+        query=MemoryQuery,
+        response_type=NotebookList,
+    ),
+    Endpoint(
+        method="POST",
+        path="/memory",
+        summary="Add a note, or with its id change one.",
+        handler=save_note,
+        read_only=False,
+        request_type=NewNote,
+        response_type=NotebookView,
+        error_statuses=(404, 409),
+    ),
+    Endpoint(
+        method="PATCH",
+        path="/memory",
+        summary="Turn the memory of an owner off or on; the notes stay.",
+        handler=change_notebook,
+        read_only=False,
+        request_type=NotebookChange,
+        response_type=NotebookView,
+    ),
+    Endpoint(
+        method="DELETE",
+        path="/memory",
+        summary="Forget a note, or without its id all of an owner's.",
+        handler=delete_notes,
+        read_only=False,
+        query=DeleteNotesQuery,
+        response_type=NotebookView,
+        error_statuses=(404,),
+    ),
+)

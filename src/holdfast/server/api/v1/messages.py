@@ -25,7 +25,7 @@ from holdfast.gateway.inbound.attachments import is_accepted_type
 from holdfast.gateway.sessions.resolver import route_of
 from holdfast.runner.workspace import CannotSaveFile, Workspace
 from holdfast.server.api.context import ApiContext
-from holdfast.server.api.endpoint import ApiCall, NoQuery
+from holdfast.server.api.endpoint import ApiCall, Endpoint, NoQuery
 from holdfast.server.api.errors import EndpointError, bad_request, conflict, not_found
 from holdfast.server.api.views.sessions import (
     AcceptedView,
@@ -36,7 +36,6 @@ from holdfast.server.api.views.sessions import (
     StopResult,
 )
 
-# MERGED holdfast.server.api.v1.voice: The operator's voice: as whose word, and from where, something said over HTTP comes in.
 _TOKEN_PLATFORMS = ("web", "api")  # platforms whose messages come in by the gateway's own token
 _OPERATOR = "operator"
 
@@ -61,7 +60,7 @@ async def session_source(gateway: Gateway, row: SessionRow) -> Source:
     if platform == INTERNAL_PLATFORM:
         raise conflict(
             f"session {row.id} is the work of an agent for another, or of a job: speak to that.",
-            code="not_ours",
+            code="not_addressable",
         )
     if platform in _TOKEN_PLATFORMS:
         user, author = "owner", Author.PERSON
@@ -115,18 +114,16 @@ def _check_source(gateway: Gateway, row: SessionRow, source: Source) -> Source:
         raise conflict(
             f"session {row.id} belongs to {source.platform} ({source.account}), which is not "
             "configured any more: nobody there would get the answer.",
-            code="not_ours",
+            code="not_addressable",
         )
     if route_of(source, gateway.services.settings.sessions) != row.route:
         raise conflict(
             f"session {row.id} has a name that only its own platform knows: speak to it there.",
-            code="not_ours",
+            code="not_addressable",
         )
     return source
 
 
-# MERGED holdfast.server.api.v1.uploads: Uploads: what is attached to a message becomes files of the workspace, and for the model
-# pictures and text.
 MAX_TOTAL_SIZE = 20 * 1024 * 1024  # bytes of all attachments of one message
 
 
@@ -201,7 +198,6 @@ def _decode_attachment(attachment: AttachmentUpload, number: int) -> bytes:
         raise bad_request(f"{place}: this is not base64.", param=place) from None
 
 
-# MERGED holdfast.server.api.v1.messages: Messages over HTTP: said to a session, looked after, and the turn that answers them stopped.
 class WaitQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`wait`: so many seconds, until the message has ended."""
 
@@ -302,3 +298,48 @@ async def _wait_for_end(context: ApiContext, inbox_id: InboxId, wait: float) -> 
     except TimeoutError:
         return None
     return None
+
+
+_SESSION = "/sessions/{id}"
+
+ENDPOINTS: tuple[Endpoint, ...] = (
+    Endpoint(
+        method="POST",
+        path=f"{_SESSION}/messages",
+        summary="Say something; answered once it is durable.",
+        handler=send_message,
+        read_only=False,
+        request_type=NewMessage,
+        response_type=AcceptedView,
+        statuses=(202, 200),
+        error_statuses=(403, 409),
+    ),
+    Endpoint(
+        method="POST",
+        path=f"{_SESSION}/steer",
+        summary="Tell something to the turn that runs, before its next step.",
+        handler=steer_turn,
+        read_only=False,
+        request_type=NewSteer,
+        response_type=AcceptedView,
+        statuses=(202, 200),
+        error_statuses=(403, 409),
+    ),
+    Endpoint(
+        method="POST",
+        path=f"{_SESSION}/stop",
+        summary="End the running turn for good, and drop what waits behind it.",
+        handler=stop_turn,
+        read_only=False,
+        response_type=StopResult,
+    ),
+    Endpoint(
+        method="GET",
+        path="/messages/{id}",
+        summary="What became of a message; with `wait`, once it has ended.",
+        handler=read_message,
+        read_only=True,
+        query=WaitQuery,
+        response_type=MessageView,
+    ),
+)

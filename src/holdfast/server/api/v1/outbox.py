@@ -19,7 +19,6 @@ from holdfast.runner.workspace import safe_name
 from holdfast.server.api.context import ApiContext
 from holdfast.server.api.endpoint import ApiCall, Endpoint, Media, NoQuery
 from holdfast.server.api.errors import EndpointError, bad_request, conflict, not_found
-from holdfast.server.api.v1 import messages
 from holdfast.server.api.views.deliveries import (
     DeliveryDetail,
     DeliveryList,
@@ -32,10 +31,8 @@ from holdfast.server.api.views.deliveries import (
     delivery_detail_view,
     delivery_view,
 )
-from holdfast.server.api.views.sessions import MessageView
 from holdfast.system.uploads import UploadedFiles
 
-# MERGED holdfast.server.api.v1.outbox: The two boxes over HTTP: what is owed to chats and what came of it, and what was accepted.
 Limit = Annotated[int, msgspec.Meta(ge=1, le=200)]
 Number = Annotated[int, msgspec.Meta(ge=1, le=2**53)]
 
@@ -113,7 +110,6 @@ async def list_inbox(context: ApiContext, call: ApiCall[InboxQuery, None]) -> we
     return context.respond(InboxList(messages=lines, more=len(rows) > asked.limit))
 
 
-# MERGED holdfast.server.api.v1.sending: Sending over HTTP: a message to a chat where nobody has asked for one, and what became of it.
 _CHUNK_SIZE = 256 * 1024
 
 
@@ -175,7 +171,7 @@ async def _deliver(context: ApiContext, given: SendParams) -> web.Response:
         await house.proactive_sender.check(message)
     except Undeliverable as error:
         raise bad_request(f"{error}.", param=error.param) from None
-    fresh = await house.proactive_sender.send(await _claim_file(context, message))
+    fresh = await house.proactive_sender.enqueue(await _claim_file(context, message))
     row = await context.store.delivery(message.id)
     assert row is not None, "it is there since the line above"
     if not fresh and has_ended(row):  # nobody will come for this copy
@@ -234,9 +230,6 @@ def _delivery_id(context: ApiContext, key: str) -> DeliveryId:
         return DeliveryId(context.new_id("dlv"))
     return DeliveryId(f"dlv_{sha256(key.encode()).hexdigest()[:27]}")
 
-
-# MERGED holdfast.server.api.v1.post: What came in and what is owed in the table of `/api/v1`.
-_SESSION = "/sessions/{id}"
 
 ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(
@@ -298,14 +291,5 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         read_only=True,
         query=InboxQuery,
         response_type=InboxList,
-    ),
-    Endpoint(
-        method="GET",
-        path="/messages/{id}",
-        summary="What became of a message; with `wait`, once it has ended.",
-        handler=messages.read_message,
-        read_only=True,
-        query=messages.WaitQuery,
-        response_type=MessageView,
     ),
 )

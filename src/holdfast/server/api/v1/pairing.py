@@ -7,16 +7,9 @@ from holdfast.gateway.inbound.pairing import PairingRefused
 from holdfast.server.api.context import ApiContext
 from holdfast.server.api.endpoint import ApiCall, Endpoint, NoQuery
 from holdfast.server.api.errors import conflict, not_found
-from holdfast.server.api.v1 import approvals
 from holdfast.server.api.views.pairing import PairingCode, PairingTarget, PairingView, pairing_view
-from holdfast.server.api.views.sessions import (
-    ApprovalDecisionParams,
-    ApprovalRuleView,
-    ApprovalView,
-)
 
 
-# MERGED holdfast.server.api.v1.pairing: Pairing over HTTP: who asks to be let in and who was; letting in, denying and revoking.
 async def list_pairing(context: ApiContext, call: ApiCall[NoQuery, None]) -> web.Response:
     return context.respond(pairing_view(context.gateway.pairing))
 
@@ -48,45 +41,7 @@ async def revoke_pairing(context: ApiContext, call: ApiCall[PairingTarget, None]
     return web.Response(status=204)
 
 
-# MERGED holdfast.server.api.v1.people: Who decides and who is let in, in the table of `/api/v1`.
-_SESSION = "/sessions/{id}"
-
 ENDPOINTS: tuple[Endpoint, ...] = (
-    Endpoint(
-        method="GET",
-        path="/approvals",
-        summary="Commands that wait, or waited, for a person's word, the newest first.",
-        handler=approvals.list_approvals,
-        read_only=True,
-        query=approvals.ApprovalsQuery,
-        response_type=list[ApprovalView],
-    ),
-    Endpoint(
-        method="POST",
-        path="/approvals/{id}",
-        summary="Answer one: once, for its conversation, or for good.",
-        handler=approvals.decide_approval,
-        read_only=False,
-        request_type=ApprovalDecisionParams,
-        response_type=ApprovalView,
-        error_statuses=(409,),
-    ),
-    Endpoint(
-        method="GET",
-        path="/approval-rules",
-        summary="The approvals that stand.",
-        handler=approvals.list_rules,
-        read_only=True,
-        response_type=list[ApprovalRuleView],
-    ),
-    Endpoint(
-        method="DELETE",
-        path="/approval-rules/{id}",
-        summary="Revoke an approval that stands.",
-        handler=approvals.revoke_rule,
-        read_only=False,
-        statuses=(204,),
-    ),
     Endpoint(
         method="GET",
         path="/pairing",
@@ -117,7 +72,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     ),
     Endpoint(
         method="DELETE",
-        path="/pairing/people",
+        path="/pairing/users",
         summary="Send somebody away who was let in.",
         handler=revoke_pairing,
         read_only=False,

@@ -22,13 +22,12 @@ from holdfast.core.sessions.session import ProcessRow
 from holdfast.gateway.live.live_step import RunningCall
 from holdfast.runner.workspace import NoSuchFile, Workspace
 from holdfast.server.api.context import ApiContext
-from holdfast.server.api.endpoint import ApiCall, Media, NoQuery
+from holdfast.server.api.endpoint import ApiCall, Endpoint, Media, NoQuery
 from holdfast.server.api.errors import not_found
 
 log = logging.getLogger(__name__)
 
 
-# MERGED holdfast.server.api.v1.process_views: The views of what runs: background processes, and tool calls.
 class ProcessView(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     command: str
@@ -63,7 +62,6 @@ class RunningCallView(msgspec.Struct, frozen=True, kw_only=True):
     output: str
 
 
-# MERGED holdfast.server.api.v1.processes: Background processes over HTTP: a session's or everybody's, listed, looked at and ended.
 _MAX_CONCURRENT = 8  # workbenches that are asked at once
 _TIMEOUT = 5.0  # seconds that each of them has
 _LOG_EXTRA = {"action": "processes"}
@@ -155,7 +153,6 @@ def _process_view(process: ProcessInfo | ProcessRow, output: str = "") -> Proces
     )
 
 
-# MERGED holdfast.server.api.v1.calls: Tool calls that run, in all conversations, over HTTP: from memory alone.
 _MAX_CALLS = 100  # calls in one answer
 _MAX_OUTPUT = 4000  # characters of what each has written
 
@@ -184,7 +181,6 @@ def _call_view(session_id: SessionId, turn_id: TurnId, running: RunningCall) -> 
     )
 
 
-# MERGED holdfast.server.api.v1.files: Files of a workspace over HTTP: listed and fetched, and never shown as a page of ours.
 _CHUNK_SIZE = 256 * 1024
 _IMAGE_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 
@@ -246,3 +242,60 @@ def _content_type(path: str) -> str:
     if guessed in _IMAGE_TYPES:
         return guessed
     return "text/plain; charset=utf-8" if guessed.startswith("text/") else Media.FILE
+
+
+_SESSION = "/sessions/{id}"
+_PROCESS = f"{_SESSION}/processes/{{process}}"
+
+ENDPOINTS: tuple[Endpoint, ...] = (
+    Endpoint(
+        method="GET",
+        path=f"{_SESSION}/processes",
+        summary="The background processes of a conversation.",
+        handler=list_processes,
+        read_only=True,
+        response_type=list[ProcessView],
+    ),
+    Endpoint(
+        method="GET",
+        path="/processes",
+        summary="The background processes of all conversations, the newest first.",
+        handler=list_all_processes,
+        read_only=True,
+        response_type=list[ProcessListItem],
+    ),
+    Endpoint(
+        method="GET",
+        path="/calls",
+        summary="The tool calls that run now in all conversations, the oldest first.",
+        handler=list_calls,
+        read_only=True,
+        response_type=list[RunningCallView],
+    ),
+    Endpoint(
+        method="GET",
+        path=_PROCESS,
+        summary="One process, with the end of its output.",
+        handler=read_process,
+        read_only=True,
+        response_type=ProcessView,
+    ),
+    Endpoint(
+        method="DELETE",
+        path=_PROCESS,
+        summary="End a process with all that it started.",
+        handler=end_process,
+        read_only=False,
+        response_type=ProcessView,
+    ),
+    Endpoint(
+        method="GET",
+        path=f"{_SESSION}/files",
+        summary="The files of the workspace, or the content of the one that has this path.",
+        handler=read_files,
+        read_only=True,
+        query=FilesQuery,
+        response_type=list[FileView],
+        response_media=(Media.JSON, Media.FILE),
+    ),
+)

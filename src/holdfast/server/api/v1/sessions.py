@@ -20,42 +20,24 @@ from holdfast.core.turns.turn import LaneState
 from holdfast.gateway.sessions import teardown
 from holdfast.platforms.web import platform as web_platform
 from holdfast.server.api.context import ApiContext
-from holdfast.server.api.endpoint import ApiCall, Endpoint, Media, NoQuery
+from holdfast.server.api.endpoint import ApiCall, Endpoint, NoQuery
 from holdfast.server.api.errors import EndpointError, bad_request, conflict
-from holdfast.server.api.v1 import (
-    messages,
-    processes,
-    streams,
-    transcript_stats,
-    transcripts,
-    turns,
-)
-from holdfast.server.api.v1 import processes as calls
-from holdfast.server.api.v1 import processes as files
 from holdfast.server.api.v1.messages import accept_message, current_session_source, session_source
-from holdfast.server.api.v1.processes import FileView, ProcessListItem, ProcessView, RunningCallView
 from holdfast.server.api.v1.streams import live_state
-from holdfast.server.api.v1.transcript_stats import TranscriptStatsView, with_summaries
+from holdfast.server.api.v1.transcript_stats import with_summaries
 from holdfast.server.api.v1.transcripts import OutputLimit
-from holdfast.server.api.v1.turns import RecentTurns, TimelineView, TurnList
 from holdfast.server.api.views.sessions import (
-    AcceptedView,
-    NewMessage,
     NewSession,
-    NewSteer,
     SessionChange,
     SessionDetail,
     SessionList,
     SessionView,
-    StopResult,
-    TranscriptPage,
     TurnView,
     record_view,
     turn_view,
 )
 
 
-# MERGED holdfast.server.api.v1.listing: The place in a list of sessions from which a next page goes on.
 def make_cursor(row: SessionRow) -> str:
     """By when it was last active and its id: what moves to the top meanwhile moves no page."""
     return f"{row.active_at!r}~{row.id}"
@@ -72,7 +54,6 @@ def parse_cursor(text: str) -> tuple[float, SessionId]:
     return at, SessionId(session_id)
 
 
-# MERGED holdfast.server.api.v1.choosing: Choosing sessions for a list: by how they stand, whose they are, and what was said in them.
 SessionStateFilter = Literal["", "running", "waiting", "queued", "idle", "suspended", "ended"]
 
 _MAX_HITS = 200  # places in which the words stand that are looked at, the best first
@@ -126,7 +107,6 @@ def _restrict_to(base: SessionFilter, session_ids: set[SessionId]) -> SessionFil
     return msgspec.structs.replace(base, include=tuple(both))
 
 
-# MERGED holdfast.server.api.v1.sessions: Sessions over HTTP: listed, opened, read, renamed and deleted.
 Limit = Annotated[int, msgspec.Meta(ge=1, le=1000)]
 Offset = Annotated[int, msgspec.Meta(ge=0, le=1_000_000_000)]
 ShortText = Annotated[str, msgspec.Meta(max_length=200)]
@@ -255,7 +235,6 @@ async def _turn_views(context: ApiContext, records: list[TranscriptRecord]) -> l
     return [turn_view(row) for row in rows if row is not None]
 
 
-# MERGED holdfast.server.api.v1.moving: What can be done to a session over HTTP: each by what a person in its chat would type.
 _COMMAND_TIMEOUT = 30.0  # seconds; the command is carried out all the same
 
 
@@ -342,9 +321,7 @@ def _reply_or_reason(ended: MessageEnded) -> str:
     return ended.text or ended.reason or "it was not carried out."
 
 
-# MERGED holdfast.server.api.v1.sessions_tables: Sessions in the table of `/api/v1`: their words, their turns, and what runs in them.
 _SESSION = "/sessions/{id}"
-_PROCESS = f"{_SESSION}/processes/{{process}}"
 
 ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(
@@ -365,17 +342,6 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         request_type=NewSession,
         response_type=SessionView,
         statuses=(201, 200),
-    ),
-    Endpoint(
-        method="POST",
-        path="/sessions/import",
-        summary="Take in a conversation as it was exported; it becomes a new session.",
-        handler=transcripts.import_session,
-        read_only=False,
-        request_type=str,
-        request_media=Media.LINES,
-        response_type=SessionView,
-        statuses=(201,),
     ),
     Endpoint(
         method="GET",
@@ -402,82 +368,6 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         handler=delete_session,
         read_only=False,
         statuses=(204,),
-    ),
-    Endpoint(
-        method="GET",
-        path=f"{_SESSION}/transcript",
-        summary="A page of a transcript: after a seq, or before one.",
-        handler=transcripts.read_transcript,
-        read_only=True,
-        query=transcripts.TranscriptQuery,
-        response_type=TranscriptPage,
-    ),
-    Endpoint(
-        method="GET",
-        path=f"{_SESSION}/figures",
-        summary="What the records of a transcript took: tokens, time and cost, and their deliveries.",
-        handler=transcript_stats.read_transcript_stats,
-        read_only=True,
-        query=transcript_stats.TranscriptStatsQuery,
-        response_type=TranscriptStatsView,
-    ),
-    Endpoint(
-        method="GET",
-        path=f"{_SESSION}/turns",
-        summary="The turns of a conversation, the newest first.",
-        handler=turns.list_turns,
-        read_only=True,
-        query=turns.TurnsQuery,
-        response_type=TurnList,
-    ),
-    Endpoint(
-        method="GET",
-        path="/turns",
-        summary="The turns of all conversations: the newest, those of a state, or the slowest.",
-        handler=turns.list_all_turns,
-        read_only=True,
-        query=turns.AllTurnsQuery,
-        response_type=RecentTurns,
-    ),
-    Endpoint(
-        method="GET",
-        path="/turns/{id}",
-        summary="The timeline of a turn: what it did, what it waited for, and where it was cut.",
-        handler=turns.read_turn,
-        read_only=True,
-        query=turns.TimelineQuery,
-        response_type=TimelineView,
-    ),
-    Endpoint(
-        method="GET",
-        path=f"{_SESSION}/export",
-        summary="JSON Lines: the session, then its records.",
-        handler=transcripts.export_session,
-        read_only=True,
-        response_type=str,
-        response_media=(Media.LINES,),
-    ),
-    Endpoint(
-        method="POST",
-        path=f"{_SESSION}/messages",
-        summary="Say something; answered once it is durable.",
-        handler=messages.send_message,
-        read_only=False,
-        request_type=NewMessage,
-        response_type=AcceptedView,
-        statuses=(202, 200),
-        error_statuses=(403, 409),
-    ),
-    Endpoint(
-        method="POST",
-        path=f"{_SESSION}/steer",
-        summary="Tell something to the turn that runs, before its next step.",
-        handler=messages.steer_turn,
-        read_only=False,
-        request_type=NewSteer,
-        response_type=AcceptedView,
-        statuses=(202, 200),
-        error_statuses=(403, 409),
     ),
     Endpoint(
         method="POST",
@@ -517,73 +407,5 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         response_type=SessionView,
         statuses=(201,),
         error_statuses=(409,),
-    ),
-    Endpoint(
-        method="POST",
-        path=f"{_SESSION}/stop",
-        summary="End the running turn for good, and drop what waits behind it.",
-        handler=messages.stop_turn,
-        read_only=False,
-        response_type=StopResult,
-    ),
-    Endpoint(
-        method="GET",
-        path=f"{_SESSION}/events",
-        summary="A conversation as it lives, as server-sent events.",
-        handler=streams.stream_session,
-        read_only=True,
-        query=streams.EventsQuery,
-        response_type=str,
-        response_media=(Media.EVENTS,),
-    ),
-    Endpoint(
-        method="GET",
-        path=f"{_SESSION}/processes",
-        summary="The background processes of a conversation.",
-        handler=processes.list_processes,
-        read_only=True,
-        response_type=list[ProcessView],
-    ),
-    Endpoint(
-        method="GET",
-        path="/processes",
-        summary="The background processes of all conversations, the newest first.",
-        handler=processes.list_all_processes,
-        read_only=True,
-        response_type=list[ProcessListItem],
-    ),
-    Endpoint(
-        method="GET",
-        path="/calls",
-        summary="The tool calls that run now in all conversations, the oldest first.",
-        handler=calls.list_calls,
-        read_only=True,
-        response_type=list[RunningCallView],
-    ),
-    Endpoint(
-        method="GET",
-        path=_PROCESS,
-        summary="One process, with the end of its output.",
-        handler=processes.read_process,
-        read_only=True,
-        response_type=ProcessView,
-    ),
-    Endpoint(
-        method="DELETE",
-        path=_PROCESS,
-        summary="End a process with all that it started.",
-        handler=processes.end_process,
-        read_only=False,
-        response_type=ProcessView,
-    ),
-    Endpoint(
-        method="GET",
-        path=f"{_SESSION}/files",
-        summary="The files of the workspace, or the content of the one that has this path.",
-        handler=files.read_files,
-        read_only=True,
-        query=files.FilesQuery,
-        response_type=list[FileView],
-        response_media=(Media.JSON, Media.FILE),
     ),
 )

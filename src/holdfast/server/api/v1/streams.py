@@ -26,7 +26,7 @@ from holdfast.core.turns.turn import LaneState
 from holdfast.gateway.live.feeds import GatewayChanges, SessionFeed
 from holdfast.gateway.turns.lane import Lane
 from holdfast.server.api.context import ApiContext, StreamSubscription
-from holdfast.server.api.endpoint import ApiCall, Media, NoQuery
+from holdfast.server.api.endpoint import ApiCall, Endpoint, Media, NoQuery
 from holdfast.server.api.errors import bad_request
 from holdfast.server.api.v1.approvals import approval_view
 from holdfast.server.api.v1.transcripts import PAGE_SIZE
@@ -47,7 +47,6 @@ from holdfast.server.status.problems import describe_blocked_account
 log = logging.getLogger(__name__)
 
 
-# MERGED holdfast.server.api.v1.live: What is live of a session, as `/api/v1` shows it.
 def live_state(context: ApiContext, session_id: SessionId) -> LiveState | None:
     """None: no turn runs or waits, and no child asks. Read it after the log, and nothing is seen
     twice."""
@@ -100,7 +99,6 @@ def _queued_messages(lane: Lane) -> list[QueuedMessage]:
     ]
 
 
-# MERGED holdfast.server.api.v1.streams: Server-sent events: a session as it lives, and which sessions change.
 WRITE_TIMEOUT = 120.0  # seconds for which a client may take nothing of what is sent
 _HEADERS = {
     "Content-Type": f"{Media.EVENTS}; charset=utf-8",
@@ -206,7 +204,7 @@ class SessionStream:
             row = await self._context.shared_reads.session(self._session_id)
             if row is not None:  # it may have been deleted in this moment
                 await write(
-                    _sse_event(b"session", self._context.encode(self._context.session_view(row)))
+                    sse_event(b"session", self._context.encode(self._context.session_view(row)))
                 )
 
     async def _catch_up(self, feed: SessionFeed, write: Write) -> None:
@@ -226,7 +224,7 @@ class SessionStream:
             feed.take_pieces()
             feed.stale = False
             live = self._context.encode(live_state(self._context, self._session_id))
-            return [_sse_event(b"live", live)]
+            return [sse_event(b"live", live)]
         return [_chunk_event(piece) for piece in feed.take_pieces()] if feed.pieces else []
 
     async def _records(self) -> list[TranscriptRecord]:
@@ -236,18 +234,18 @@ class SessionStream:
 async def _write_changes(context: ApiContext, changes: GatewayChanges, write: Write) -> None:
     gone, changes.deleted = changes.deleted, []
     changed, changes.sessions = changes.sessions, set()
-    said = [_sse_event(b"deleted", _encode(DeletedEvent(id=session_id))) for session_id in gone]
+    said = [sse_event(b"deleted", _encode(DeletedEvent(id=session_id))) for session_id in gone]
     if changes.gateway:
         changes.gateway = False
-        said.append(_sse_event(b"gateway", _encode(_gateway_event(context))))
+        said.append(sse_event(b"gateway", _encode(_gateway_event(context))))
     if changes.audit:
         changes.audit = False
-        said.append(_sse_event(b"audit", b"{}"))
+        said.append(sse_event(b"audit", b"{}"))
     for session_id in changed:
         row = await context.shared_reads.session(session_id)
         if row is None or row.route.startswith(f"{INTERNAL_PLATFORM}:"):
             continue  # not in the log yet, or not any more; or a child, which nobody lists
-        said.append(_sse_event(b"session", context.encode(context.session_view(row))))
+        said.append(sse_event(b"session", context.encode(context.session_view(row))))
     if said:
         await write(b"".join(said))
 
@@ -270,22 +268,22 @@ def _gateway_event(context: ApiContext) -> GatewayEvent:
 def _chunk_event(chunk: TurnEvent) -> bytes:
     match chunk:
         case TextStreamed():
-            return _sse_event(b"text", _encode(TextEvent(text=chunk.text)))
+            return sse_event(b"text", _encode(TextEvent(text=chunk.text)))
         case ReasoningStreamed():
-            return _sse_event(b"reasoning", _encode(TextEvent(text=chunk.text)))
+            return sse_event(b"reasoning", _encode(TextEvent(text=chunk.text)))
         case ToolProgressed():
-            return _sse_event(b"tool", _encode(ToolEvent(call_id=chunk.call_id, text=chunk.text)))
+            return sse_event(b"tool", _encode(ToolEvent(call_id=chunk.call_id, text=chunk.text)))
         case StreamVoided():
-            return _sse_event(b"void", _encode(VoidEvent(why=chunk.why)))
+            return sse_event(b"void", _encode(VoidEvent(why=chunk.why)))
     raise AssertionError(f"{chunk} is no piece of a step")
 
 
 def _ended_event(ended: MessageEnded) -> bytes:
     view = EndedEvent(id=ended.inbox_id, state=ended.state, reason=ended.reason)
-    return _sse_event(b"ended", _encode(view))
+    return sse_event(b"ended", _encode(view))
 
 
-def _sse_event(name: bytes, data: bytes) -> bytes:
+def sse_event(name: bytes, data: bytes) -> bytes:
     return b"event: " + name + b"\ndata: " + data + b"\n\n"
 
 
@@ -300,3 +298,28 @@ def _last_event_id(request: web.Request, after: int) -> int:
     if not (given.isascii() and given.isdigit() and len(given) < 19):
         raise bad_request("Last-Event-ID must be the seq of a record.", param="Last-Event-ID")
     return int(given)
+
+
+_SESSION = "/sessions/{id}"
+
+ENDPOINTS: tuple[Endpoint, ...] = (
+    Endpoint(
+        method="GET",
+        path=f"{_SESSION}/events",
+        summary="A conversation as it lives, as server-sent events.",
+        handler=stream_session,
+        read_only=True,
+        query=EventsQuery,
+        response_type=str,
+        response_media=(Media.EVENTS,),
+    ),
+    Endpoint(
+        method="GET",
+        path="/events",
+        summary="Which sessions change, as server-sent events.",
+        handler=stream_changes,
+        read_only=True,
+        response_type=str,
+        response_media=(Media.EVENTS,),
+    ),
+)

@@ -13,12 +13,11 @@ from holdfast.core.turns.stop import TurnExitReason
 from holdfast.core.turns.timeline import ReplyStats, SessionPreview, TranscriptStats, TurnOutline
 from holdfast.core.turns.turn import TurnState, Usage
 from holdfast.server.api.context import ApiContext
-from holdfast.server.api.endpoint import ApiCall
+from holdfast.server.api.endpoint import ApiCall, Endpoint
 from holdfast.server.api.errors import bad_request
 from holdfast.server.api.views.sessions import SessionSummaryView, SessionView
 
 
-# MERGED holdfast.server.api.v1.spending: Spending: what was used by models, as money, where prices are set.
 def usage_cost(usage_by_model: Mapping[str, Usage], prices: Prices) -> float | None:
     """None: for some of it no price is set.
 
@@ -35,7 +34,6 @@ def usage_cost(usage_by_model: Mapping[str, Usage], prices: Prices) -> float | N
     return total_cost({**named, most: named[most] + beside}, prices)
 
 
-# MERGED holdfast.server.api.v1.figure_views: The views of figures: what a stretch of a transcript took, and what became of its answers.
 class ReplyStatsView(msgspec.Struct, frozen=True, kw_only=True):
     """What a reply of a model took; `record` is its seq. `cost` null: its model has no price."""
 
@@ -83,7 +81,6 @@ class TranscriptStatsView(msgspec.Struct, frozen=True, kw_only=True):
     turns: list[TurnStatsView]
 
 
-# MERGED holdfast.server.api.v1.figures: Figures over HTTP: what a stretch of a transcript took, and the gist of listed sessions.
 MAX_RECORDS = 256  # records whose figures are read at once, while others wait
 
 Seq = Annotated[int, msgspec.Meta(ge=1, le=2**62)]
@@ -188,3 +185,18 @@ def _delivery_outcome(row: DeliveryRow) -> DeliveryOutcomeView:
         error=row.error,
         updated_at=row.updated_at,
     )
+
+
+_SESSION = "/sessions/{id}"
+
+ENDPOINTS: tuple[Endpoint, ...] = (
+    Endpoint(
+        method="GET",
+        path=f"{_SESSION}/stats",
+        summary="What the records of a transcript took: tokens, time and cost, and their deliveries.",
+        handler=read_transcript_stats,
+        read_only=True,
+        query=TranscriptStatsQuery,
+        response_type=TranscriptStatsView,
+    ),
+)

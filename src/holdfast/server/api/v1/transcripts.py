@@ -15,9 +15,9 @@ from holdfast.core.people.audit import AuditEntry, AuditKind
 from holdfast.core.sessions.session import ImportedSession
 from holdfast.platforms.web import platform as web_platform
 from holdfast.server.api.context import ApiContext
-from holdfast.server.api.endpoint import ApiCall, Media, NoQuery
+from holdfast.server.api.endpoint import ApiCall, Endpoint, Media, NoQuery
 from holdfast.server.api.errors import bad_request
-from holdfast.server.api.views.sessions import RecordView, TranscriptPage, record_view
+from holdfast.server.api.views.sessions import RecordView, SessionView, TranscriptPage, record_view
 
 PAGE_SIZE = 100  # records that are read and written at once, while others wait
 
@@ -119,3 +119,38 @@ def _decode_line(line: bytes, number: int, decoder: "msgspec.json.Decoder[Any]")
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         what = "the session" if number == 1 else "a record"
         raise bad_request(f"line {number} is not {what} as /export gives it: {error}") from None
+
+
+_SESSION = "/sessions/{id}"
+
+ENDPOINTS: tuple[Endpoint, ...] = (
+    Endpoint(
+        method="POST",
+        path="/sessions/import",
+        summary="Take in a conversation as it was exported; it becomes a new session.",
+        handler=import_session,
+        read_only=False,
+        request_type=str,
+        request_media=Media.LINES,
+        response_type=SessionView,
+        statuses=(201,),
+    ),
+    Endpoint(
+        method="GET",
+        path=f"{_SESSION}/transcript",
+        summary="A page of a transcript: after a seq, or before one.",
+        handler=read_transcript,
+        read_only=True,
+        query=TranscriptQuery,
+        response_type=TranscriptPage,
+    ),
+    Endpoint(
+        method="GET",
+        path=f"{_SESSION}/export",
+        summary="JSON Lines: the session, then its records.",
+        handler=export_session,
+        read_only=True,
+        response_type=str,
+        response_media=(Media.LINES,),
+    ),
+)

@@ -17,14 +17,13 @@ from holdfast.core.turns.stop import StopKind, StopRow, TurnExitReason
 from holdfast.core.turns.timeline import StepSummary, TurnDetails, TurnInput, TurnOutline, TurnQuery
 from holdfast.core.turns.turn import NO_USAGE, LaneState, StepKind, TurnState, Usage
 from holdfast.server.api.context import ApiContext
-from holdfast.server.api.endpoint import ApiCall
+from holdfast.server.api.endpoint import ApiCall, Endpoint
 from holdfast.server.api.errors import not_found
 from holdfast.server.api.v1.outbox import delivery_detail
 from holdfast.server.api.v1.transcript_stats import usage_cost
 from holdfast.server.api.views.deliveries import DeliveryDetail
 
 
-# MERGED holdfast.server.api.v1.turn_views: The views of turns: a turn in a list, and the timeline of one.
 class TurnSummaryView(msgspec.Struct, frozen=True, kw_only=True):
     """A turn as a whole. `cost`: null where a model has no price. `resumed`: how many later lives
     of the gateway it was open in. `left_as`: how a process has left it that is gone."""
@@ -84,13 +83,13 @@ class TimelineSpanKind(StrEnum):
     NOTE = "note"
     COMPACTION = "compaction"
     DRAIN = "drain"  # it stands at a step boundary while its process stops
-    DOWNTIME = "away"  # no process of the gateway was there
+    DOWNTIME = "downtime"  # no process of the gateway was there
 
 
 class TurnExitState(StrEnum):
     """How a process that went left the turn."""
 
-    INTERRUPTED = "cut"  # in the middle of a step
+    INTERRUPTED = "interrupted"  # in the middle of a step
     PARKED = "parked"  # between two steps: it went on as if nothing had happened
     WAITING = "waiting"  # for a person, whom it went on waiting for
 
@@ -137,7 +136,6 @@ class TimelineView(msgspec.Struct, frozen=True, kw_only=True):
     next: str | None = None
 
 
-# MERGED holdfast.server.api.v1.absences: Absences: when no process of the gateway was there for a turn, and how it had been left.
 class Downtime(msgspec.Struct, frozen=True, kw_only=True):
     stop: StopRow
     since: float
@@ -230,7 +228,6 @@ def _last_activity(step: StepSummary) -> float:
     return step.started_at if step.finished_at is None else step.finished_at
 
 
-# MERGED holdfast.server.api.v1.waterfall: The waterfall of a turn: its steps, waits and absences as stretches of time, in order.
 _MAX_COMMAND = 200  # characters of a command that waits
 
 
@@ -366,7 +363,6 @@ def _on_this_page(timeline: TurnDetails, asked: Approval) -> bool:
     return timeline.since <= asked.asked_at and (until is None or asked.asked_at < until)
 
 
-# MERGED holdfast.server.api.v1.turns: Turns over HTTP: those of a session or of all, and the timeline of one, also while it runs.
 Limit = Annotated[int, msgspec.Meta(ge=1, le=100)]
 Steps = Annotated[int, msgspec.Meta(ge=1, le=1000)]
 Seq = Annotated[int, msgspec.Meta(ge=0, le=1_000_000_000)]
@@ -495,3 +491,36 @@ def _turn_input(timeline: TurnDetails, message: TurnInput) -> TurnInputView:
         taken_at=taken_at,
         steered=steered,
     )
+
+
+_SESSION = "/sessions/{id}"
+
+ENDPOINTS: tuple[Endpoint, ...] = (
+    Endpoint(
+        method="GET",
+        path=f"{_SESSION}/turns",
+        summary="The turns of a conversation, the newest first.",
+        handler=list_turns,
+        read_only=True,
+        query=TurnsQuery,
+        response_type=TurnList,
+    ),
+    Endpoint(
+        method="GET",
+        path="/turns",
+        summary="The turns of all conversations: the newest, those of a state, or the slowest.",
+        handler=list_all_turns,
+        read_only=True,
+        query=AllTurnsQuery,
+        response_type=RecentTurns,
+    ),
+    Endpoint(
+        method="GET",
+        path="/turns/{id}",
+        summary="The timeline of a turn: what it did, what it waited for, and where it was cut.",
+        handler=read_turn,
+        read_only=True,
+        query=TimelineQuery,
+        response_type=TimelineView,
+    ),
+)

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from holdfast.core.people.audit import AuditRow, AuditValue
+from holdfast.core.people.audit import AuditCheckResult, AuditRow, AuditValue
 
 
 class AuditView(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,4 +56,15 @@ def audit_view(row: AuditRow) -> AuditView:
         detail={**row.facts, **(row.words or {})},
         texts_deleted=row.forgotten,
         hash=row.hash,
+    )
+
+
+def audit_verification_view(result: AuditCheckResult) -> AuditVerificationView:
+    return AuditVerificationView(
+        rows=result.rows,
+        first=result.first,
+        last=result.last,
+        head=result.head,
+        texts_deleted=result.forgotten,
+        broken=list(result.broken),
     )

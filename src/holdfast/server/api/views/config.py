@@ -22,10 +22,9 @@ from holdfast.core.config.versions import CONFIG_FILE, ConfigSource, ConfigStatu
 from holdfast.core.secrets import mask_passwords
 
 
-# MERGED holdfast.server.api.views.key_kinds: What a key of the configuration holds, for whoever lets a person change it.
 class KeyKind(StrEnum):
-    BOOLEAN = "switch"
-    INTEGER = "whole"
+    BOOLEAN = "boolean"
+    INTEGER = "integer"
     NUMBER = "number"
     CHOICE = "choice"
     TEXT = "text"
@@ -57,7 +56,6 @@ def choices_of(node: Node) -> list[str]:
     return []
 
 
-# MERGED holdfast.server.api.views.table_lists: Lists of tables in the configuration (`[[model.fallbacks]]`), as whoever edits one needs them.
 _TABLE_INDEX = re.compile(r"\[(\d+)\]\.?")
 
 
@@ -143,7 +141,6 @@ def _default(field: inspect.Field) -> Any:
     return None if field.default is msgspec.NODEFAULT else msgspec.to_builtins(field.default)
 
 
-# MERGED holdfast.server.api.views.configuration_views: The configuration as it is told over HTTP: its keys, its changes, and its history.
 ConfigNumber = Annotated[int, msgspec.Meta(ge=1, le=1_000_000_000)]  # of a configuration
 
 

@@ -14,7 +14,6 @@ from holdfast.core.messages.outbox import (
 )
 from holdfast.gateway.notify.chat_addresses import format_chat
 
-# MERGED holdfast.server.api.views.sending_views: The views of messages sent on purpose: what `/api/v1/send` and `/deliveries` say and take.
 LONGEST_TEXT = 100_000  # characters; it is cut into as many messages as its platform needs
 
 
@@ -65,7 +64,6 @@ def delivery_view(row: DeliveryRow) -> DeliveryView:
     )
 
 
-# MERGED holdfast.server.api.views.outbox_views: The views of the two boxes: what is owed to chats, and what was accepted from them.
 _MAX_TEXT = 300  # characters of what it says
 
 

@@ -12,11 +12,11 @@ from holdfast.core.ops.status import (
     MachineStatus,
     Problem,
 )
+from holdfast.core.sessions.search import SearchIndexStatus
 from holdfast.core.turns.stop import StopKind
 from holdfast.server.api.views.sessions import SessionView
 
 
-# MERGED holdfast.server.api.views.search_views: The views of the search: what was found, and how the index is.
 class SearchHitView(msgspec.Struct, frozen=True, kw_only=True):
     """A place where the words that were searched for stand.
 
@@ -39,7 +39,12 @@ class SearchIndexView(msgspec.Struct, frozen=True, kw_only=True):
     bytes: int
 
 
-# MERGED holdfast.server.api.views.overall_views: The views of the gateway as a whole: its state, its store, and its commands.
+def search_index_view(status: SearchIndexStatus) -> SearchIndexView:
+    return SearchIndexView(
+        messages=status.messages, pending_sessions=status.behind, bytes=status.bytes
+    )
+
+
 class CommandView(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     help: str
@@ -69,7 +74,6 @@ class StatusView(GatewaySnapshot, frozen=True, kw_only=True):
     problems: tuple[Problem, ...]
 
 
-# MERGED holdfast.server.api.views.account_views: Accounts of platforms as the API shows them.
 class AccountView(msgspec.Struct, frozen=True, kw_only=True):
     """One account. `connected` is proven by a round trip; `state` is what its line is at. Times
     are in seconds since the epoch."""
@@ -79,10 +83,12 @@ class AccountView(msgspec.Struct, frozen=True, kw_only=True):
     connected: bool
     state: AccountState
     since: float
-    in_process: bool  # served by the gateway itself
+    built_in: bool  # served by the gateway itself
     backlog: str  # what the platform keeps while nobody is there
-    last_alive_at: float | None  # the last round trip
-    alive_within: float  # seconds in which one is due, where its door says so; else 0
+    last_ok_at: float | None  # the last round trip
+    heartbeat_interval: (
+        float  # seconds in which a round trip is due, if the platform says so; else 0
+    )
     error: str  # why it is not connected
     remedy: str  # what a person can do about that
     next_attempt_at: float | None  # when it is tried again by itself
@@ -101,10 +107,10 @@ def account_view(status: AccountStatus, *, now: float) -> AccountView:
         connected=status.connected(now),
         state=status.state,
         since=status.since,
-        in_process=status.built_in,
+        built_in=status.built_in,
         backlog=status.backlog,
-        last_alive_at=status.last_ok_at,
-        alive_within=status.heartbeat_interval,
+        last_ok_at=status.last_ok_at,
+        heartbeat_interval=status.heartbeat_interval,
         error=status.error,
         remedy=status.remedy,
         next_attempt_at=status.next_attempt_at,
@@ -117,7 +123,6 @@ def account_list(statuses: tuple[AccountStatus, ...], *, now: float) -> AccountL
     return AccountList(accounts=[account_view(each, now=now) for each in statuses])
 
 
-# MERGED holdfast.server.api.views.departing_views: The views of a departure: how a stop or a restart is asked for, and what is answered.
 class RestartMode(StrEnum):
     NOW = "now"  # no turn is waited for, not even to the end of its step
     WHEN_IDLE = "when_idle"  # once no turn runs

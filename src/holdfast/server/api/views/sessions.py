@@ -12,11 +12,9 @@ from holdfast.core.people.approval import ApprovalScope, ApprovalState
 from holdfast.core.sessions.session import SessionRow
 from holdfast.core.turns.turn import LaneState, TurnRow, TurnState, Usage
 
-# MERGED holdfast.server.api.views.names: Names: how long what a client calls something may be.
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
 
 
-# MERGED holdfast.server.api.views.approval_views: The views of approvals: what waits for a word, the word, and those that stand.
 class ApprovalView(msgspec.Struct, frozen=True, kw_only=True):
     """A command that waits, or waited, for a person's word."""
 
@@ -65,7 +63,6 @@ class ApprovalRuleView(msgspec.Struct, frozen=True, kw_only=True):
     created_at: float
 
 
-# MERGED holdfast.server.api.views.session_views: The views of conversations: in a list, opened, and what is live in one; each of its row.
 class SessionSummaryView(msgspec.Struct, frozen=True, kw_only=True):
     """What a list says of a conversation besides. `usage`: of its turns that have ended; `cost`:
     null where no price is set, or a model has none."""
@@ -235,7 +232,6 @@ def record_view(record: TranscriptRecord, max_tool_output: int | None = None) ->
     )
 
 
-# MERGED holdfast.server.api.views.message_views: The views of messages: what is said to a session, and what became of it.
 class AttachmentUpload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Images reach the model; every file is put into the session's workspace, under uploads/."""
 
@@ -283,7 +279,6 @@ class StopResult(msgspec.Struct, frozen=True, kw_only=True):
     stopped: bool
 
 
-# MERGED holdfast.server.api.views.event_views: The views of events: what a stream says of one session, and of all.
 class TextEvent(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """`text` and `reasoning` events: a piece that is appended to the live step."""
 

@@ -14,11 +14,11 @@ export class Failure extends Error {
   }
 
   /** Nothing was accepted and nothing is wrong with what was asked: the gateway is away. */
-  get passing() {
+  get temporary() {
     return this.status === 0 || this.status >= 500 || this.status === 429;
   }
 
-  get unknownVisitor() {
+  get unauthenticated() {
     return this.status === 401;
   }
 }
@@ -85,18 +85,18 @@ export const api = {
   config: () => call("GET", "/config"),
   setConfig: (change) => call("PATCH", "/config", change),
   configHistory: (asked = {}) => call("GET", "/config/history" + query(asked)),
-  configKept: (number, asked = {}) => call("GET", at("config", "history", number) + query(asked)),
+  configVersion: (number, asked = {}) => call("GET", at("config", "history", number) + query(asked)),
   rollBack: (asked) => call("POST", "/config/rollback", asked),
   search: (q, limit = 20) => call("GET", "/search" + query({ q, limit })),
   sessions: (asked = {}) => call("GET", "/sessions" + query(asked)),
   open: (name) => call("POST", "/sessions", name ? { name } : {}),
-  session: (id, limit, cut) => call("GET", at("sessions", id) + query({ limit, cut })),
-  figures: (id, asked) => call("GET", at("sessions", id, "figures") + query(asked)),
+  session: (id, limit, max_tool_output) => call("GET", at("sessions", id) + query({ limit, max_tool_output })),
+  stats: (id, asked) => call("GET", at("sessions", id, "stats") + query(asked)),
   move: (id, where, body) => call("POST", at("sessions", id, where), body), // suspend, resume, reset, fork
   transcript: (id, asked) => call("GET", at("sessions", id, "transcript") + query(asked)),
   rename: (id, title) => call("PATCH", at("sessions", id), { title }),
   remove: (id) => call("DELETE", at("sessions", id)),
-  say: (id, message) => call("POST", at("sessions", id, "messages"), message),
+  sendMessage: (id, message) => call("POST", at("sessions", id, "messages"), message),
   message: (id) => call("GET", at("messages", id)),
   stop: (id) => call("POST", at("sessions", id, "stop")),
   turns: (asked = {}) => call("GET", "/turns" + query(asked)),
@@ -111,13 +111,13 @@ export const api = {
   process: (id, process) => call("GET", at("sessions", id, "processes", process)),
   kill: (id, process) => call("DELETE", at("sessions", id, "processes", process)),
   memory: (asked = {}) => call("GET", "/memory" + query(asked)),
-  keepNote: (note) => call("POST", "/memory", note),
+  saveNote: (note) => call("POST", "/memory", note),
   switchMemory: (owner, off) => call("PATCH", "/memory", { owner, off }),
-  forgetNote: (owner, id) => call("DELETE", "/memory" + query({ owner, id })),
+  deleteNote: (owner, id) => call("DELETE", "/memory" + query({ owner, id })),
   pairing: () => call("GET", "/pairing"),
-  letIn: (code) => call("POST", "/pairing", { code }),
+  approvePairing: (code) => call("POST", "/pairing", { code }),
   deny: (who) => call("DELETE", "/pairing/requests" + query({ who })),
-  sendAway: (who) => call("DELETE", "/pairing/people" + query({ who })),
+  revokePairing: (who) => call("DELETE", "/pairing/users" + query({ who })),
   files: (id) => call("GET", at("sessions", id, "files")),
 };
 

@@ -1,11 +1,11 @@
 // The list of chats: the newest first, kept fresh by the gateway's stream of changes.
 import { address, api } from "./api.js";
-import { Observed } from "./observed.js";
+import { Observable } from "./observable.js";
 import { Stream } from "./stream.js";
 
 const PAGE = 60;
 
-export class Chats extends Observed {
+export class Chats extends Observable {
   #stream;
   #searched = 0;
 

@@ -1,12 +1,12 @@
 // One open conversation: its committed records by seq, what is live, and the stream of both.
 import { address, api } from "./api.js";
 import { LiveStep } from "./live_step.js";
-import { Observed } from "./observed.js";
+import { Observable } from "./observable.js";
 import { Stream } from "./stream.js";
 
 export const CHUNK = 64; // records that are drawn together
 const PAGE = 2 * CHUNK; // records that are loaded at once: whole chunks
-const CUT = 2000; // characters of what a tool has printed that come before somebody unfolds it
+const MAX_TOOL_OUTPUT = 2000; // characters of a tool's output that are loaded before the step is unfolded
 const TAKES_BACK = /^\/(?:undo|retry)\b/i; // commands that change what is here already
 const LEADS_AWAY = /^\/(?:fork|resume|new|reset)\b/i; // commands after which one is in another chat
 const EVENTS = ["record", "live", "text", "reasoning", "tool", "void", "ended", "session"];
@@ -15,7 +15,7 @@ const EVENTS = ["record", "live", "text", "reasoning", "tool", "void", "ended", 
  * Changes of what is committed are told by the conversation itself, changes of the running step
  * by `live`: a streamed word draws the running step again and nothing else.
  */
-export class Conversation extends Observed {
+export class Conversation extends Observable {
   #stream;
   #events = [];
   #frame = 0;
@@ -61,7 +61,7 @@ export class Conversation extends Observed {
 
   async open() {
     try {
-      const detail = await api.session(this.id, PAGE, CUT);
+      const detail = await api.session(this.id, PAGE, MAX_TOOL_OUTPUT);
       if (this.#closed) return;
       this.records = detail.records;
       this.base = detail.records[0]?.seq ?? 1; // chunks are counted from here, both ways
@@ -101,7 +101,7 @@ export class Conversation extends Observed {
     this.olderAsked = true;
     try {
       const before = this.records[0]?.seq;
-      const { records, more } = await api.transcript(this.id, { before, limit, cut: CUT });
+      const { records, more } = await api.transcript(this.id, { before, limit, max_tool_output: MAX_TOOL_OUTPUT });
       this.records = [...records.filter((record) => record.seq < before), ...this.records];
       this.more = more && records.length > 0;
       return records.length > 0;
@@ -121,7 +121,7 @@ export class Conversation extends Observed {
   }
 
   /** All that a tool has printed, of a record that came with less. */
-  async whole({ seq }) {
+  async fullOutput({ seq }) {
     const { records } = await api.transcript(this.id, { after: seq - 1, limit: 1 });
     return records[0]?.message.text ?? "";
   }
@@ -142,8 +142,8 @@ export class Conversation extends Observed {
     this.loading = false;
     this.problem = failure;
     this.changed();
-    if (failure.passing) setTimeout(() => this.#retry(), 1500);
-    this.onState(failure.passing ? "waiting" : "open", failure);
+    if (failure.temporary) setTimeout(() => this.#retry(), 1500);
+    this.onState(failure.temporary ? "waiting" : "open", failure);
   }
 
   #retry() {
@@ -192,7 +192,7 @@ export class Conversation extends Observed {
       await this.outbox.flush();
       await this.#reconcile();
     } catch (failure) {
-      if (!failure.passing) this.#failed(failure);
+      if (!failure.temporary) this.#failed(failure);
     }
   }
 
@@ -312,7 +312,7 @@ export class Conversation extends Observed {
   async #reread() {
     const now = new Map();
     for (let before = this.last + 1; before > this.records[0]?.seq; ) {
-      const { records } = await api.transcript(this.id, { before, limit: 8 * CHUNK, cut: CUT });
+      const { records } = await api.transcript(this.id, { before, limit: 8 * CHUNK, max_tool_output: MAX_TOOL_OUTPUT });
       if (!records.length) break;
       for (const record of records) now.set(record.seq, record);
       before = records[0].seq;

@@ -1,15 +1,15 @@
 // What is not committed: the present step of the running turn, replaced and never added to.
-import { Observed } from "./observed.js";
+import { Observable } from "./observable.js";
 
 /** `step` is null between turns. */
-export class LiveStep extends Observed {
+export class LiveStep extends Observable {
   step = null;
   since = new Map(); // call id → when this page first saw it running
   outputs = new Map();
 
-  /** A step may be there only for what background children ask. */
+  /** A step may be there only for the approvals that background subagents ask for. */
   get running() {
-    return this.step !== null && !this.step.resting;
+    return this.step !== null && !this.step.idle;
   }
 
   /** True if a turn began or ended by it, or what waits changed. */

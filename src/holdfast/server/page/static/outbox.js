@@ -1,7 +1,7 @@
 // What was written here and is not in a transcript yet: kept until it is, across any reload.
 import { api } from "./api.js";
-import { forget, recallAll, remember } from "./memory.js";
-import { Observed } from "./observed.js";
+import { forget, recallAll, remember } from "./local_storage.js";
+import { Observable } from "./observable.js";
 
 const AGAIN = 3000; // milliseconds, where the gateway is there and takes nothing just now
 
@@ -11,7 +11,7 @@ const AGAIN = 3000; // milliseconds, where the gateway is there and takes nothin
  * `state`: "unsent" (with `why`, where the gateway says so) → "accepted" (with the gateway's `id`),
  * or "refused" (with `error`).
  */
-export class Outbox extends Observed {
+export class Outbox extends Observable {
   #sending = null;
 
   constructor({ onSession, onAccepted }) {
@@ -71,7 +71,7 @@ export class Outbox extends Observed {
         if (this.entries.some((each) => each.message_id === entry.message_id)) over.push({ entry, message });
         this.drop(entry.message_id);
       } catch (failure) {
-        if (failure.passing) return over;
+        if (failure.temporary) return over;
         this.drop(entry.message_id);
       }
     }
@@ -84,8 +84,8 @@ export class Outbox extends Observed {
       try {
         await this.#deliver(entry);
       } catch (failure) {
-        if (failure.passing) this.#wait(entry, failure);
-        if (failure.passing || failure.unknownVisitor) return;
+        if (failure.temporary) this.#wait(entry, failure);
+        if (failure.temporary || failure.unauthenticated) return;
         if (failure.code === "message_id_reused") this.drop(entry.message_id); // it is there
         else this.#change(entry.message_id, { state: "refused", error: failure.message });
       }
@@ -94,7 +94,7 @@ export class Outbox extends Observed {
 
   /** Tried again by itself. A gateway that is there and whose store takes nothing says why. */
   #wait({ message_id, why }, { code, message }) {
-    const said = code === "store" ? message : undefined;
+    const said = code === "store_unavailable" ? message : undefined;
     if (said !== why) this.#change(message_id, { why: said });
     setTimeout(() => this.flush(), AGAIN);
   }
@@ -109,7 +109,7 @@ export class Outbox extends Observed {
       this.onSession(entry.name, session);
     }
     const { message_id, text, mode, attachments } = entry;
-    const said = await api.say(entry.session, { message_id, text, mode, attachments });
+    const said = await api.sendMessage(entry.session, { message_id, text, mode, attachments });
     const known = said.duplicate && said.state !== "queued";
     if (known) this.drop(message_id);
     else this.#change(message_id, { state: "accepted", id: said.id });

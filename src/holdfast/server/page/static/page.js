@@ -2,12 +2,12 @@
 import { api } from "./api.js";
 import { Chats } from "./chats.js";
 import { Conversation } from "./conversation.js";
-import { Observed } from "./observed.js";
+import { Observable } from "./observable.js";
 import { Outbox } from "./outbox.js";
-import { Stirs } from "./stirs.js";
+import { ChangeNotifier } from "./change_notifier.js";
 import { decoded, placeIn, VIEWS } from "./views.js";
 
-export class Page extends Observed {
+export class Page extends Observable {
   #states = new Map(); // stream → "connecting" | "open" | "waiting"
   #composers = new Set();
   #hearers = new Set(); // of what the stream says about sessions
@@ -17,13 +17,13 @@ export class Page extends Observed {
     this.status = null;
     this.role = null; // "owner", or "viewer", who changes nothing
     this.commands = [];
-    this.stranger = false; // no cookie: nothing can be shown
+    this.loggedOut = false; // no cookie: nothing can be shown
     this.conversation = null;
     Object.assign(this, placeIn(location.hash)); // `view` and its `part`; no view: a chat is shown
     this.kept = new Map(); // by its name, what a view wants to find again when one comes back to it
     this.chatAddress = "#/new"; // where one comes back to from the dashboard
-    this.stirs = new Stirs();
-    this.audits = new Stirs(); // for every call of a tool there is a row, of which nobody else wants to hear
+    this.changes = new ChangeNotifier();
+    this.audits = new ChangeNotifier(); // for every call of a tool there is a row, of which nobody else wants to hear
     this.seek = null;
     this.newName = null; // of the chat that is about to be; null where one is open
     this.drawer = false;
@@ -38,7 +38,7 @@ export class Page extends Observed {
     this.chats = new Chats({
       onState: (state) => this.#connection("chats", state),
       onGateway: (told) => this.#stirred(told),
-      onAudit: () => this.audits.tell(),
+      onAudit: () => this.audits.notify(),
       onSession: (name, data) => this.#sessionTold(name, data),
     });
     // At once: a quick hand writes before the gateway has said how it is.
@@ -53,7 +53,7 @@ export class Page extends Observed {
     // but that of a turn they wait for.
     document.addEventListener("visibilitychange", () => (document.hidden ? this.#away() : this.#back()));
     await this.#look();
-    if (this.stranger) return;
+    if (this.loggedOut) return;
     this.chats.open();
     this.outbox.flush();
     this.#route();
@@ -234,7 +234,7 @@ export class Page extends Observed {
   }
 
   #sessionTold(name, data) {
-    this.stirs.tell({ soon: data.state === "waiting" }); // for somebody who looks at the approvals
+    this.changes.notify({ soon: data.state === "waiting" }); // for somebody who looks at the approvals
     for (const listener of this.#hearers) listener(name, data);
   }
 
@@ -245,16 +245,16 @@ export class Page extends Observed {
     this.changed();
   }
 
-  /** How far a stop has come, that one is to come, or which accounts are refused. */
-  #stirred({ state, phase, turns, pending, refused }) {
-    this.stirs.tell({ soon: true });
+  /** How far a stop has come, that one is to come, or which accounts are blocked. */
+  #stirred({ state, phase, turns, pending_restart, blocked_accounts }) {
+    this.changes.notify({ soon: true });
     if (!this.status) return;
-    this.status = { ...this.status, state, phase, pending, refused, turns: { ...this.status.turns, running: turns } };
+    this.status = { ...this.status, state, phase, pending_restart, blocked_accounts, turns: { ...this.status.turns, running: turns } };
     this.changed();
   }
 
   #connection(stream, state, failure) {
-    if (failure?.unknownVisitor) this.#leave();
+    if (failure?.unauthenticated) this.#leave();
     // A new try is not a connection yet: what was lost stays lost until it is open.
     if (state === "connecting" && this.#states.get(stream) === "waiting") return;
     const before = this.connected;
@@ -263,8 +263,8 @@ export class Page extends Observed {
     if (state === "open" && stream === "chats") {
       this.outbox.flush();
       this.#look();
-      this.stirs.tell({ soon: true });
-      this.audits.tell({ soon: true });
+      this.changes.notify({ soon: true });
+      this.audits.notify({ soon: true });
     }
     if (before !== this.connected) this.announce(this.connected ? "Connected again" : "Connection lost");
     this.changed();
@@ -274,12 +274,12 @@ export class Page extends Observed {
     try {
       if (!this.role) this.#enter(await api.whoami());
       this.status = await api.status();
-      const parked = this.status.problems.filter(({ code }) => code === "platform_parked");
-      this.status.refused = parked.map(({ what }) => what);
+      const blocked = this.status.problems.filter(({ code }) => code === "account_blocked");
+      this.status.blocked_accounts = blocked.map(({ what }) => what);
       if (!this.commands.length) this.commands = await api.commands();
       this.changed();
     } catch (failure) {
-      if (failure.unknownVisitor) this.#leave();
+      if (failure.unauthenticated) this.#leave();
     }
   }
 
@@ -292,7 +292,7 @@ export class Page extends Observed {
   #leave() {
     this.chats.close();
     this.conversation?.close();
-    this.set({ stranger: true, conversation: null });
+    this.set({ loggedOut: true, conversation: null });
   }
 
   #away() {
@@ -301,7 +301,7 @@ export class Page extends Observed {
   }
 
   async #back() {
-    if (this.stranger) {
+    if (this.loggedOut) {
       // The link may have been opened in another tab.
       await api.status().then(() => location.reload(), () => null);
       return;

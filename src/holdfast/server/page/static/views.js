@@ -26,7 +26,7 @@ export const FIRST = "overview";
 
 /**
  * What an address names. `view` null: it is one of a chat. `part`: what of the view is opened, by its
- * id; null: all of it, or what the address asks of that (`board/asked.js`), which has a `=` in it.
+ * id; null: all of it, or what the address asks of that (`board/url_query.js`), which has a `=` in it.
  */
 export function placeIn(hash) {
   const [, name = "", part = ""] = hash.split("/");

@@ -8,7 +8,7 @@ import { SessionLink } from "./session_link.js";
 export function Rules({ page, rules, look }) {
   if (!rules.length) return null;
   const columns = [
-    { name: "what", label: "What", tone: "words", of: ({ rule, why }) => html`<code>${rule}</code><small>${why}</small>` },
+    { name: "what", label: "What", tone: "words", of: ({ rule, reason }) => html`<code>${rule}</code><small>${reason}</small>` },
     { name: "whom", label: "For whom", of: ({ principal }) => principal },
     { name: "where", label: "Where", of: ({ scope, session_id }) => (scope === "always" ? "everywhere" : html`<${SessionLink} id=${session_id} />`) },
     { name: "since", label: "Since", of: ({ created_at }) => html`<${Moment} at=${created_at} />` },

@@ -2,7 +2,7 @@
 import { api } from "../api.js";
 import { html } from "../vendor/preact-htm.module.js";
 import { Card } from "../view/approvals.js";
-import { useFetched } from "../view/fetched.js";
+import { useFetched } from "../view/use_fetched.js";
 import { Rules } from "./approval_rules.js";
 import { Moment } from "./moment.js";
 import { Rows } from "./rows.js";
@@ -25,7 +25,7 @@ export function View({ page }) {
     const [waiting, all, rules] = await Promise.all([api.approvals({ pending: true, limit: MOST }), api.approvals({ limit: MOST }), api.rules()]);
     return { waiting, decided: all.filter(({ state }) => state !== "pending"), rules };
   };
-  const { value, problem, look } = useFetched(page.stirs, ask, EVERY);
+  const { value, problem, look } = useFetched(page.changes, ask, EVERY);
   if (!value) return html`<p class=${problem ? "problem" : "quiet-text"} role=${problem ? "alert" : undefined}>${problem || "Loading…"}</p>`;
   return html`
     ${problem && html`<p class="problem" role="alert">${problem} What is shown is as old as that.</p>`}
@@ -33,7 +33,7 @@ export function View({ page }) {
       <h2 id="waiting">Waiting</h2>
       ${!value.waiting.length && html`<p class="quiet-text">Nothing waits. A command that is dangerous, or that a rule of yours names, is asked about here and in its chat before it runs.</p>`}
       <div class="asked">
-        ${[...value.waiting].reverse().map((approval) => html`<${Card} key=${approval.id} approval=${approval} onAnnounce=${(text) => page.announce(text)} onAnswered=${() => page.stirs.tell({ soon: true })}>
+        ${[...value.waiting].reverse().map((approval) => html`<${Card} key=${approval.id} approval=${approval} onAnnounce=${(text) => page.announce(text)} onAnswered=${() => page.changes.notify({ soon: true })}>
           <${Asker} page=${page} approval=${approval} />
         <//>`)}
       </div>
@@ -66,8 +66,8 @@ function columns(page) {
   ];
 }
 
-function What({ command, why, words, turn_id }) {
-  return html`<code class="gist">${command}</code><small>${why} <a href=${turnAddress(turn_id)}>Timeline</a></small>${words && html`<small>“${words}”</small>`}`;
+function What({ command, reason, comment, turn_id }) {
+  return html`<code class="excerpt">${command}</code><small>${reason} <a href=${turnAddress(turn_id)}>Timeline</a></small>${comment && html`<small>“${comment}”</small>`}`;
 }
 
 function How({ state, scope, ended_at }) {

@@ -11,7 +11,7 @@ const TOP = 8;
 const BOTTOM = 110;
 
 export function Area({ kind, chart, points, mark }) {
-  const rows = kind.series.map(({ tone, of }) => ({ tone, figures: points.map((point) => point && of(point, chart.per)) }));
+  const rows = kind.series.map(({ tone, of }) => ({ tone, figures: points.map((point) => point && of(point, chart.bucket_seconds)) }));
   const most = kind.shape === "bars" ? tallest(rows, points.length) : Math.max(0, ...rows.flatMap(({ figures }) => figures).filter(known));
   const top = kind.top ?? roundAbove(most, kind.least);
   const wide = (RIGHT - LEFT) / points.length;
@@ -70,8 +70,8 @@ function line({ tone, figures }, { x, y, wide }) {
 }
 
 /** The beginning, the middle, and now. */
-function moments({ since, per }, number) {
-  const at = (index) => when(since + index * per);
+function moments({ since, bucket_seconds }, number) {
+  const at = (index) => when(since + index * bucket_seconds);
   const middle = Math.floor(number / 2);
   return [
     { index: 0, anchor: "start", text: at(0) },

@@ -1,9 +1,9 @@
 // The audit: who asked, who allowed it, what was done and with what effect; narrowed, followed, and taken along.
 import { address, api } from "../api.js";
 import { html } from "../vendor/preact-htm.module.js";
-import { useFetched } from "../view/fetched.js";
+import { useFetched } from "../view/use_fetched.js";
 import { Icon } from "../view/icons.js";
-import { addressOf, ask, asked } from "./asked.js";
+import { addressOf, ask, asked } from "./url_query.js";
 import { Chain } from "./audit_chain.js";
 import { auditColumns } from "./audit_row.js";
 import { Choice, Words } from "./filters.js";

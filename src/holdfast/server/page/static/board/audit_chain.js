@@ -3,7 +3,7 @@ import { api } from "../api.js";
 import { html, useState } from "../vendor/preact-htm.module.js";
 import { CopyButton } from "../view/copy.js";
 import { Icon } from "../view/icons.js";
-import { count, many } from "./figures.js";
+import { count, many } from "./number_format.js";
 
 /** `children`: what else can be done with all of it. */
 export function Chain({ children }) {
@@ -38,6 +38,6 @@ function Whole({ found: { rows, first, last, head } }) {
 }
 
 function Broken({ found: { broken } }) {
-  return html`<p class="balance alarm">The audit is not as it was written.</p>
+  return html`<p class="counts-note alarm">The audit is not as it was written.</p>
     <ul>${broken.map((what) => html`<li key=${what} class="problem">${what}</li>`)}</ul>`;
 }

@@ -4,7 +4,7 @@ import { Moment } from "./moment.js";
 import { SessionLink } from "./session_link.js";
 import { TurnLink } from "./turn_link.js";
 
-const LOOKS = { ok: "good", done: "good", approved: "good", error: "parked", failed: "parked", refused: "parked", denied: "parked" };
+const LOOKS = { ok: "good", done: "good", approved: "good", error: "bad", failed: "bad", refused: "bad", denied: "bad" };
 const GISTS = ["arguments", "command", "text", "why", "reason", "keys"]; // of a row's detail, what says most
 
 export const auditColumns = [
@@ -16,12 +16,12 @@ export const auditColumns = [
   { name: "detail", label: "More", tone: "words", of: Detail },
 ];
 
-function Detail({ detail, forgotten, session_id, turn_id, hash }) {
+function Detail({ detail, texts_deleted, session_id, turn_id, hash }) {
   const gist = GISTS.map((name) => detail[name]).find(Boolean);
   const facts = Object.entries(detail).filter(([, value]) => value !== null && value !== "");
   return html`
-    ${gist && html`<code class="gist">${gist}</code>`}
-    ${forgotten && html`<small>What was said went with its session.</small>`}
+    ${gist && html`<code class="excerpt">${gist}</code>`}
+    ${texts_deleted && html`<small>What was said went with its session.</small>`}
     ${session_id && html`<small class="ways-there"><span>session <${SessionLink} id=${session_id} /></span>
       ${turn_id && html`<span>turn <${TurnLink} id=${turn_id} /></span>`}</small>`}
     <details class="fold-out"><summary>All of it</summary><dl>

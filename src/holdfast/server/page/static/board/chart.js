@@ -7,7 +7,7 @@ import { stretches } from "./scale.js";
 
 /**
  * `kind`: {title, unit, shape: "bars" | "lines", show, least, series: [{name, tone, of}], told}.
- * `of(point, per)` is a figure, or null where there was nothing to measure; `told(points)` sums
+ * `of(point, bucket_seconds)` is a figure, or null where there was nothing to measure; `told(points)` sums
  * them all up in a few words.
  */
 export function Chart({ kind, chart }) {
@@ -26,7 +26,7 @@ export function Chart({ kind, chart }) {
   return html`<figure class="chart">
     <figcaption>
       <h3>${kind.title}</h3>
-      <p class=${at === null ? "told" : "told marked"}>${at === null ? kind.told(points.filter(Boolean)) : say(at)}</p>
+      <p class=${at === null ? "readout" : "readout marked"}>${at === null ? kind.told(points.filter(Boolean)) : say(at)}</p>
     </figcaption>
     <svg viewBox=${`0 0 ${WIDTH} ${HEIGHT}`} role="slider" tabindex="0" aria-label=${`${kind.title}, moment`} aria-orientation="horizontal"
       aria-valuemin="0" aria-valuemax=${last} aria-valuenow=${at ?? last} aria-valuetext=${say(at ?? last)}
@@ -44,11 +44,11 @@ function placeUnder(event, number) {
   return placeAt((event.clientX - left) / width, number);
 }
 
-function sentence(kind, { since, per }, points, index) {
+function sentence(kind, { since, bucket_seconds }, points, index) {
   const point = points[index];
-  const moment = when(since + index * per);
+  const moment = when(since + index * bucket_seconds);
   if (!point) return `${moment}: the gateway did not run`;
-  const figures = kind.series.map(({ name, of }) => [name, of(point, per)]).filter(([, figure]) => figure !== null);
+  const figures = kind.series.map(({ name, of }) => [name, of(point, bucket_seconds)]).filter(([, figure]) => figure !== null);
   if (!figures.length) return `${moment}: nothing`;
   return `${moment}: ${figures.map(([name, figure]) => `${kind.show(figure)}${name ? ` ${name}` : ""}`).join(", ")}`;
 }
@@ -68,8 +68,8 @@ function Table({ kind, chart, points }) {
     ${open && html`<div class="table" tabindex="0" role="region" aria-label=${`${kind.title}, as a table`}><table>
       <thead><tr><th scope="col">from</th>${kind.series.map(({ name }) => html`<th scope="col" class="to-right">${name || kind.unit}</th>`)}</tr></thead>
       <tbody>${points.map((point, index) => point && html`<tr key=${index}>
-        <th scope="row">${when(chart.since + index * chart.per)}</th>
-        ${kind.series.map(({ of }) => html`<td class="to-right">${shown(kind, of(point, chart.per))}</td>`)}
+        <th scope="row">${when(chart.since + index * chart.bucket_seconds)}</th>
+        ${kind.series.map(({ of }) => html`<td class="to-right">${shown(kind, of(point, chart.bucket_seconds))}</td>`)}
       </tr>`).reverse()}</tbody>
     </table></div>`}
   </details>`;

@@ -1,7 +1,7 @@
 // One job: what it is, when it is due, what can be done with it, and what became of its runs.
 import { api } from "../api.js";
 import { html, useState } from "../vendor/preact-htm.module.js";
-import { useFetched } from "../view/fetched.js";
+import { useFetched } from "../view/use_fetched.js";
 import { lasted } from "../view/times.js";
 import { JobForm } from "./job_form.js";
 import { Due } from "./job_times.js";
@@ -23,7 +23,7 @@ export function JobPage({ page, id }) {
     setOften(job.running || runs.some(({ ended_at, state }) => ended_at === null && state === "waiting"));
     return { job, runs };
   };
-  const { value, problem, look } = useFetched(page.stirs, ask, often ? SOON : EVERY, [id, often]);
+  const { value, problem, look } = useFetched(page.changes, ask, often ? SOON : EVERY, [id, often]);
   return html`
     <p class="trail"><a href="#/jobs">All jobs</a></p>
     ${problem && html`<p class="problem" role="alert">${problem}</p>`}

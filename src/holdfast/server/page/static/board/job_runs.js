@@ -7,7 +7,7 @@ import { SessionLink } from "./session_link.js";
 import { TurnLink } from "./turn_link.js";
 
 const CAUSES = { due: "it was due", missed: "made up for", asked: "somebody asked" };
-const LOOKS = { answered: "good", failed: "parked", running: "good", stopped: "paused", skipped: "paused", forgotten: "paused" };
+const LOOKS = { answered: "good", failed: "bad", running: "good", stopped: "paused", skipped: "paused", forgotten: "paused" };
 const COLUMNS = [
   { name: "due", label: "When", of: ({ due_at }) => html`<${Moment} at=${due_at} />` },
   { name: "cause", label: "Why", of: ({ cause }) => CAUSES[cause] ?? cause },
@@ -23,7 +23,7 @@ export function JobRuns({ runs }) {
 
 function Said({ text, reason, session_id, turn_id }) {
   return html`
-    ${text && html`<span class="gist">${text}</span>`}
+    ${text && html`<span class="excerpt">${text}</span>`}
     ${reason && html`<small class="problem">${reason}</small>`}
     ${session_id && html`<small class="ways-there"><span>session <${SessionLink} id=${session_id} /></span>
       ${turn_id && html`<span>turn <${TurnLink} id=${turn_id} /></span>`}</small>`}`;

@@ -1,9 +1,9 @@
 // Jobs: what agents do at certain times, when next, and the way to have another; one of them by its number.
 import { api } from "../api.js";
 import { html, useState } from "../vendor/preact-htm.module.js";
-import { useFetched } from "../view/fetched.js";
+import { useFetched } from "../view/use_fetched.js";
 import { Icon } from "../view/icons.js";
-import { addressOf, asked } from "./asked.js";
+import { addressOf, asked } from "./url_query.js";
 import { JobPage, standing } from "./job.js";
 import { JobForm } from "./job_form.js";
 import { Due } from "./job_times.js";
@@ -28,7 +28,7 @@ export function View({ page }) {
 function Jobs({ page }) {
   const [making, setMaking] = useState(false);
   const offset = Number(asked().offset ?? 0) || 0;
-  const { value, problem } = useFetched(page.stirs, () => api.jobs({ limit: PAGE, offset }), EVERY, [offset]);
+  const { value, problem } = useFetched(page.changes, () => api.jobs({ limit: PAGE, offset }), EVERY, [offset]);
   return html`
     ${!making && html`<div class="filters" data-changes><button type="button" class="quiet outlined" onClick=${() => setMaking(true)}>
       <${Icon} name="plus" /> Add a job
@@ -60,7 +60,7 @@ function Teaching() {
 }
 
 function Job({ id, name, text }) {
-  return html`<a href=${`#/jobs/${id}`}>${name}</a>${text !== name && html`<small class="gist">${text}</small>`}`;
+  return html`<a href=${`#/jobs/${id}`}>${name}</a>${text !== name && html`<small class="excerpt">${text}</small>`}`;
 }
 
 function Standing({ job }) {

@@ -3,9 +3,9 @@ import { html } from "../vendor/preact-htm.module.js";
 import { Icon } from "../view/icons.js";
 import { memo } from "../view/memo.js";
 import { between } from "./axis.js";
-import { lasting } from "./figures.js";
+import { lasting } from "./number_format.js";
 import { Details } from "./span_details.js";
-import { spoken } from "./span_words.js";
+import { spoken } from "./span_text.js";
 
 const INSTANTS = ["steer", "note"];
 

@@ -3,7 +3,7 @@ import { html } from "../vendor/preact-htm.module.js";
 import { CopyButton } from "../view/copy.js";
 import { Icon } from "../view/icons.js";
 import { moment } from "../view/times.js";
-import { addressOf } from "./asked.js";
+import { addressOf } from "./url_query.js";
 import { SessionLink } from "./session_link.js";
 import { TurnLink } from "./turn_link.js";
 

@@ -3,7 +3,7 @@
 import { html, useLayoutEffect, useRef, useState } from "../vendor/preact-htm.module.js";
 import { Icon } from "../view/icons.js";
 import { memo } from "../view/memo.js";
-import { useWindow } from "./windowed.js";
+import { useWindow } from "./virtual_list.js";
 
 const NEAR = 30; // pixels from the end within which one is there
 const CLOCK = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", fractionalSecondDigits: 3, hourCycle: "h23" });

@@ -1,11 +1,11 @@
 // The log as it is written, narrowed by level, session and words; a line that is chosen says all it knows.
-import { useObserved } from "../observed.js";
+import { useObservable } from "../observable.js";
 import { html, useEffect, useState } from "../vendor/preact-htm.module.js";
 import { Icon } from "../view/icons.js";
-import { ask, asked } from "./asked.js";
-import { many } from "./figures.js";
+import { ask, asked } from "./url_query.js";
+import { many } from "./number_format.js";
 import { Choice, Words } from "./filters.js";
-import { LogBook } from "./log_book.js";
+import { LogBook } from "./log_feed.js";
 import { Line } from "./log_line.js";
 import { LogLines } from "./log_lines.js";
 
@@ -15,12 +15,12 @@ export function View({ page }) {
   const { level = "info", session = "", q = "" } = asked();
   const [book] = useState(() => new LogBook());
   const [chosen, setChosen] = useState(null);
-  useObserved(book);
+  useObservable(book);
   useEffect(() => {
     setChosen(null);
     book.ask({ level, session, q });
   }, [book, level, session, q]);
-  useEffect(() => watched(book, page.stirs), [book]);
+  useEffect(() => watched(book, page.changes), [book]);
   const narrow = (change, how) => ask(page, "logs", { level, session, q, ...change }, how);
   const typed = { typed: true };
   return html`<div class="log">
@@ -48,10 +48,10 @@ function told(book) {
 }
 
 /** While the page is hidden nothing is listened to, and what was written then comes afterwards. */
-function watched(book, stirs) {
+function watched(book, changes) {
   const look = () => (document.hidden ? book.rest() : book.wake());
   document.addEventListener("visibilitychange", look);
-  const ends = stirs.subscribe(look);
+  const ends = changes.subscribe(look);
   return () => {
     document.removeEventListener("visibilitychange", look);
     ends();

@@ -1,11 +1,11 @@
 // The outbox: what is owed to chats and has not arrived, why, and the way to send it again.
 import { api } from "../api.js";
 import { html } from "../vendor/preact-htm.module.js";
-import { useFetched } from "../view/fetched.js";
-import { addressOf, ask, asked } from "./asked.js";
-import { count } from "./figures.js";
+import { useFetched } from "../view/use_fetched.js";
+import { addressOf, ask, asked } from "./url_query.js";
+import { count } from "./number_format.js";
 import { Choice } from "./filters.js";
-import { deliveryColumns } from "./owed.js";
+import { deliveryColumns } from "./delivery_row.js";
 import { Pages, Rows } from "./rows.js";
 
 const EVERY = 10; // seconds; what became of an attempt is told by no event
@@ -22,7 +22,7 @@ const STATES = {
   all: { label: "All", of: [...UNSENT, "sent"] },
 };
 const NOTHING = {
-  unsent: "Nothing is owed: whatever was said to a chat has arrived.",
+  unsent: "Nothing is pending: every message to a chat has arrived.",
   pending: "Nothing waits to be sent.",
   unknown: "Of everything that was sent it is known whether it arrived.",
   failed: "Nothing was refused.",
@@ -31,7 +31,7 @@ const NOTHING = {
 export function View({ page }) {
   const { state = "unsent", platform = "", before } = asked();
   const wanted = { state: state === "all" ? "" : state, platform, before, limit: PAGE };
-  const { value, problem, look } = useFetched(page.stirs, () => api.outbox(wanted), EVERY, [state, platform, before]);
+  const { value, problem, look } = useFetched(page.changes, () => api.outbox(wanted), EVERY, [state, platform, before]);
   const to = (change) => addressOf("outbox", { state, platform, ...change });
   return html`
     <div class="filters">
@@ -55,7 +55,7 @@ function States({ counts, state, to }) {
 }
 
 function Platforms({ page, platform, onChoose }) {
-  const { value } = useFetched(page.stirs, api.platforms, SELDOM);
+  const { value } = useFetched(page.changes, api.platforms, SELDOM);
   const names = [...new Set([platform, ...(value?.accounts ?? []).map(({ name }) => name)])].filter(Boolean).sort();
   const choices = Object.fromEntries([["", "All"], ...names.map((name) => [name, name])]);
   return html`<${Choice} label="Platform" value=${platform} choices=${choices} onChoose=${onChoose} />`;

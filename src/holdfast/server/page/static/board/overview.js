@@ -1,35 +1,35 @@
 // The overview: how the gateway is, whether its ledger balances, what is wrong, and its charts.
 import { api } from "../api.js";
-import { Observed } from "../observed.js";
+import { Observable } from "../observable.js";
 import { html, useState } from "../vendor/preact-htm.module.js";
-import { useFetched } from "../view/fetched.js";
+import { useFetched } from "../view/use_fetched.js";
 import { lasted, size } from "../view/times.js";
-import { addressOf } from "./asked.js";
+import { addressOf } from "./url_query.js";
 import { Chart } from "./chart.js";
-import { count } from "./figures.js";
-import { KINDS } from "./kinds.js";
-import { Ledger } from "./ledger.js";
+import { count } from "./number_format.js";
+import { KINDS } from "./chart_kinds.js";
+import { MessageCounts } from "./message_counts.js";
 import { Problems } from "./problems.js";
 
 const EVERY = 10; // seconds, where nothing is heard
 const SLOWLY = 60; // a quarter of an hour is no wider in ten seconds
 const UNARRIVED = ["failed", "unknown"]; // deliveries that a person may want to look at
-const NOBODY = new Observed();
+const NOBODY = new Observable();
 
 export function View({ page }) {
-  const { value: status, problem } = useFetched(page.stirs, api.status, EVERY);
+  const { value: status, problem } = useFetched(page.changes, api.status, EVERY);
   if (!status) return html`<p class="quiet-text" role=${problem ? "alert" : undefined}>${problem || "Loading…"}</p>`;
   return html`
     ${problem && html`<p class="problem" role="alert">${problem} What is shown is as old as that.</p>`}
     <${Head} page=${page} status=${status} />
     <section class="card" aria-labelledby="wrong"><h2 id="wrong">Problems</h2><${Problems} problems=${status.problems} /></section>
-    <section class="card" aria-labelledby="ledger"><h2 id="ledger">Messages</h2><${Ledger} status=${status} /></section>
+    <section class="card" aria-labelledby="ledger"><h2 id="ledger">Messages</h2><${MessageCounts} status=${status} /></section>
     <${Charts} page=${page} />`;
 }
 
 function Head({ page, status }) {
   const { turns, machine } = status;
-  const { value: outbox } = useFetched(page.stirs, () => api.outbox({ state: "failed", limit: 1 }), SLOWLY);
+  const { value: outbox } = useFetched(page.changes, () => api.outbox({ state: "failed", limit: 1 }), SLOWLY);
   const facts = [
     ["State", status.phase ? `${status.state}: ${status.phase}` : status.state],
     ["Up for", lasted(status.uptime)],
@@ -37,9 +37,9 @@ function Head({ page, status }) {
     ["Turns", html`${to("sessions", { state: "running" }, `${count(turns.running ?? 0)} running`)}${turns.waiting
       ? html`, ${to("sessions", { state: "waiting" }, `${count(turns.waiting)} wait for a person`)}` : ""}`],
     ["Queue", to("sessions", { state: "queued" }, status.queued ? `${count(status.queued)} wait` : "empty")],
-    ["Deliveries", html`${to("outbox", {}, status.outbox ? `${count(status.outbox)} owed` : "none owed")}${UNARRIVED.map((state) => outbox?.counts[state]
+    ["Deliveries", html`${to("outbox", {}, status.outbox ? `${count(status.outbox)} pending` : "none pending")}${UNARRIVED.map((state) => outbox?.counts[state]
       ? html`, ${to("outbox", { state }, `${count(outbox.counts[state])}\u00a0${state}`)}` : "")}`],
-    ["Agents kept", `${count(status.agents.cached)} of ${count(status.agents.most)}`],
+    ["Agents kept", `${count(status.agents.cached)} of ${count(status.agents.max_agents)}`],
     ["Memory", machine.memory === null ? "unknown" : size(machine.memory)],
   ];
   return html`<dl class="figures">
@@ -54,7 +54,7 @@ const SPANS = { hour: "Last hour", day: "Last day" };
 function Charts({ page }) {
   const [span, setSpan] = useState("hour");
   const hour = span === "hour";
-  const { value, problem } = useFetched(hour ? page.stirs : NOBODY, () => api.chart(span), hour ? EVERY : SLOWLY, [span]);
+  const { value, problem } = useFetched(hour ? page.changes : NOBODY, () => api.chart(span), hour ? EVERY : SLOWLY, [span]);
   const chart = value?.span === span ? value : null;
   return html`<section aria-labelledby="charts">
     <header class="between">

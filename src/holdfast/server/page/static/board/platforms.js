@@ -1,8 +1,8 @@
 // The accounts of platforms: whether each is connected, by what proof, and who asks to be let in.
 import { api } from "../api.js";
 import { html, useState } from "../vendor/preact-htm.module.js";
-import { useFetched } from "../view/fetched.js";
-import { People } from "../view/people.js";
+import { useFetched } from "../view/use_fetched.js";
+import { People } from "../view/pairing.js";
 import { iso, lasted, moment } from "../view/times.js";
 
 const EVERY = 10; // seconds; a proof grows old without a word
@@ -14,22 +14,22 @@ const BACKLOG = {
 };
 
 export function View({ page }) {
-  const { value, problem, look } = useFetched(page.stirs, api.platforms, EVERY);
+  const { value, problem, look } = useFetched(page.changes, api.platforms, EVERY);
   return html`
     ${problem && html`<p class="problem" role="alert">${problem}</p>`}
     ${!value && !problem && html`<p class="quiet-text">Loading…</p>`}
     ${value && html`<ul class="accounts" aria-label="Accounts">
       ${value.accounts.map((account) => html`<${Account} key=${`${account.name}:${account.account}`} account=${account} look=${look} />`)}
     </ul>`}
-    ${value?.accounts.every((account) => account.here) && html`<p class="card">
-      No chat platform is set up yet. <code>holdfast setup --door telegram</code> in a terminal asks what it needs to know and tries it;
+    ${value?.accounts.every((account) => account.built_in) && html`<p class="card">
+      No chat platform is set up yet. <code>holdfast platforms add telegram</code> in a terminal asks what it needs to know and tries it;
       so for discord, slack, matrix and others.
     </p>`}
-    <div class="card people"><${People} page=${page} conversation=${page.stirs} /></div>`;
+    <div class="card people"><${People} page=${page} conversation=${page.changes} /></div>`;
 }
 
 function Account({ account, look }) {
-  const { name, connected, here, error, remedy, backlog } = account;
+  const { name, connected, built_in, error, remedy, backlog } = account;
   const title = account.account === "default" ? name : `${name}:${account.account}`;
   return html`<li class="card">
     <header class="between">
@@ -38,23 +38,23 @@ function Account({ account, look }) {
     </header>
     ${error && html`<p class="problem">${error}</p>`}
     ${remedy && html`<p>${remedy}</p>`}
-    <p class="facts"><span>${here ? "served by the gateway itself" : proof(account)}</span></p>
-    ${!here && html`<p class="facts"><span>${BACKLOG[backlog] ?? backlog}</span></p>`}
-    ${!here && html`<${Acts} account=${account} title=${title} look=${look} />`}
+    <p class="facts"><span>${built_in ? "served by the gateway itself" : proof(account)}</span></p>
+    ${!built_in && html`<p class="facts"><span>${BACKLOG[backlog] ?? backlog}</span></p>`}
+    ${!built_in && html`<${Acts} account=${account} title=${title} look=${look} />`}
   </li>`;
 }
 
 function standing({ state, connected }) {
   if (state === "connected") return connected ? "connected" : "silent";
-  return { parked: "refused", away: "not connected", new: "not tried yet", closed: "closing" }[state] ?? state;
+  return { blocked: "refused", retrying: "not connected", new: "not tried yet", closed: "closing" }[state] ?? state;
 }
 
-function proof({ proven_at, next_try, failures }) {
+function proof({ last_ok_at, next_attempt_at, failures }) {
   const now = Date.now() / 1000;
   const ago = (at) => html`<time datetime=${iso(at)} title=${moment(at)}>${lasted(Math.max(0, now - at))} ago</time>`;
-  return html`${proven_at === null ? "has never answered" : html`last answered ${ago(proven_at)}`}
+  return html`${last_ok_at === null ? "has never answered" : html`last answered ${ago(last_ok_at)}`}
     ${failures > 0 && `; ${failures} failures in a row`}
-    ${next_try !== null && `; tried again in ${lasted(Math.max(0, next_try - now))}`}`;
+    ${next_attempt_at !== null && `; tried again in ${lasted(Math.max(0, next_attempt_at - now))}`}`;
 }
 
 function Acts({ account, title, look }) {
@@ -78,7 +78,7 @@ function Acts({ account, title, look }) {
     ${problem && html`<p class="problem" role="alert">${problem}</p>`}
     <p class="acts" data-changes>
       ${!paused && button("check", "Check")}
-      ${paused || account.state === "parked" || account.state === "away" ? button("resume", "Resume") : null}
+      ${paused || account.state === "blocked" || account.state === "retrying" ? button("resume", "Resume") : null}
       ${!paused && button("pause", "Pause")}
     </p>`;
 }

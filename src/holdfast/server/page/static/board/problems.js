@@ -5,8 +5,8 @@ import { Icon } from "../view/icons.js";
 const LEVELS = { problem: "Problem", warning: "Warning" };
 // The view in which something can be done about it, or more is known.
 const PLACES = {
-  unowned_messages: "restarts", crashing: "restarts", config_invalid: "settings", config_waits: "settings",
-  platform_parked: "platforms", platform_silent: "platforms", outbox_stuck: "outbox", account_removed: "outbox",
+  orphaned_messages: "restarts", crash_loop: "restarts", config_invalid: "settings", config_pending_restart: "settings",
+  account_blocked: "platforms", account_disconnected: "platforms", outbox_stuck: "outbox", account_removed: "outbox",
 };
 
 export function Problems({ problems }) {

@@ -1,11 +1,11 @@
 // Processes: what runs in the background of any conversation, and the calls that turns wait for.
 import { api } from "../api.js";
 import { html, useEffect, useState } from "../vendor/preact-htm.module.js";
-import { useFetched } from "../view/fetched.js";
+import { useFetched } from "../view/use_fetched.js";
 import { Spinner } from "../view/icons.js";
 import { Process, Unfolding, Written } from "../view/processes.js";
 import { lasted, size } from "../view/times.js";
-import { lasting } from "./figures.js";
+import { lasting } from "./number_format.js";
 import { Moment } from "./moment.js";
 import { SessionLink, titleOf } from "./session_link.js";
 import { turnAddress } from "./turn_link.js";
@@ -18,13 +18,13 @@ export function View({ page }) {
     const [processes, calls] = await Promise.all([api.allProcesses(), api.calls()]);
     return { processes, calls };
   };
-  const { value, problem, look } = useFetched(page.stirs, ask, EVERY);
+  const { value, problem, look } = useFetched(page.changes, ask, EVERY);
   useTicking();
   if (!value) return html`<p class=${problem ? "problem" : "quiet-text"} role=${problem ? "alert" : undefined}>${problem || "Loading…"}</p>`;
   const { processes, calls } = value;
   const running = processes.filter(({ running: runs }) => runs);
   const ended = processes.filter(({ running: runs }) => !runs);
-  const drawn = (process) => html`<${Process} key=${`${process.session_id} ${process.id}`} page=${page} process=${process} session=${process.session_id} told=${page.stirs} look=${look}>
+  const drawn = (process) => html`<${Process} key=${`${process.session_id} ${process.id}`} page=${page} process=${process} session=${process.session_id} told=${page.changes} look=${look}>
     <${Where} page=${page} session=${process.session_id} />
     <span>since <${Moment} at=${process.started_at} /></span>
     ${process.memory !== null && html`<span>${size(process.memory)}</span><span>${lasting(process.cpu)} CPU</span>`}
@@ -64,13 +64,13 @@ function Where({ page, session }) {
 }
 
 function Running({ page, call, look }) {
-  const { session_id, turn_id, name, about, started_at, output } = call;
+  const { session_id, turn_id, name, summary, started_at, output } = call;
   const stop = () => {
     const act = async () => {
       await api.stop(session_id);
       await look();
     };
-    const told = [`${name} ${about}`, "Its turn ends for good with it, and what waits behind that in its chat is dropped."];
+    const told = [`${name} ${summary}`, "Its turn ends for good with it, and what waits behind that in its chat is dropped."];
     page.set({ dialog: { kind: "confirm", title: "Stop this turn?", verb: "Stop it", danger: true, told, act } });
   };
   const facts = html`
@@ -79,7 +79,7 @@ function Running({ page, call, look }) {
     <span>for ${lasted(Math.max(0, Date.now() / 1000 - started_at))}</span>
     <a href=${turnAddress(turn_id)}>Timeline</a>
     <button type="button" class="link danger" data-changes onClick=${stop}>Stop</button>`;
-  return html`<${Unfolding} mark=${html`<${Spinner} />`} command=${about || name} facts=${facts}>
+  return html`<${Unfolding} mark=${html`<${Spinner} />`} command=${summary || name} facts=${facts}>
     <${Written} text=${output} label=${`Output of ${name}`} />
   <//>`;
 }

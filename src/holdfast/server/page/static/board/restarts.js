@@ -1,15 +1,15 @@
 // Restarts: how far one has come that is under way, the way to ask for one, and those before it.
 import { api } from "../api.js";
 import { html } from "../vendor/preact-htm.module.js";
-import { useFetched } from "../view/fetched.js";
+import { useFetched } from "../view/use_fetched.js";
 import { iso, moment } from "../view/times.js";
-import { many } from "./figures.js";
-import { History } from "./past_restarts.js";
+import { many } from "./number_format.js";
+import { History } from "./restart_history.js";
 
 const EVERY = 10; // seconds, where nothing is heard
 
 export function View({ page }) {
-  const { value: status, problem } = useFetched(page.stirs, api.status, EVERY);
+  const { value: status, problem } = useFetched(page.changes, api.status, EVERY);
   return html`
     ${problem && page.connected && html`<p class="problem" role="alert">${problem}</p>`}
     <section class="card" aria-labelledby="now">
@@ -36,7 +36,7 @@ function Now({ page, status }) {
   if (live.state !== "running") return html`<${Going} live=${live} />`;
   return html`
     <p>Running${status && html` since <time datetime=${iso(status.started_at)}>${moment(status.started_at)}</time>, version ${status.version}`}.</p>
-    ${live.pending && html`<p role="status">A restart waits until nothing runs: ${many(live.turns.running ?? 0, "turn runs", "turns run")}.</p>`}`;
+    ${live.pending_restart && html`<p role="status">A restart waits until nothing runs: ${many(live.turns.running ?? 0, "turn runs", "turns run")}.</p>`}`;
 }
 
 function Going({ live }) {

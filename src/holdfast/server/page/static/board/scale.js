@@ -9,11 +9,11 @@ export function roundAbove(most, least) {
 }
 
 /** The points of a chart in their stretches of time; null where the gateway did not run. */
-export function stretches({ since, per, until, points }) {
-  const number = Math.floor((until - since) / per) + 1;
+export function stretches({ since, bucket_seconds, until, points }) {
+  const number = Math.floor((until - since) / bucket_seconds) + 1;
   const found = new Array(Math.max(1, number)).fill(null);
   for (const point of points) {
-    const place = Math.round((point.at - since) / per);
+    const place = Math.round((point.at - since) / bucket_seconds);
     if (place >= 0 && place < found.length) found[place] = point;
   }
   return found;

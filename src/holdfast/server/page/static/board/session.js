@@ -1,12 +1,12 @@
 // A session: what was said and done in it, what that took, and what can be done to it.
-import { useObserved } from "../observed.js";
+import { useObservable } from "../observable.js";
 import { html, useEffect, useMemo } from "../vendor/preact-htm.module.js";
 import { Approvals } from "../view/approvals.js";
 import { Composer } from "../view/composer.js";
 import { Transcript } from "../view/transcript.js";
-import { Figures } from "./session_figures.js";
+import { StatsLoader } from "./stats_loader.js";
 import { SessionHead } from "./session_head.js";
-import { Reply, Turn } from "./took.js";
+import { Reply, Turn } from "./transcript_stats.js";
 
 export function Opened({ page }) {
   const { conversation } = page;
@@ -14,10 +14,10 @@ export function Opened({ page }) {
 }
 
 function Session({ page, conversation }) {
-  useObserved(conversation, conversation.live);
+  useObservable(conversation, conversation.live);
   const beside = useFigures(conversation);
   const { problem, session } = conversation;
-  if (problem && !problem.passing) {
+  if (problem && !problem.temporary) {
     return html`<div class="missing" role="alert">
       <h2>This session cannot be opened</h2><p>${problem.unopened}</p><p><a href="#/sessions">All sessions</a></p>
     </div>`;
@@ -32,7 +32,7 @@ function Session({ page, conversation }) {
 
 /** What is drawn beside the transcript. A turn that ended without another record is looked at once more. */
 function useFigures(conversation) {
-  const beside = useMemo(() => ({ figures: new Figures(conversation.id), Reply, Turn }), [conversation]);
+  const beside = useMemo(() => ({ figures: new StatsLoader(conversation.id), Reply, Turn }), [conversation]);
   useEffect(() => () => beside.figures.close(), [beside]);
   useEffect(() => {
     const last = conversation.records.at(-1);

@@ -1,6 +1,6 @@
 // The rows of the list of sessions: loaded page by page, and kept as the gateway's stream says.
 import { api } from "../api.js";
-import { Observed } from "../observed.js";
+import { Observable } from "../observable.js";
 
 const PAGE = 100;
 const MOST_ASKED = 50; // sessions that are asked for again at once: an address has room for no more
@@ -10,7 +10,7 @@ const MOST_ASKED = 50; // sessions that are asked for again at once: an address 
  * whether a session is still among those that are asked for) is asked for of those alone that have
  * changed, as seldom as the dashboard asks for anything.
  */
-export class SessionRows extends Observed {
+export class SessionRows extends Observable {
   #page;
   #asked = null;
   #changed = new Set(); // ids of which the stream has said something
@@ -63,7 +63,7 @@ export class SessionRows extends Observed {
     ids.forEach((id) => this.#changed.delete(id));
     const mine = this.#turn;
     try {
-      const { sessions } = await api.sessions({ ...this.#asked, ids: ids.join(), limit: MOST_ASKED, gist: true });
+      const { sessions } = await api.sessions({ ...this.#asked, ids: ids.join(), limit: MOST_ASKED, summary: true });
       if (mine === this.#turn) this.#put(sessions, ids);
     } catch {
       ids.forEach((id) => this.#changed.add(id)); // the next word asks again
@@ -74,7 +74,7 @@ export class SessionRows extends Observed {
     const mine = first ? ++this.#turn : this.#turn;
     try {
       const place = first ? {} : { after: this.next };
-      const { sessions, next } = await api.sessions({ ...this.#asked, ...place, limit: PAGE, gist: true });
+      const { sessions, next } = await api.sessions({ ...this.#asked, ...place, limit: PAGE, summary: true });
       if (mine !== this.#turn) return;
       this.problem = "";
       // Those that were loaded before stay: whoever comes back finds the place where they were.
@@ -105,7 +105,7 @@ export class SessionRows extends Observed {
     const here = this.rows.filter(({ id }) => told.get(id));
     const gone = [...told].filter(([, session]) => session === null).map(([id]) => id);
     if (!here.length && !gone.length) return;
-    this.#put(here.map((row) => ({ ...told.get(row.id), gist: row.gist })), gone);
+    this.#put(here.map((row) => ({ ...told.get(row.id), summary: row.summary })), gone);
   }
 
   /** `asked`: of these, the ones that have not come are not among those that are wanted any more. */

@@ -1,15 +1,15 @@
 // The sessions: found by what was said in them, by platform, state and person, as many as there are.
-import { useObserved } from "../observed.js";
+import { useObservable } from "../observable.js";
 import { html, useEffect, useLayoutEffect, useRef } from "../vendor/preact-htm.module.js";
 import { memo } from "../view/memo.js";
 import { iso, moment } from "../view/times.js";
-import { addressOf, ask, asked } from "./asked.js";
-import { count, money, short } from "./figures.js";
+import { addressOf, ask, asked } from "./url_query.js";
+import { count, money, short } from "./number_format.js";
 import { Choice, Words } from "./filters.js";
 import { sessionAddress } from "./session_link.js";
 import { SessionRows } from "./session_rows.js";
-import { person, Standing } from "./standing.js";
-import { useKeptRow, useWindow } from "./windowed.js";
+import { person, SessionState } from "./session_state.js";
+import { useKeptRow, useWindow } from "./virtual_list.js";
 
 export { Opened } from "./session.js";
 
@@ -21,7 +21,7 @@ export function View({ page }) {
   const { text = "", platform = "", state = "", user = "" } = asked();
   const wanted = { text, platform, state, user };
   const list = kept(page);
-  useObserved(list);
+  useObservable(list);
   // Also when the gateway is there again, or the page is seen again: nobody has listened meanwhile.
   useEffect(() => {
     const look = () => document.hidden || list.ask(wanted);
@@ -29,7 +29,7 @@ export function View({ page }) {
     document.addEventListener("visibilitychange", look);
     return () => document.removeEventListener("visibilitychange", look);
   }, [list, page.connected, text, platform, state, user]);
-  useEffect(() => page.stirs.subscribe(() => document.hidden || list.freshen()), [list]);
+  useEffect(() => page.changes.subscribe(() => document.hidden || list.freshen()), [list]);
   const narrow = (change, how) => ask(page, "sessions", { ...wanted, ...change }, how);
   return html`
     <div class="filters" role="search" aria-label="Which sessions">
@@ -101,19 +101,19 @@ function usePlace(box, list) {
 }
 
 const Row = memo(function Row({ row, place }) {
-  const { id, title, platform, chat, active_at, gist } = row;
+  const { id, title, platform, chat, active_at, summary } = row;
   return html`<div role="row" aria-rowindex=${place}>
-    <span role="cell" class="title"><a href=${sessionAddress(id)}>${title || "New chat"}</a><small>${saying(gist)}</small></span>
-    <span role="cell" class="where" title=${gist?.owner ?? chat}><span class="platform">${platform}</span> ${chat}<small>${person(gist?.owner, platform)}</small></span>
-    <span role="cell" class="state"><${Standing} session=${row} /></span>
-    <span role="cell" class="figure tokens" title=${gist && tokens(gist.usage)}>${gist ? short(all(gist.usage)) : ""}</span>
-    <span role="cell" class="figure cost">${gist?.cost == null ? "" : money(gist.cost)}</span>
+    <span role="cell" class="title"><a href=${sessionAddress(id)}>${title || "New chat"}</a><small>${lastText(summary)}</small></span>
+    <span role="cell" class="where" title=${summary?.owner ?? chat}><span class="platform">${platform}</span> ${chat}<small>${person(summary?.owner, platform)}</small></span>
+    <span role="cell" class="state"><${SessionState} session=${row} /></span>
+    <span role="cell" class="figure tokens" title=${summary && tokens(summary.usage)}>${summary ? short(all(summary.usage)) : ""}</span>
+    <span role="cell" class="figure cost">${summary?.cost == null ? "" : money(summary.cost)}</span>
     <span role="cell" class="figure age"><time datetime=${iso(active_at)} title=${moment(active_at)}>${age(active_at)}</time></span>
   </div>`;
 });
 
 /** In one line, without the marks that would make them bold, or code. */
-const saying = (gist) => (gist?.said ? `${gist.by === "assistant" ? "↳ " : ""}${gist.said.replace(/\*\*|`/g, "")}` : "");
+const lastText = (summary) => (summary?.last_text ? `${summary.last_role === "assistant" ? "↳ " : ""}${summary.last_text.replace(/\*\*|`/g, "")}` : "");
 const all = ({ input_tokens = 0, output_tokens = 0 }) => input_tokens + output_tokens;
 const tokens = ({ input_tokens = 0, output_tokens = 0, cached_tokens = 0 }) =>
   `${count(input_tokens)} read, ${count(cached_tokens)} of them cached; ${count(output_tokens)} written`;

@@ -1,11 +1,11 @@
 // Settings: every key of the configuration, the prices of models, and the configurations that were before.
 import { api } from "../api.js";
 import { html } from "../vendor/preact-htm.module.js";
-import { useFetched } from "../view/fetched.js";
+import { useFetched } from "../view/use_fetched.js";
 import { Moment } from "./moment.js";
 import { Notices } from "./settings_notices.js";
 import { Keys } from "./settings_keys.js";
-import { Past, PastOne } from "./settings_past.js";
+import { Past, ConfigVersion } from "./settings_history.js";
 import { Prices } from "./settings_prices.js";
 
 const EVERY = 60; // seconds; whatever changes the configuration is heard of
@@ -13,7 +13,7 @@ const TABS = { "": "Keys", prices: "Prices", history: "History" };
 
 export function View({ page }) {
   const part = page.part ?? "";
-  const { value: config, problem, look } = useFetched(page.stirs, api.config, EVERY);
+  const { value: config, problem, look } = useFetched(page.changes, api.config, EVERY);
   return html`
     <div class="filters">
       <nav class="tabs links" aria-label="Settings">${Object.entries(TABS).map(([name, label]) => html`<a key=${name}
@@ -32,7 +32,7 @@ function Shown({ page, part, config, look }) {
   if (opened(part) === null) return html`<p class="card teaches" role="alert">Settings have no section “${part}”.</p>`;
   if (part === "prices") return html`<${Prices} page=${page} config=${config} look=${look} />`;
   if (part === "history") return html`<${Past} page=${page} number=${config.number} />`;
-  if (part) return html`<${PastOne} key=${part} page=${page} config=${config} number=${part} look=${look} />`;
+  if (part) return html`<${ConfigVersion} key=${part} page=${page} config=${config} number=${part} look=${look} />`;
   return html`<${Keys} page=${page} config=${config} look=${look} />`;
 }
 

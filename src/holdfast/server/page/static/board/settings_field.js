@@ -11,12 +11,12 @@ export function Field({ it, name, invalid }) {
     "aria-describedby": `help-${it.key}${invalid ? ` problem-${it.key}` : ""}`,
     "aria-invalid": invalid || undefined,
   };
-  if (kind === "switch" || kind === "choice") {
-    const names = kind === "switch" ? ["true", "false"] : choices;
+  if (kind === "boolean" || kind === "choice") {
+    const names = kind === "boolean" ? ["true", "false"] : choices;
     return html`<select ...${common}>${value === null && html`<option value="" selected>unset</option>`}${options(names, String(value))}</select>`;
   }
-  if (kind === "whole" || kind === "number") {
-    return html`<input ...${common} type="number" step=${kind === "whole" ? 1 : "any"} required defaultValue=${value ?? ""} />`;
+  if (kind === "integer" || kind === "number") {
+    return html`<input ...${common} type="number" step=${kind === "integer" ? 1 : "any"} required defaultValue=${value ?? ""} />`;
   }
   if (kind === "list") return html`<textarea ...${common} rows=${Math.min(8, value.length + 1)} placeholder="one a line" spellcheck=${false} defaultValue=${value.join("\n")}></textarea>`;
   if (kind === "text" && (value ?? "").length + (value ?? "").split("\n").length > LONG) return long(common, value);
@@ -31,12 +31,12 @@ const options = (names, chosen) => names.map((name) => html`<option key=${name} 
 /** What the gateway is told; null: nothing, for none was chosen. What is wrong with it is for the gateway to say. */
 export function readField({ kind }, form) {
   const { value } = form.elements.value;
-  return value === "" && (kind === "switch" || kind === "choice") ? null : readValue(kind, value);
+  return value === "" && (kind === "boolean" || kind === "choice") ? null : readValue(kind, value);
 }
 
 export function readValue(kind, value) {
-  if (kind === "switch") return value === "true";
-  if (kind === "whole" || kind === "number") return Number(value);
+  if (kind === "boolean") return value === "true";
+  if (kind === "integer" || kind === "number") return Number(value);
   if (kind === "list") return value.split("\n").map((line) => line.trim()).filter(Boolean);
   return value;
 }

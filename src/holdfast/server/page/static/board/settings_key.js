@@ -16,7 +16,7 @@ export function Key({ page, it, name, config, look, inFile }) {
     setTimeout(() => button.current?.focus());
   };
   return html`<li class=${it.origin === "default" ? "key" : "key set"}>
-    <div class="name"><code>${name}</code>${it.waits && html` <span class="badge">waits</span>`}</div>
+    <div class="name"><code>${name}</code>${it.pending_restart && html` <span class="badge">pending</span>`}</div>
     <div class="held">${editing
       ? html`<${Form} page=${page} it=${it} name=${name} config=${config} look=${look} inFile=${inFile} onClose=${close} />`
       : html`<${Value} it=${it} />`}</div>
@@ -26,9 +26,9 @@ export function Key({ page, it, name, config, look, inFile }) {
   </li>`;
 }
 
-function Value({ it: { value, waits, in_force, fields } }) {
+function Value({ it: { value, pending_restart, live_value, fields } }) {
   if (fields) return html`<${Tables} rows=${value} />`;
-  return html`<${Written} value=${value} />${waits && html`<small>in force until then: <${Written} value=${in_force} /></small>`}`;
+  return html`<${Written} value=${value} />${pending_restart && html`<small>active until then: <${Written} value=${live_value} /></small>`}`;
 }
 
 export function Written({ value }) {
@@ -80,10 +80,10 @@ function Form({ page, it, name, config, look, inFile, onClose }) {
 function help({ kind, allowed }) {
   if (kind === "secret") return "A reference, never the secret itself: env:NAME, or file:path from the home.";
   if (kind === "list") return "One a line.";
-  if (kind === "whole" || kind === "number") return `${allowed[0].toUpperCase()}${allowed.slice(1)}.`;
+  if (kind === "integer" || kind === "number") return `${allowed[0].toUpperCase()}${allowed.slice(1)}.`;
   return "";
 }
 
-function told(it, { number, waits }) {
-  return waits.includes(it.key) ? `${it.key} is written, and waits for a restart.` : `${it.key} is in force, as configuration ${number}.`;
+function told(it, { number, pending_restart }) {
+  return pending_restart.includes(it.key) ? `${it.key} is written, and waits for a restart.` : `${it.key} is active, as configuration ${number}.`;
 }

@@ -1,12 +1,12 @@
 // The keys, by their sections, with a search among them; each can be changed where it stands.
 import { html } from "../vendor/preact-htm.module.js";
-import { asked, ask } from "./asked.js";
-import { many } from "./figures.js";
+import { asked, ask } from "./url_query.js";
+import { many } from "./number_format.js";
 import { Choice, Words } from "./filters.js";
 import { Key } from "./settings_key.js";
 import { withLists } from "./settings_tables.js";
 
-const WHICH = { "": "All keys", set: "Those that were set", waits: "Those that wait" };
+const WHICH = { "": "All keys", set: "Those that were set", pending: "Pending a restart" };
 const IN_FILE = "holdfast.toml";
 
 export function Keys({ page, config, look }) {
@@ -28,9 +28,9 @@ export function Keys({ page, config, look }) {
 /** Prices have a table of their own. */
 const isKey = ({ key }) => !key.startsWith("prices.");
 
-function fits({ key, value, origin, waits }, q, which) {
+function fits({ key, value, origin, pending_restart }, q, which) {
   if (which === "set" && origin === "default") return false;
-  if (which === "waits" && !waits) return false;
+  if (which === "pending" && !pending_restart) return false;
   const words = `${key} ${JSON.stringify(value)} ${origin}`.toLowerCase();
   return q.toLowerCase().split(/\s+/).every((word) => words.includes(word));
 }
@@ -60,7 +60,7 @@ function Section({ page, section, keys, config, look, open }) {
 
 function None({ q, which }) {
   return html`<div class="card teaches">
-    <p><strong>No key fits.</strong> ${which === "waits" ? "Nothing waits for a restart." : q ? `Nothing has “${q}” in its name, its value or its place.` : "Every default holds."}</p>
-    <p>Platforms are added by <code>holdfast setup --door telegram</code>; then their keys are here.</p>
+    <p><strong>No key fits.</strong> ${which === "pending" ? "Nothing waits for a restart." : q ? `Nothing has “${q}” in its name, its value or its place.` : "Every default holds."}</p>
+    <p>Platforms are added by <code>holdfast platforms add telegram</code>; then their keys are here.</p>
   </div>`;
 }

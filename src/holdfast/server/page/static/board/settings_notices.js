@@ -3,15 +3,15 @@ import { html } from "../vendor/preact-htm.module.js";
 import { Icon } from "../view/icons.js";
 import { worded } from "./problems.js";
 
-export function Notices({ page, config: { problem, waits, warnings } }) {
-  if (!problem && !waits.length && !warnings.length) return null;
+export function Notices({ page, config: { problem, pending_restart, warnings } }) {
+  if (!problem && !pending_restart.length && !warnings.length) return null;
   return html`<ul class="wrongs" aria-label="About the configuration">
     ${problem && html`<li class="problem"><${Icon} name="shield" /><div role="alert">
-      <p>The file cannot be used. What was in force before it still is, and is shown here.</p>
+      <p>The file cannot be used. The configuration before it stays active, and is shown here.</p>
       <pre class="place-and-remedy">${problem}</pre>
     </div></li>`}
-    ${waits.length > 0 && html`<li><${Icon} name="again" /><div>
-      <p>Waits for a restart: ${waits.map((key, at) => html`${at > 0 && ", "}<code key=${key}>${key}</code>`)}</p>
+    ${pending_restart.length > 0 && html`<li><${Icon} name="again" /><div>
+      <p>Waits for a restart: ${pending_restart.map((key, at) => html`${at > 0 && ", "}<code key=${key}>${key}</code>`)}</p>
       <p class="acts" data-changes><button type="button" class="quiet outlined" onClick=${() => page.set({ dialog: { kind: "restart" } })}>Restart the gateway…</button></p>
     </div></li>`}
     ${warnings.map((warning) => html`<li key=${warning}><${Icon} name="bulb" /><div><p>${worded(warning)}</p></div></li>`)}

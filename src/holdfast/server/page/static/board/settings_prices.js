@@ -11,7 +11,7 @@ export function Prices({ page, config, look }) {
   const change = async (asked) => {
     await api.setConfig({ ...asked, revision: config.revision }).finally(look);
     setEditing(null);
-    page.announce("The prices are in force.");
+    page.announce("The prices are active.");
   };
   return html`<section class="card flush" aria-labelledby="prices">
     <h2 id="prices">Prices</h2>

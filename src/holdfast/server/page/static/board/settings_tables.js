@@ -4,7 +4,7 @@ import { Icon } from "../view/icons.js";
 import { readValue } from "./settings_field.js";
 
 /** The keys of each list are one key, which holds its tables. */
-export function withLists({ keys, lists, waits }) {
+export function withLists({ keys, lists, pending_restart }) {
   const known = new Map(lists.map((list) => [list.key, list]));
   const found = [];
   for (const key of keys) {
@@ -12,8 +12,8 @@ export function withLists({ keys, lists, waits }) {
     const list = known.get(name);
     if (!list) found.push(key);
     else if (found.at(-1)?.key !== name) {
-      const waiting = waits.some((each) => each === name || each.startsWith(`${name}[`));
-      found.push({ ...key, key: name, kind: "tables", value: list.rows, fields: list.fields, waits: waiting });
+      const waiting = pending_restart.some((each) => each === name || each.startsWith(`${name}[`));
+      found.push({ ...key, key: name, kind: "tables", value: list.rows, fields: list.fields, pending_restart: waiting });
     }
   }
   return found;
@@ -52,17 +52,17 @@ export function TableFields({ it, name, invalid }) {
 }
 
 function Field({ field: { name, kind, choices, required, default: usual }, value }) {
-  if (kind === "switch" || kind === "choice") {
-    const names = kind === "switch" ? ["true", "false"] : choices;
+  if (kind === "boolean" || kind === "choice") {
+    const names = kind === "boolean" ? ["true", "false"] : choices;
     return html`<select name=${name} required=${required}>
       <option value="" selected=${value === undefined}>${required ? "choose" : usual === null ? "unset" : String(usual)}</option>
       ${names.map((each) => html`<option key=${each} value=${each} selected=${each === String(value)}>${each}</option>`)}
     </select>`;
   }
   if (kind === "list") return html`<textarea name=${name} rows="2" placeholder="one a line" spellcheck=${false} defaultValue=${(value ?? []).join("\n")}></textarea>`;
-  const number = kind === "whole" || kind === "number";
+  const number = kind === "integer" || kind === "number";
   const kept = { required, autocomplete: "off", spellcheck: false, defaultValue: value ?? "" };
-  return html`<input name=${name} type=${number ? "number" : "text"} step=${kind === "whole" ? 1 : "any"} ...${kept}
+  return html`<input name=${name} type=${number ? "number" : "text"} step=${kind === "integer" ? 1 : "any"} ...${kept}
     placeholder=${kind === "secret" ? "env:NAME" : String(usual ?? "")} />`;
 }
 

@@ -1,18 +1,18 @@
 // What stands behind a line of the timeline: the words of a reply, or what went into a call and came out.
 import { api } from "../api.js";
-import { Observed } from "../observed.js";
+import { Observable } from "../observable.js";
 import { html } from "../vendor/preact-htm.module.js";
-import { useFetched } from "../view/fetched.js";
+import { useFetched } from "../view/use_fetched.js";
 import { Markdown } from "../view/markdown.js";
 import { Step } from "../view/step.js";
 
-const NOBODY = new Observed();
+const NOBODY = new Observable();
 
 export function Details({ line, lines, session }) {
   const { span } = line;
   const place = span?.record ?? null;
   const to = html`<a href=${`#/chat/${encodeURIComponent(session)}/${place}`}>Show it in the chat</a>`;
-  return html`<div class="behind">
+  return html`<div class="span-details">
     ${line.about && html`<p class="about">${line.about}</p>`}
     ${line.end && html`<p class="quiet-text">It ended so: ${line.end}.</p>`}
     ${place !== null && html`<${Recorded} session=${session} span=${span} asked=${askedBy(line, lines)} />`}

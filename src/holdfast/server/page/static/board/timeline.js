@@ -1,12 +1,12 @@
 // The timeline of one turn: its figures, what cut it, and the waterfall of what it did; live while it runs.
-import { useObserved } from "../observed.js";
+import { useObservable } from "../observable.js";
 import { html, useEffect, useMemo, useRef, useState } from "../vendor/preact-htm.module.js";
-import { TurnCourse } from "./course.js";
-import { count, lasting, money, short } from "./figures.js";
-import { linesOf, story } from "./lines.js";
+import { TurnTimeline } from "./turn_timeline.js";
+import { count, lasting, money, short } from "./number_format.js";
+import { linesOf, story } from "./timeline_lines.js";
 import { Moment } from "./moment.js";
 import { SessionLink, titleOf } from "./session_link.js";
-import { AsTable, settled } from "./span_words.js";
+import { AsTable, settled } from "./span_text.js";
 import { turnAddress } from "./turn_link.js";
 import { StateBadge } from "./turn_state.js";
 import { Waterfall } from "./waterfall.js";
@@ -14,12 +14,12 @@ import { Waterfall } from "./waterfall.js";
 const LONG = 200; // lines; a longer list is drawn less often while it grows
 
 export function Timeline({ page, id }) {
-  const course = useMemo(() => new TurnCourse(id), [id]);
+  const course = useMemo(() => new TurnTimeline(id), [id]);
   useEffect(() => {
     course.open();
     return () => course.close();
   }, [course]);
-  useObserved(course);
+  useObservable(course);
   const { whole, problem } = course;
   const lines = useMemo(() => (whole ? linesOf(whole) : []), [course.last]);
   const now = useNow(course.running, lines.length > LONG ? 5 : 1, lines);
@@ -93,7 +93,7 @@ function Beside({ id, label }) {
 function Story({ lines, turn }) {
   const { absences, ...calls } = story(lines);
   const told = settled(calls);
-  if (!absences.length && !turn.left_as) return null;
+  if (!absences.length && !turn.exit_reason) return null;
   return html`<section class="card" aria-labelledby="cuts">
     <h2 id="cuts">While the gateway was away</h2>
     <ul class="cuts">

@@ -1,6 +1,6 @@
 // How a turn stands, as a badge.
 import { html } from "../vendor/preact-htm.module.js";
-import { many } from "./figures.js";
+import { many } from "./number_format.js";
 
 export const STATES = {
   open: "running",
@@ -9,16 +9,16 @@ export const STATES = {
   superseded: "stopped",
   failed: "failed",
 };
-const TONES = { answered: "good", failed: "parked", superseded: "paused", interrupted: "paused", open: "running" };
-const LEFT = { parked: "left between two steps", restart_timeout: "cut by a restart", shutdown_timeout: "cut by a stop" };
+const TONES = { answered: "good", failed: "bad", superseded: "paused", interrupted: "paused", open: "running" };
+const LEFT = { parked: "left between two steps", restart_timeout: "interrupted by a restart", shutdown_timeout: "interrupted by a stop" };
 
 export function StateBadge({ turn }) {
-  const { state, waits, resumed } = turn;
-  return html`<span class=${`badge ${waits ? "" : TONES[state] ?? ""}`}>${said(turn)}</span>
+  const { state, waiting_for_approval, resumed } = turn;
+  return html`<span class=${`badge ${waiting_for_approval ? "" : TONES[state] ?? ""}`}>${said(turn)}</span>
     ${resumed > 0 && html` <small class="over">over ${many(resumed, "restart")}</small>`}`;
 }
 
-function said({ state, left_as, waits }) {
-  if (waits) return "waiting";
-  return left_as ? LEFT[left_as] ?? left_as : STATES[state] ?? state;
+function said({ state, exit_reason, waiting_for_approval }) {
+  if (waiting_for_approval) return "waiting";
+  return exit_reason ? LEFT[exit_reason] ?? exit_reason : STATES[state] ?? state;
 }

@@ -1,9 +1,9 @@
 // Turns: those of all conversations, the newest or the slowest first; and the timeline of one.
 import { api } from "../api.js";
 import { html } from "../vendor/preact-htm.module.js";
-import { useFetched } from "../view/fetched.js";
-import { addressOf, ask, asked } from "./asked.js";
-import { count, lasting, money, short } from "./figures.js";
+import { useFetched } from "../view/use_fetched.js";
+import { addressOf, ask, asked } from "./url_query.js";
+import { count, lasting, money, short } from "./number_format.js";
 import { Choice } from "./filters.js";
 import { Moment } from "./moment.js";
 import { Pages, Rows } from "./rows.js";
@@ -32,7 +32,7 @@ export function View({ page }) {
 
 function List({ page }) {
   const { state = "", order = "", before = "" } = asked();
-  const { value, problem } = useFetched(page.stirs, () => api.turns({ state, order, before, limit: PAGE }), EVERY, [state, order, before]);
+  const { value, problem } = useFetched(page.changes, () => api.turns({ state, order, before, limit: PAGE }), EVERY, [state, order, before]);
   const choose = (change) => ask(page, "turns", { state, order, ...change });
   return html`
     <div class="filters">
@@ -53,7 +53,7 @@ function Found({ value: { turns, more }, state, order, before }) {
 }
 
 function Nothing({ state }) {
-  if (state) return html`<div class="teaches"><p><strong>No turn stands so among the last.</strong></p><p><a href=${addressOf("turns")}>Show them all</a></p></div>`;
+  if (state) return html`<div class="teaches"><p><strong>No turn in this state among the last.</strong></p><p><a href=${addressOf("turns")}>Show them all</a></p></div>`;
   return html`<div class="teaches">
     <p><strong>Nobody has asked for anything yet.</strong></p>
     <p>Every message begins a turn, or joins one, and each is listed here. <a href="#/new">Begin a chat</a> on this page, or see how <a href="#/platforms">the platforms</a> are.</p>
@@ -61,7 +61,7 @@ function Nothing({ state }) {
 }
 
 function Place({ session_id, title, platform }) {
-  return html`<span class="gist"><${SessionLink} id=${session_id} title=${title} />${platform && html` <span class="platform">${platform}</span>`}</span>`;
+  return html`<span class="excerpt"><${SessionLink} id=${session_id} title=${title} />${platform && html` <span class="platform">${platform}</span>`}</span>`;
 }
 
 function took({ started_at, ended_at }) {

@@ -1,17 +1,17 @@
 // The waterfall: every line of a turn as a bar over one time axis, walked by the arrow keys.
-import { Observed, useObserved } from "../observed.js";
+import { Observable, useObservable } from "../observable.js";
 import { html, useEffect, useMemo, useRef, useState } from "../vendor/preact-htm.module.js";
 import { useNarrow } from "../view/narrow.js";
 import { axisOf, between } from "./axis.js";
-import { lasting } from "./figures.js";
+import { lasting } from "./number_format.js";
 import { LineRows } from "./line_rows.js";
-import { Sentence } from "./span_words.js";
+import { Sentence } from "./span_text.js";
 
 const CHUNK = 60; // lines that are drawn together
 const WORKS = ["model", "tool", "compaction"];
 
 /** Which line is pointed at: to draw its figures draws none of the lines again. */
-class Pointed extends Observed {
+class Pointed extends Observable {
   line = null;
 
   at(line) {
@@ -86,14 +86,14 @@ function axisFor(lines, origin, now, apart) {
     from: Math.min(...lines.map(({ from }) => from)),
     to: Math.max(...lines.map(end)),
     busy: stretches(({ kind }) => WORKS.includes(kind)),
-    absent: stretches(({ kind }) => kind === "away"),
+    absent: stretches(({ kind }) => kind === "downtime"),
   });
 }
 
 function Told({ pointed, begin, now }) {
-  useObserved(pointed);
+  useObservable(pointed);
   const { line } = pointed;
-  return html`<p class="told" aria-hidden="true">
+  return html`<p class="readout" aria-hidden="true">
     ${line ? html`<${Sentence} line=${line} begin=${begin} now=${now} />` : "Point at a line, or walk them with the arrow keys, for its figures."}
   </p>`;
 }

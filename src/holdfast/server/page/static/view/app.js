@@ -1,5 +1,5 @@
 // The whole page: what there is at the side, the conversation or a view, and what is said about both.
-import { useObserved } from "../observed.js";
+import { useObservable } from "../observable.js";
 import { html } from "../vendor/preact-htm.module.js";
 import { Board } from "./board.js";
 import { Chat } from "./chat.js";
@@ -11,10 +11,10 @@ import { Panel } from "./panel.js";
 import { Sidebar } from "./sidebar.js";
 
 export function App({ page }) {
-  useObserved(page);
+  useObservable(page);
   useKeys(page);
   const narrow = useNarrow();
-  if (page.stranger) return html`<${Login} />`;
+  if (page.loggedOut) return html`<${Login} />`;
   const covered = narrow && page.drawer;
   return html`
     <a class="skip" href="#message" onClick=${toMiddle}>${page.view ? "Skip to the view" : "Skip to the message field"}</a>

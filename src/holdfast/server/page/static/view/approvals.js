@@ -13,13 +13,13 @@ export function Approvals({ conversation }) {
 
 /** `children`: what is to be known besides, where it is not asked in its own chat. `onAnswered` hears of an answer that was taken. */
 export function Card({ approval, onAnnounce, onAnswered, children }) {
-  const { id, command, why, rule, deadline } = approval;
+  const { id, command, reason, rule, deadline } = approval;
   const [problem, setProblem] = useState("");
   const [sending, setSending] = useState(false);
-  const [words, setWords] = useState("");
+  const [comment, setComment] = useState("");
   const left = useLeft(deadline);
   useEffect(() => {
-    onAnnounce(`Your approval is needed. ${why} ${command}`);
+    onAnnounce(`Your approval is needed. ${reason} ${command}`);
   }, [id]);
 
   // Answered, it stays until the gateway takes it away: only then has it been decided.
@@ -38,9 +38,9 @@ export function Card({ approval, onAnnounce, onAnswered, children }) {
 
   return html`<form class="approval" aria-label="Approval" onSubmit=${(event) => {
     event.preventDefault();
-    say({ answer: "deny", words });
+    say({ answer: "deny", comment });
   }}>
-    <p class="asks"><strong>May this run?</strong> ${why}</p>
+    <p class="asks"><strong>May this run?</strong> ${reason}</p>
     ${children}
     <pre tabindex="0"><${Code} text=${command} language="bash" /></pre>
     <div class="buttons" data-changes>
@@ -51,8 +51,8 @@ export function Card({ approval, onAnnounce, onAnswered, children }) {
         <button type="button" class="quiet" disabled=${sending} onClick=${yes("always")}
           title="Also what is like it, from now on">Always allow</button>`}
       <span class="denying">
-        <input type="text" maxlength="2000" value=${words} disabled=${sending} aria-label="Why not (optional)"
-          placeholder="Why not (optional)" onInput=${(event) => setWords(event.currentTarget.value)} />
+        <input type="text" maxlength="2000" value=${comment} disabled=${sending} aria-label="Why not (optional)"
+          placeholder="Why not (optional)" onInput=${(event) => setComment(event.currentTarget.value)} />
         <button type="submit" class="quiet deny" disabled=${sending}>Deny</button>
       </span>
     </div>

@@ -13,8 +13,8 @@ function told({ connected, status }) {
   // What is lost while it goes is away for the same reason.
   if (!connected) return `${going ?? "Reconnecting"}… ${KEPT}`;
   if (going) return status.turns.running ? `${going}: waiting for ${turns(status.turns.running)}` : `${going}…`;
-  if (status?.pending) return "The gateway restarts as soon as nothing runs.";
-  return status?.refused?.join(" ") ?? "";
+  if (status?.pending_restart) return "The gateway restarts as soon as nothing runs.";
+  return status?.blocked_accounts?.join(" ") ?? "";
 }
 
 const turns = (number) => (number === 1 ? "1 turn" : `${number} turns`);

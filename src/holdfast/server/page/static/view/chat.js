@@ -1,5 +1,5 @@
 // The middle of the page: one conversation, or the beginning of one.
-import { useObserved } from "../observed.js";
+import { useObservable } from "../observable.js";
 import { html } from "../vendor/preact-htm.module.js";
 import { Approvals } from "./approvals.js";
 import { Banner } from "./banner.js";
@@ -23,8 +23,8 @@ export function Chat({ page, narrow, covered }) {
 }
 
 function Opened({ page, conversation }) {
-  useObserved(conversation, conversation.live);
-  if (conversation.problem && !conversation.problem.passing) {
+  useObservable(conversation, conversation.live);
+  if (conversation.problem && !conversation.problem.temporary) {
     return html`<div class="missing"><h2>This chat cannot be opened</h2><p>${conversation.problem.unopened}</p></div>`;
   }
   const closed = page.viewer ? LOOKING : conversation.session && whyClosed(conversation.session);
@@ -54,7 +54,7 @@ function whyClosed({ current, suspended, platform }) {
 }
 
 function Beginning({ page }) {
-  useObserved(page.outbox);
+  useObservable(page.outbox);
   if (page.viewer) return html`<div class="missing"><h2>Choose a chat</h2><p>${LOOKING}</p></div>`;
   const waiting = page.outbox.of(null, page.newName);
   return html`

@@ -122,7 +122,7 @@ function DrawnReply({ record, results, conversation, running, beside }) {
     ${text && html`<div class="prose"><${Markdown} text=${text} /></div>`}
     ${beside && html`<${beside.Reply} seq=${seq} figures=${beside.figures} />`}
     ${calls.map((call, place) => html`<${Step} key=${call.id} call=${call} result=${results[place]} began=${at}
-      live=${conversation.live} running=${running} ask=${(result) => conversation.whole(result)} />`)}
+      live=${conversation.live} running=${running} ask=${(result) => conversation.fullOutput(result)} />`)}
     ${stop === "length" && html`<p class="aside">The model stopped here: its answer was too long.</p>`}
     ${stop === "filtered" && html`<p class="aside">The provider's filter ended this answer.</p>`}
   </article>`;
@@ -133,6 +133,6 @@ function Orphan({ record, conversation }) {
   const { name, call_id } = record.message;
   const call = { id: call_id, name, arguments: "{}" };
   return html`<article class="reply" data-seq=${record.seq} aria-label="Holdfast">
-    <${Step} call=${call} result=${record} began=${null} live=${null} running=${false} ask=${(result) => conversation.whole(result)} />
+    <${Step} call=${call} result=${record} began=${null} live=${null} running=${false} ask=${(result) => conversation.fullOutput(result)} />
   </article>`;
 }

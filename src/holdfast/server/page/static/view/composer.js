@@ -1,5 +1,5 @@
 // Where one writes: text, attachments, commands, and what to do while a turn runs.
-import { recall, recallText, remember, rememberText } from "../memory.js";
+import { recall, recallText, remember, rememberText } from "../local_storage.js";
 import { html, useEffect, useLayoutEffect, useRef, useState } from "../vendor/preact-htm.module.js";
 import { Attached, readFiles, useDropped } from "./attach.js";
 import { completions, Commands } from "./commands.js";

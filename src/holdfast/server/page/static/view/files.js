@@ -1,7 +1,7 @@
 // The files of a session's workspace, to take away.
 import { address, api } from "../api.js";
 import { html } from "../vendor/preact-htm.module.js";
-import { useFetched } from "./fetched.js";
+import { useFetched } from "./use_fetched.js";
 import { Icon } from "./icons.js";
 import { iso, moment, size, when } from "./times.js";
 

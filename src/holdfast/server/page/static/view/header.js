@@ -1,12 +1,12 @@
 // The head of a conversation: its title, and what can be done with it as a whole.
 import { address } from "../api.js";
-import { useObserved } from "../observed.js";
+import { useObservable } from "../observable.js";
 import { html } from "../vendor/preact-htm.module.js";
 import { Icon } from "./icons.js";
 import { Menu } from "./menu.js";
 
 export function ChatHeader({ page, narrow }) {
-  useObserved(page.chats);
+  useObservable(page.chats);
   const { conversation } = page;
   const known = page.chats.sessions.find(({ id }) => id === conversation?.id);
   const session = known ?? conversation?.session ?? null;

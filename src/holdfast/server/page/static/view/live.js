@@ -1,5 +1,5 @@
 // The running step: the only view that a streamed word draws again.
-import { useObserved } from "../observed.js";
+import { useObservable } from "../observable.js";
 import { html } from "../vendor/preact-htm.module.js";
 import { Markdown } from "./markdown.js";
 import { Reasoned } from "./reasoning.js";
@@ -7,9 +7,9 @@ import { Step } from "./step.js";
 
 export function Live({ conversation }) {
   const { live } = conversation;
-  useObserved(live);
+  useObservable(live);
   const { step } = live;
-  if (!step || step.resting) return conversation.running ? html`<${Thinking} said="Starting" />` : null;
+  if (!step || step.idle) return conversation.running ? html`<${Thinking} said="Starting" />` : null;
   const { text = "", reasoning = "" } = step;
   const calls = unseen(conversation, step);
   const quiet = !text && !reasoning && !step.calls?.length && !step.approvals?.length;

@@ -2,8 +2,8 @@
 import { html } from "../vendor/preact-htm.module.js";
 import { Files } from "./files.js";
 import { Icon } from "./icons.js";
-import { Notes } from "./notes.js";
-import { People } from "./people.js";
+import { Notes } from "./memory.js";
+import { People } from "./pairing.js";
 import { Processes } from "./processes.js";
 
 const VIEWS = {

@@ -1,7 +1,7 @@
 // Background processes: what runs, what it says, and how to end it; those of a session as a list.
 import { api } from "../api.js";
 import { html, useLayoutEffect, useRef, useState } from "../vendor/preact-htm.module.js";
-import { useFetched } from "./fetched.js";
+import { useFetched } from "./use_fetched.js";
 import { Icon, Spinner } from "./icons.js";
 import { plain } from "./plain.js";
 import { lasted } from "./times.js";

@@ -1,7 +1,7 @@
 // The way between the chats and the dashboard, and between the views of that.
 import { html } from "../vendor/preact-htm.module.js";
 import { FIRST, VIEWS } from "../views.js";
-import { useFetched } from "./fetched.js";
+import { useFetched } from "./use_fetched.js";
 import { Icon } from "./icons.js";
 
 export function Sections({ page }) {
@@ -22,6 +22,6 @@ export function Views({ page }) {
 
 /** Asked for when something is heard of, and not again where nothing is. */
 function Count({ page, ask }) {
-  const { value } = useFetched(page.stirs, ask, 0);
+  const { value } = useFetched(page.changes, ask, 0);
   return value ? html`<span class="count">${value}<span class="offstage"> waiting</span></span>` : null;
 }

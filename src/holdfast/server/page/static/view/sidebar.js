@@ -1,7 +1,7 @@
 // The side: the way to the dashboard and its views, or the chats: begin one, find one, open one.
-import { useObserved } from "../observed.js";
+import { useObservable } from "../observable.js";
 import { html, useEffect, useRef } from "../vendor/preact-htm.module.js";
-import { Found } from "./found.js";
+import { Found } from "./search_results.js";
 import { Icon, Logo } from "./icons.js";
 import { memo } from "./memo.js";
 import { Sections, Views } from "./sections.js";
@@ -27,7 +27,7 @@ export function Sidebar({ page, narrow }) {
 
 function Chats({ page }) {
   const { chats } = page;
-  useObserved(chats);
+  useObservable(chats);
   return html`
     <button type="button" class="new" data-changes onClick=${() => page.goTo(null)} title="New chat (Alt+N)">
       <${Icon} name="plus" /> New chat

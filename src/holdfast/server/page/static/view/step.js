@@ -1,5 +1,5 @@
 // A tool step: one line that says what was done, and unfolds to what went in and came out.
-import { useObserved } from "../observed.js";
+import { useObservable } from "../observable.js";
 import { html, useEffect, useState } from "../vendor/preact-htm.module.js";
 import { Code } from "./code.js";
 import { CopyButton } from "./copy.js";
@@ -12,10 +12,10 @@ const SHOWN = 20_000; // characters of output that are drawn before somebody ask
 const ENDS = {
   ok: ["check", "done", "good"],
   error: ["cross", "failed", "bad"],
-  cancelled: ["dash", "cancelled; it may have had an effect", "cut"],
-  not_started: ["dash", "not started", "cut"],
-  refused: ["dash", "refused; it was not run", "cut"],
-  unknown: ["question", "nobody knows how it ended", "cut"],
+  cancelled: ["dash", "cancelled; it may have had an effect", "uncertain"],
+  not_started: ["dash", "not started", "uncertain"],
+  refused: ["dash", "refused; it was not run", "uncertain"],
+  unknown: ["question", "outcome unknown", "uncertain"],
 };
 
 const TAKEN_UP = {
@@ -35,7 +35,7 @@ export const iconOf = (tool) => ICONS[tool] ?? "tool";
  * a step that somebody has unfolded stays so when it ends.
  */
 export function Step({ call, result, began, live, running, ask }) {
-  useObserved(result ? null : live);
+  useObservable(result ? null : live);
   const runs = !result && live.runs(call.id);
   const elapsed = useElapsed(runs ? live.since.get(call.id) : null);
   const seconds = result ? (began === null ? NaN : result.at - began) : elapsed;
@@ -52,7 +52,7 @@ const ended = ({ message }) => ENDS[message.outcome ?? "ok"] ?? ENDS.unknown;
 
 function open(runs, running) {
   if (runs) return [null, "running", "running"];
-  return ["dash", running ? "waiting" : "no result", "cut"];
+  return ["dash", running ? "waiting" : "no result", "uncertain"];
 }
 
 function useElapsed(since) {
@@ -86,7 +86,7 @@ function Folded({ call, result, state, seconds, output, growing, tone, ask }) {
 
 function Inside({ call, result, cut, growing, ask }) {
   const given = argumentsOf(call);
-  const { output, problem } = useWhole(result, cut, ask);
+  const { output, problem } = useFullOutput(result, cut, ask);
   return html`<div class="inside">
     <${Part} title=${given.title} text=${given.text} language=${given.language} />
     ${problem && html`<p class="problem" role="alert">What follows these ${cut.length.toLocaleString()} characters could not be loaded: ${problem}</p>`}
@@ -97,10 +97,10 @@ function Inside({ call, result, cut, growing, ask }) {
 }
 
 /** What came with the transcript, until all of it is there: that is asked for when somebody looks. */
-function useWhole(result, cut, ask) {
+function useFullOutput(result, cut, ask) {
   const [state, setState] = useState({ output: null, problem: "" });
   useEffect(() => {
-    if (!result?.whole) return undefined;
+    if (!result?.full_length) return undefined;
     let current = true;
     ask(result).then(
       (output) => current && setState({ output, problem: "" }),

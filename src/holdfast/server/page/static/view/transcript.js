@@ -1,5 +1,5 @@
 // The conversation: what is committed, what is live and what is on its way, and where one reads.
-import { useObserved } from "../observed.js";
+import { useObservable } from "../observable.js";
 import { html, useEffect, useLayoutEffect, useRef, useState } from "../vendor/preact-htm.module.js";
 import { Chunk, chunks } from "./chunks.js";
 import { Icon, Spinner } from "./icons.js";
@@ -11,7 +11,7 @@ const AHEAD = 1500; // pixels before the beginning at which older records are as
 
 /** `beside`: {Reply, Turn, figures}, what is drawn beside each reply and behind each turn; null: nothing. */
 export function Transcript({ conversation, seek, beside = null }) {
-  useObserved(conversation);
+  useObservable(conversation);
   const scroller = useRef(null);
   const follow = useFollowing(scroller, conversation);
   useSought(scroller, conversation, seek, follow);
@@ -112,7 +112,7 @@ function useSought(scroller, conversation, seek, follow) {
 
 /** Who says something wants to see what comes of it, wherever they were reading. */
 function OnItsWay({ conversation, outbox, onSaid }) {
-  useObserved(outbox, conversation.live);
+  useObservable(outbox, conversation.live);
   const newest = outbox.of(conversation.id).at(-1)?.message_id;
   useEffect(() => {
     if (newest) onSaid();

@@ -7,13 +7,13 @@ const OUTCOMES = {
   cancelled: "cut; it may have had an effect",
   not_started: "not started",
   refused: "refused; it was not run",
-  unknown: "nobody knows how it ended",
+  unknown: "outcome unknown",
 };
-const TAKEN_UP = {
+const RECOVERIES = {
   attached: "had run on meanwhile, and was attached to",
   replayed: "was run again",
 };
-const DECIDED = {
+const DECISIONS = {
   approved: "approved",
   denied: "denied",
   expired: "nobody answered in time",
@@ -27,8 +27,8 @@ const GONE = {
   restart: "The gateway restarted",
   replace: "The gateway was replaced",
 };
-const PARTINGS = {
-  cut: "cut in the middle of a step",
+const EXIT_STATES = {
+  interrupted: "interrupted in the middle of a step",
   parked: "left between two steps, where it went on",
   waiting: "while it waited for a person",
 };
@@ -41,14 +41,14 @@ const ARRIVED = {
   streaming: "is being written",
 };
 const BAD = ["error", "failed", "denied"];
-const DOUBTFUL = ["unknown", "cancelled", "refused", "not_started", "expired", "undeliverable"];
+const UNCERTAIN = ["unknown", "cancelled", "refused", "not_started", "expired", "undeliverable"];
 
 /**
  * Lines in the order in which they begin: {key, kind, tone, icon, name, about, from, to, end, span}.
  * `to` null: it goes on. `end`: how it ended, in words; "" while it goes on, or where that is usual.
  */
-export function linesOf({ turn, messages, spans, deliveries }) {
-  const lines = [...messages.map(taken), ...spans.map(stretch), ...deliveries.map(delivered)];
+export function linesOf({ turn, inputs, spans, deliveries }) {
+  const lines = [...inputs.map(taken), ...spans.map(stretch), ...deliveries.map(delivered)];
   // What stays open when its turn has ended left no end in the log.
   for (const line of lines) if (line.to === null && turn.ended_at !== null && line.kind !== "delivery") line.to = Math.max(line.from, turn.ended_at);
   return lines.sort((one, other) => one.from - other.from);
@@ -58,7 +58,7 @@ function taken({ id, principal, accepted_at, taken_at, steered }) {
   const name = steered ? "A word to the turn" : "Message";
   return {
     key: `m${id}`, kind: "queue", tone: "wait", icon: "bubble", name, about: `from ${principal}`,
-    from: accepted_at, to: Math.max(accepted_at, taken_at), end: "taken up", span: null,
+    from: accepted_at, to: Math.max(accepted_at, taken_at), end: "started", span: null,
   };
 }
 
@@ -72,55 +72,55 @@ function delivered({ id, to, state, created_at, updated_at, attempts, error, tex
 }
 
 function stretch(span) {
-  const { kind, started_at, ended_at, outcome, decided } = span;
+  const { kind, started_at, ended_at, outcome, decision } = span;
   const shown = (WORDS[kind] ?? other)(span);
   const key = span.step !== null ? `s${span.step}` : `${kind}${started_at}${span.approval ?? ""}`;
-  return { key, kind, tone: tone(kind, outcome ?? decided), from: started_at, to: ended_at, about: "", end: "", span, ...shown };
+  return { key, kind, tone: tone(kind, outcome ?? decision), from: started_at, to: ended_at, about: "", end: "", span, ...shown };
 }
 
 const WORDS = {
   model: ({ name, outcome }) => ({
     icon: "bulb", name: name || "Model", end: { cancelled: "cut; it left no reply", error: "failed; it left no reply" }[outcome] ?? "",
   }),
-  tool: ({ name, about, outcome, taken_up }) => ({
-    icon: iconOf(name), name: name || "Tool", about,
-    end: [TAKEN_UP[taken_up], outcome === "ok" && taken_up ? "" : OUTCOMES[outcome]].filter(Boolean).join("; "),
+  tool: ({ name, summary, outcome, recovery }) => ({
+    icon: iconOf(name), name: name || "Tool", about: summary,
+    end: [RECOVERIES[recovery], outcome === "ok" && recovery ? "" : OUTCOMES[outcome]].filter(Boolean).join("; "),
   }),
-  approval: ({ name, about, decided, by }) => ({
-    icon: "shield", name: `Approval of ${name}`, about, end: decided ? `${DECIDED[decided] ?? decided}${by ? ` by ${by}` : ""}` : "",
+  approval: ({ name, summary, decision, by }) => ({
+    icon: "shield", name: `Approval of ${name}`, about: summary, end: decision ? `${DECISIONS[decision] ?? decision}${by ? ` by ${by}` : ""}` : "",
   }),
   steer: () => ({ icon: "right", name: "A word reached it" }),
   note: () => ({ icon: "again", name: "It was told of the cut" }),
   compaction: () => ({ icon: "book", name: "Summary of what was said before" }),
   drain: () => ({ icon: "dash", name: "Stood still while the gateway stopped" }),
-  away: ({ name, by, parting }) => ({
-    icon: "plug", name: GONE[name] ?? `The gateway went: ${name}`, about: PARTINGS[parting] ?? "", end: ["chat", "cli", "page"].includes(by) ? `asked by ${by}` : "",
+  downtime: ({ name, by, exit_state }) => ({
+    icon: "plug", name: GONE[name] ?? `The gateway went: ${name}`, about: EXIT_STATES[exit_state] ?? "", end: ["chat", "cli", "page"].includes(by) ? `asked by ${by}` : "",
   }),
 };
 
 const other = ({ kind, name }) => ({ icon: "dash", name: name || kind });
 
 function tone(kind, end) {
-  if (kind === "away") return "away";
+  if (kind === "downtime") return "downtime";
   if (BAD.includes(end)) return "bad";
-  if (DOUBTFUL.includes(end)) return "cut";
+  if (UNCERTAIN.includes(end)) return "uncertain";
   return { model: "model", tool: "tool", approval: "wait", drain: "wait", delivery: "delivery", compaction: "model" }[kind] ?? "mark";
 }
 
 const TOLD = {
-  cut: "the turn was cut in the middle of a step",
+  interrupted: "the turn was interrupted in the middle of a step",
   parked: "the turn stood between two steps, and went on from there",
   waiting: "the turn waited for a person, and went on waiting",
 };
 
 /** What a turn went through, in sentences: for whoever wonders why it took so long. */
 export function story(lines) {
-  const found = lines.filter(({ kind }) => kind === "away").map(({ name, span }) => ({ name, told: TOLD[span.parting] ?? "", from: span.started_at, to: span.ended_at }));
+  const found = lines.filter(({ kind }) => kind === "downtime").map(({ name, span }) => ({ name, told: TOLD[span.exit_state] ?? "", from: span.started_at, to: span.ended_at }));
   const calls = lines.filter(({ kind }) => kind === "tool");
   return {
     absences: found,
-    attached: calls.filter(({ span }) => span.taken_up === "attached").length,
-    replayed: calls.filter(({ span }) => span.taken_up === "replayed").length,
+    attached: calls.filter(({ span }) => span.recovery === "attached").length,
+    replayed: calls.filter(({ span }) => span.recovery === "replayed").length,
     unknown: calls.filter(({ span }) => span.outcome === "unknown").length,
   };
 }

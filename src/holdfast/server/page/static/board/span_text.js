@@ -1,6 +1,6 @@
 // A line of the timeline in words and figures.
 import { html } from "../vendor/preact-htm.module.js";
-import { lasting, many, money, short } from "./figures.js";
+import { lasting, many, money, short } from "./number_format.js";
 
 /** [label, text] of what is known of it, without what is not. */
 export function figuresOf(line, begin, now) {
@@ -50,6 +50,6 @@ export function settled({ attached, replayed, unknown }) {
   return [
     attached && `${many(attached, "call")} had run on and ${attached === 1 ? "was" : "were"} attached to`,
     replayed && `${many(replayed, "call")} ${replayed === 1 ? "was" : "were"} run again`,
-    unknown && `of ${many(unknown, "call")} nobody knows how ${unknown === 1 ? "it" : "they"} ended`,
+    unknown && `the outcome of ${many(unknown, "call")} is unknown`,
   ].filter(Boolean);
 }

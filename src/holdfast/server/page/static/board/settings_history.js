@@ -1,8 +1,8 @@
-// The configurations that were in force: when, by whom, what changed; and the way back to one of them.
+// The earlier and active versions of the configuration: when, by whom, what changed; and the way back to one of them.
 import { api } from "../api.js";
 import { html } from "../vendor/preact-htm.module.js";
-import { useFetched } from "../view/fetched.js";
-import { addressOf, asked } from "./asked.js";
+import { useFetched } from "../view/use_fetched.js";
+import { addressOf, asked } from "./url_query.js";
 import { Moment } from "./moment.js";
 import { Pages, Rows } from "./rows.js";
 
@@ -12,7 +12,7 @@ const NAMED = 6; // keys that are named in a row
 const SOURCES = { start: "a start", reload: "reloaded", file: "the file was changed", set: "set", rollback: "put back" };
 
 const COLUMNS = [
-  { name: "number", label: "Number", of: ({ number, in_force }) => html`<span><a href=${`#/settings/${number}`}>${number}</a>${in_force && html` <span class="badge good">in force</span>`}</span>` },
+  { name: "number", label: "Number", of: ({ number, active }) => html`<span><a href=${`#/settings/${number}`}>${number}</a>${active && html` <span class="badge good">active</span>`}</span>` },
   { name: "at", label: "Since", of: ({ at }) => html`<${Moment} at=${at} />` },
   { name: "by", label: "By", of: ({ by, source }) => html`${by}${source !== by && html`<small>${SOURCES[source] ?? source}</small>`}` },
   { name: "changed", label: "Changed", tone: "words", of: changed },
@@ -20,14 +20,14 @@ const COLUMNS = [
 
 export function Past({ page, number }) {
   const before = beforeOf();
-  const { value, problem } = useFetched(page.stirs, () => api.configHistory({ before, limit: PAGE }), EVERY, [before, number]);
+  const { value, problem } = useFetched(page.changes, () => api.configHistory({ before, limit: PAGE }), EVERY, [before, number]);
   if (!value) return html`<p class=${problem ? "problem" : "quiet-text"} role=${problem ? "alert" : undefined}>${problem || "Loading…"}</p>`;
-  const { configurations, more } = value;
-  return html`<section class="card flush" aria-label="Configurations that were in force">
-    ${configurations.length > 0
-      ? html`<${Rows} label="Configurations" columns=${COLUMNS} rows=${configurations} keyOf=${({ number }) => number} />`
+  const { versions, more } = value;
+  return html`<section class="card flush" aria-label="Earlier configurations">
+    ${versions.length > 0
+      ? html`<${Rows} label="Configurations" columns=${COLUMNS} rows=${versions} keyOf=${({ number }) => number} />`
       : html`<p class="quiet-text">None is kept yet.</p>`}
-    <${Pages} newest=${before && "#/settings/history"} older=${more && `#/settings/history/before=${configurations.at(-1).number}`} />
+    <${Pages} newest=${before && "#/settings/history"} older=${more && `#/settings/history/before=${versions.at(-1).number}`} />
   </section>`;
 }
 
@@ -43,9 +43,9 @@ function changed({ changed, source }) {
   return html`<span class="items">${changed.slice(0, NAMED).map((key) => html`<code key=${key}>${key}</code>`)}${rest > 0 && ` and ${rest} more`}</span>`;
 }
 
-export function PastOne({ page, config, number, look }) {
+export function ConfigVersion({ page, config, number, look }) {
   const against = new URLSearchParams(location.hash.split("/")[3] ?? "").get("against") ?? undefined;
-  const { value, problem } = useFetched(page.stirs, () => api.configKept(number, { against }), 0, [against]);
+  const { value, problem } = useFetched(page.changes, () => api.configVersion(number, { against }), 0, [against]);
   if (!value) return html`<p class=${problem ? "problem" : "quiet-text"} role=${problem ? "alert" : undefined}>${problem || "Loading…"}</p>`;
   const back = () => page.set({ dialog: {
     kind: "confirm", title: `Put configuration ${number} back?`, verb: "Put it back",
@@ -58,11 +58,11 @@ export function PastOne({ page, config, number, look }) {
   } });
   return html`<section class="card" aria-labelledby="kept">
     <header class="between"><h2 id="kept">Configuration ${value.number}</h2>
-      ${value.in_force ? html`<span class="badge good">in force</span>` : html`<button type="button" class="quiet outlined" data-changes onClick=${back}>Put it back…</button>`}</header>
+      ${value.active ? html`<span class="badge good">active</span>` : html`<button type="button" class="quiet outlined" data-changes onClick=${back}>Put it back…</button>`}</header>
     <p class="facts"><span>since <${Moment} at=${value.at} />, by ${value.by}${value.source !== value.by && ` (${SOURCES[value.source] ?? value.source})`}</span></p>
     <nav class="tabs links" aria-label="What it is held against">
       <a href=${`#/settings/${number}`} aria-current=${against ? undefined : "page"}>Against the one before</a>
-      ${config.number > 0 && !value.in_force && html`<a href=${`#/settings/${number}/against=${config.number}`} aria-current=${against ? "page" : undefined}>Against the one in force</a>`}
+      ${config.number > 0 && !value.active && html`<a href=${`#/settings/${number}/against=${config.number}`} aria-current=${against ? "page" : undefined}>Against the active one</a>`}
     </nav>
     <${Difference} value=${value} />
     <details class="fold-out"><summary>The whole text</summary><pre class="text-of"><code>${value.text || "There was no file."}</code></pre></details>

@@ -1,10 +1,10 @@
 // The word that something happened at the gateway, for views that ask what: passed on in measure,
 // for a busy gateway would else be asked as often as it answers others.
-import { Observed } from "./observed.js";
+import { Observable } from "./observable.js";
 
 const SELDOM = 5000; // milliseconds between two words about messages
 
-export class Stirs extends Observed {
+export class ChangeNotifier extends Observable {
   #timer = 0;
   #told = 0;
 

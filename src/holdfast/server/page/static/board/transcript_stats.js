@@ -2,8 +2,8 @@
 import { html } from "../vendor/preact-htm.module.js";
 import { Icon } from "../view/icons.js";
 import { iso, moment, when } from "../view/times.js";
-import { count, many, money, percent, seconds, short } from "./figures.js";
-import { useReply, useTurn } from "./session_figures.js";
+import { count, many, money, percent, seconds, short } from "./number_format.js";
+import { useReply, useTurn } from "./stats_loader.js";
 
 /** Its line is there before its figures are: nothing moves when they come. */
 export function Reply({ seq, figures }) {
@@ -29,13 +29,13 @@ export function Turn({ id, seq, figures }) {
       ...(over ? used(found.usage) : []),
       found.cost !== null && money(found.cost),
       found.resumed > 0 && `went on after ${many(found.resumed, "restart")}`,
-      !over && LEFT[found.left_as],
+      !over && LEFT[found.exit_reason],
     ]} />`}
     ${found?.deliveries.map((sent) => html`<${Sent} key=${sent.id} sent=${sent} />`)}
   </footer>`;
 }
 
-const LEFT = { parked: "left at a step", restart_timeout: "cut by a restart", shutdown_timeout: "cut by a stop" };
+const LEFT = { parked: "left at a step", restart_timeout: "interrupted by a restart", shutdown_timeout: "interrupted by a stop" };
 
 function Facts({ facts }) {
   return facts.filter(Boolean).map((fact) => html`<span key=${fact}>${fact}</span>`);
@@ -49,7 +49,7 @@ function used({ input_tokens = 0, output_tokens = 0, cached_tokens = 0 }) {
 
 const SENT = {
   sent: ["check", "good", "delivered"],
-  pending: ["dash", "soft", "owed"],
+  pending: ["dash", "soft", "pending"],
   sending: ["dash", "soft", "being sent"],
   streaming: ["dash", "soft", "being written"],
   unknown: ["question", "warn", "may have arrived"],

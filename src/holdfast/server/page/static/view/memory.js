@@ -1,7 +1,7 @@
 // What is remembered: the notes of the gateway's owner, then those of whoever else has some.
 import { api } from "../api.js";
 import { html, useState } from "../vendor/preact-htm.module.js";
-import { useFetched } from "./fetched.js";
+import { useFetched } from "./use_fetched.js";
 import { Icon } from "./icons.js";
 import { iso, moment, when } from "./times.js";
 
@@ -21,7 +21,7 @@ async function notebooks() {
 }
 
 function Notebook({ page, notebook, look }) {
-  const { owner, off, used, room, notes } = notebook;
+  const { owner, off, used, max_chars, notes } = notebook;
   const [problem, setProblem] = useState("");
   /** True once it is so; else it is said why not. */
   const change = async (act) => {
@@ -35,7 +35,7 @@ function Notebook({ page, notebook, look }) {
     await look();
     return true;
   };
-  const keep = (text, id) => change(() => api.keepNote({ owner, text, ...(id && { id }) }));
+  const keep = (text, id) => change(() => api.saveNote({ owner, text, ...(id && { id }) }));
   return html`<section class="notebook" aria-label=${`Notes of ${owner}`}>
     <header>
       <h2>${owner === OWN ? "About you" : owner.replace(/^\w+:/, "")}</h2>
@@ -45,10 +45,10 @@ function Notebook({ page, notebook, look }) {
     ${problem && html`<p class="problem" role="alert">${problem}</p>`}
     <ul class="notes">
       ${notes.map((note) => html`<${Note} key=${note.id} page=${page} note=${note} onKeep=${(text) => keep(text, note.id)}
-        onForget=${() => api.forgetNote(owner, note.id).then(look)} />`)}
+        onForget=${() => api.deleteNote(owner, note.id).then(look)} />`)}
     </ul>
     ${!off && html`<${Field} label="New note" verb="Add" onSay=${keep} />`}
-    <p class="facts"><span>${used} of ${room} characters</span></p>
+    <p class="facts"><span>${used} of ${max_chars} characters</span></p>
   </section>`;
 }
 
@@ -63,7 +63,7 @@ function Note({ page, note, onKeep, onForget }) {
   return html`<li>
     <p>${note.text}</p>
     <p class="facts">
-      <span>${note.id} · ${note.about}</span>
+      <span>${note.id} · ${note.topic}</span>
       <time datetime=${iso(note.changed_at)} title=${moment(note.changed_at)}>${when(note.changed_at)}</time>
       <button type="button" class="round" data-changes aria-label=${`Edit note ${note.id}`} onClick=${() => setEditing(true)}><${Icon} name="pencil" /></button>
       <button type="button" class="round" data-changes aria-label=${`Forget note ${note.id}`}

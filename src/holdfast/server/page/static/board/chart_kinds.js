@@ -1,7 +1,7 @@
 // What is charted: of each its figures, how they are shown, and what they come to.
 import { html } from "../vendor/preact-htm.module.js";
 import { size } from "../view/times.js";
-import { many, money, percent, seconds, short } from "./figures.js";
+import { many, money, percent, seconds, short } from "./number_format.js";
 
 const sum = (points, of) => points.reduce((total, point) => total + of(point), 0);
 const rounded = (number) => Number(number.toFixed(number < 10 ? 1 : 0));
@@ -16,16 +16,16 @@ export const KINDS = [
   {
     title: "Turns a minute", unit: "turns", shape: "bars", least: 1, show: (figure) => short(rounded(figure)),
     series: [
-      { name: "ended well", tone: "accent", of: ({ turns, failed }, per) => (turns - failed) / (per / 60) },
-      { name: "failed", tone: "bad", of: ({ failed }, per) => failed / (per / 60) },
+      { name: "ended well", tone: "accent", of: ({ turns, failed }, bucket_seconds) => (turns - failed) / (bucket_seconds / 60) },
+      { name: "failed", tone: "bad", of: ({ failed }, bucket_seconds) => failed / (bucket_seconds / 60) },
     ],
     told: (points) => {
       const failed = sum(points, (point) => point.failed);
       return many(sum(points, (point) => point.turns), "turn") + (failed ? `, ${failed} failed` : "");
     },
   },
-  taking("Time to the first word", "first"),
-  taking("Time of a whole turn", "whole"),
+  taking("Time to the first token", "first_token"),
+  taking("Time of a whole turn", "duration"),
   {
     title: "Tokens", unit: "tokens", shape: "bars", least: 100, show: short,
     series: [

@@ -8,7 +8,7 @@ const OWED = new Set(["pending", "sending", "streaming"]); // deliveries of whic
 const PATIENCE = 60_000; // milliseconds, the longest that one of those is left alone
 
 /** Each figure tells those alone who show it: a page of them redraws nothing else. */
-export class Figures {
+export class StatsLoader {
   #id;
   #replies = new Map(); // seq → figures
   #turns = new Map(); // id → figures
@@ -68,7 +68,7 @@ export class Figures {
   async #ask(stretch) {
     const [first, last] = [stretch[0][0], stretch.at(-1)[0]];
     const turns = stretch.some(([, turn]) => turn !== null);
-    const found = await api.figures(this.#id, { first, last, turns });
+    const found = await api.stats(this.#id, { first, last, turns });
     if (this.#ended) return;
     for (const reply of found.replies) this.#tell(this.#replies, reply.record, reply);
     for (const turn of found.turns) this.#tell(this.#turns, turn.id, turn);

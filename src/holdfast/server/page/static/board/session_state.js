@@ -1,4 +1,4 @@
-// How a session stands, in a word, and whose it is.
+// The state of a session in a word, and who owns it.
 import { html } from "../vendor/preact-htm.module.js";
 
 const STATES = {
@@ -10,17 +10,17 @@ const STATES = {
 };
 
 /** [what is said, its tone]. */
-export function standing({ state, suspended, ended_at, resume_pending }) {
+export function stateOf({ state, suspended, ended_at, resume_pending }) {
   if (STATES[state]) return STATES[state];
-  if (suspended) return ["suspended", "aside"];
+  if (suspended) return ["suspended", "suspended"];
   if (ended_at !== null) return ["ended", "over"];
-  return resume_pending ? ["was cut", "asks"] : ["idle", "over"];
+  return resume_pending ? ["interrupted", "asks"] : ["idle", "over"];
 }
 
-export function Standing({ session }) {
-  const [said, tone] = standing(session);
-  const queued = session.gist?.queued ?? 0;
-  return html`<span class=${`standing ${tone}`}>${said}</span>${queued > 0 && html` <span class="queued">+${queued} queued</span>`}`;
+export function SessionState({ session }) {
+  const [said, tone] = stateOf(session);
+  const queued = session.summary?.queued ?? 0;
+  return html`<span class=${`session-state ${tone}`}>${said}</span>${queued > 0 && html` <span class="queued">+${queued} queued</span>`}`;
 }
 
 /** An owner is `platform:account:person`; where the place says the first two, the last is enough. */

@@ -4,7 +4,7 @@ import { html, useState } from "../vendor/preact-htm.module.js";
 import { Menu } from "../view/menu.js";
 
 /** `tell(text, failed)` says what came of it. */
-export function SessionActs({ page, conversation, session, tell }) {
+export function SessionActions({ page, conversation, session, tell }) {
   const [acting, setActing] = useState(false);
   const act = async (does, done) => {
     setActing(true);

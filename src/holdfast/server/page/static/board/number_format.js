@@ -1,4 +1,4 @@
-// Figures in words, short enough for an axis.
+// StatsLoader in words, short enough for an axis.
 import { lasted } from "../view/times.js";
 
 const WHOLE = new Intl.NumberFormat();

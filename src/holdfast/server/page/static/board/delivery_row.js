@@ -12,7 +12,7 @@ const STATES = {
   pending: ["waiting", ""],
   sending: ["being sent", ""],
   sent: ["sent", "good"],
-  failed: ["failed", "parked"],
+  failed: ["failed", "bad"],
   unknown: ["unknown", ""],
 };
 const KINDS = {
@@ -22,7 +22,7 @@ const KINDS = {
   question: "a question",
   code: "a pairing code",
   file: "a file",
-  message: "a message nobody asked for",
+  message: "a proactive message",
   farewell: "that the gateway goes",
 };
 
@@ -42,22 +42,22 @@ function To({ to, account }) {
 
 function What({ text, kind, file, error, remedy, session_id, turn_id }) {
   return html`
-    <span class="gist">${file && html`<code>${file}</code> `}${text || html`<em>${KINDS[kind] ?? kind}</em>`}</span>
+    <span class="excerpt">${file && html`<code>${file}</code> `}${text || html`<em>${KINDS[kind] ?? kind}</em>`}</span>
     ${error && html`<small class="problem">${error}</small>`}
     ${remedy && html`<small>${worded(remedy)}</small>`}
     ${session_id && html`<small class="ways-there"><span>${KINDS[kind] ?? kind}</span>
       <span>session <${SessionLink} id=${session_id} /></span>${turn_id && html`<span>turn <${TurnLink} id=${turn_id} /></span>`}</small>`}`;
 }
 
-function next({ waits_for, next_try }) {
-  const seconds = next_try === null ? 0 : next_try - Date.now() / 1000;
-  return { account: "when connected", chat: "after another", pace: `in ${lasted(Math.max(1, seconds))}`, nothing: "now" }[waits_for] ?? "–";
+function next({ blocked_by, next_attempt_at }) {
+  const seconds = next_attempt_at === null ? 0 : next_attempt_at - Date.now() / 1000;
+  return { account: "when connected", chat: "after another", rate_limit: `in ${lasted(Math.max(1, seconds))}`, nothing: "now" }[blocked_by] ?? "–";
 }
 
 /** One that may have arrived is asked about first: the chat may see it twice. */
 function Again({ page, delivery, look }) {
   const [state, setState] = useState({ acting: false, problem: "" });
-  if (delivery.not_again || !["failed", "unknown"].includes(delivery.state)) return null;
+  if (delivery.resend_refusal || !["failed", "unknown"].includes(delivery.state)) return null;
   const send = async () => {
     await api.retry(delivery.id);
     await look();
@@ -73,7 +73,7 @@ function Again({ page, delivery, look }) {
   };
   const question = () => page.set({ dialog: { kind: "confirm", title: "Send it again?", verb: "Send again", told: REPEATS, act: send } });
   return html`<button type="button" class="quiet outlined" data-changes disabled=${state.acting}
-      aria-label=${`Send again to ${delivery.to}`} onClick=${delivery.may_repeat ? question : act}>Send again</button>
+      aria-label=${`Send again to ${delivery.to}`} onClick=${delivery.may_be_duplicate ? question : act}>Send again</button>
     ${state.problem && html`<small class="problem" role="alert">${state.problem}</small>`}`;
 }
 

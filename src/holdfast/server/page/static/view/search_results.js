@@ -14,11 +14,11 @@ export function Found({ page, found: { sessions, places, failed } }) {
       </ul>`}
     ${places.length > 0 && html`<h2>Messages</h2>
       <ul class="chats">
-        ${places.map(({ session, seq, at, marked }) => html`<li key=${`${session.id}-${seq}`}>
+        ${places.map(({ session, seq, at, parts }) => html`<li key=${`${session.id}-${seq}`}>
           <a class="place-link" href=${`#/chat/${encodeURIComponent(session.id)}/${seq}`}>
             <span class="title">${session.title || "New chat"}</span>
             <time>${when(at)}</time>
-            <span class="snippet">${marked.map((piece, n) => (n % 2 ? html`<mark>${piece}</mark>` : piece))}</span>
+            <span class="snippet">${parts.map((piece, n) => (n % 2 ? html`<mark>${piece}</mark>` : piece))}</span>
           </a>
         </li>`)}
       </ul>`}

@@ -1,7 +1,7 @@
 // Who asks to be let in, and who was: the code that somebody tells lets them in.
 import { api } from "../api.js";
 import { html, useState } from "../vendor/preact-htm.module.js";
-import { useFetched } from "./fetched.js";
+import { useFetched } from "./use_fetched.js";
 import { Icon } from "./icons.js";
 import { iso, lasted, moment, when } from "./times.js";
 
@@ -11,17 +11,17 @@ export function People({ page, conversation }) {
   const { value, problem, look } = useFetched(conversation, api.pairing, EVERY);
   if (problem) return html`<p class="problem" role="alert">${problem}</p>`;
   if (!value) return html`<p class="quiet-text">Loading…</p>`;
-  const { requests, people, locked_until } = value;
+  const { requests, users, locked_until } = value;
   return html`
-    <section class="notebook" aria-label="Waiting to be let in">
-      <header><h2>Waiting to be let in</h2></header>
+    <section class="notebook" aria-label="Pairing requests">
+      <header><h2>Pairing requests</h2></header>
       ${requests.length > 0 && html`<${Code} locked=${locked_until} look=${look} />`}
       ${!requests.length && html`<p class="quiet-text">Nobody. Whoever writes to a bot privately and is not allowed gets a code.</p>`}
       <ul class="notes">${requests.map((each) => html`<${Request} key=${each.principal} request=${each} look=${look} />`)}</ul>
     </section>
-    <section class="notebook" aria-label="Let in by a code">
-      ${people.length > 0 && html`<header><h2>Let in by a code</h2></header>`}
-      <ul class="notes">${people.map((each) => html`<${Person} key=${each.principal} page=${page} person=${each} look=${look} />`)}</ul>
+    <section class="notebook" aria-label="Paired users">
+      ${users.length > 0 && html`<header><h2>Paired users</h2></header>`}
+      <ul class="notes">${users.map((each) => html`<${Person} key=${each.principal} page=${page} person=${each} look=${look} />`)}</ul>
     </section>`;
 }
 
@@ -33,7 +33,7 @@ function Code({ locked, look }) {
     const field = event.target.elements.code;
     if (!field.value.trim()) return;
     try {
-      await api.letIn(field.value.trim());
+      await api.approvePairing(field.value.trim());
       field.value = "";
       setProblem("");
     } catch (failure) {
@@ -43,7 +43,7 @@ function Code({ locked, look }) {
   };
   return html`<form class="note-field" data-changes onSubmit=${submit}>
       <input name="code" aria-label="The code they tell you" placeholder="The code they tell you" maxlength="40" autocomplete="off" spellcheck=${false} />
-      <button type="submit" class="quiet">Let in</button>
+      <button type="submit" class="quiet">Approve</button>
     </form>
     ${problem && html`<p class="problem" role="alert">${problem}</p>`}
     ${locked && !problem && html`<p class="quiet-text">No code is taken until ${when(locked)}: too many wrong ones were tried.</p>`}`;
@@ -62,7 +62,7 @@ function Request({ request: { principal, user_name, asked_at, expires_at }, look
 
 function Person({ page, person, look }) {
   const { principal, user_name, since } = person;
-  const act = () => api.sendAway(principal).then(look);
+  const act = () => api.revokePairing(principal).then(look);
   return html`<li>
     <p>${user_name && html`<strong>${user_name}</strong> `}${principal}</p>
     <p class="facts">

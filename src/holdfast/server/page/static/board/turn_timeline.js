@@ -1,6 +1,6 @@
 // The course of a turn, loaded page by page, and read again where it can still change.
 import { address, api } from "../api.js";
-import { Observed } from "../observed.js";
+import { Observable } from "../observable.js";
 import { Stream } from "../stream.js";
 
 const PAGE = 200; // steps that are asked for at once
@@ -9,7 +9,7 @@ const APART = 1500; // milliseconds between two looks at a turn that runs
 const QUIETLY = 10_000; // while nothing is heard: a delivery settles without a word
 
 /** `pages` in order; the first that is not settled is the first to be asked for again. */
-export class TurnCourse extends Observed {
+export class TurnTimeline extends Observable {
   #id;
   #stream = null;
   #timer = 0;
@@ -112,7 +112,7 @@ export class TurnCourse extends Observed {
     if (this.running) this.#listen();
     else this.#hangUp();
     const owed = this.last?.deliveries.some(({ state }) => !["sent", "failed", "unknown"].includes(state));
-    if (!this.#timer && (this.running || owed || this.problem?.passing)) this.#timer = setTimeout(() => this.look(), QUIETLY);
+    if (!this.#timer && (this.running || owed || this.problem?.temporary)) this.#timer = setTimeout(() => this.look(), QUIETLY);
   }
 
   #listen() {

@@ -1,10 +1,10 @@
 // The ends of processes before this one: why, who asked, what became of what ran, and how long it took.
 import { api } from "../api.js";
 import { html } from "../vendor/preact-htm.module.js";
-import { useFetched } from "../view/fetched.js";
+import { useFetched } from "../view/use_fetched.js";
 import { lasted } from "../view/times.js";
-import { addressOf, asked } from "./asked.js";
-import { many, seconds } from "./figures.js";
+import { addressOf, asked } from "./url_query.js";
+import { many, seconds } from "./number_format.js";
 import { Moment } from "./moment.js";
 import { Pages, Rows } from "./rows.js";
 
@@ -31,7 +31,7 @@ const COLUMNS = [
 
 export function History({ page }) {
   const { before } = asked();
-  const { value, problem } = useFetched(page.stirs, () => api.restarts({ before, limit: PAGE }), EVERY, [before]);
+  const { value, problem } = useFetched(page.changes, () => api.restarts({ before, limit: PAGE }), EVERY, [before]);
   if (!value) return html`<p class=${problem ? "problem" : "quiet-text"} role=${problem ? "alert" : undefined}>${problem || "Loading…"}</p>`;
   const { restarts, more } = value;
   if (!restarts.length) return html`<p class="quiet-text">${before ? "Nothing older is kept." : "It has never been stopped."}</p>`;

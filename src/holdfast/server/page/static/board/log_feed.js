@@ -1,6 +1,6 @@
 // The lines of the log that are looked at: a page of them, those that come, and, when asked, older ones.
 import { address, api } from "../api.js";
-import { Observed } from "../observed.js";
+import { Observable } from "../observable.js";
 import { Stream } from "../stream.js";
 
 export const MOST = 2000; // lines that are held; the oldest go first
@@ -13,7 +13,7 @@ const GATHERED = 100; // milliseconds; lines that come together are drawn togeth
  * `before` and `gone` count what was ever put before the first line and taken from there, so that who
  * shows them can stay where they are.
  */
-export class LogBook extends Observed {
+export class LogBook extends Observable {
   #filter = {};
   #stream;
   #last = null; // the number of the newest line that is known; null: none was loaded yet

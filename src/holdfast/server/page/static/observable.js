@@ -1,7 +1,7 @@
 // Things that say when they change, and the hook by which a view follows them.
 import { useLayoutEffect, useState } from "./vendor/preact-htm.module.js";
 
-export class Observed {
+export class Observable {
   #listeners = new Set();
 
   subscribe(listener) {
@@ -15,7 +15,7 @@ export class Observed {
 }
 
 /** Draws the calling view again whenever one of `things` says that it changed; null says nothing. */
-export function useObserved(...things) {
+export function useObservable(...things) {
   const [, draw] = useState(0);
   useLayoutEffect(() => {
     const watched = things.filter((thing) => thing !== null);
