@@ -135,7 +135,6 @@ def _split_pieces(text: str, size: int) -> Iterator[str]:
         yield text[start : start + size]
 
 
-# into a record, and the turn goes on with the summary and what came last.
 _MIN_SUMMARY_TOKENS = 400  # tokens that a summary may always take
 
 

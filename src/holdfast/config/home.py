@@ -1,4 +1,4 @@
-"""The home directory (which one, and whether it can be used), and the environment of this process."""
+"""The home directory (which one, and whether it can be used), and the process environment."""
 
 import os
 import stat
@@ -9,7 +9,6 @@ from types import MappingProxyType
 from holdfast.config.errors import ConfigError, config_error
 
 
-# MERGED holdfast.config.home: The home directory: which one is meant, and whether it can be used.
 def resolve_home(option: str | None = None, environ: Mapping[str, str] | None = None) -> Path:
     """`--home`, else `$HOLDFAST_HOME`, else `~/.holdfast`; made absolute, not created. It need not
     be there, but what is there must not be a file: nothing that is asked about it would be true."""
@@ -77,9 +76,8 @@ def _home_error(home: Path, why: str) -> ConfigError:
     )
 
 
-# MERGED holdfast.config.surroundings: The surroundings: what this process was told by whoever started it, for those who deal with
-# supervisors and need more of it than a configuration holds.
 def process_environment() -> Mapping[str, str]:
+    """A copy of the environment, for code about supervisors that needs more than a `Config`."""
     return MappingProxyType(dict(os.environ))
 
 

@@ -11,7 +11,7 @@ from holdfast.core.messages.transcript import NoteMessage
 
 
 class DeliveryState(StrEnum):
-    STREAMING = "streaming"  # it is shown as it grows: its text is not there yet
+    STREAMING = "streaming"  # shown as it grows: its text is not complete yet
     PENDING = "pending"
     SENDING = "sending"  # an attempt is committed and has no outcome yet
     SENT = "sent"
@@ -21,20 +21,20 @@ class DeliveryState(StrEnum):
 
 class DeliveryKind(StrEnum):
     REPLY = "reply"  # the end of a turn
-    COMMAND = "command"  # what a command answers
-    NOTICE = "notice"  # the gateway speaking for itself; may expire
-    QUESTION = "question"  # asks for a person's word; expires with its deadline
-    CODE = "code"  # a pairing code: once it is sent, its words are forgotten
-    FILE = "file"  # of the workspace, which the agent hands to people
-    MESSAGE = "message"  # to a chat where nobody has asked for it
-    SHUTDOWN_NOTICE = "farewell"  # that the gateway goes: only who goes says it, no successor does
+    COMMAND = "command"  # the answer to a command
+    NOTICE = "notice"  # from the gateway itself; may expire
+    QUESTION = "question"  # an approval request; expires with its deadline
+    CODE = "code"  # a pairing code: its text is deleted once it is sent
+    FILE = "file"  # of the workspace, sent by the agent
+    MESSAGE = "message"  # proactive: no message asked for it
+    SHUTDOWN_NOTICE = "farewell"  # sent only by the process that stops, never by a successor
 
 
 class Button(msgspec.Struct, frozen=True, kw_only=True):
-    """A button under a message: what it says, and what a click hands in as the text."""
+    """A button under a message: its label, and the text that a click sends."""
 
     label: str
-    # At most 64 bytes, which platforms can carry in a button. Stored as `says`.
+    # At most 64 bytes, the limit of platforms. Stored as `says`.
     value: str = msgspec.field(name="says")
 
 
@@ -49,42 +49,42 @@ class Address(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class PendingFile(msgspec.Struct, frozen=True, kw_only=True):
-    """A file that is owed to people, read when it is sent: one of a workspace, or, where none is
-    named, one that the owner has handed in for this."""
+    """A file to be sent, read when it is sent: a file of a workspace, or, without a workspace, one
+    that the owner has uploaded for this."""
 
     workspace: SessionId | None
     path: str
 
 
 class OutboundFile(msgspec.Struct, frozen=True, kw_only=True):
-    """A file as a platform is given it."""
+    """A file as it is passed to a platform."""
 
     name: str
     data: bytes
 
 
 class DeliveryPart(msgspec.Struct, frozen=True, kw_only=True):
-    """One message of a delivery that has several, or that is shown before it is whole."""
+    """One message of a delivery that has several, or that is shown before it is complete."""
 
-    number: int  # from 1 on
+    number: int  # starts at 1
     state: DeliveryState = DeliveryState.PENDING
-    final: bool = False  # the platform shows the words that it is to end with
+    final: bool = False  # the platform shows its final text
     outcome_unknown: bool = False
     resends: int = 0
     platform_message_id: str | None = None
 
 
 class StartedDelivery(msgspec.Struct, frozen=True, kw_only=True):
-    """A delivery whose row was there before its text, and what is known of its parts."""
+    """A delivery whose row was written before its text, and what is known of its parts."""
 
     id: DeliveryId
     parts: tuple[DeliveryPart, ...] = ()
-    shown_text: str = ""  # by this very process, the last
-    reply_text: str = ""  # of that, what the turn has said: the rest is what it was doing
+    shown_text: str = ""  # the text last shown, by this process
+    reply_text: str = ""  # the reply in it; the rest is progress information
 
 
 class NewDelivery(msgspec.Struct, frozen=True, kw_only=True):
-    """A row to be. `text` None: the last assistant message of `turn_id` is the text."""
+    """A row to write. `text` None: the last assistant message of `turn_id` is the text."""
 
     id: DeliveryId
     address: Address
@@ -96,15 +96,13 @@ class NewDelivery(msgspec.Struct, frozen=True, kw_only=True):
     state: DeliveryState = DeliveryState.PENDING  # SENT where committed means fetchable
     expires_at: float | None = None
     buttons: tuple[Button, ...] = ()
-    file: PendingFile | None = None  # its text is then what stands under it
-    started: StartedDelivery | None = (
-        None  # its row is there: this is the text that it was begun for
-    )
+    file: PendingFile | None = None  # the text is then its caption
+    started: StartedDelivery | None = None  # its row exists already: this is its final text
     error: str = ""
 
 
 class DeliveryRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A row as the store keeps it; `seq` is the order in which rows were committed."""
+    """A stored row; `seq` is the commit order."""
 
     seq: int
     id: DeliveryId
@@ -116,7 +114,7 @@ class DeliveryRow(msgspec.Struct, frozen=True, kw_only=True):
     inbox_id: InboxId | None
     state: DeliveryState
     attempts: int
-    outcome_unknown: bool = False  # an attempt may have arrived though no receipt came
+    outcome_unknown: bool = False  # an attempt may have arrived although there is no receipt
     resends: int = 0  # attempts made after that
     platform_message_id: str | None
     error: str
@@ -124,41 +122,41 @@ class DeliveryRow(msgspec.Struct, frozen=True, kw_only=True):
     created_at: float
     buttons: tuple[Button, ...] = ()
     file: PendingFile | None = None
-    parts: tuple[DeliveryPart, ...] = ()  # of one that has several, or was begun before its text
-    updated_at: float = 0.0  # when what is known of it last changed: of one that is sent, then
+    parts: tuple[DeliveryPart, ...] = ()  # set where it has several, or was started before its text
+    updated_at: float = 0.0  # when its state last changed; for a sent one, when it was sent
 
 
 class DeliveryBlocker(StrEnum):
-    """What stands between a delivery that is owed and its next attempt."""
+    """What a pending delivery waits for before its next attempt."""
 
-    NOTHING = "nothing"  # it is under way
-    ACCOUNT = "account"  # which is not connected
-    CHAT = "chat"  # to which something else is owed before it
-    RATE_LIMIT = "rate_limit"  # the platform is to be left in peace for a while
+    NOTHING = "nothing"  # an attempt is in progress
+    ACCOUNT = "account"  # the account is not connected
+    CHAT = "chat"  # an earlier delivery to the same chat
+    RATE_LIMIT = "rate_limit"  # the platform asked to wait
 
 
 class DeliveryStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to come of a delivery that is owed; `until`: when a pace ends, as far as is known."""
+    """What a pending delivery waits for; `until`: when a rate limit ends, as far as is known."""
 
     blocked_by: DeliveryBlocker
     until: float | None = None
 
 
 class Outbound(msgspec.Struct, frozen=True, kw_only=True):
-    """What a platform is asked to send. `delivery_id` is the same in every attempt at it, and
-    another for each part."""
+    """A message for a platform to send. `delivery_id` is the same in every attempt, and differs for
+    each part."""
 
     delivery_id: DeliveryId
     address: Address
     text: str
     may_be_duplicate: bool = False  # an earlier attempt may have arrived
     buttons: tuple[Button, ...] = ()  # only where the platform has buttons
-    file: OutboundFile | None = None  # only where it takes files; the text stands under it
+    file: OutboundFile | None = None  # only where it takes files; the text is its caption
     part: int = 1  # which of the messages of its delivery
 
 
 class MessageEdit(msgspec.Struct, frozen=True, kw_only=True):
-    """What a platform is asked to show in the place of what it was sent before."""
+    """A new text for a message that was sent before."""
 
     delivery_id: DeliveryId
     address: Address
@@ -167,7 +165,7 @@ class MessageEdit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def part_delivery_id(delivery_id: DeliveryId, number: int) -> DeliveryId:
-    """What a platform knows that part by; the first goes by the name of the whole."""
+    """The id of a part at the platform; the first part has the id of the delivery."""
     return delivery_id if number < 2 else DeliveryId(f"{delivery_id}.{number}")
 
 
@@ -176,15 +174,15 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SendInitiator(StrEnum):
-    """On whose behalf a message comes out of the blue."""
+    """Who starts a proactive message."""
 
-    OWNER = "owner"  # whoever runs the gateway, from a shell or a program
+    OWNER = "owner"  # the operator of the gateway, from a shell or a program
     AGENT = "agent"  # an agent, in another conversation
 
 
 class ProactiveDelivery(msgspec.Struct, frozen=True, kw_only=True):
     """One commit: the delivery, and the note of it in the transcript of the session that the
-    delivery names. The same delivery is said once, however often it is asked for."""
+    delivery names. The same delivery is sent once, however often it is requested."""
 
     delivery: NewDelivery
     note: NoteMessage | None = None
@@ -199,9 +197,9 @@ _INITIATOR_TEXT = {
 
 
 def proactive_note(initiator: SendInitiator, text: str, *, file: str = "") -> NoteMessage:
-    """What the agent of a chat reads of a message that did not come out of its conversation.
+    """The note about a proactive message for the agent of the receiving chat.
 
-    Each line of it is marked, so that nothing that was sent can look like a note of ours.
+    Each line is marked, so that nothing in the message can pass for a system note.
     """
     lines = [*text.splitlines(), *([f"[a file: {file}]"] if file else [])]
     quoted = "\n".join(f"> {line}".rstrip() for line in lines)
@@ -214,11 +212,11 @@ HERE = "here"  # the chat that the turn works for
 
 
 class SendNotPossible(HoldfastError):
-    """Nothing will reach anybody; the text says why, to the agent."""
+    """The message cannot be sent; the text tells the agent why."""
 
 
 class OutgoingMessage(msgspec.Struct, frozen=True, kw_only=True):
-    """A message to be brought to a chat; `path` names a file of the workspace to go with it."""
+    """A message to a chat; `path` names a file of the workspace to attach."""
 
     to: str  # `here`, `home`, or platform:chat
     text: str
@@ -226,25 +224,26 @@ class OutgoingMessage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MessageSender(Protocol):
-    """Each call of a turn hands over once: asked again, by whatever process, it is the same
-    delivery."""
+    """Sends text and files on behalf of a turn's tool calls. A call is one delivery: repeated, by
+    any process, it has no further effect."""
 
     async def send_file(self, call_id: CallId, path: str, *, caption: str) -> None:
-        """Returns once the file is owed to the chat of the turn, durably. It is read again when it
-        is sent: until then it had better stay. Raises `SendNotPossible`."""
+        """Returns once the file is durably queued for the chat of the turn. The file is read when
+        it is sent, so it must not be removed before. Raises `SendNotPossible`."""
         ...
 
     async def send_message(self, call_id: CallId, message: OutgoingMessage) -> str:
-        """Returns once it is owed, durably, and says to which chat. Raises `SendNotPossible`."""
+        """Returns the chat once the message is durably queued. Raises `SendNotPossible`."""
         ...
 
     async def was_queued(self, call_id: CallId) -> bool:
-        """Whether this call, started by an earlier process, has handed over what it was to."""
+        """Whether this call, started by an earlier process, has queued its message or file."""
         ...
 
 
 class QuietChat(msgspec.Struct, frozen=True, kw_only=True):
-    """`quiet` None: it is again as the configuration says."""
+    """A person's choice whether a chat gets answers only and no proactive messages. `quiet` None:
+    as configured."""
 
     platform: str
     account: str

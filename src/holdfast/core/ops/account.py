@@ -8,13 +8,13 @@ from holdfast.core.errors import HoldfastError, InvalidTransition
 
 
 class AccountState(StrEnum):
-    NEW = "new"  # nobody has tried it yet
+    NEW = "new"  # no attempt was made yet
     CONNECTING = "connecting"
-    CONNECTED = "connected"  # its door is open; that it is so now, only its last round trip proves
-    RETRYING = "retrying"  # it has no line, and is tried again by itself
-    BLOCKED = "blocked"  # refused for good: it waits for a person
-    PAUSED = "paused"  # a person does not want it now
-    CLOSED = "closed"  # the gateway goes
+    CONNECTED = "connected"  # its context is open; only its last round trip proves the connection
+    RETRYING = "retrying"  # not connected; retried automatically
+    BLOCKED = "blocked"  # permanently refused: a person must act
+    PAUSED = "paused"  # paused by a person
+    CLOSED = "closed"  # the gateway stops
 
 
 _STOPPED_STATES = frozenset({AccountState.PAUSED, AccountState.CLOSED})
@@ -53,7 +53,7 @@ class ConnectionStatus(msgspec.Struct, frozen=True, kw_only=True):
         next_attempt_at: float | None = None,
         failures: int = 0,
     ) -> "ConnectionStatus":
-        """The only way from one state to another; raises `InvalidTransition` where there is none."""
+        """The only way to change the state; raises `InvalidTransition` where it is not allowed."""
         if state not in ACCOUNT_TRANSITIONS[self.state]:
             raise InvalidTransition(f"an account does not go from {self.state} to {state}")
         return ConnectionStatus(

@@ -6,9 +6,13 @@ import msgspec
 
 from holdfast.core.messages.source import ChatType
 
+WAITING_REACTION = "👀"
+"""The reaction on a person's message while it waits in the queue. There is only one, because some
+platforms must name the reaction that they remove."""
+
 
 class Backlog(StrEnum):
-    """What a platform keeps for us while we are away."""
+    """What a platform stores for us while we are not connected."""
 
     UNTIL_ACKED = "until_acked"
     HISTORY = "history_since"
@@ -19,12 +23,12 @@ class LengthUnit(StrEnum):
     """What the length of a message is counted in."""
 
     CHARACTERS = "characters"
-    UTF16 = "utf16"  # units of it: most emoji are two
+    UTF16 = "utf16"  # code units: most emoji take two
     BYTES = "bytes"  # of UTF-8
 
 
 class Formatting(StrEnum):
-    """What a platform reads as more than its letters; a door renders Markdown into it."""
+    """The markup that a platform reads; its adapter renders Markdown into it."""
 
     PLAIN = "plain"
     MARKDOWN = "markdown"
@@ -33,46 +37,45 @@ class Formatting(StrEnum):
 
 
 class ChatIdFormat(msgspec.Struct, frozen=True, kw_only=True):
-    """What the ids of a platform's chats look like, so that a slip of the pen is told at once."""
+    """What the chat ids of a platform look like, so that a typing error is reported at once."""
 
-    pattern: str  # a regular expression that the whole id fits
+    pattern: str  # a regular expression that the whole id matches
     example: str
 
 
 class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     backlog: Backlog = Backlog.NONE
     fetchable: bool = False  # its replies are fetched from us: committed means sent
-    idempotent_send: bool = False  # the same delivery id is taken once
+    idempotent_send: bool = False  # the same delivery id is accepted once
     lookup: bool = False  # it can be asked whether a delivery has arrived
     max_length: int | None = None  # of one message, in its unit
     length_unit: LengthUnit = LengthUnit.CHARACTERS
     formatting: Formatting = Formatting.PLAIN
-    merge_window: float = (
-        0.0  # seconds to wait for the rest of an album or a split paste; 0: none come
-    )
-    busy_notices: bool = True  # people are told by message what happens to theirs in a turn
-    restart_notices: bool = True  # people are told by message that the gateway goes or is back
-    edit: bool = False  # what was sent can be changed: replies are shown there as they grow
-    edit_interval: float = 1.0  # seconds between two edits of one message, at the least
-    group_edit_interval: float | None = None  # the same where many read; None: no longer there
-    typing: bool = False  # it shows that somebody writes, for a few seconds
-    buttons: bool = False  # it shows the choices of a message, and hands a click in as a message
-    reactions: bool = False  # a person's message can bear a sign of ours
+    # Seconds to wait for the rest of an album or of a pasted text that was split; 0: none come.
+    merge_window: float = 0.0
+    busy_notices: bool = True  # a message tells people what happens to theirs during a turn
+    restart_notices: bool = True  # a message tells people that the gateway stops or is back
+    edit: bool = False  # sent messages can be changed: replies are shown as they grow
+    edit_interval: float = 1.0  # minimum seconds between two edits of one message
+    group_edit_interval: float | None = None  # the same in groups; None: as `edit_interval`
+    typing: bool = False  # it has a typing indicator
+    buttons: bool = False  # it shows buttons under a message; a click arrives as a message
+    reactions: bool = False  # we can react to a person's message with an emoji
     threads: bool = False  # its chats have threads, and a reply can go into one
-    attachments_in: bool = False  # it hands in files that people send
-    attachments_out: bool = False  # it takes files from us
-    max_file: int | None = None  # bytes of one of those; None: what the gateway sends at the most
-    # What its vendor has not granted, each in words that go behind "it lacks": what is missing
-    # without it, and what to do. Known once there was an answer.
+    attachments_in: bool = False  # it receives files that people send
+    attachments_out: bool = False  # it can send files
+    max_file: int | None = None  # maximum bytes of a sent file; None: the gateway's own limit
+    # What the vendor has not granted, each as a phrase that follows "it lacks": what does not work
+    # without it, and what to do. Known once the vendor has answered.
     missing_grants: tuple[str, ...] = ()
-    chat_id_format: ChatIdFormat | None = None  # None: anything may be the id of a chat
-    # Seconds within which a line that lives has told `Intake.proven`, whatever people do. One that
-    # is silent for longer is taken for half-open and replaced. 0: silence means nothing here.
+    chat_id_format: ChatIdFormat | None = None  # None: any text may be a chat id
+    # Seconds within which a working connection calls `Intake.report_alive`, even if no one writes.
+    # One that is silent for longer counts as half-open and is replaced. 0: no such limit.
     heartbeat_interval: float = 0.0
 
     @property
     def can_resolve_unknown(self) -> bool:
-        """Whether a delivery that may have arrived can be brought there exactly once."""
+        """Whether a delivery with an unknown outcome can still be delivered exactly once."""
         return self.idempotent_send or self.lookup
 
     def edit_interval_in(self, chat_type: ChatType) -> float:
@@ -80,7 +83,3 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
         if chat_type is ChatType.DM or self.group_edit_interval is None:
             return self.edit_interval
         return self.group_edit_interval
-
-
-# it takes back can.
-WAITING_REACTION = "👀"

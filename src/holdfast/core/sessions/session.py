@@ -25,10 +25,10 @@ MAX_TITLE_LENGTH = 80
 
 
 def initial_title(messages: Iterable[Message]) -> str:
-    """The first line of the first thing that was said."""
+    """The first line of the first user message; used until a better title is known."""
     for message in messages:
-        if isinstance(message, UserMessage) and (said := message.text[:400].strip()):
-            return truncate_title(said.splitlines()[0])
+        if isinstance(message, UserMessage) and (text := message.text[:400].strip()):
+            return truncate_title(text.splitlines()[0])
     return ""
 
 
@@ -37,19 +37,19 @@ def truncate_title(text: str) -> str:
     return text if len(text) <= MAX_TITLE_LENGTH else f"{text[: MAX_TITLE_LENGTH - 1]}…"
 
 
-# Called within the commit, on its thread and perhaps more than once: `told` has only its argument
-# to go by, and does nothing but say.
+# Effects whose reply text is computed inside the commit, from the result of the write. `reply` is
+# called on the store's thread and perhaps more than once: it must be pure.
 
 
 class NoteEditsWithReply(msgspec.Struct, frozen=True, kw_only=True):
-    """Changes to a notebook, one after the other."""
+    """Changes to a notebook, in order."""
 
     edits: tuple[NoteEdit, ...]
     reply: Callable[[Sequence[NoteEditResult]], str]
 
 
 class NewJobWithReply(msgspec.Struct, frozen=True, kw_only=True):
-    """A job to be; None: its person has `most` of them already."""
+    """A job to create; `reply` gets None where its owner already has `limit` jobs."""
 
     new: NewJob
     limit: int
@@ -57,7 +57,7 @@ class NewJobWithReply(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SkipRunsWithReply(msgspec.Struct, frozen=True, kw_only=True):
-    """What waits of a job is never begun; told is how many that were."""
+    """Cancels a job's waiting runs; `reply` gets their number."""
 
     job_id: JobId
     why: str
@@ -65,7 +65,7 @@ class SkipRunsWithReply(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SessionOpening(msgspec.Struct, frozen=True, kw_only=True):
-    """A chat in which nothing was said yet, or whose session cannot go on, gets one."""
+    """Opens a session for a chat that has none, or whose session cannot continue."""
 
     route: SessionKey
     principal: PrincipalId | None
@@ -73,8 +73,8 @@ class SessionOpening(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BackgroundStart(msgspec.Struct, frozen=True, kw_only=True):
-    """A child that works beside the conversation from now on; `opens`: its parent is opened by
-    the same commit, unless another was quicker, which is its parent then."""
+    """A subagent that runs in the background of a conversation. `open_parent`: the same commit opens
+    its parent session, unless the chat has one by then, which becomes the parent."""
 
     inbound: Inbound
     route: SessionKey
@@ -86,33 +86,33 @@ class SessionRow(msgspec.Struct, frozen=True, kw_only=True):
     id: SessionId
     route: SessionKey  # the route it was opened by
     prompt: str  # frozen at the first turn; "" before
-    prompt_fingerprint: str = ""  # of the configuration it was made by; "": nobody knows
+    prompt_fingerprint: str = ""  # of the configuration that the prompt was made from; "": unknown
     model_override: str | None
-    interruptions: int  # process lives that cut this session's turn since one last completed
+    interruptions: int  # processes that interrupted its turn since one last completed
     suspended: bool
     created_at: float
     active_at: float
     ended_at: float | None
     messages: int = 0
     title: str = ""
-    current: bool = False  # its route points to it, and it can go on
-    principal: PrincipalId | None = None  # whose it is; None: several people's, or nobody's yet
-    resume_pending: bool = False  # its turn was cut; until one completes it is not left
+    current: bool = False  # its route points to it, and it can continue
+    principal: PrincipalId | None = None  # its owner; None: shared, or not known yet
+    resume_pending: bool = False  # its turn was interrupted and no turn has completed since
     resume_reason: str | None = None
     last_resume_marked_at: float | None = None
     auto_reset_reason: ResetReason | None = None
-    previous: SessionId | None = None  # the session whose place it took
+    previous: SessionId | None = None  # the session that it replaced
 
     @property
     def was_auto_reset(self) -> bool:
-        """It took another's place without anybody asking for it."""
+        """Whether it replaced another session automatically."""
         return self.auto_reset_reason is not None
 
 
 class SessionFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """Which sessions are listed. `user`: those whose owner has it in their id; `only` and
-    `without` name them; None: whatever they are. `beyond`: only those behind that place of the
-    list, which is when one was last active, and its id."""
+    """Selects sessions for a list. `user`: a substring of the owner's id; `include` and `exclude`:
+    session ids; None: no condition. `after`: only those behind this position of the list, given
+    as the last activity and the id of a session."""
 
     user: str = ""
     include: tuple[SessionId, ...] | None = None
@@ -126,7 +126,7 @@ ALL_SESSIONS = SessionFilter()
 
 
 class ImportedSession(msgspec.Struct, frozen=True, kw_only=True):
-    """A conversation that comes from elsewhere: its records get the seqs 1, 2, 3 …"""
+    """A conversation from another program: its records get the seqs 1, 2, 3 …"""
 
     id: SessionId
     route: SessionKey
@@ -136,15 +136,15 @@ class ImportedSession(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class UndoEffect(msgspec.Struct, frozen=True, kw_only=True):
-    """From `from_seq` to its present end a transcript is taken back: kept, and no part of the
-    conversation any more."""
+    """Removes the records from `from_seq` to the present end from the conversation; they stay
+    stored."""
 
     session_id: SessionId
     from_seq: int
 
 
 class ForkEffect(msgspec.Struct, frozen=True, kw_only=True):
-    """A session with the history, the prompt and the model of another; the route goes on there."""
+    """A new session with the history, prompt and model of another; the route continues there."""
 
     of: SessionId
     session_id: SessionId
@@ -153,30 +153,30 @@ class ForkEffect(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Resubmission(msgspec.Struct, frozen=True, kw_only=True):
-    """A message that a command hands in; the command's own row is merged into it."""
+    """A message that a command submits; the command's own row is merged into it."""
 
     inbound: Inbound
     principal: PrincipalId
 
 
 class CommandEffect(msgspec.Struct, frozen=True, kw_only=True):
-    """What a command does, one commit: its effect, its answer and the end of its inbox row.
+    """What a command writes in one commit: its effect, its answer and the end of its inbox row.
 
     `route` with `new_session` points the route at a fresh session and ends the old one;
     `supersede_before` ends the route's unstarted rows older than that id. `resume` points the
-    route at a session there was, which can then go on; `fork` at a copy. What is worded by its
-    own outcome gives the first delivery its text.
+    route at an earlier session, which can then continue; `fork` at a copy. An effect with `reply`
+    provides the text of the first delivery.
     """
 
     inbox_ends: tuple[InboxEnd, ...]
-    by: str = ""  # who wants it, where that is nobody's message
+    by: str = ""  # the actor, where no message asked for it
     deliveries: tuple[NewDelivery, ...] = ()
     session_id: SessionId | None = None  # the session it acts on
     route: SessionKey | None = None
     new_session: SessionId | None = None
-    reset: SessionReset | None = None  # why a session that a choice opens is fresh
+    reset: SessionReset | None = None  # why the session that it opens is new
     supersede_before: InboxId | None = None
-    keep: tuple[InboxId, ...] = ()  # of those, the ones that somebody is carrying out
+    keep: tuple[InboxId, ...] = ()  # of those, the ones already in progress
     model_override: str | None = None  # "" clears it
     title: str | None = None
     resume: SessionId | None = None
@@ -184,10 +184,10 @@ class CommandEffect(msgspec.Struct, frozen=True, kw_only=True):
     undo: UndoEffect | None = None
     resubmit: Resubmission | None = None
     compaction: CompactionMessage | None = None
-    compaction_usage: Usage = NO_USAGE  # counted beside the turns
+    compaction_usage: Usage = NO_USAGE  # not part of any turn's usage
     busy_mode: str | None = None  # a `BusyMode` for this session; "" clears it
     decision: ApprovalDecision | None = None
-    home: HomeChannel | None = None  # of its account, from now on
+    home: HomeChannel | None = None  # the new home channel of its account
     job: JobChange | None = None
     new_job: NewJobWithReply | None = None
     runs: RunPlan | None = None
@@ -195,17 +195,17 @@ class CommandEffect(msgspec.Struct, frozen=True, kw_only=True):
     notes: NoteEditsWithReply | None = None
     background: BackgroundStart | None = None
     pairing: PairingChange | None = None
-    unset_home: Address | None = None  # its account has none any more
+    unset_home: Address | None = None  # its account no longer has a home channel
     quiet: QuietChat | None = None
     at: float
 
 
 class CommandOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What `Store.settle_command` brought about besides the end of its own row."""
+    """The results of `Store.settle_command` besides the end of its own row."""
 
-    deliveries: tuple[NewDelivery, ...]  # as they are worded
+    deliveries: tuple[NewDelivery, ...]  # with their final texts
     superseded: tuple[InboxId, ...] = ()
-    resubmitted: InboxRow | None = None  # what it handed in
+    resubmitted: InboxRow | None = None  # the submitted message
     note_edits: tuple[NoteEditResult, ...] = ()
     background: Accepted | None = None
 
@@ -222,8 +222,8 @@ class RunnerRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ProcessRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A background process of a session; `exit_code` None: running, or nobody knows. `cpu` and
-    `memory` are of the instant in which its runner was asked, and are not kept."""
+    """A background process of a session; `exit_code` None: running, or unknown. `cpu` and `memory`
+    are measured when its runner is asked, and are not stored."""
 
     session_id: SessionId
     id: str
@@ -232,5 +232,5 @@ class ProcessRow(msgspec.Struct, frozen=True, kw_only=True):
     ended_at: float | None = None
     exit_code: int | None = None
     note: str = ""
-    cpu: float | None = None  # seconds of a processor, with all that it started
+    cpu: float | None = None  # CPU seconds, including its child processes
     memory: int | None = None  # bytes

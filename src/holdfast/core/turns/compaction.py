@@ -13,12 +13,13 @@ from holdfast.core.messages.transcript import (
     UserMessage,
 )
 
-MESSAGE_OVERHEAD = 6  # what a message costs besides its text: its role, its ids
-IMAGE_TOKENS = 1_500  # a picture of ordinary size, at the providers that say what they count
+MESSAGE_OVERHEAD = 6  # tokens of a message besides its text: its role, its ids
+IMAGE_TOKENS = 1_500  # an image of ordinary size, at the providers that document it
 
 
 def estimate_tokens(message: Message) -> int:
-    """Near enough to know when the window fills: a real count replaces it with every reply."""
+    """An estimate without a tokeniser, good enough to know when the context window fills: each
+    reply brings a real count."""
     tokens = MESSAGE_OVERHEAD + estimate_text_tokens(message.text)
     match message:
         case UserMessage():
@@ -38,16 +39,15 @@ def estimate_tokens(message: Message) -> int:
 
 
 def estimate_text_tokens(text: str) -> int:
-    """Four characters a token where letters are Latin, three bytes elsewhere."""
+    """Four characters per token in ASCII text, three bytes per token elsewhere."""
     if text.isascii():
         return len(text) // 4
     return len(text.encode("utf-8", "surrogatepass")) // 3
 
 
-# is shown to a model ever after.
-MIN_MESSAGES = 3  # messages that are worth a summary
+MIN_MESSAGES = 3  # fewer messages are not worth a summary
 _MAX_RESULT_CHARS = 2_000  # characters of a tool's result that a summariser sees
-_MAX_REQUEST_CHARS = 6_000  # characters of the open request that a summary repeats word for word
+_MAX_REQUEST_CHARS = 6_000  # characters of the open request that a summary repeats verbatim
 _SUMMARY_NOTE = """\
 [System note: to make room, what was said before this is given as a summary. It is the record \
 of this very conversation, made for you; nothing in it is a new request. Details that it leaves \
@@ -58,7 +58,7 @@ _OPEN_REQUEST_SECTION = "\n\n## The request that is being worked on, word for wo
 
 
 def last_compaction(messages: Sequence[Message]) -> CompactionMessage | None:
-    """The record that counts."""
+    """The newest compaction; it supersedes all earlier ones."""
     for message in reversed(messages):
         if isinstance(message, CompactionMessage):
             return message
@@ -70,9 +70,9 @@ def summary_note(record: CompactionMessage) -> NoteMessage:
 
 
 def visible_messages(messages: Sequence[Message], *, skipped: int = 0) -> Iterator[Message]:
-    """What is left of a log by its last compaction: the summary, then what it does not cover.
+    """The transcript after its last compaction: the summary, then the messages not covered.
 
-    `messages` is the log without its first `skipped` ones.
+    `messages` is the transcript without its first `skipped` ones.
     """
     record = last_compaction(messages)
     if record is None:
@@ -85,38 +85,38 @@ def visible_messages(messages: Sequence[Message], *, skipped: int = 0) -> Iterat
 
 
 def compaction_point(messages: Sequence[Message], *, keep_tokens: int) -> int:
-    """How many of the first messages to summarise so that those after them take about `keep`
-    tokens and no call is parted from its result. 0: too few to be worth it.
+    """How many of the first messages to summarise so that the rest take about `keep_tokens`
+    and no call is separated from its result. 0: too few to be worth it.
 
-    The cut falls before something a user said where that is possible, and the last exchange is
-    kept whatever it takes.
+    The cut falls before a user message where possible. The last exchange is always kept.
     """
-    places = list(_cut_points(messages))
-    if not places:
+    points = list(_cut_points(messages))
+    if not points:
         return 0
-    fitting = [place for place, taken in places if taken <= keep_tokens] or [places[0][0]]
-    turns = [place for place in fitting if isinstance(messages[place], UserMessage)]
-    cut = min(turns or fitting)
+    fitting = [index for index, tokens in points if tokens <= keep_tokens] or [points[0][0]]
+    before_user = [index for index in fitting if isinstance(messages[index], UserMessage)]
+    cut = min(before_user or fitting)
     return cut if _is_worthwhile(messages[:cut]) else 0
 
 
 def _cut_points(messages: Sequence[Message]) -> Iterator[tuple[int, int]]:
-    """Where a cut parts no call from its result, the last first, and the tokens behind it."""
-    owed: set[CallId] = set()
-    taken = 0
-    for place in range(len(messages) - 1, 0, -1):
-        message = messages[place]
-        taken += estimate_tokens(message)
+    """Indexes where a cut separates no call from its result, last first, each with the tokens
+    that follow it."""
+    unmatched: set[CallId] = set()  # results whose call lies further ahead
+    tokens = 0
+    for index in range(len(messages) - 1, 0, -1):
+        message = messages[index]
+        tokens += estimate_tokens(message)
         match message:
             case ToolMessage():
-                owed.add(message.call_id)
+                unmatched.add(message.call_id)
                 continue
             case AssistantMessage():
-                owed -= {call.id for call in message.calls}
+                unmatched -= {call.id for call in message.calls}
             case CompactionMessage():
                 continue
-        if not owed:
-            yield place, taken
+        if not unmatched:
+            yield index, tokens
 
 
 def _is_worthwhile(messages: Iterable[Message]) -> bool:
@@ -124,28 +124,28 @@ def _is_worthwhile(messages: Iterable[Message]) -> bool:
 
 
 def open_request(messages: Sequence[Message], cut: int) -> str:
-    """What the user asked last, where a cut takes it away though it is still being worked on."""
+    """The user's last request, where a cut would remove it although it is still in progress."""
     if any(isinstance(message, UserMessage) for message in messages[cut:]):
         return ""
-    asked = [message.text for message in messages[:cut] if isinstance(message, UserMessage)]
-    if not asked or not asked[-1].strip():
+    requests = [message.text for message in messages[:cut] if isinstance(message, UserMessage)]
+    if not requests or not requests[-1].strip():
         return ""
-    return _OPEN_REQUEST_SECTION.format(text=_truncate_middle(asked[-1], _MAX_REQUEST_CHARS))
+    return _OPEN_REQUEST_SECTION.format(text=_truncate_middle(requests[-1], _MAX_REQUEST_CHARS))
 
 
 def render_for_summary(messages: Iterable[Message]) -> str:
-    """The messages as a text for the summariser: it is to read them, not to go on with them."""
+    """The messages as one text, so that the summariser reads them and does not continue them."""
     return "\n\n".join(part for message in messages if (part := _render_message(message)))
 
 
 def _render_message(message: Message) -> str:
     match message:
         case UserMessage():
-            pictures = " [with a picture]" if message.images else ""
+            images = " [with a picture]" if message.images else ""
             quoted = f"{message.quoted}\n\n" if message.quoted else ""
             files = _truncate_middle(message.documents or "", _MAX_RESULT_CHARS)
-            said = f"{message.text}\n\n{files}" if files else message.text
-            return f"### {message.speaker or 'User'}{pictures}\n{quoted}{said}"
+            text = f"{message.text}\n\n{files}" if files else message.text
+            return f"### {message.speaker or 'User'}{images}\n{quoted}{text}"
         case AssistantMessage():
             calls = "".join(f"\n{_render_call(call)}" for call in message.calls)
             return f"### Assistant\n{message.text}{calls}"
@@ -163,7 +163,7 @@ def _render_call(call: ToolCall) -> str:
 
 
 def _truncate_middle(text: str, limit: int) -> str:
-    """The beginning and the end: errors stand at the end, what it was at the beginning."""
+    """The beginning and the end: errors are at the end, the subject at the beginning."""
     if len(text) <= limit:
         return text
     left_out = len(text) - limit

