@@ -459,7 +459,7 @@ async def test_accounts_messages_and_ends_of_the_gateway_have_rows(
     await world.gateway.accounts.pause("simulated", "default")
     await world.gateway.accounts.resume("simulated", "default")
     to = Address(platform="simulated", account="default", chat_id="home")
-    await world.gateway.services.proactive_sender.send(
+    await world.gateway.services.proactive_sender.enqueue(
         ProactiveSendRequest(id=DeliveryId("d1"), to=to, text="news")
     )
     order = StopOrder(kind=StopKind.RESTART, by=StopRequester.PAGE, at=5.0)

@@ -35,7 +35,7 @@ def test_the_running_turn_is_set_and_dropped_by_one_function() -> None:
         if ".current_turn" in (source := file.read_text())
         for function in _assigners(source, "current_turn")
     }
-    assert found == {("lane.py", "__init__"), ("course.py", "_run_next")}
+    assert found == {("lane.py", "__init__"), ("lane.py", "_run_next")}
 
 
 async def test_everything_of_a_turn_goes_with_it(world: World, until: Until) -> None:

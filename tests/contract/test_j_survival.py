@@ -95,7 +95,7 @@ async def test_the_terminal_survives_the_gateways_death(tmp_path, successor):
     """
     row = await run_gateway_and_kill_it(tmp_path, work)
     assert await successor.adopt([row], wanted={"s_1"}) == ["s_1"]
-    result = await successor.bench("s_1").run("c2", "pwd; echo $WORD", limit=20)
+    result = await successor.sandbox("s_1").run("c2", "pwd; echo $WORD", limit=20)
     assert result.output == "/workspace/deep\ntwo words\n"
 
 
@@ -108,7 +108,7 @@ async def test_the_terminal_survives_its_runner_too(tmp_path, successor):
     """
     row = await run_gateway_and_kill_it(tmp_path, work)
     os.kill(row.pid, signal.SIGKILL)
-    result = await successor.bench("s_1").run("c2", "pwd; echo $WORD", limit=20)
+    result = await successor.sandbox("s_1").run("c2", "pwd; echo $WORD", limit=20)
     assert result.output == "/workspace/deep\ntwo words\n"
 
 
@@ -125,7 +125,7 @@ async def test_a_command_cut_by_the_gateways_death_tells_the_successor_its_true_
     """
     row = await run_gateway_and_kill_it(tmp_path, work)
     await successor.adopt([row], wanted={"s_1"})
-    bench = successor.bench("s_1")
+    bench = successor.sandbox("s_1")
     attached = asyncio.create_task(bench.attach("c"))
     again = asyncio.create_task(bench.run("c", "echo ran >>count", limit=60))
     await bench.write_file("w", "go", "")
@@ -145,7 +145,7 @@ async def test_a_command_that_ended_while_nobody_was_there_is_known(tmp_path, su
     row = await run_gateway_and_kill_it(tmp_path, work)
     await asyncio.sleep(1)
     assert process_start_time(row.pid) == row.start_time
-    result = await successor.bench("s_1").attach("c")
+    result = await successor.sandbox("s_1").attach("c")
     assert (result.exit_code, result.output) == (4, "done\n")
 
 
@@ -159,9 +159,9 @@ async def test_a_command_whose_runner_died_too_is_reported_as_lost(tmp_path, suc
     """
     row = await run_gateway_and_kill_it(tmp_path, work)
     os.kill(row.pid, signal.SIGKILL)
-    assert (await successor.bench("s_1").attach("c")).lost
-    assert (await successor.bench("s_1").run("c", "echo ran >>count", limit=20)).lost
-    count = await successor.bench("s_1").run("c2", "cat count", limit=20)
+    assert (await successor.sandbox("s_1").attach("c")).lost
+    assert (await successor.sandbox("s_1").run("c", "echo ran >>count", limit=20)).lost
+    count = await successor.sandbox("s_1").run("c2", "cat count", limit=20)
     assert count.output == "ran\n"
 
 
@@ -177,7 +177,7 @@ async def test_background_processes_are_adopted(tmp_path, successor):
     row = await run_gateway_and_kill_it(tmp_path, work)
     assert process_start_time(row.pid) == row.start_time
     assert await successor.adopt([row], wanted={"s_1"}) == ["s_1"]
-    bench = successor.bench("s_1")
+    bench = successor.sandbox("s_1")
     ended = await bench.wait_for_process("p2", limit=20)
     assert (ended.process.exit_code, ended.output) == (6, "over\n")
     for _ in range(2):  # what it said by now, and what it says from now on

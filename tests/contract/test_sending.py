@@ -221,7 +221,7 @@ async def test_what_is_said_to_a_chat_whose_turn_runs_is_neither_lost_nor_out_of
     world.say("work", chat="club", user="bob")
     await lever.was_pulled(1)
     club = await world.only_session()
-    await world.gateway.services.proactive_sender.send(message("m", to="club", text="hurry up"))
+    await world.gateway.services.proactive_sender.enqueue(message("m", to="club", text="hurry up"))
     world.model.say("done")
     lever.go.set()
     await until(lambda: ("club", "done") in _told(world))
@@ -304,12 +304,12 @@ async def test_what_the_owner_has_sent_is_brought_by_the_successor_and_only_once
 ) -> None:
     """I2: owed before the platform was reached; whoever repeats the command repeats nothing."""
     await world.gateway.accounts.pause("post", "default")
-    assert await world.gateway.services.proactive_sender.send(
+    assert await world.gateway.services.proactive_sender.enqueue(
         message("k", to="box", platform="post")
     )
     await world.die()
     await world.start()
-    assert not await world.gateway.services.proactive_sender.send(
+    assert not await world.gateway.services.proactive_sender.enqueue(
         message("k", to="box", platform="post")
     )
     await world.gateway.accounts.resume("post", "default")
@@ -345,7 +345,7 @@ async def test_of_many_files_for_one_account_one_at_a_time_is_in_memory(
     """Law 10: memory is bounded by accounts, not by what is owed."""
     world.post.go.clear()
     for number in range(5):
-        await world.gateway.services.proactive_sender.send(
+        await world.gateway.services.proactive_sender.enqueue(
             message(f"f{number}", to=f"box{number}", platform="post", file="plan.txt")
         )
     await until(lambda: world.read == ["plan.txt"])
@@ -384,13 +384,13 @@ async def test_what_is_said_to_another_chat_touches_that_chat_s_session_alone(
     world.model.say(world.sends("dinner is ready", to="simulated:club"), "told them")
     world.say("tell the club")
     await world.sent(3)
-    assert opened[0].touched["saying.say"] == {frozenset({club})}
+    assert opened[0].touched["outbox.add_proactive_message"] == {frozenset({club})}
 
 
 async def test_the_receipt_of_a_delivery_can_be_waited_for(world: Sender) -> None:
     world.post.go.clear()
     receipts, store = world.gateway.delivery_waiters, world.store
-    await world.gateway.services.proactive_sender.send(message("r1", to="box", platform="post"))
+    await world.gateway.services.proactive_sender.enqueue(message("r1", to="box", platform="post"))
     early = await receipts.wait_for_end(DeliveryId("r1"), reads=store, wait=0.01)
     assert early is not None and early.state is not DeliveryState.SENT
     async with asyncio.timeout(10), asyncio.TaskGroup() as tasks:
@@ -407,7 +407,7 @@ async def test_the_receipt_of_a_delivery_can_be_waited_for(world: Sender) -> Non
 
 async def test_a_gateway_that_stops_keeps_nobody_waiting_for_a_receipt(world: Sender) -> None:
     await world.gateway.accounts.pause("post", "default")
-    await world.gateway.services.proactive_sender.send(message("r2", to="box", platform="post"))
+    await world.gateway.services.proactive_sender.enqueue(message("r2", to="box", platform="post"))
     async with asyncio.timeout(10), asyncio.TaskGroup() as tasks:
         asked = world.gateway.delivery_waiters.wait_for_end(
             DeliveryId("r2"), reads=world.store, wait=600

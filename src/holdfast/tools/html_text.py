@@ -5,7 +5,7 @@ import re
 from html.parser import HTMLParser
 from urllib.parse import urljoin
 
-from holdfast.core.untrusted import close_html_tags
+from holdfast.core.text.html import close_html_tags
 
 IGNORED_TAGS = frozenset(
     {"script", "style", "noscript", "template", "svg", "head", "iframe", "select"}

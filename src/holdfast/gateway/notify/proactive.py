@@ -100,7 +100,7 @@ class ProactiveSender:
         except SendRejected as error:
             raise Undeliverable(str(error), param="file") from None
 
-    async def send(self, message: ProactiveSendRequest) -> bool:
+    async def enqueue(self, message: ProactiveSendRequest) -> bool:
         """Returns once it is owed, durably, which the same message is once; False: it was before.
 
         Sent by the commit itself: whoever is cancelled meanwhile owes it all the same.

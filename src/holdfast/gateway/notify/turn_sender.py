@@ -98,7 +98,7 @@ class TurnSender:
             await self._services.proactive_sender.check(message)
         except SendRejected as error:
             raise SendNotPossible(str(error)) from None
-        await self._services.proactive_sender.send(message)
+        await self._services.proactive_sender.enqueue(message)
 
     def _delivery_id(self, call_id: CallId) -> DeliveryId:
         """The same for a call whichever process makes it, so that it is owed once. The model names

@@ -1,4 +1,8 @@
-"""The outbox worker: sends what is owed, in order per chat, and is the only component that sends."""
+"""The outbox worker: sends pending deliveries, in order per chat.
+
+It is the only component that sends to platforms. Each chat has a queue and a task of its own, so
+that a slow chat delays no other. Reactions are sent while nothing is pending for the chat.
+"""
 
 import asyncio
 import logging
@@ -46,14 +50,17 @@ from holdfast.gateway.tracing import MessageTracer
 
 log = logging.getLogger(__name__)
 
+_MAX_WAIT = 60.0
+_RESEND_WAIT = (
+    0.05  # seconds, doubled each time, before a platform that accepts it once gets it again
+)
 
-# MERGED holdfast.gateway.outbound.chat_queues: The queues of chats: what is owed to each of them, in order, and the signs that wait for it.
 ChatKey = tuple[str, str, str]  # platform, account, chat
 
 
 class ChatQueue:
-    """One chat's: order within it is kept, so one parcel is under way at a time. Signs are put
-    while nothing is owed."""
+    """The deliveries of one chat, in order, one under way at a time; and its reactions, which are
+    sent while no delivery is pending."""
 
     __slots__ = ("gate", "deliveries", "reactions", "first_since", "task")
 
@@ -61,19 +68,19 @@ class ChatQueue:
         self.gate = RateGate(clock)
         self.deliveries: deque[QueuedDelivery | BestEffortOutput] = deque()
         self.reactions: deque[Reaction] = deque()
-        self.first_since = clock.now()  # when the parcel in front came to be there
+        self.first_since = clock.now()  # when the first delivery became the first
         self.task: asyncio.Task[None] | None = None
 
 
 class ChatQueues(dict[ChatKey, ChatQueue]):
-    """Of those chats to which something is owed, or a sign is to be put."""
+    """The queues of all chats with a pending delivery or reaction."""
 
     def find(self, address: Address) -> ChatQueue | None:
         return self.get(chat_key(address))
 
     @property
     def with_deliveries(self) -> Iterator[tuple[ChatKey, ChatQueue]]:
-        """Those with parcels: nobody is owed a sign."""
+        """The queues that do not only hold reactions."""
         return ((key, chat) for key, chat in self.items() if chat.deliveries)
 
     @property
@@ -82,11 +89,11 @@ class ChatQueues(dict[ChatKey, ChatQueue]):
 
     @property
     def oldest_since(self) -> float | None:
-        """When the delivery came to be in front that has been there longest; None: none is owed."""
+        """Since when the longest-waiting delivery has been first in its queue; None: no delivery."""
         return min((chat.first_since for _, chat in self.with_deliveries), default=None)
 
     def undeliverable_counts(self, has: Callable[[str, str], bool]) -> dict[str, int]:
-        """How much waits for accounts that nobody answers for any more, by account."""
+        """The number of deliveries for accounts that are not configured any more, by account."""
         waiting: dict[str, int] = {}
         for (name, account, _), chat in self.with_deliveries:
             if not has(name, account):
@@ -95,15 +102,14 @@ class ChatQueues(dict[ChatKey, ChatQueue]):
         return waiting
 
     def holds(self, delivery_id: DeliveryId) -> bool:
-        parcels = (parcel for chat in self.values() for parcel in chat.deliveries)
-        return any(isinstance(each, QueuedDelivery) and each.id == delivery_id for each in parcels)
+        queued = (each for chat in self.values() for each in chat.deliveries)
+        return any(isinstance(each, QueuedDelivery) and each.id == delivery_id for each in queued)
 
 
 def chat_key(address: Address) -> ChatKey:
     return (address.platform, address.account, address.chat_id)
 
 
-# MERGED holdfast.gateway.outbound.prospect: The prospect of a delivery: what stands between one that is owed and its next attempt.
 def delivery_status(
     delivery_id: DeliveryId,
     queue: Collection[QueuedDelivery | BestEffortOutput],
@@ -111,27 +117,22 @@ def delivery_status(
     connected: bool,
     until: float | None,
 ) -> DeliveryStatus | None:
-    """`queue`: all that is owed to its chat, in order; `until`: when that may be sent to again.
-    None: it is not owed there."""
-    owed = [parcel.id for parcel in queue if isinstance(parcel, QueuedDelivery)]
-    if delivery_id not in owed:
+    """What a pending delivery waits for; None: it is not in the queue of its chat. `until`: when
+    the rate limit of the chat ends."""
+    pending = [each.id for each in queue if isinstance(each, QueuedDelivery)]
+    if delivery_id not in pending:
         return None
     if not connected:
         return DeliveryStatus(blocked_by=DeliveryBlocker.ACCOUNT)
-    if owed[0] != delivery_id:
+    if pending[0] != delivery_id:
         return DeliveryStatus(blocked_by=DeliveryBlocker.CHAT)
     if until is not None:
         return DeliveryStatus(blocked_by=DeliveryBlocker.RATE_LIMIT, until=until)
     return DeliveryStatus(blocked_by=DeliveryBlocker.NOTHING)
 
 
-# MERGED holdfast.gateway.outbound.delivery: Delivery: drains the outbox, in order per chat, and is the only one who talks to platforms.
-_MAX_WAIT = 60.0
-_RESEND_WAIT = 0.05  # seconds, doubled each time, before what a platform takes once is sent again
-
-
 class OutboxWorker:
-    """Owns what is owed to platforms: a queue per chat, with its gate."""
+    """Owns the queue of each chat, its task and its rate gate."""
 
     def __init__(
         self,
@@ -165,7 +166,7 @@ class OutboxWorker:
             platforms, writes=writes, clock=clock, crash=crash, redact=redact
         )
         self._multipart_sender = MultipartSender(self._part_sender, redact=redact)
-        self._streams: dict[DeliveryId, ReplyStream] = {}  # begun, and not yet owed
+        self._streams: dict[DeliveryId, ReplyStream] = {}  # shown, and not yet pending
         self._queues = ChatQueues()
         self._connectivity = AccountConnectivity(platforms, clock=clock)
         self._closed = False
@@ -175,16 +176,16 @@ class OutboxWorker:
 
     @property
     def undeliverable_counts(self) -> dict[str, int]:
-        """How much waits for accounts that nobody answers for any more, by account."""
+        """The number of deliveries for accounts that are not configured any more, by account."""
         return self._queues.undeliverable_counts(self._platforms.has)
 
     @property
     def oldest_since(self) -> float | None:
-        """When the delivery came to be in front that has been there longest; None: none is owed."""
+        """Since when the longest-waiting delivery has been first in its queue; None: no delivery."""
         return self._queues.oldest_since
 
     def enqueue_committed(self, deliveries: Iterable[NewDelivery], final: str = "") -> None:
-        """Deliver rows that have just been committed; `final` is the text of those without."""
+        """Deliver rows that have just been committed; `final` is the text of rows without one."""
         for new in deliveries:
             if new.started is not None and new.state is not DeliveryState.PENDING:
                 self._streams.pop(new.id, None)
@@ -192,17 +193,16 @@ class OutboxWorker:
                 self._enqueue(queued_delivery(new, final=final))
 
     def recover(self, rows: Iterable[DeliveryRow]) -> None:
-        """Go on with what an earlier process owed, in the order in which it came to owe it."""
+        """Continue with the pending rows of an earlier process, in their order."""
         for row in rows:
             self._enqueue(recovered_delivery(row))
 
     def holds(self, delivery_id: DeliveryId) -> bool:
-        """Whether it is on its way here, or waits to be."""
+        """Whether it is being sent, or queued."""
         return self._queues.holds(delivery_id)
 
     def status_of(self, row: DeliveryRow) -> DeliveryStatus | None:
-        """What it waits for; None: it is not here, because it has ended or was never owed."""
-
+        """What it waits for; None: it is not queued, because it has ended or was never pending."""
         address = row.address
         if (chat := self._queues.find(address)) is None:
             return None
@@ -214,37 +214,37 @@ class OutboxWorker:
     def account_connected(self, platform: Platform) -> None:
         """Begin to send to this account.
 
-        What is owed waits for this: before it, a platform cannot say what it does with a
-        delivery that it may have had already.
+        Deliveries wait for this: before it connects, a platform's capabilities are unknown, and so
+        is what it does with a delivery that it may already have.
         """
         self._connectivity.mark_connected(platform)
 
     def account_disconnected(self, platform: Platform) -> None:
-        """Its line is gone: what is owed to this account waits until it is there again."""
+        """Deliveries to this account wait until it is connected again."""
         self._connectivity.mark_disconnected(platform)
 
     async def flush(self) -> None:
-        """Returns when nothing is under way; what is owed to a closed door stays in the store,
-        and is not waited for."""
-        while under_way := self._active_tasks():
-            away = asyncio.ensure_future(self._connectivity.wait_until_one_lost())
+        """Returns when nothing is being sent. Deliveries to a disconnected account stay in the
+        store, and are not waited for."""
+        while active := self._active_tasks():
+            one_lost = asyncio.ensure_future(self._connectivity.wait_until_one_lost())
             try:
-                await asyncio.wait((*under_way, away), return_when=asyncio.FIRST_COMPLETED)
+                await asyncio.wait((*active, one_lost), return_when=asyncio.FIRST_COMPLETED)
             finally:
-                away.cancel()
+                one_lost.cancel()
 
     def _active_tasks(self) -> list[asyncio.Task[None]]:
-        """What sends to accounts that can be reached, as far as is known."""
-        reached = [
+        """The tasks that send to accounts that can be reached, as far as is known."""
+        reachable = [
             chat
             for key, chat in self._queues.with_deliveries
             if self._connectivity.is_reachable(*key[:2])
         ]
-        return [chat.task for chat in reached if chat.task and not chat.task.done()]
+        return [chat.task for chat in reachable if chat.task and not chat.task.done()]
 
     async def close(self) -> None:
-        """Stop sending. What has no receipt yet is in the store, and a successor's to settle;
-        so is what comes to be owed from now on."""
+        """Stop sending. What has no receipt yet is in the store, and the next process settles it;
+        so it does with deliveries that are committed from now on."""
         self._closed = True
         self._receipts.close()
         tasks = [chat.task for chat in self._queues.values() if chat.task]
@@ -254,12 +254,12 @@ class OutboxWorker:
         self._queues.clear()
 
     def stream(self, delivery_id: DeliveryId) -> ReplyStream | None:
-        """The reply of that id, where this process has begun to show it."""
+        """The reply with that id, if this process has begun to show it."""
         return self._streams.get(delivery_id)
 
     def try_show(self, output: BestEffortOutput) -> bool:
-        """Show what is not owed; False: not now, since something is owed to its chat or that must
-        be left in peace. Progress and typing are dropped under pressure, replies never."""
+        """Queue best-effort output; False: not now, because a delivery is pending for its chat or a
+        rate limit holds. Progress and typing are dropped under pressure, replies never."""
         chat = self._queues.find(output.address)
         if (chat is not None and chat.deliveries) or not self.allows_best_effort(output.address):
             return False
@@ -269,8 +269,7 @@ class OutboxWorker:
         return True
 
     def allows_best_effort(self, address: Address) -> bool:
-        """Whether what nobody is owed may be shown there: the account is there, and it and the
-        chat have not asked to be left in peace."""
+        """Whether the account is reachable and no rate limit of it or the chat holds."""
         chat = self._queues.find(address)
         if self._connectivity.rate_gate(address).is_held or (
             chat is not None and chat.gate.is_held
@@ -279,7 +278,7 @@ class OutboxWorker:
         return self._closed or self._connectivity.is_reachable(address.platform, address.account)
 
     def enqueue_reaction(self, reaction: Reaction) -> None:
-        """Make of it what is wanted, as soon as nothing is owed to its chat."""
+        """Set or remove it as soon as no delivery is pending for its chat."""
         if self._closed:
             return
         chat = self._queue_for(reaction.address)
@@ -297,7 +296,7 @@ class OutboxWorker:
         chat.deliveries.append(delivery)
 
     def _queue_for(self, address: Address) -> ChatQueue:
-        """With a task that brings what is put into it next."""
+        """The queue of a chat, with a task that sends what is added before the next await."""
         key = chat_key(address)
         chat = self._queues.get(key)
         if chat is None:
@@ -313,50 +312,52 @@ class OutboxWorker:
                     continue
                 await self._send_first(chat)
             except StoreError as error:
-                # Sending what cannot be recorded would send it again after a restart.
+                # What cannot be recorded would be sent again after a restart.
                 log.error(
-                    "A delivery waits for the store: %s",
+                    "Could not record a delivery attempt: %s; retrying in %s s",
                     error,
+                    FIRST_WAIT,
                     extra={"action": "outbox_waiting_for_store"},
                 )
                 await asyncio.sleep(FIRST_WAIT)
                 continue
-            brought = chat.deliveries.popleft()
-            if self._tracer is not None and isinstance(brought, QueuedDelivery):
-                self._tracer.delivery_done(brought.id)
+            done = chat.deliveries.popleft()
+            if self._tracer is not None and isinstance(done, QueuedDelivery):
+                self._tracer.delivery_done(done.id)
             chat.first_since = self._clock.now()
-        del self._queues[key]  # no await since the queue was seen empty: nobody added to it
+        del self._queues[key]  # no await since the queue was seen empty: nothing was added
 
     async def _send_first(self, chat: ChatQueue) -> None:
-        """Bring the first parcel to its end: sent, failed, or for good unknown. What is known of
-        it by then stays in the queue: a store that fails between two attempts forgets no doubt."""
-        parcel, gate = chat.deliveries[0], chat.gate
-        if not isinstance(parcel, QueuedDelivery):
-            await self._send_best_effort(parcel, gate)
+        """Bring the first delivery to its end: sent, failed, or unknown for good. What is known of
+        it stays in the queue, so that a store failure between two attempts does not lose the fact
+        that it may have arrived."""
+        delivery, gate = chat.deliveries[0], chat.gate
+        if not isinstance(delivery, QueuedDelivery):
+            await self._send_best_effort(delivery, gate)
             return
-        if parcel.stale:  # known without its platform, which may never be connected again
+        if delivery.stale:  # known without its platform, which may never be connected again
             why = "expired with the process that owed it"
-            await self._sender.settle(parcel, DeliveryState.FAILED, error=why)
+            await self._sender.settle(delivery, DeliveryState.FAILED, error=why)
             return
-        line = self._connectivity.connected_event(parcel.address)
-        await line.wait()  # what an account can do is known once it is connected
-        if self._has_parts(parcel):
-            await self._send_parts(parcel, gate)
+        connected = self._connectivity.connected_event(delivery.address)
+        await connected.wait()  # the capabilities of an account are known once it is connected
+        if self._has_parts(delivery):
+            await self._send_parts(delivery, gate)
             return
-        if parcel.started is not None:  # and nothing of it was shown: it is one like any other
-            self._streams.pop(parcel.id, None)
-        account = self._connectivity.rate_gate(parcel.address)
+        if delivery.started is not None:  # nothing of it was shown: it is sent like any other
+            self._streams.pop(delivery.id, None)
+        account_gate = self._connectivity.rate_gate(delivery.address)
         while True:
             await gate.wait()
-            await account.wait()
-            await line.wait()
-            following = await self._attempt(parcel, gate)
+            await account_gate.wait()
+            await connected.wait()
+            following = await self._attempt(delivery, gate)
             if following is None:
                 return
-            parcel = chat.deliveries[0] = following
+            delivery = chat.deliveries[0] = following
 
     def _has_parts(self, delivery: QueuedDelivery) -> bool:
-        """Some of it is there already, or it is too long for one message."""
+        """Whether some of it is shown already, or it is too long for one message."""
         platform = self._platforms.find(delivery.address)
         if delivery.file is not None:
             return False
@@ -366,27 +367,27 @@ class OutboxWorker:
             return False
         if self._sender.end_without_sending(delivery, platform):
             return False
-        if (begun := self._started_stream(delivery)) is not None and begun.parts:
+        if (started := self._started_stream(delivery)) is not None and started.parts:
             return True
         limited = platform.capabilities.max_length is not None
         return limited and not self._multipart_sender.is_one_message(delivery, platform)
 
     def _started_stream(self, delivery: QueuedDelivery) -> StartedDelivery | None:
-        """As it stands now: something may have been shown since its turn ended."""
+        """The stream as it is now: something may have been shown since its turn ended."""
         stream = self._streams.get(delivery.id)
         return delivery.started if stream is None else stream.as_started
 
     async def _send_parts(self, delivery: QueuedDelivery, gate: RateGate) -> None:
         platform = self._platforms.find(delivery.address)
-        assert platform is not None, "a parcel without a platform has no parts"
-        begun = self._started_stream(delivery) or StartedDelivery(id=delivery.id)
+        assert platform is not None, "a delivery without a platform has no parts"
+        started = self._started_stream(delivery) or StartedDelivery(id=delivery.id)
         if (stream := self._streams.get(delivery.id)) is not None:
             gate.hold(stream.edit_cooldown)
         end = await self._multipart_sender.send_parts(
             delivery,
             platform,
-            parts=[recovered_part(part) for part in begun.parts],
-            shown_text=begun.shown_text,
+            parts=[recovered_part(part) for part in started.parts],
+            shown_text=started.shown_text,
             send_gate=self._send_gate(delivery, gate),
         )
         await self._sender.settle(delivery, end.state, message_id=end.message_id, error=end.error)
@@ -403,30 +404,30 @@ class OutboxWorker:
         )
 
     async def _send_reaction(self, chat: ChatQueue) -> None:
-        """What it waits for, anything that comes to be owed would wait for as well; and that goes
-        first then."""
-        sign = chat.reactions[0]
-        way = self._send_gate(sign, chat.gate)
-        await way.wait()
+        """A delivery that arrives while the gates are waited for goes first: it would have to wait
+        for the same gates."""
+        reaction = chat.reactions[0]
+        send_gate = self._send_gate(reaction, chat.gate)
+        await send_gate.wait()
         if chat.deliveries:
             return
         chat.reactions.popleft()
-        if (platform := self._platforms.find(sign.address)) is not None:
-            await sign.apply(platform, way)
+        if (platform := self._platforms.find(reaction.address)) is not None:
+            await reaction.apply(platform, send_gate)
 
     async def _send_best_effort(self, output: BestEffortOutput, gate: RateGate) -> None:
         platform = self._platforms.find(output.address)
         if platform is not None:
-            await output.send(self._part_sender, platform, self._send_gate(output, gate))
-        await gate.wait()  # who comes next waits too, where the platform has asked for that
+            await output.show(self._part_sender, platform, self._send_gate(output, gate))
+        await gate.wait()  # a rate limit that this has caused holds for the next as well
 
     async def _attempt(self, delivery: QueuedDelivery, gate: RateGate) -> QueuedDelivery | None:
-        """One attempt; the parcel as it now stands if there is to be another."""
+        """One attempt; returns the delivery as it is now if another attempt is needed."""
         platform = self._platforms.find(delivery.address)
         if end := self._sender.end_without_sending(delivery, platform):
             await self._sender.settle(delivery, end[0], error=end[1])
             return None
-        assert platform is not None, "a parcel without a platform has ended"
+        assert platform is not None, "a delivery without a platform has ended"
         try:
             await self._sender.attempt(delivery, platform)
         except Throttled as error:
@@ -436,19 +437,18 @@ class OutboxWorker:
             return delivery
         except NotConnected as error:
             self._connectivity.mark_unreachable(delivery.address)
-            if self._connectivity.connected_event(
-                delivery.address
-            ).is_set():  # else it is waited for, not guessed at
+            # A disconnected account is waited for; only for one that looks connected we back off.
+            if self._connectivity.connected_event(delivery.address).is_set():
                 gate.hold(min(FIRST_WAIT * 2**delivery.failures, _MAX_WAIT))
             await self._sender.settle(delivery, DeliveryState.PENDING, error=str(error))
             return msgspec.structs.replace(delivery, failures=delivery.failures + 1)
         except SendRejected as error:
             about = {"action": "delivery_failed", "session": delivery.session_id}
-            log.warning("A reply was refused: %s", error, extra=about)
+            log.warning("The platform refused a delivery: %s", error, extra=about)
             await self._sender.settle(delivery, DeliveryState.FAILED, error=str(error))
         except OutcomeUnknown as error:
             await self._sender.settle(delivery, DeliveryState.UNKNOWN, error=str(error))
-            if delivery.outcome_unknown:  # the first is sent again at once, and no other
+            if delivery.outcome_unknown:  # only the first resend is made at once
                 gate.hold(min(_RESEND_WAIT * 2**delivery.failures, _MAX_WAIT))
             failures = delivery.failures + 1
             return msgspec.structs.replace(

@@ -33,14 +33,15 @@ from holdfast.gateway.outbound.sender import (
 log = logging.getLogger(__name__)
 
 
-# MERGED holdfast.gateway.outbound.doing: What a turn does at the moment, as a few short lines beneath the words that it shows.
-_MAX_LINES = 3  # lines
-_MAX_LINE_LENGTH = 60  # characters of what a call is about
+_MAX_LINES = 3  # of running tools
+_MAX_LINE_LENGTH = 60  # characters of a call's arguments
+_FIRST_SHOWN_AFTER = 0.5  # seconds at most: a reply that is complete by then is sent as a whole
+_TOOLS_SHOWN_AFTER = 2.0  # seconds that a tool runs before it alone is worth a message
 
 
 class ToolProgress:
-    """Owns the calls that run. Whoever looks on in a group sees which tools, and not with what: not
-    all that is asked for there is everybody's."""
+    """The running tools, as a few short lines below the text of a reply. Owns the running calls. A
+    group sees the names of the tools, not their arguments: those may be private."""
 
     def __init__(self, *, private: bool) -> None:
         self._private = private
@@ -66,16 +67,17 @@ class ToolProgress:
         return "\n".join(lines)
 
     def _line(self, event: ToolStarted) -> str:
-        told = summarise_arguments(event.arguments).replace("`", "'") if self._private else ""
-        cut = told if len(told) <= _MAX_LINE_LENGTH else f"{told[:_MAX_LINE_LENGTH]}…"
-        # As code: nothing of it is a mark, a mention or a link to the platform.
-        return f"▸ {event.name} `{cut}`" if cut.strip() else f"▸ {event.name}"
+        shown = summarise_arguments(event.arguments).replace("`", "'") if self._private else ""
+        if len(shown) > _MAX_LINE_LENGTH:
+            shown = f"{shown[:_MAX_LINE_LENGTH]}…"
+        # As code, so that nothing of it is markup, a mention or a link to the platform.
+        return f"▸ {event.name} `{shown}`" if shown.strip() else f"▸ {event.name}"
 
 
-# MERGED holdfast.gateway.outbound.wording: What a growing reply would show: the words of its step, and beneath them what is being done.
 class StreamText:
-    """Owns the pieces of the present step, and the words of those before it, which stand until
-    there is something better. `doing` None: it is not shown."""
+    """What a streamed reply shows: the text of its step, and below it the running tools. Owns the
+    pieces of the current step, and the text of the previous one, which is shown until the current
+    step has some. `tool_progress` None: tools are not shown."""
 
     def __init__(self, *, tool_progress: ToolProgress | None, previous: str = "") -> None:
         self._tool_progress = tool_progress
@@ -95,7 +97,7 @@ class StreamText:
         return self._tool_progress is not None and self._tool_progress.update(event)
 
     def reset(self) -> None:
-        """A turn begins: nothing runs, and the present step has not said anything."""
+        """A turn begins: no tool runs, and the current step has no text."""
         self._pieces.clear()
         if self._tool_progress is not None:
             self._tool_progress.clear()
@@ -106,43 +108,38 @@ class StreamText:
 
     @property
     def reply_text(self) -> str:
-        words = "".join(self._pieces)
-        return words if words.strip() else self._previous
+        text = "".join(self._pieces)
+        return text if text.strip() else self._previous
 
     @property
     def text(self) -> str:
-        """All of it; "": there is nothing to show."""
-        words, doing = self.reply_text, self._tool_lines
-        if not words.strip():
-            return doing
-        return f"{words}\n\n{doing}" if doing else words
+        """Reply and tools; "": there is nothing to show."""
+        reply, tools = self.reply_text, self._tool_lines
+        if not reply.strip():
+            return tools
+        return f"{reply}\n\n{tools}" if tools else reply
 
     def first_message(self, platform: Platform) -> tuple[str, str, bool]:
-        """The first message, what of it are words, and whether those need another one. For what is
-        being done no word gives way: where both do not fit, it is left out."""
-        words, *more = split_for_platform(self.reply_text, platform)
+        """The first message, how much of it is reply text, and whether the reply needs a second
+        message. Where reply and tools do not both fit, the tools are left out."""
+        reply, *more = split_for_platform(self.reply_text, platform)
         if more or not self._tool_lines:
-            return words, words, bool(more)
+            return reply, reply, bool(more)
         whole = split_for_platform(self.text, platform)
-        return whole[0] if len(whole) == 1 else words, words, False
+        return whole[0] if len(whole) == 1 else reply, reply, False
 
     @property
     def _tool_lines(self) -> str:
         return "" if self._tool_progress is None else self._tool_progress.lines
 
 
-# MERGED holdfast.gateway.outbound.reply_stream: A reply as it grows: shown in its chat before it is whole, always as the same message.
-_FIRST_SHOWN_AFTER = 0.5  # seconds at most: a reply that is whole by then is sent in one piece
-_TOOLS_SHOWN_AFTER = 2.0  # seconds that a tool runs before it alone is worth a message
-
-
 class ReplyStream:
-    """Owns when something is shown and what is known of the message that shows it: words, and tools
-    that run, which are never a part of the reply itself.
+    """Owns when the reply is shown next and what is known of the message that shows it: text, and
+    running tools, which are never part of the final reply.
 
-    Only the first message of a long reply is shown as it grows: whether there will be a second
-    is known at the end, and one that was sent cannot be taken back. Nothing that is shown here
-    is waited for, and all of it may be left out; the reply itself is the delivery's to bring.
+    Only the first message of a long reply is shown while it is written: whether there will be a
+    second is known at the end, and a message that was sent cannot be taken back. Nothing waits for
+    what is shown here, and all of it may be dropped; the delivery sends the reply itself.
     """
 
     def __init__(
@@ -179,13 +176,13 @@ class ReplyStream:
         self._next_at = 0.0
         self._row_written = self.started  # and nothing is shown before that
         self._attempted = started is not None and bool(started.parts)
-        self._timer_for_tools = False  # the timer is set for what is done alone
+        self._timer_for_tools = False  # the timer is set for tools alone
         self._full = False  # its first message holds no more of this step
         self._closed = False
 
     @property
     def as_started(self) -> StartedDelivery | None:
-        """What a turn that goes on elsewhere needs of it; None: nothing was begun."""
+        """What another process needs to continue it; None: nothing was started."""
         if not self.started:
             return None
         return StartedDelivery(
@@ -201,14 +198,14 @@ class ReplyStream:
         return max(0.0, self._next_at - self._clock.monotonic())
 
     def update(self, event: TurnEvent) -> None:
-        """What watchers see of the turn; every secret has been taken out of it."""
+        """An event of the turn, already redacted."""
         if self._text.update(event):
             self._schedule()
         elif isinstance(event, StepEnded | StreamVoided):
             self._full = False
 
     def _schedule(self) -> None:
-        """There is something to show, when it is time; words wait less long than what is done."""
+        """There is something to show; text waits less long than tools."""
         if self._timer is not None and self._timer_for_tools and self._text.has_text:
             self._timer.cancel()
             self._timer = None
@@ -220,21 +217,21 @@ class ReplyStream:
         return not (self._full or self.muted or self._closed)
 
     def reopen(self, *, muted: bool) -> None:
-        """A turn begins, or goes on after it was set aside."""
+        """A turn begins, or is resumed."""
         self._closed = False
         self.muted = self.muted or muted
         self._text.reset()
         self._full = False
 
     def close(self) -> None:
-        """The turn has ended, or goes on elsewhere: nothing more grows here."""
+        """The turn has ended, or continues in another process: show nothing more."""
         self._closed = True
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
     def _set_timer(self) -> None:
-        """One timer, whatever comes meanwhile: when it rings, the newest words are shown."""
+        """One timer at a time: when it fires, the newest text is shown."""
         self._timer_for_tools = not (self.started or self._text.has_text)
         first = (
             _TOOLS_SHOWN_AFTER if self._timer_for_tools else min(self._interval, _FIRST_SHOWN_AFTER)
@@ -250,7 +247,7 @@ class ReplyStream:
             self._set_timer()
         elif not self.started:
             self._write_row()
-        elif self._row_written and not self._show(self):  # the chat has more pressing things
+        elif self._row_written and not self._show(self):  # deliveries go first
             self._next_at = self._clock.monotonic() + self._interval
             self._set_timer()
 
@@ -271,16 +268,16 @@ class ReplyStream:
         if error := done.exception():
             self.muted = True
             about = {"action": "reply_stream_failed", "session": self._new.session_id}
-            log.warning("A reply is not shown as it grows: %s", error, extra=about)
+            log.warning("Could not start streaming a reply: %s", error, extra=about)
             return
         self._row_written = True
         self._crash(CrashPoint.STREAM_ROW_COMMITTED)
         if self._timer is None:
             self._on_timer()
 
-    async def send(self, part_sender: PartSender, platform: Platform, send_gate: SendGate) -> None:
-        """Show the newest words, in one try. Whatever goes wrong, the end makes it good."""
-        first, words, more = self._text.first_message(platform)
+    async def show(self, part_sender: PartSender, platform: Platform, send_gate: SendGate) -> None:
+        """Show the newest text, in one attempt. Whatever fails, the final delivery corrects it."""
+        first, reply_text, more = self._text.first_message(platform)
         if (
             not first
             or first == self.shown_text
@@ -288,15 +285,15 @@ class ReplyStream:
             or not self._may_send(platform)
         ):
             return
-        post = OutgoingPart(delivery_id=self.id, address=self.address, text=first, final=False)
+        outgoing = OutgoingPart(delivery_id=self.id, address=self.address, text=first, final=False)
         sending = self.part.platform_message_id is None
         self._attempted = True
-        # A turn that ends while they are on their way keeps them: people may read them already.
-        before, self._shown_reply_text = self._shown_reply_text, words
+        # A turn that ends during this call counts the text as shown: people may read it already.
+        before, self._shown_reply_text = self._shown_reply_text, reply_text
         try:
-            self.part = await part_sender.send_or_edit(post, self.part, platform)
+            self.part = await part_sender.send_or_edit(outgoing, self.part, platform)
             self.shown_text = "" if sending and self.part.outcome_unknown else first
-            self._shown_reply_text = words if self.shown_text else ""
+            self._shown_reply_text = reply_text if self.shown_text else ""
             self._full = more
         except SendError as error:
             self._shown_reply_text = before
@@ -313,14 +310,14 @@ class ReplyStream:
             return
         self.muted = sending or isinstance(error, SendRejected)
         if not isinstance(error, SendRejected):
-            # As far as anybody knows: the last edit is made in any case.
+            # Unknown what is shown: the last edit is made in any case.
             self.shown_text = self._shown_reply_text = ""
 
     def _may_send(self, platform: Platform) -> bool:
-        """What may have arrived is sent again by the end alone, with all its words; unless the
-        platform takes it once, and then says where it is."""
+        """A message that may have arrived is sent again only at the end, complete; unless the
+        platform accepts it once, and then returns its id."""
         self.muted = self.muted or editor_of(platform) is None
-        unheard = self.part.outcome_unknown and self.part.platform_message_id is None
-        if unheard and not platform.capabilities.can_resolve_unknown:
+        unknown = self.part.outcome_unknown and self.part.platform_message_id is None
+        if unknown and not platform.capabilities.can_resolve_unknown:
             self.muted = True
         return not self.muted

@@ -17,7 +17,7 @@ from itertools import product
 
 import msgspec
 
-from holdfast.core.untrusted import close_html_tags
+from holdfast.core.text.html import close_html_tags
 
 # MERGED holdfast.platforms.email.headers: Headers of a mail in words: decoded, unfolded, whatever its writer's program made of them.
 _MESSAGE_ID = re.compile(r"<[^<>\s]{1,250}>")  # one that is longer is no help to anybody
