@@ -190,7 +190,7 @@ def test_a_file_that_was_no_store_gives_nothing_and_is_left(tmp_path: Path) -> N
     """K3: an empty store in its place would be one that was recreated."""
     path = tmp_path / "state.db"
     path.write_bytes(b"my only novel " * 5000)
-    with pytest.raises(StoreUnusable, match="nothing that can be read"):
+    with pytest.raises(StoreUnusable, match="has no readable rows"):
         replace_database(
             tmp_path,
             at=1.0,

@@ -28,10 +28,16 @@ DATABASE = "state.db"
 MEMORY, WORKSPACES, SECRETS = "memory", "workspaces", "secrets"
 _UPLOADS_FOLDER = "uploads"
 _OPEN_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_STEP_PAGES = 32  # pages that are copied in one step
+_STEP_SECONDS = 0.008  # from one step to the next: 16 MB per second
+_SYNC_INTERVAL = 32  # steps between two fdatasync calls
+_MIN_FREE_SPACE = 50_000_000  # bytes that must stay free on the disk
+
+CopyCallback = Callable[[CopyProgress], None]
 
 
 def is_backup_file(name: str) -> bool:
-    """Whether a file of that name is one that a backup puts into a home."""
+    """Whether a backup may contain a file of that name."""
     first = name.split("/", 1)[0]
     return name in (DATABASE, CONFIG_FILE, ENV_FILE) or (
         first in (MEMORY, WORKSPACES, SECRETS) and first != name
@@ -39,8 +45,8 @@ def is_backup_file(name: str) -> bool:
 
 
 def collect_files(home: Path, *, workspaces: bool, secrets: bool) -> Iterator[ArchiveSource]:
-    """Files as they are at this moment: the configuration, what memory providers keep, and what
-    people sent. With `workspaces` all that agents made, with `secrets` keys and tokens."""
+    """The files of the home as they are now: the configuration, the data of memory providers, and
+    uploads. With `workspaces` also the whole workspaces, with `secrets` also keys and tokens."""
     yield from _owner_file(home, CONFIG_FILE)
     if secrets:
         yield from _owner_file(home, ENV_FILE)
@@ -55,15 +61,15 @@ def collect_files(home: Path, *, workspaces: bool, secrets: bool) -> Iterator[Ar
 
 def _owner_file(home: Path, name: str) -> Iterator[ArchiveSource]:
     try:
-        fd = os.open(home / name, os.O_RDONLY | os.O_CLOEXEC)  # the owner's: a link is meant
+        fd = os.open(home / name, os.O_RDONLY | os.O_CLOEXEC)  # the owner's own file: follow links
     except FileNotFoundError:
         return
     yield ArchiveSource(name, fd)
 
 
 def _files_below(home: Path, folder: str) -> Iterator[ArchiveSource]:
-    """Every plain file; no link is followed, for commands that nobody trusts may have made it. A
-    second name of a file that lies in the home itself is left out, too: that may be the keys."""
+    """Every regular file. Links are not followed, since untrusted commands may have made them. Hard
+    links to files at the top of the home are left out too: those may be the keys."""
     if any((home / part).is_symlink() for part in _path_prefixes(folder)):
         return
     top = home / folder
@@ -101,32 +107,26 @@ def _subfolders(path: Path) -> list[str]:
         return []
 
 
-CopyCallback = Callable[[CopyProgress], None]
-
-_STEP_PAGES = 32  # pages
-_STEP_SECONDS = 0.008  # seconds from one step to the next: 16 MB in a second
-_SYNC_INTERVAL = 32  # steps after which what is copied is forced to the disk
-
-
 def copy_closed_database(path: Path, to: Path, *, progress: CopyCallback) -> None:
-    """Copy a file that nobody has open, as the holder of the home's lock knows."""
+    """Copy a file that no process has open; the caller holds the lock of the home."""
     with open_closed_store(path) as db, db:
-        copy_database(db.cursor(), to=to, ended=threading.Event(), tell=progress, apart=0)
+        copy_database(db.cursor(), to=to, cancelled=threading.Event(), progress=progress, pause=0)
 
 
 def copy_database(
     cursor: apsw.Cursor,
     *,
     to: Path,
-    ended: threading.Event,
-    tell: CopyCallback,
-    apart: float = _STEP_SECONDS,
+    cancelled: threading.Event,
+    progress: CopyCallback,
+    pause: float = _STEP_SECONDS,
 ) -> None:
-    """Copy what the cursor's open transaction sees into a new file. `ended`, set: stop, with what
-    is there left to the caller to remove. `apart`: seconds from one step to the next, at least.
+    """Copy what the cursor's open transaction sees into a new file. When `cancelled` is set it
+    stops, and the caller removes the file. `pause`: minimum seconds from one step to the next.
 
-    The transaction makes it one instant: SQLite begins a copy anew when somebody else writes, but
-    not one that reads from a snapshot. Writers go on; only the log cannot be folded meanwhile.
+    The transaction makes it a consistent copy: SQLite restarts a copy when another connection
+    writes, but not one that reads from a snapshot. Writers continue; only the WAL cannot be
+    checkpointed meanwhile.
     """
     source = cursor.connection
     cursor.execute("SELECT count(*) FROM sqlite_schema").get  # noqa: B018 - fixes the snapshot
@@ -134,15 +134,15 @@ def copy_database(
     target = _open_target(to)
     try:
         with target.backup("main", source, "main") as backup:
-            _run_copy(backup, to, ended, tell, apart)
+            _run_copy(backup, to, cancelled, progress, pause)
     finally:
         target.close()
     _fdatasync(to)
 
 
 def _open_target(to: Path) -> apsw.Connection:
-    # Nobody else knows the file, which may lie on a file system that has no locks; what is cut
-    # is thrown away, so that it needs no journal either.
+    # No other process uses the file, so it needs no locks, which its file system may not have. An
+    # incomplete copy is thrown away, so it needs no journal either.
     db = apsw.Connection(str(to), flags=apsw.SQLITE_OPEN_READWRITE, vfs="unix-none")
     db.pragma("journal_mode", "off")
     db.pragma("synchronous", "off")
@@ -158,13 +158,13 @@ def _run_copy(
         backup.step(_STEP_PAGES)
         steps += 1
         if steps % _SYNC_INTERVAL == 0:
-            # A little at a time: a commit of the gateway would wait for all that has gathered.
+            # A little at a time: a commit of the gateway would wait for all unsynced data.
             _fdatasync(to)
         progress(CopyProgress(done=backup.page_count - backup.remaining, total=backup.page_count))
         took = time.monotonic() - begun
-        # A disk that is slow is left alone for longer.
+        # Longer pauses on a slow disk.
         if pause and cancelled.wait(max(pause - took, took)):
-            raise StoreError("the copying was broken off")
+            raise StoreError("the copy was cancelled")
 
 
 def _fdatasync(path: Path) -> None:
@@ -175,11 +175,8 @@ def _fdatasync(path: Path) -> None:
         os.close(fd)
 
 
-_MIN_FREE_SPACE = 50_000_000  # bytes that are to be left on the disk
-
-
 class BackupSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """What is asked of a backup. `to` None: a name of its own on the shelf."""
+    """What a backup contains. `to` None: a generated name in the backup directory."""
 
     version: str
     at: float
@@ -191,8 +188,8 @@ class BackupSpec(msgspec.Struct, frozen=True, kw_only=True):
 def create_backup(
     home: Path, database_copy: Path, folder: Path, spec: BackupSpec, *, progress: BytesCallback
 ) -> Path:
-    """A new backup, whole and verified, or none. `copy` is consumed: it lies in a room of the
-    folder that is cleared afterwards, and so may lie there what this leaves."""
+    """Make a complete and verified backup, or none. `database_copy` is consumed: it is in a staging
+    folder, which the caller removes with everything that is left in it."""
     draft = database_copy.with_name("draft")
     try:
         _write_verified(home, database_copy, draft, spec, progress)
@@ -202,7 +199,7 @@ def create_backup(
         return spec.to
     except OSError as error:
         raise HoldfastError(
-            f"No backup was made: {folder} cannot be written: {error.strerror}. Nothing half done "
+            f"No backup was made: {folder} cannot be written: {error.strerror}. No incomplete file "
             "is left there"
         ) from None
 
@@ -220,8 +217,8 @@ def _write_verified(
         verify_backup(draft, database_copy.parent, progress=progress)
     except (*errors.DAMAGE_ERRORS, InvalidBackup) as error:
         raise InvalidBackup(
-            f"No backup was made, for what it would hold is not sound: {error}. `holdfast doctor` "
-            "looks at the database, and says what can be done"
+            f"No backup was made, because the data is damaged: {error}. Run `holdfast doctor` to "
+            "check the database and see what can be done"
         ) from None
 
 
@@ -241,7 +238,7 @@ def describe_database(database_copy: Path, spec: BackupSpec) -> BackupManifest:
 
 def verify_backup(path: Path, staging: Path, *, progress: BytesCallback) -> BackupManifest:
     """Unpack a backup's database and open it, as a restore would. Raises `InvalidBackup`.
-    `room` is a folder for what is unpacked, which is gone afterwards."""
+    `staging` is a folder for the unpacked database, which is removed afterwards."""
     database = staging / DATABASE
     manifest, _ = archive.unpack(
         path,
@@ -258,36 +255,35 @@ def verify_backup(path: Path, staging: Path, *, progress: BytesCallback) -> Back
 
 
 def check_database(path: Path, database: Path, manifest: BackupManifest) -> None:
-    """Whether the unpacked database of a backup is what its manifest says."""
+    """Raises `InvalidBackup` if the unpacked database is not what the manifest says."""
     if manifest.schema > len(load_migrations()):
         raise InvalidBackup(
             f"{path} was made by Holdfast {manifest.version} and has schema version "
-            f"{manifest.schema}; this program knows versions up to {len(load_migrations())}. Use it"
-            " "
-            "with that Holdfast or a newer one"
+            f"{manifest.schema}; this program knows versions up to {len(load_migrations())}. "
+            "Use that version of Holdfast or a newer one"
         )
     if not database.exists():
         raise InvalidBackup(f"{path} has no database in it")
     try:
         with open_database_copy(database) as db:
-            told = (APPLICATION_ID, manifest.schema, manifest.counts)
+            expected = (APPLICATION_ID, manifest.schema, manifest.counts)
             found = (db.pragma("application_id"), db.pragma("user_version"), _table_counts(db))
             if problems := quick_check(db.cursor()):
                 raise InvalidBackup(f"The database in {path} is damaged: {problems[0]}")
     except errors.DAMAGE_ERRORS as error:
         raise InvalidBackup(f"The database in {path} cannot be opened: {error}") from None
-    if told != found:
-        raise InvalidBackup(f"The database in {path} is not the one its manifest tells of")
+    if expected != found:
+        raise InvalidBackup(f"The database in {path} does not match its manifest")
 
 
 def require_free_space(folder: Path, needed: int) -> None:
-    """Before anything is written: a disk that fills up is everybody's."""
+    """Checked before anything is written: a full disk affects every process."""
     free = shutil.disk_usage(folder).free
     if free < needed + _MIN_FREE_SPACE:
         raise HoldfastError(
             f"{folder} has {free / 1e6:.0f} MB of free space, and this needs"
             f" {(needed + _MIN_FREE_SPACE) / 1e6:.0f}"
-            " MB for the while. Free some, or name another folder with --to"
+            " MB temporarily. Free some space, or choose another folder with --to"
         )
 
 

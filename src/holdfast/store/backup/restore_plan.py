@@ -16,31 +16,22 @@ import msgspec
 
 from holdfast.core.errors import StoreUnusable
 
-
-def fsync_path(path: Path) -> None:
-    """What is in a file, or which files are in a folder, outlasts a power cut afterwards."""
-    fd = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
-
-
 PLAN_FILE = "restore.json"
-STAGING_PREFIX = ".restore-"  # how the name of a folder begins in which files are staged
+STAGING_PREFIX = ".restore-"  # of the names of folders with staged files
 
 StepHook = Callable[[str], None]
-"""Told before each thing that is done; the fault tests end the process there."""
+"""Called before each step; the fault tests kill the process there."""
 
 
 def no_hook(_: str) -> None: ...
 
 
 class FileMove(msgspec.Struct, frozen=True, kw_only=True):
-    """What happens at one place of the home; paths are taken from it.
+    """One replacement; all paths are relative to the home.
 
-    What is there goes `aside` (""; it can be made anew, and is removed), and what was `staged`
-    takes its place (""; nothing does). A move whose staged file is gone was made before.
+    The file at `place` moves to `aside` ("": it is deleted, since it can be rebuilt), and the file
+    at `staged` takes its place ("": none does). A move whose staged file is gone is done already.
+    The field names are those of the stored plan.
     """
 
     place: str
@@ -49,13 +40,22 @@ class FileMove(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RestorePlan(msgspec.Struct, frozen=True, kw_only=True):
-    room: str  # the folder with what was staged
+    room: str  # the folder with the staged files
     moves: tuple[FileMove, ...]
 
 
+def fsync_path(path: Path) -> None:
+    """Make the contents of a file, or the entries of a folder, survive a power cut."""
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
 def commit_plan(home: Path, plan: RestorePlan, *, hook: StepHook = no_hook) -> None:
-    """From the instant in which the plan is on the disk it will be carried out, by this process
-    or by the next that opens the store."""
+    """Write the plan and carry it out. Once it is on disk it will be carried out, by this process
+    or by the next one that opens the store."""
     hook("write the plan")
     draft = home / f"{PLAN_FILE}.new"
     draft.write_bytes(_encode_plan(plan))
@@ -67,8 +67,8 @@ def commit_plan(home: Path, plan: RestorePlan, *, hook: StepHook = no_hook) -> N
 
 
 def finish_restore(home: Path, *, hook: StepHook = no_hook) -> bool:
-    """Carry out the plan that was left here; False: there is none. To be called by the holder of
-    the home's lock alone, before the store is opened."""
+    """Carry out a plan that is on disk; False: there is none. The caller holds the lock of the home
+    and has not opened the store yet."""
     path = home / PLAN_FILE
     if not path.exists():
         _remove_staging(home)
@@ -84,15 +84,15 @@ def finish_restore(home: Path, *, hook: StepHook = no_hook) -> bool:
         shutil.rmtree(home / plan.room, ignore_errors=True)
     except (OSError, ValueError) as error:
         raise StoreUnusable(
-            f"A restore was broken off, and cannot be ended: {path}: {error}. Nothing is lost: "
-            f"mend that and start again, or put the files that are named there back by hand"
+            f"An interrupted restore cannot be finished: {path}: {error}. Nothing is lost: fix the "
+            f"cause and start again, or move the files that it names back by hand"
         ) from error
     return True
 
 
 def _encode_plan(plan: RestorePlan) -> bytes:
-    """By the standard library: names of files are bytes, and those that are no text pass here as
-    escapes, which msgspec refuses to write."""
+    """By the standard library: file names that are not valid UTF-8 become escapes here, which
+    msgspec refuses to write."""
     return json.dumps(msgspec.to_builtins(plan)).encode()
 
 
@@ -101,16 +101,16 @@ def _decode_plan(body: bytes) -> RestorePlan:
 
 
 def _remove_staging(home: Path) -> None:
-    """What was staged by a process that was killed before its plan."""
-    for room in home.glob(f"{STAGING_PREFIX}*"):
-        shutil.rmtree(room, ignore_errors=True)
+    """Remove files staged by a process that was killed before it had written its plan."""
+    for staging in home.glob(f"{STAGING_PREFIX}*"):
+        shutil.rmtree(staging, ignore_errors=True)
 
 
 def _apply_move(home: Path, move: FileMove, hook: StepHook) -> None:
     if move.staged and not (home / move.staged).exists():
         return
     if not is_safe_path(home, move.place):
-        return  # a command has put a link there since; the file stays out, the rest does not
+        return  # a command has put a link there since; this file is skipped, the others are not
     folder, name = _open_parent(home, move.place)
     try:
         if _exists(name, folder):
@@ -118,7 +118,7 @@ def _apply_move(home: Path, move: FileMove, hook: StepHook) -> None:
             if move.aside:
                 os.rename(name, _free_name(home / move.aside), src_dir_fd=folder)
             else:
-                with suppress(IsADirectoryError):  # none of ours, and in nobody's way
+                with suppress(IsADirectoryError):  # not ours, and it does no harm
                     os.unlink(name, dir_fd=folder)
         if move.staged:
             hook(f"put {move.place} in its place")
@@ -128,22 +128,22 @@ def _apply_move(home: Path, move: FileMove, hook: StepHook) -> None:
 
 
 def _free_name(path: Path) -> Path:
-    """What was set aside before is never written over."""
+    """A file that was moved aside before is never overwritten."""
     names = (path.with_name(f"{path.name}-{number}") for number in count(2))
     return next(each for each in chain([path], names) if not os.path.lexists(each))
 
 
 def is_safe_path(home: Path, place: str) -> bool:
-    """Whether every part of the way is a folder or not there yet. Below `workspaces` commands may
-    have made a link that leads out of the home."""
-    way = [*Path(place).parents][:-1]
-    return all((home / part).is_dir() or not os.path.lexists(home / part) for part in way) and (
-        not any((home / part).is_symlink() for part in way)
+    """Whether every parent is a real folder or does not exist yet. In workspaces, commands may have
+    made a link that leads out of the home."""
+    parents = [*Path(place).parents][:-1]
+    return all((home / part).is_dir() or not os.path.lexists(home / part) for part in parents) and (
+        not any((home / part).is_symlink() for part in parents)
     )
 
 
 def _open_parent(home: Path, place: str) -> tuple[int, str]:
-    """The folder of a place, made where it is missing, and the name in it; no link is followed."""
+    """The parent folder, created where it is missing, and the name in it; follows no links."""
     *parts, name = place.split("/")
     fd = os.open(home, os.O_RDONLY | os.O_DIRECTORY)
     for part in parts:

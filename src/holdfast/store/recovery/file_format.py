@@ -9,14 +9,18 @@ from typing import IO, NamedTuple
 Value = int | float | str | bytes | None
 
 _INTEGER_SIZES = {1: 1, 2: 2, 3: 3, 4: 4, 5: 6, 6: 8}  # bytes by type
+_HEADER = 100
+_MAGIC = b"SQLite format 3\0"
+_PAGE_SIZES = {1: 65536} | {1 << n: 1 << n for n in range(9, 16)}
+_DEFAULT_PAGE_SIZE = 4096
 
 
 class CorruptData(ValueError):
-    """These bytes are not what they would have to be."""
+    """These bytes do not follow the file format."""
 
 
 def read_varint(data: bytes, at: int) -> tuple[int, int]:
-    """A number of up to nine bytes, and where the next thing begins."""
+    """A number of up to nine bytes, and the offset after it."""
     value = 0
     for offset in range(8):
         byte = _read_byte(data, at + offset)
@@ -28,7 +32,7 @@ def read_varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def decode_record(payload: bytes) -> list[Value]:
-    """The values of a record; `Unreadable`: it is none."""
+    """The values of a record. Raises `CorruptData`."""
     size, at = read_varint(payload, 0)
     if not 0 < size <= len(payload):
         raise CorruptData("the header does not fit")
@@ -41,7 +45,7 @@ def decode_record(payload: bytes) -> list[Value]:
         value, at = _decode_value(payload, at, kind)
         values.append(value)
     if at != len(payload):
-        raise CorruptData("there is more than the header tells of")
+        raise CorruptData("the record is longer than its header says")
     return values
 
 
@@ -61,7 +65,7 @@ def _decode_value(payload: bytes, at: int, kind: int) -> tuple[Value, int]:
     try:
         return body.decode(), at + len(body)
     except UnicodeDecodeError:
-        raise CorruptData("a text is none") from None
+        raise CorruptData("a text is not valid UTF-8") from None
 
 
 def _read_bytes(data: bytes, at: int, size: int) -> bytes:
@@ -77,12 +81,6 @@ def _read_byte(data: bytes, at: int) -> int:
     return data[at]
 
 
-_HEADER = 100
-_MAGIC = b"SQLite format 3\0"
-_PAGE_SIZES = {1: 65536} | {1 << n: 1 << n for n in range(9, 16)}
-_DEFAULT_PAGE_SIZE = 4096
-
-
 class PageKind(IntEnum):
     INNER_INDEX = 2
     INNER_TABLE = 5
@@ -91,19 +89,18 @@ class PageKind(IntEnum):
 
 
 TABLE_PAGE_KINDS = (PageKind.INNER_TABLE, PageKind.LEAF_TABLE)
-"""Those of a tree that is keyed by number."""
+"""Pages of a tree that is keyed by rowid."""
 
 
 class Cell(NamedTuple):
-    """A row as it stands in a page; an index, and a table that is one, has no rowid."""
+    """A row of a page. Rows of indexes and of WITHOUT ROWID tables have no rowid."""
 
     rowid: int | None
     values: list[Value]
 
 
 class TreePage(NamedTuple):
-    """`beyond`: the pages that long rows of it run over into; `broken`: so many cells of it could
-    not be read."""
+    """`overflow_pages`: those of its long rows; `unreadable_cells`: how many cells are corrupt."""
 
     number: int
     kind: PageKind
@@ -114,26 +111,26 @@ class TreePage(NamedTuple):
 
 
 class PageReader:
-    """Owns the knowledge which pages of a file were taken as part of something."""
+    """Reads pages. Owns which pages are known to be part of a tree."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
         header = file.read(_HEADER).ljust(_HEADER, b"\0")
         if not header.startswith(_MAGIC):
-            header = bytes(_HEADER)  # it says nothing: the file is taken to be as ours are
+            header = bytes(_HEADER)  # unusable: assume the values of our own files
         self.size = _PAGE_SIZES.get(struct.unpack_from(">H", header, 16)[0], _DEFAULT_PAGE_SIZE)
         self._usable = self.size - header[20]
         self.version: int = struct.unpack_from(">I", header, 60)[0]
         self._first_free_page: int = struct.unpack_from(">I", header, 32)[0]
         self.count = file.seek(0, 2) // self.size
-        said: int = struct.unpack_from(">I", header, 28)[0]
-        self.missing_pages = max(0, said - self.count)  # pages that the file had, and are not there
+        expected: int = struct.unpack_from(">I", header, 28)[0]
+        self.missing_pages = max(0, expected - self.count)  # cut off at the end of the file
         self.used: set[int] = set()
 
     def read_page(self, number: int) -> TreePage:
-        """All that can be read of a page of a tree; `Unreadable`: it is none, or was taken before,
-        as no sound tree has a page twice. To look at one takes nothing: what a long row runs over
-        into may stand anywhere, also before it."""
+        """The readable cells of a tree page. Raises `CorruptData` if it is not one, or is in use
+        already, since a page belongs to one tree only. Reading does not mark it as used: overflow
+        pages may be anywhere, also before it."""
         data = self._read_raw(number)
         start = _HEADER if number == 1 else 0
         kind = _page_kind(data[start])
@@ -141,7 +138,7 @@ class PageReader:
         cells = struct.unpack_from(">H", data, start + 3)[0]
         first = start + (12 if inner else 8)
         if first + 2 * cells > self.size:
-            raise CorruptData("it tells of more cells than it can hold")
+            raise CorruptData("it claims more cells than it can hold")
         page, broken = TreePage(number, kind, [], [], [], 0), 0
         for (offset,) in struct.iter_unpack(">H", data[first : first + 2 * cells]):
             try:
@@ -156,18 +153,17 @@ class PageReader:
         self.used |= {page.number, *page.overflow_pages}
 
     def kind_byte(self, number: int) -> int:
-        """The byte that would say what kind of page it is; of page 1 it does not."""
+        """The byte with the kind of a tree page; not valid for page 1."""
         self._file.seek((number - 1) * self.size)
         return self._file.read(1)[0]
 
     def is_blank(self, number: int) -> bool:
-        """Whether nothing is written there, as in every page that is free: what is deleted is
-        overwritten."""
+        """Whether it is all zeros, as every free page: deleted data is overwritten."""
         self._file.seek((number - 1) * self.size)
         return not any(self._file.read(self.size))
 
     def freelist(self) -> Iterator[int]:
-        """The pages that hold nothing, as far as the list of them can be followed."""
+        """The free pages, as far as their list can be followed."""
         trunk, trunks = self._first_free_page, set[int]()
         while trunk and trunk not in trunks:
             try:
@@ -201,7 +197,7 @@ class PageReader:
     def _read_payload(
         self, data: bytes, at: int, size: int, kind: PageKind
     ) -> tuple[bytes, list[int]]:
-        """The bytes of a row, and the pages it runs over into."""
+        """The bytes of a row, and its overflow pages."""
         if not 0 < size <= self.count * self.size:
             raise CorruptData("a row is larger than the file")
         here = self._local_size(size, kind)
@@ -214,7 +210,7 @@ class PageReader:
         return data[at : at + here] + rest, beyond
 
     def _local_size(self, size: int, kind: PageKind) -> int:
-        """How much of a row of that size stands in its own page."""
+        """How much of a row of that size is in its own page."""
         usable = self._usable
         most = usable - 35 if kind is PageKind.LEAF_TABLE else (usable - 12) * 64 // 255 - 23
         if size <= most:
@@ -224,7 +220,7 @@ class PageReader:
         return here if here <= most else least
 
     def _read_overflow(self, following: int, left: int) -> tuple[bytes, list[int]]:
-        """A chain has as many pages as it needs, and the last of them names no other."""
+        """A valid chain has exactly as many pages as it needs."""
         pieces, numbers = [], []
         while left > 0:
             page = self._read_raw(following)
@@ -233,7 +229,7 @@ class PageReader:
             left -= self._usable - 4
             following = struct.unpack_from(">I", page)[0]
         if following:
-            raise CorruptData("a row goes on beyond its end")
+            raise CorruptData("an overflow chain is too long")
         return b"".join(pieces), numbers
 
     def _read_raw(self, number: int) -> bytes:
@@ -247,4 +243,4 @@ def _page_kind(byte: int) -> PageKind:
     try:
         return PageKind(byte)
     except ValueError:
-        raise CorruptData("it is no page of a tree") from None
+        raise CorruptData("it is not a tree page") from None

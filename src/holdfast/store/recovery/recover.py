@@ -71,9 +71,9 @@ class RecoveryResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def recover_database(damaged: Path, new: Path, *, progress: PagesCallback) -> RecoveryResult:
-    """Read the damaged file, which is left as it is, into a new one; `StoreUnusable`: nothing can
-    be read, or it is newer than this program, which would drop what it does not know. To be called
-    by the holder of the home's lock, with nobody else at the file."""
+    """Copy the readable rows of the damaged file, which is not changed, into a new one. Raises
+    `StoreUnusable` if nothing can be read, or if it is newer than this program, which would drop
+    what it does not know. The caller holds the lock of the home; no process has the file open."""
     work = new.with_name("damaged")
     _copy_with_wal(damaged, work)
     with open(work, "rb") as file:
@@ -86,8 +86,7 @@ def recover_database(damaged: Path, new: Path, *, progress: PagesCallback) -> Re
     work.unlink()
     if not kept.total():
         raise StoreUnusable(
-            f"{damaged} holds nothing that can be read any more. It was left as it is: restore the"
-            " newest good backup"
+            f"{damaged} has no readable rows. It was not changed: restore the newest good backup"
         )
     return RecoveryResult(
         rows=dict(kept),
@@ -97,17 +96,17 @@ def recover_database(damaged: Path, new: Path, *, progress: PagesCallback) -> Re
 
 
 def _copy_with_wal(damaged: Path, work: Path) -> None:
-    """With the log folded in, by SQLite: it looks at no page for that, and does it as it closes
-    also where it takes the file for none."""
-    log = damaged.with_name(damaged.name + "-wal")
+    """Copy the file and let SQLite checkpoint the WAL into the copy: it reads no page for that, and
+    does it on close even for a file that it does not accept."""
+    wal = damaged.with_name(damaged.name + "-wal")
     shutil.copyfile(damaged, work)
-    if not log.exists():
+    if not wal.exists():
         return
-    shutil.copyfile(log, work.with_name(work.name + "-wal"))
+    shutil.copyfile(wal, work.with_name(work.name + "-wal"))
     with suppress(apsw.Error):
         db = apsw.Connection(str(work), flags=apsw.SQLITE_OPEN_READWRITE)
         try:
-            db.pragma("user_version")  # before it has read, it does not know that there is a log
+            db.pragma("user_version")  # only a read makes it notice the WAL
             db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
         finally:
             db.close()
@@ -140,7 +139,7 @@ def _fill_database(new: Path, trees: TreeWalker, version: int) -> Counter[str]:
 
 
 def _insert_row(db: apsw.Connection, found: FoundRow) -> bool:
-    """False: it makes no sense, or contradicts the schema or a row that is there."""
+    """False: it is implausible, or conflicts with the schema or an existing row."""
     row = found.layout.row(found.cell.rowid, found.cell.values)
     if not _is_plausible(row):
         return False
@@ -154,7 +153,7 @@ def _insert_row(db: apsw.Connection, found: FoundRow) -> bool:
 
 
 def _is_plausible(row: Mapping[str, Value]) -> bool:
-    """A page that was lost in the middle of a long text leaves one that looks like a text."""
+    """Detects texts with a lost page in the middle, which still look like texts."""
     if any(isinstance(value, str) and "\0" in value for value in row.values()):
         return False
     body = row.get("body")
@@ -167,7 +166,7 @@ def _is_plausible(row: Mapping[str, Value]) -> bool:
 
 
 def _restore_sequences(db: apsw.Connection, sequences: Mapping[str, int]) -> None:
-    """A number that was given out is not given out again, also where its row is lost."""
+    """A number that was used is not used again, even if its row is lost."""
     for table, number in sequences.items():
         given = db.execute("SELECT max(seq) FROM sqlite_sequence WHERE name = ?", (table,)).get
         db.execute("DELETE FROM sqlite_sequence WHERE name = ?", (table,))
@@ -178,7 +177,7 @@ def _restore_sequences(db: apsw.Connection, sequences: Mapping[str, int]) -> Non
 
 
 def _count_missing_messages(db: apsw.Connection) -> int:
-    """Messages that are missing before others: those of a conversation are numbered from 1."""
+    """Gaps in the numbers of messages, which start at 1 in each session."""
     missing = db.execute(
         "SELECT total(last - held) FROM (SELECT max(seq) AS last, count(*) AS held FROM messages"
         " GROUP BY session_id)"

@@ -15,11 +15,18 @@ from holdfast.store.recovery.file_format import (
 )
 from holdfast.store.recovery.layout import TreeLayout
 
+_SCHEMA = "sqlite_schema"
+_SEQUENCES = "sqlite_sequence"
+_SCHEMA_TYPES = ("table", "index", "view", "trigger")
+
+PagesCallback = Callable[[int, int], None]
+"""Gets the number of pages read so far, and the number of all pages."""
+
 
 class OrphanPages:
-    """Owns what is known of such pages: which trees their rows fit, and what stands above them.
+    """Pages that no tree leads to. Owns which trees their rows fit, and their parent pages.
 
-    `layouts` are the trees that have lost something: a page can be of no other.
+    `layouts` are the incomplete trees: an orphan can belong to no other.
     """
 
     def __init__(self, pages: PageReader, layouts: Mapping[str, TreeLayout]) -> None:
@@ -29,17 +36,16 @@ class OrphanPages:
         self._parents: dict[int, int] = {}
 
     def assign_to_trees(self) -> Iterator[tuple[TreePage, list[TreeLayout]]]:
-        """Each page that has rows, with the trees it may be of; of one whose tree is certain,
-        there is one."""
+        """Each page that has rows, with the trees it may belong to: one, if that is certain."""
         self._scan()
         together = self._common_trees()
         for number, own in self._candidates.items():
             try:
                 page = self._pages.read_page(number)
             except CorruptData:
-                continue  # a row of another page has run over into it
+                continue  # it is an overflow page of another page's row
             if page.cells:
-                # What stands under one page is of one tree; unless that page is not what it was.
+                # All pages below one page belong to one tree, unless that page is corrupt.
                 names = together[self._topmost(number)] or own
                 yield page, [self._layouts[name] for name in sorted(names)]
 
@@ -67,7 +73,7 @@ class OrphanPages:
         )
 
     def _common_trees(self) -> dict[int, frozenset[str]]:
-        """By the page that stands above all others of its tree: what every one of them fits."""
+        """By topmost page: the trees that all pages below it fit."""
         found: dict[int, frozenset[str]] = {}
         for number, fitting in self._candidates.items():
             top = self._topmost(number)
@@ -75,18 +81,10 @@ class OrphanPages:
         return found
 
     def _topmost(self, number: int) -> int:
-        way = [number]
-        while (above := self._parents.get(way[-1])) is not None and above not in way:
-            way.append(above)
-        return way[-1]
-
-
-_SCHEMA = "sqlite_schema"
-_SEQUENCES = "sqlite_sequence"
-_SCHEMA_TYPES = ("table", "index", "view", "trigger")
-
-PagesCallback = Callable[[int, int], None]
-"""How many pages were read, of how many."""
+        path = [number]
+        while (parent := self._parents.get(path[-1])) is not None and parent not in path:
+            path.append(parent)
+        return path[-1]
 
 
 class FoundRow(NamedTuple):
@@ -95,8 +93,8 @@ class FoundRow(NamedTuple):
 
 
 class TreeWalker:
-    """Owns the count of what could not be read: pages by the table they belonged to, and those
-    of which nobody can tell (`unplaced`)."""
+    """Reads the rows of all trees. Owns the counts of what could not be read: pages by their table,
+    and pages whose table is unknown (`unassigned_pages`)."""
 
     def __init__(
         self, pages: PageReader, layouts: Mapping[str, TreeLayout], *, progress: PagesCallback
@@ -106,19 +104,17 @@ class TreeWalker:
         self._progress = progress
         self.lost_pages: Counter[str] = Counter()
         self.unassigned_pages = 0
-        self._incomplete_trees: set[str] = set()  # trees that have lost a page, indexes too
-        self.unreadable_rows: Counter[str] = Counter()  # rows in pages that were readable otherwise
-        self.rows_from_indexes: Counter[str] = (
-            Counter()
-        )  # rows of those that an index had a copy of
-        self.missing_rows: Counter[str] = Counter()  # rows that others are numbered behind
+        self._incomplete_trees: set[str] = set()  # that have lost a page; also indexes
+        self.unreadable_rows: Counter[str] = Counter()  # in pages that were readable otherwise
+        self.rows_from_indexes: Counter[str] = Counter()  # recovered from a copy in an index
+        self.missing_rows: Counter[str] = Counter()  # known from gaps in their numbers
         self.leaf_pages: Counter[str] = Counter()
         self.row_counts: Counter[str] = Counter()
         self.sequences: dict[str, int] = {}
 
     def walk(self) -> Iterator[FoundRow]:
-        """Every row that can be reached, then those in leaves that cannot, and last what an index
-        has of a table that has lost something: most of those rows are there by then."""
+        """All rows of the trees, then those of orphan pages, and last the copies that indexes have
+        of incomplete tables: most of those rows were found by then."""
         roots, copies = self._roots(), list[FoundRow]()
         for name, layout in self._layouts.items():
             if name not in roots:
@@ -146,8 +142,8 @@ class TreeWalker:
                 self.sequences[table] = number
 
     def _roots(self) -> dict[str, int]:
-        """Where each tree begins, from the file's own list of them: a tree of its own, which
-        begins on the first page. Where that is lost its leaves are looked for."""
+        """The root page of each tree, from `sqlite_schema`, a tree whose root is the first page. If
+        a page of it is lost, its leaves are searched in the whole file."""
         found = _roots_by_name([*self._cells(_SCHEMA, 1, rowid=True)])
         if not self.lost_pages[_SCHEMA]:
             return found
@@ -186,17 +182,17 @@ class TreeWalker:
         return page if (page.kind in TABLE_PAGE_KINDS) is rowid else None
 
     def _holds_data(self, name: str) -> bool:
-        """Whether what is lost of it is lost: an index is made anew."""
+        """Whether a lost page of it means lost data: indexes are rebuilt."""
         layout = self._layouts.get(name)
         return layout is None or bool(layout.table and not layout.is_copy)
 
     def _orphan_rows(self, copies: list[FoundRow]) -> Iterator[FoundRow]:
-        """A page that nothing leads to belongs to the one tree that has lost something and that
-        its rows fit; where there are several, nobody can tell."""
-        bereft = {
+        """An orphan page belongs to the one incomplete tree that its rows fit; if there are
+        several, it stays unassigned."""
+        incomplete = {
             name: each for name, each in self._layouts.items() if name in self._incomplete_trees
         }
-        for page, owners in OrphanPages(self._pages, bereft).assign_to_trees():
+        for page, owners in OrphanPages(self._pages, incomplete).assign_to_trees():
             if len(owners) > 1:
                 self.unassigned_pages += 1
                 continue
@@ -206,11 +202,11 @@ class TreeWalker:
                 self.unreadable_rows[owner.table] += page.unreadable_cells
             for entry in page.cells:
                 yield from self._classify(owner.table, FoundRow(owner, entry), copies)
-        if self.lost_pages[_SCHEMA]:  # else what is gone is known as the loss of a tree
+        if self.lost_pages[_SCHEMA]:  # otherwise every loss is counted with its tree
             self.unassigned_pages = self._count_unused_pages()
 
     def _count_unused_pages(self) -> int:
-        """Pages that hold something and were no part of anything."""
+        """Pages with content that belong to no tree."""
         return sum(
             number not in self._pages.used and not self._pages.is_blank(number)
             for number in range(2, self._pages.count + 1)

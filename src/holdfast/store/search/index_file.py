@@ -16,15 +16,16 @@ from holdfast.store.sqlite.errors import DAMAGE_ERRORS
 
 log = logging.getLogger(__name__)
 
-
 INDEX_VERSION = 1
+_BATCH = 500  # messages in one transaction, which blocks the checkpoints of the store's WAL
+_STAMP = "created_at || ':' || length(body)"
 _BUSY_MS = 5000
 _CACHE_KB = 8 * 1024
 _FILE_SUFFIXES = ("", "-wal", "-shm", "-journal")
 
-# `stamp` tells whether the message at a place is still the one that was indexed there: a
-# conversation can be taken back and go on otherwise. FTS5's own secure-delete takes the words of
-# what is deleted out of the index instead of marking them as gone.
+# `stamp` shows whether the message at a position is still the one that was indexed: a conversation
+# can be undone and continue differently. FTS5's secure-delete removes the words of deleted entries
+# from the index instead of marking them as deleted.
 _INDEX_SCHEMA = f"""
 CREATE TABLE places (
     session_id TEXT PRIMARY KEY, seq INTEGER NOT NULL, stamp TEXT NOT NULL
@@ -40,15 +41,15 @@ PRAGMA user_version = {INDEX_VERSION};
 
 
 def open_index(path: Path, *, state: Path, vfs: str | None) -> apsw.Connection:
-    """A connection to the index, with the store attached as `state`, to be read alone.
+    """A connection to the index, with the store attached read-only as `state`.
 
-    A file that is damaged, of another version or no index at all is replaced by an empty one.
+    A file that is damaged, of another version or not an index is replaced by an empty one.
     """
     try:
         db = _open_file(path)
     except DAMAGE_ERRORS as error:
         log.warning(
-            "%s cannot be used (%s); it is made anew from the store.",
+            "%s cannot be used (%s); rebuilding it from the store.",
             path,
             error,
             extra={"action": "search_index_rebuilt"},
@@ -64,7 +65,7 @@ def open_index(path: Path, *, state: Path, vfs: str | None) -> apsw.Connection:
 
 
 def index_files(path: Path) -> list[Path]:
-    """The file with all that SQLite keeps beside it."""
+    """The file and all that SQLite keeps next to it."""
     return [path.with_name(path.name + suffix) for suffix in _FILE_SUFFIXES]
 
 
@@ -80,7 +81,7 @@ def _open_file(path: Path) -> apsw.Connection:
     try:
         db.set_busy_timeout(_BUSY_MS)
         db.pragma("journal_mode", "wal")
-        # A power cut may cost the last entries, which are read again; never the file.
+        # A power cut may cost the last entries, which are indexed again; never the file.
         db.pragma("synchronous", "normal")
         db.pragma("secure_delete", 1)
         db.pragma("cache_size", -_CACHE_KB)
@@ -97,7 +98,7 @@ def _create_schema(db: apsw.Connection) -> None:
     if version == INDEX_VERSION:
         return
     if version != 0 or db.execute("SELECT count(*) FROM sqlite_schema").get:
-        raise apsw.FormatError(f"it has version {version}, and version {INDEX_VERSION} is wanted")
+        raise apsw.FormatError(f"it has version {version}, and version {INDEX_VERSION} is needed")
     db.execute("BEGIN IMMEDIATE")
     db.execute(_INDEX_SCHEMA)
     db.execute("COMMIT")
@@ -108,12 +109,8 @@ def _attach_store(db: apsw.Connection, state: Path, vfs: str | None) -> None:
     db.execute("ATTACH ? AS state", (f"file:{quote(str(state.absolute()))}?mode=ro{more}",))
 
 
-_BATCH = 500  # messages in one transaction: while it lasts the store's log cannot be folded
-_STAMP = "created_at || ':' || length(body)"
-
-
 def outdated_sessions(cursor: apsw.Cursor) -> list[SessionId]:
-    """Every session whose index is not as far as it is, or that is there no more."""
+    """Sessions that are not fully indexed, and indexed sessions that do not exist any more."""
     found = cursor.execute(
         f"SELECT s.id FROM state.sessions s LEFT JOIN places p ON p.session_id = s.id"
         f" WHERE (SELECT seq || '/' || {_STAMP} FROM state.messages m"
@@ -125,15 +122,15 @@ def outdated_sessions(cursor: apsw.Cursor) -> list[SessionId]:
 
 
 def index_next_batch(cursor: apsw.Cursor, session_id: SessionId) -> bool:
-    """Index the next messages of a session, or forget one that is gone; True: there are more."""
+    """Index the next messages of a session, or remove a deleted one; True: there are more."""
     if not cursor.execute("SELECT 1 FROM state.sessions WHERE id = ?", (session_id,)).fetchone():
         delete_session(cursor, session_id)
         return False
-    place = _indexed_up_to(cursor, session_id)
+    last_seq = _indexed_up_to(cursor, session_id)
     found = cursor.execute(
         f"SELECT seq, body, created_at, {_STAMP} FROM state.messages"
         " WHERE session_id = ? AND seq > ? ORDER BY seq LIMIT ?",
-        (session_id, place, _BATCH),
+        (session_id, last_seq, _BATCH),
     ).fetchall()
     for seq, body, created_at, _ in found:
         _index_message(cursor, session_id, int(seq), str(body), float(created_at))  # type: ignore[arg-type]  # as the columns are
@@ -146,8 +143,8 @@ def index_next_batch(cursor: apsw.Cursor, session_id: SessionId) -> bool:
 
 
 def _indexed_up_to(cursor: apsw.Cursor, session_id: SessionId) -> int:
-    """How far the session is indexed. Where the last message that was indexed is not there any
-    more, or is another one now, all of it is read again."""
+    """The last indexed message. If it was deleted or replaced since, the session is indexed again
+    from the start."""
     known = cursor.execute(
         "SELECT seq, stamp FROM places WHERE session_id = ?", (session_id,)
     ).fetchone()
@@ -167,10 +164,10 @@ def _index_message(
     cursor: apsw.Cursor, session_id: SessionId, seq: int, body: str, at: float
 ) -> None:
     try:
-        said = searchable_text(rows.decode_message(body))
+        searchable = searchable_text(rows.decode_message(body))
     except msgspec.MsgspecError:
-        return  # one that cannot be read keeps no other from being found
-    if said is None or not said.text.strip():
+        return  # an unreadable message must not prevent the indexing of others
+    if searchable is None or not searchable.text.strip():
         return
     cursor.execute(
         "INSERT INTO entries (session_id, seq, created_at) VALUES (?, ?, ?)", (session_id, seq, at)
@@ -179,8 +176,8 @@ def _index_message(
         "INSERT INTO words (rowid, said, done) VALUES (?, ?, ?)",
         (
             cursor.connection.last_insert_rowid(),
-            separate_words(said.message_text),
-            separate_words(said.tool_text),
+            separate_words(searchable.message_text),
+            separate_words(searchable.tool_text),
         ),
     )
 

@@ -18,7 +18,14 @@ from holdfast.store.sqlite.reads import sessions
 
 _TERM_PATTERN = re.compile(r'(-?)"([^"]*)"?|(\S+)')
 _WORD_PATTERN = re.compile(r"\w+")
-# Scripts that put no space between words: each character is a word of its own in the index, and
+_MAX_CHARACTERS = 64 * 1024  # of one message; longer ones are dumps that are not searched
+_CONTEXT_BEFORE, _SNIPPET_LENGTH = 60, 220
+_MAX_SCANNED = 200_000  # characters of a text; matches behind them are found but not shown
+# Messages of people and agents count for more than the output of tools. Scores are rounded, so that
+# of two equal matches the newer one comes first.
+_SCORE = "round(bm25(words, 1.0, 0.3), 1)"
+_SESSION_WHERE = "SELECT 1 FROM state.sessions s WHERE s.id = e.session_id AND "
+# Scripts without spaces between words: each character is a word of its own in the index, and
 # several in a row are a phrase.
 _UNSPACED_SCRIPTS = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
@@ -27,7 +34,7 @@ _UNSPACED_SCRIPTS = re.compile(
 
 
 class SearchTerm(msgspec.Struct, frozen=True, kw_only=True):
-    """Words in a row. `begins`: the last one may go on; `unwanted`: it must not be there."""
+    """Consecutive words. `is_prefix`: the last one may be longer; `excluded`: it must not occur."""
 
     words: tuple[str, ...]
     is_prefix: bool = False
@@ -39,21 +46,21 @@ class SearchTerm(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def separate_words(text: str) -> str:
-    """The text with its words apart, as it is indexed."""
+    """The text as it is indexed, with spaces between the words of unspaced scripts."""
     return _UNSPACED_SCRIPTS.sub(lambda found: f" {found[0]} ", text)
 
 
 def parse_terms(typed: str) -> list[SearchTerm]:
-    """What is wanted: bare words match words that begin so, words in quotes stand as they are
-    and in that order, and a leading minus says that something must not be there."""
+    """Bare words match words with that prefix, quoted words match exactly and in that order, and a
+    leading minus excludes."""
     found = (_make_term(*match.groups(default="")) for match in _TERM_PATTERN.finditer(typed))
     return [term for term in found if term.words]
 
 
 def _make_term(minus: str, quoted: str, bare: str) -> SearchTerm:
-    unwanted = bool(minus) or (bare.startswith("-") and len(bare) > 1)
+    excluded = bool(minus) or (bare.startswith("-") and len(bare) > 1)
     words = tuple(_split_words(quoted or bare))
-    return SearchTerm(words=words, is_prefix=bool(bare), excluded=unwanted)
+    return SearchTerm(words=words, is_prefix=bool(bare), excluded=excluded)
 
 
 def _split_words(text: str) -> list[str]:
@@ -65,17 +72,16 @@ def _split_words(text: str) -> list[str]:
     ]
 
 
-def match_expression(wanted: list[SearchTerm]) -> str:
-    """For `MATCH`; "": nothing that could be looked for. A question that only excludes
-    something asks for nothing."""
-    sought = " AND ".join(term.expression for term in wanted if not term.excluded)
-    refused = "".join(f" NOT {term.expression}" for term in wanted if term.excluded)
-    return f"({sought}){refused}" if sought else ""
+def match_expression(terms: list[SearchTerm]) -> str:
+    """For `MATCH`; "": there is nothing to search for, also if the query only excludes."""
+    included = " AND ".join(term.expression for term in terms if not term.excluded)
+    excluded = "".join(f" NOT {term.expression}" for term in terms if term.excluded)
+    return f"({included}){excluded}" if included else ""
 
 
 def fold_text(text: str) -> str:
-    """As the index compares: no case, no marks on letters. As long as the text itself, so that
-    a place in one is the same place in the other."""
+    """As the index compares: without case and diacritics. Has the length of the text, so that
+    offsets in one are offsets in the other."""
     return "".join(map(_fold_letter, text))
 
 
@@ -84,9 +90,6 @@ def _fold_letter(letter: str) -> str:
         return letter.lower()
     bare = unicodedata.normalize("NFD", letter)[0].lower()
     return bare if len(bare) == 1 else letter
-
-
-_MAX_CHARACTERS = 64 * 1024  # characters of one message; beyond that lie dumps that nobody searches
 
 
 class SearchableText(NamedTuple):
@@ -100,7 +103,7 @@ class SearchableText(NamedTuple):
 
 
 def searchable_text(message: Message) -> SearchableText | None:
-    """None: nothing that anybody said; our own notes are no part of the conversation."""
+    """None for our own notices, which are not part of the conversation."""
     match message:
         case UserMessage():
             found = SearchableText("user", message_text=message.text)
@@ -117,38 +120,34 @@ def searchable_text(message: Message) -> SearchableText | None:
     )
 
 
-_CONTEXT_BEFORE, _SNIPPET_LENGTH = 60, 220
-_MAX_SCANNED = 200_000  # characters into a text; what stands behind them is found and not shown
-
-
-def snippet_pieces(text: str, wanted: Sequence[SearchTerm]) -> tuple[str, ...]:
-    """Plain and found pieces in turn, the first one plain; together they are the snippet."""
+def snippet_pieces(text: str, terms: Sequence[SearchTerm]) -> tuple[str, ...]:
+    """Plain and matching pieces in turn, the first one plain; together they are the snippet."""
     text = text[:_MAX_SCANNED]
-    places = _match_spans(text, wanted)
-    first = max(places[0][0] - _CONTEXT_BEFORE, 0) if places else 0
+    spans = _match_spans(text, terms)
+    first = max(spans[0][0] - _CONTEXT_BEFORE, 0) if spans else 0
     last = min(first + _SNIPPET_LENGTH, len(text))
-    made = ["…" if first else ""]
+    pieces = ["…" if first else ""]
     at = first
-    for begin, end in places:
+    for begin, end in spans:
         if begin >= at and end <= last:
-            made[-1] += _one_line(text[at:begin])
-            made += [_one_line(text[begin:end]), ""]
+            pieces[-1] += _one_line(text[at:begin])
+            pieces += [_one_line(text[begin:end]), ""]
             at = end
-    made[-1] += _one_line(text[at:last]) + ("…" if last < len(text) else "")
-    made[0] = made[0].lstrip()
-    made[-1] = made[-1].rstrip()
-    return tuple(made)
+    pieces[-1] += _one_line(text[at:last]) + ("…" if last < len(text) else "")
+    pieces[0] = pieces[0].lstrip()
+    pieces[-1] = pieces[-1].rstrip()
+    return tuple(pieces)
 
 
-def _match_spans(text: str, wanted: Sequence[SearchTerm]) -> list[tuple[int, int]]:
-    patterns = [_term_pattern(term) for term in wanted if not term.excluded]
+def _match_spans(text: str, terms: Sequence[SearchTerm]) -> list[tuple[int, int]]:
+    patterns = [_term_pattern(term) for term in terms if not term.excluded]
     if not patterns:
         return []
     return [found.span() for found in re.finditer("|".join(patterns), fold_text(text))]
 
 
 def _term_pattern(term: SearchTerm) -> str:
-    """Whole words as the index has them: whatever is no letter stands between two of them."""
+    """Whole words as the index has them, separated by anything that is not a letter."""
     words = r"[\W_]*".join(re.escape(fold_text(word)) for word in term.words)
     alone = all(word.isascii() for word in term.words)
     return rf"(?<![^\W_]){words}" if alone else words
@@ -158,27 +157,21 @@ def _one_line(text: str) -> str:
     return re.sub(r"\s+", " ", text)
 
 
-# What people and agents said counts for more than what their tools printed. Scores are rounded,
-# so that of two that fit as well the newer one comes first.
-_SCORE = "round(bm25(words, 1.0, 0.3), 1)"
-_SESSION_WHERE = "SELECT 1 FROM state.sessions s WHERE s.id = e.session_id AND "
-
-
 def find_records(cursor: apsw.Cursor, query: SearchQuery) -> list[SearchMatch]:
-    """The best first. A message that is gone from the store, or was taken back, is not found,
-    whatever the index still has of it."""
-    wanted = parse_terms(query.words[:MAX_QUERY_LENGTH])
-    sought = match_expression(wanted)
-    if not sought:
+    """The best first. A message that was deleted from the store or undone is not found, even if the
+    index still has it."""
+    terms = parse_terms(query.words[:MAX_QUERY_LENGTH])
+    expression = match_expression(terms)
+    if not expression:
         return []
     where, bindings = _filters(query)
     found = cursor.execute(
         f"SELECT e.session_id, e.seq, {_SCORE} AS score FROM words JOIN entries e"
         f" ON e.id = words.rowid WHERE words MATCH ? {where}"
         " ORDER BY score, e.created_at DESC, e.session_id, e.seq DESC LIMIT ?",
-        (sought, *bindings, query.limit),
+        (expression, *bindings, query.limit),
     ).fetchall()
-    records = (_found_record(cursor, SessionId(str(row[0])), row[1], wanted) for row in found)
+    records = (_found_record(cursor, SessionId(str(row[0])), row[1], terms) for row in found)
     return [record for record in records if record is not None]
 
 
@@ -202,7 +195,7 @@ def _filters(query: SearchQuery) -> tuple[str, list[Any]]:
 
 
 def _found_record(
-    cursor: apsw.Cursor, session_id: SessionId, seq: Any, wanted: list[SearchTerm]
+    cursor: apsw.Cursor, session_id: SessionId, seq: Any, terms: list[SearchTerm]
 ) -> SearchMatch | None:
     row = cursor.execute(
         f"SELECT {rows.RECORD_COLUMNS} FROM state.standing WHERE session_id = ? AND seq = ?",
@@ -212,13 +205,13 @@ def _found_record(
     if row is None or session is None:
         return None
     record = rows.decode_record(row)
-    said = searchable_text(record.message)
-    if said is None:
+    searchable = searchable_text(record.message)
+    if searchable is None:
         return None
     return SearchMatch(
         session=session,
         seq=record.seq,
-        role=said.role,
-        pieces=snippet_pieces(said.text, wanted),
+        role=searchable.role,
+        pieces=snippet_pieces(searchable.text, terms),
         created_at=record.created_at,
     )

@@ -9,8 +9,8 @@ import apsw
 
 from holdfast.core.ids import SessionId
 
-# On the table itself and not in the code of each write: whoever adds or takes a message, now or
-# later, is heard. Temporary triggers belong to this connection and leave the file alone.
+# Triggers on the tables, not code in each write: every write is noticed, also future ones.
+# Temporary triggers belong to this connection and do not change the file.
 _MESSAGE_TRIGGERS = """
 CREATE TEMP TRIGGER message_added AFTER INSERT ON main.messages
 BEGIN SELECT holdfast_touched(new.session_id); END;
@@ -19,9 +19,15 @@ BEGIN SELECT holdfast_touched(old.session_id); END;
 """
 
 
+_AUDIT_TRIGGER = """
+CREATE TEMP TRIGGER audit_grown AFTER INSERT ON main.audit
+BEGIN SELECT holdfast_grown(new.seq); END;
+"""
+
+
 class SessionChangeTracker:
-    """Owns the names of the sessions that the present transaction touched. Used by the writer's
-    thread alone; so is `tell`."""
+    """Owns the ids of the sessions whose messages the current transaction has changed. Used by the
+    writer thread only, which also calls `notify`."""
 
     def __init__(self, notify: Callable[[frozenset[SessionId]], None]) -> None:
         self._notify = notify
@@ -32,7 +38,7 @@ class SessionChangeTracker:
         db.execute(_MESSAGE_TRIGGERS)
 
     def after_commit(self) -> None:
-        """Some may have touched and failed; who looks there finds nothing new."""
+        """Also sessions of writes that were rolled back: the listener finds nothing new there."""
         if self._sessions:
             self._notify(frozenset(self._sessions))
             self._sessions.clear()
@@ -41,15 +47,9 @@ class SessionChangeTracker:
         self._sessions.add(SessionId(*session_id))
 
 
-# On the table itself, so that no write has to think of it; it leaves the file alone.
-_AUDIT_TRIGGER = """
-CREATE TEMP TRIGGER audit_grown AFTER INSERT ON main.audit
-BEGIN SELECT holdfast_grown(new.seq); END;
-"""
-
-
 class AuditGrowthTracker:
-    """Owns who is told, in their own event loop. The rest belongs to the writer's thread."""
+    """Owns the listener, which is called in its own event loop. The rest belongs to the writer
+    thread."""
 
     def __init__(self) -> None:
         self._listener: Callable[[], None] | None = None
@@ -57,7 +57,7 @@ class AuditGrowthTracker:
         self._has_grown = False
 
     def set_listener(self, listener: Callable[[], None]) -> None:
-        """From now on, and in place of whoever was told before."""
+        """Replaces the previous listener."""
         self._loop, self._listener = asyncio.get_running_loop(), listener
 
     def install(self, db: apsw.Connection) -> None:
@@ -65,7 +65,7 @@ class AuditGrowthTracker:
         db.execute(_AUDIT_TRIGGER)
 
     def after_commit(self) -> None:
-        """One that was added and taken back is told, too; who looks there finds nothing new."""
+        """Also for a row that was rolled back: the listener finds nothing new then."""
         if not self._has_grown:
             return
         self._has_grown = False

@@ -10,31 +10,31 @@ from holdfast.store.sqlite.connection import BUSY_MS
 
 log = logging.getLogger(__name__)
 
-_IDLE_SECONDS = 0.02  # seconds without a command that count as idle
-_IDLE_PAGES = 1000  # pages of log worth folding in when idle
+_IDLE_SECONDS = 0.02  # without a request
+_IDLE_PAGES = 1000  # of WAL that are worth a checkpoint when idle
+_OVERDUE_PAGES = 16_000  # of WAL that are checkpointed even under load
 _TRUNCATE_BUSY_MS = 250
-_OVERDUE_PAGES = 16_000  # pages of log that are folded in even under load
 
 
 class WalCheckpointer:
-    """Owns the knowledge of how long the log is; used by the writer's thread alone."""
+    """Owns the length of the WAL. Used by the writer thread only."""
 
     def __init__(self, db: apsw.Connection, *, path: Path) -> None:
         self._db = db
         self._path = path
         self._wal_pages = 0
-        self._checkpointed_pages = 0  # pages of the present log that were dealt with
+        self._checkpointed_pages = 0  # of the current WAL
         db.set_wal_hook(self._on_wal_growth)
 
     def _on_wal_growth(self, _db: apsw.Connection, _name: str, pages: int) -> int:
         if pages < self._wal_pages:
-            self._checkpointed_pages = 0  # the log began anew
+            self._checkpointed_pages = 0  # the WAL started over
         self._wal_pages = pages
         return apsw.SQLITE_OK
 
     @property
     def idle_delay(self) -> float | None:
-        """How long the writer may wait before it folds; None: there is nothing worth it."""
+        """How long the writer waits for requests before a checkpoint; None: none is worthwhile."""
         return _IDLE_SECONDS if self._wal_pages - self._checkpointed_pages >= _IDLE_PAGES else None
 
     @property
@@ -42,14 +42,15 @@ class WalCheckpointer:
         return self._wal_pages - self._checkpointed_pages >= _OVERDUE_PAGES
 
     def checkpoint(self) -> bool:
-        """Whether it worked. A failure costs nothing but room: the log still holds it all. It
-        is tried again when the log has grown by as much once more."""
+        """True if it succeeded. A failure only costs disk space, since the WAL still has the data.
+        The next attempt comes when the WAL has grown by as much again."""
         self._checkpointed_pages = self._wal_pages
         try:
             self._db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
         except apsw.Error as error:
             log.warning(
-                "The log of %s could not be folded into it (%s); it grows until that works.",
+                "WAL checkpoint of %s failed (%s). The WAL file keeps growing until a checkpoint "
+                "succeeds.",
                 self._path,
                 error,
                 extra={"action": "checkpoint_failed"},
@@ -59,15 +60,15 @@ class WalCheckpointer:
 
 
 def truncate_wal(cursor: apsw.Cursor) -> None:
-    """Fold all of the log and empty it. It waits a moment for who reads an older state, and
-    then leaves it: the log is begun anew when the next fold finds nobody there."""
+    """Checkpoint the whole WAL and truncate it. Waits a moment for readers of an older state; if
+    they stay, a later checkpoint without readers lets the WAL start over."""
     db = cursor.connection
     db.set_busy_timeout(_TRUNCATE_BUSY_MS)
     try:
         db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
     except apsw.BusyError:
         log.info(
-            "The log of the store is in use and is emptied later.",
+            "The WAL is in use by a reader; truncating it later.",
             extra={"action": "wal_truncate_deferred"},
         )
     finally:

@@ -14,25 +14,24 @@ from holdfast.store.sqlite import errors
 from holdfast.store.sqlite.file_check import APPLICATION_ID, check_header, has_wal, quick_check
 from holdfast.store.sqlite.schema import Migration, apply_migration, load_migrations
 
-BUSY_MS = 5000  # a predecessor that is closing holds the file for a moment
+BUSY_MS = 5000  # a predecessor that is closing locks the file for a moment
 _CACHE_KB = 16 * 1024
 _WAL_LIMIT = 64 * 1024 * 1024
-
 
 Redact = Callable[[str], str]
 
 
 def no_redaction(text: str) -> str:
-    """For whoever opens a file and knows no secrets."""
+    """For connections without known secrets."""
     return text
 
 
 def open_writer(path: Path, *, vfs: str | None, redact: Redact = no_redaction) -> apsw.Connection:
-    """A connection to a file that is ours, at the newest schema; `StoreUnusable` otherwise,
-    with nothing written. A restore that was cut is carried to its end before, and a file that is
-    to be migrated is looked through: whatever is written to a damaged one makes it worse.
+    """A connection to a store file, migrated to the newest schema. Raises `StoreUnusable` for any
+    other file, and writes nothing to it. An interrupted restore is finished first, and a file is
+    checked before it is migrated: writing to a damaged one makes it worse.
 
-    `redact` is what the audit keeps its words by; the thread that writes calls it."""
+    `redact` is applied to the texts of audit rows, in the thread that writes."""
     finish_restore(path.parent)
     known = load_migrations()
     check_header(path, known=len(known), vfs=vfs)
@@ -60,13 +59,13 @@ def open_reader(path: Path, *, vfs: str | None) -> apsw.Connection:
 
 
 def open_immutable(path: Path) -> apsw.Connection:
-    """A file that nobody writes, opened so that nothing is made beside it."""
+    """Open a file that no process writes, without creating any file next to it."""
     flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
     return apsw.Connection(f"{path.absolute().as_uri()}?immutable=1", flags=flags)
 
 
 def _create_file(path: Path) -> None:
-    """An empty file, made here for its mode: SQLite gives its log and index the same."""
+    """Create it empty with our mode: SQLite gives the WAL and its index the same one."""
     if not path.exists():
         try:
             os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
@@ -75,8 +74,8 @@ def _create_file(path: Path) -> None:
 
 
 def _connect(path: Path, flags: int, vfs: str | None) -> apsw.Connection:
-    # apsw's cache remembers its last n *uses*, so that a run of one kind of command pushes
-    # the statements of the others out of a small one; 512 is its limit.
+    # apsw's cache remembers its last n *uses*: a run of one kind of request would push the
+    # statements of the others out of a small cache. 512 is its maximum.
     return apsw.Connection(
         str(path), flags=flags | apsw.SQLITE_OPEN_NOMUTEX, vfs=vfs, statementcachesize=512
     )
@@ -85,37 +84,36 @@ def _connect(path: Path, flags: int, vfs: str | None) -> apsw.Connection:
 def _set_pragmas(db: apsw.Connection) -> None:
     db.set_busy_timeout(BUSY_MS)
     db.pragma("cache_size", -_CACHE_KB)
-    # Savepoints copy the pages they change aside: into memory, not into a temporary file.
+    # Savepoints keep copies of changed pages: in memory, not in a temporary file.
     db.pragma("temp_store", "memory")
 
 
 def _prepare(db: apsw.Connection, path: Path, known: list[Migration]) -> None:
     if db.readonly("main"):
         raise errors.read_only_file(path)
-    # A connection that closes last would fold the log into the file: not into a file that
-    # is refused.
+    # The last connection that closes would checkpoint the WAL: not into a file that is refused.
     db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, has_wal(path))
     _set_pragmas(db)
     version = db.pragma("user_version")
     _check_application_id(db, path, version, len(known))
-    if 0 < version < len(known) and (found := quick_check(db.cursor())):
-        raise errors.damaged_file(path, found[0])
+    if 0 < version < len(known) and (problems := quick_check(db.cursor())):
+        raise errors.damaged_file(path, problems[0])
     db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)
     mode = db.pragma("journal_mode", "wal")
     if mode != "wal":
         raise errors.wal_unsupported(path, mode)
     db.pragma("synchronous", "full")
     db.pragma("journal_size_limit", _WAL_LIMIT)
-    db.pragma("secure_delete", 1)  # what is deleted is overwritten: people are told it is gone
+    db.pragma("secure_delete", 1)  # deleted data is overwritten: we promise that it is gone
     db.wal_autocheckpoint(0)
     for migration in known[version:]:
         apply_migration(db, migration)
 
 
 def _check_application_id(db: apsw.Connection, path: Path, version: int, known: int) -> None:
-    """What the log says counts besides the header; an empty file becomes ours here.
+    """Check the ids again with the WAL applied; an empty file becomes a store here.
 
-    The id is set before the log exists, so that the file's own first bytes always carry it.
+    The id is set before a WAL exists, so that the header of the file itself always has it.
     """
     application = db.pragma("application_id")
     tables = db.execute("SELECT count(*) FROM sqlite_schema").get
@@ -128,14 +126,14 @@ def _check_application_id(db: apsw.Connection, path: Path, version: int, known: 
 
 
 class ClosedStoreCheck(msgspec.Struct, frozen=True, kw_only=True):
-    """`behind`: it is of an older schema, which its next owner brings up to the present one."""
+    """`needs_migration`: it has an older schema; the next gateway migrates it."""
 
     problems: list[str]
     needs_migration: bool
 
 
 def check_closed_store(path: Path) -> ClosedStoreCheck:
-    """Reads every page of it; `StoreUnusable`: it is none of ours, or newer than this program."""
+    """Checks every page. Raises `StoreUnusable` if it is not a store, or newer than the program."""
     known = len(load_migrations())
     with open_closed_store(path) as db:
         version = db.pragma("user_version")
@@ -146,11 +144,11 @@ def check_closed_store(path: Path) -> ClosedStoreCheck:
 
 @contextmanager
 def open_closed_store(path: Path) -> Iterator[apsw.Connection]:
-    """A connection that can only read, to a file that nobody has open. A restore that was cut is
-    carried to its end before."""
+    """A read-only connection to a file that no process has open. An interrupted restore is
+    finished first."""
     finish_restore(path.parent)
     check_header(path, known=len(load_migrations()), vfs=None)
-    # One that was closed has no log, and needs none to be made beside it.
+    # A file that was closed has no WAL, and none should be created next to it.
     db = open_reader(path, vfs=None) if has_wal(path) else open_immutable(path)
     try:
         yield db

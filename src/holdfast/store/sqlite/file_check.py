@@ -9,17 +9,18 @@ import apsw
 from holdfast.store.sqlite import errors
 
 APPLICATION_ID = 0x686F6C64  # "hold"
-SEARCH_FILE = "search.db"  # made from what a store holds, so never there before it
+SEARCH_FILE = "search.db"  # built from a store, so it never exists before one
 _HEADER = 100
 _MAGIC = b"SQLite format 3\0"
 _FIRST_PAGE = 4096
+_IN_MAIN = "*** in database main ***\n"  # the prefix of SQLite's report
 
 
 def check_header(path: Path, *, known: int, vfs: str | None) -> None:
-    """Refuses what is not ours by its first bytes, before SQLite may so much as touch it.
+    """Refuse a file that is not a store by its first bytes, before SQLite opens it.
 
-    Read through SQLite's own file layer: a plain open and close of the file would drop the
-    locks of any connection this process has to it.
+    Read through SQLite's own file layer: a plain open and close of the file would drop the locks of
+    all connections that this process has to it.
     """
     if not path.parent.is_dir():
         raise errors.folder_missing(path)
@@ -32,14 +33,14 @@ def check_header(path: Path, *, known: int, vfs: str | None) -> None:
     if not header.startswith(_MAGIC) or len(header) < _HEADER:
         raise errors.not_a_database(path)
     if size <= _FIRST_PAGE and path.with_name(path.name + "-journal").exists():
-        return  # its creation was cut: SQLite rolls it back, and what is left is looked at then
+        return  # its creation was interrupted: SQLite rolls it back, and it is checked after that
     _check_ids(path, header, known)
     if not has_wal(path):
         _check_size(path, header, size)
 
 
 def _check_empty(path: Path) -> None:
-    """A new home, or one whose start was cut; but one that held something once was not empty."""
+    """Fine in a new home, or after an interrupted first start; but not if there was data once."""
     if has_wal(path):
         raise errors.main_file_missing(path, _wal_path(path))
     if path.exists() and path.with_name(SEARCH_FILE).exists():
@@ -92,15 +93,12 @@ def _uint(header: bytes, offset: int) -> int:
     return value
 
 
-_IN_MAIN = "*** in database main ***\n"  # what SQLite begins with
-
-
 def quick_check(cursor: apsw.Cursor) -> list[str]:
-    """What SQLite finds wrong with the file; empty: nothing."""
+    """The problems that SQLite finds in the file."""
     try:
         rows = cursor.execute("PRAGMA quick_check")
-        # One row may be a hundred lines, each of a fault of its own.
-        found = [line for row in rows for line in str(row[0]).removeprefix(_IN_MAIN).splitlines()]
+        # One row may have a hundred lines, each with a problem of its own.
+        lines = [line for row in rows for line in str(row[0]).removeprefix(_IN_MAIN).splitlines()]
     except apsw.CorruptError as error:
         return [str(error)]
-    return [] if found == ["ok"] else found
+    return [] if lines == ["ok"] else lines

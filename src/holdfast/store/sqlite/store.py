@@ -31,10 +31,10 @@ from holdfast.store.sqlite.writer import WriterThread
 
 
 class SqliteStore(SqliteStoreWriter, SqliteStoreReader):
-    """`core.ports.Store`. Owns the file while its context is open.
+    """Implements the `Store` port. Owns the database file while its context is open.
 
-    Closing writes what is queued, folds the log into the file and closes every handle; one
-    that fails to close does not keep the others open.
+    Closing commits what is queued, checkpoints the WAL and closes every handle; one that fails to
+    close does not keep the others open.
     """
 
     def __init__(
@@ -50,9 +50,9 @@ class SqliteStore(SqliteStoreWriter, SqliteStoreReader):
         self._index = SearchIndex(
             path.with_name(SEARCH_FILE), state=path, vfs=vfs, on_damage=self._on_search_damage
         )
-        touched = SessionChangeTracker(self._index.sessions_changed)
+        session_changes = SessionChangeTracker(self._index.sessions_changed)
         self._writer = WriterThread(
-            path, vfs=vfs, crash=crash, session_changes=touched, redact=redact
+            path, vfs=vfs, crash=crash, session_changes=session_changes, redact=redact
         )
         self._reader = ReaderThread(path, vfs=vfs, on_damage=self._writer.refuse_writes)
         SqliteStoreWriter.__init__(self, self._writer)
@@ -76,7 +76,7 @@ class SqliteStore(SqliteStoreWriter, SqliteStoreReader):
 
     @property
     def status(self) -> StoreStatus:
-        """How the writing goes; from any thread."""
+        """Statistics of the writer; may be read from any thread."""
         return self._writer.status
 
     async def search(self, query: SearchQuery) -> list[SearchMatch]:
@@ -107,20 +107,20 @@ class SqliteStore(SqliteStoreWriter, SqliteStoreReader):
             return await reader.read(partial(inbox.session_inbox_ids, session_id=session_id))
 
     async def check(self) -> list[str]:
-        """What is wrong with the file, as SQLite's `quick_check` finds it; empty: nothing. If
-        anything is, nothing is written any more, whoever asked.
+        """The problems that SQLite's `quick_check` finds in the file. If there are any, the store
+        refuses all writes from now on.
 
-        On a connection of its own: it reads the whole file, and no other read waits for it.
+        It reads the whole file, so it has a connection of its own: other reads do not wait for it.
         """
         async with self._separate_reader() as reader:
             try:
-                found = await reader.read(quick_check)
+                problems = await reader.read(quick_check)
             except asyncio.CancelledError:
                 reader.interrupt()
                 raise
-        if found:
-            self._writer.refuse_writes(found[0])
-        return found
+        if problems:
+            self._writer.refuse_writes(problems[0])
+        return problems
 
     async def audit(self, where: AuditFilter, *, limit: int) -> list[AuditRow]:
         if not audit_reads.needs_full_scan(where):
@@ -129,12 +129,11 @@ class SqliteStore(SqliteStoreWriter, SqliteStoreReader):
             return await reader.read(partial(audit_reads.list_rows, wanted=where, limit=limit))
 
     def set_redaction(self, redact: Redact) -> None:
-        """From now on the audit keeps its words without what this takes out. It is called by the
-        thread that writes."""
+        """Texts of audit rows pass `redact` from now on. The writer thread calls it."""
         self._writer.redact = redact
 
     def on_audit_growth(self, listener: Callable[[], None]) -> None:
-        """`tell` is called in this event loop whenever the audit has more rows."""
+        """`listener` is called in this event loop whenever the audit has new rows."""
         self._writer.audit_growth.set_listener(listener)
 
     @property
@@ -143,21 +142,21 @@ class SqliteStore(SqliteStoreWriter, SqliteStoreReader):
         return self._writer.unclean
 
     async def copy_to(self, path: Path, *, progress: Callable[[CopyProgress], None]) -> None:
-        """A copy of the whole file as it is at one instant, made beside whatever else is done.
+        """Copy the whole file as of one moment, without blocking other reads and writes.
 
-        `tell` is called by the thread that copies. Cancelling it leaves half a file there.
+        The copying thread calls `progress`. Cancelling leaves an incomplete file at `path`.
         """
         from holdfast.store.backup import create  # noqa: PLC0415 - once a day
 
-        ended = threading.Event()
+        cancelled = threading.Event()
         async with self._separate_reader() as reader:
             try:
                 await reader.read(
-                    partial(create.copy_database, to=path, ended=ended, tell=progress)
+                    partial(create.copy_database, to=path, cancelled=cancelled, progress=progress)
                 )
             finally:
-                ended.set()
+                cancelled.set()
 
     def _separate_reader(self) -> ReaderThread:
-        """For what reads much: on a connection of its own, so that no other read waits for it."""
+        """A connection of its own for long reads, so that no other read waits for them."""
         return ReaderThread(self._path, vfs=self._vfs, on_damage=self._writer.refuse_writes)

@@ -56,14 +56,14 @@ from holdfast.store.sqlite.writes import (
     session_state,
 )
 
-if TYPE_CHECKING:  # read for who looks at a dashboard, and imported for them
+if TYPE_CHECKING:  # imported at runtime only when a dashboard asks
     from holdfast.core.turns.timeline import SessionPreview, TranscriptStats
 
-_CHUNK = 1000  # steps that are read at once
+_CHUNK = 1000  # steps per read
 
 
 class SqliteStoreReader:
-    """`core.ports.Library` over a reader it is lent."""
+    """Implements the `StoreReader` port over a reader thread that it does not own."""
 
     def __init__(self, reader: ReaderThread) -> None:
         self._read = reader.read

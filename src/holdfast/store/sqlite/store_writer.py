@@ -76,13 +76,13 @@ Work = Callable[[Cursor], T]
 
 
 class WriteQueue(Protocol):
-    """Whatever takes a write and has it committed."""
+    """Queues a write; its future is resolved when the write is durable."""
 
     def submit(self, work: Work[T], /) -> Future[T]: ...
 
 
 class AuditedWrites:
-    """Hands every write on together with the row of one act, as a single one."""
+    """Submits every write together with an audit row, in one request."""
 
     def __init__(self, submit: Callable[[Work[Any]], Future[Any]], entry: AuditEntry) -> None:
         self._submit = submit
@@ -96,7 +96,7 @@ _NO_PERMISSIONS: Mapping[CallId, str] = {}
 
 
 class SqliteStoreWriter:
-    """`core.ports.Journal` over a writer it is lent."""
+    """Implements the `StoreWriter` port: each method submits one function of `writes/`."""
 
     def __init__(self, writer: WriteQueue) -> None:
         self._submit = writer.submit

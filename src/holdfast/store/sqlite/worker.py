@@ -13,7 +13,8 @@ Work = Callable[[apsw.Cursor], Any]
 
 
 class StoreRequest(msgspec.Struct):
-    """A piece of work and whoever waits for it; `error` or `result` is set by the thread."""
+    """Work for a store thread, and the future of its caller. The thread sets `error` or
+    `result`."""
 
     future: asyncio.Future[Any]
     work: Work
@@ -22,22 +23,22 @@ class StoreRequest(msgspec.Struct):
 
 
 class NonTransactionalRequest(StoreRequest):
-    """Work that cannot be done inside a transaction; done between two of them."""
+    """Work that cannot run inside a transaction; it runs between two of them."""
 
 
 def resolve_requests(loop: asyncio.AbstractEventLoop, requests: Iterable[StoreRequest]) -> None:
-    """Wakes all who wait for these requests, with one wake-up of the loop. From any thread."""
+    """Resolve the futures of these requests, with one wake-up of the loop. From any thread."""
     try:
         loop.call_soon_threadsafe(_set_results, requests)
     except RuntimeError:
-        # The loop was closed without closing the store; nobody is left to tell.
+        # The loop was closed without closing the store; no caller is left.
         return
 
 
 def _set_results(requests: Iterable[StoreRequest]) -> None:
     for request in requests:
         if request.future.done():
-            continue  # its awaiter was cancelled, which does not concern the work
+            continue  # its caller was cancelled, which does not affect the work
         if request.error is None:
             request.future.set_result(request.result)
         else:
@@ -45,23 +46,23 @@ def _set_results(requests: Iterable[StoreRequest]) -> None:
 
 
 class StoreThread:
-    """Owns a thread. Its body calls what it is given once it is ready to work; `ended` once it has
-    returned, and from any thread."""
+    """Owns a thread. The body gets a function to call when it is ready to work. `ended` is set when
+    the body has returned, and may be read from any thread."""
 
     def __init__(self, name: str, body: Callable[[Callable[[], None]], None]) -> None:
         self._body = body
         self._ready: Future[None] = Future()
         self._finished: Future[None] = Future()
-        self.ended = False  # beside the future, which would be locked for each write
+        self.ended = False  # besides the future, whose lock would cost every write
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     async def start(self) -> None:
-        """Returns when the body is ready; raises what kept it from that."""
+        """Returns when the body is ready; raises its error if it fails before."""
         self._thread.start()
         await asyncio.shield(asyncio.wrap_future(self._ready))
 
     async def join(self) -> None:
-        """Returns when the body has ended; raises what ended it, if that was no plain return."""
+        """Returns when the body has ended; raises its error, if it failed."""
         if self._thread.ident is None:
             return
         await asyncio.shield(asyncio.wrap_future(self._finished))
@@ -70,7 +71,7 @@ class StoreThread:
     def _run(self) -> None:
         try:
             self._body(lambda: self._ready.set_result(None))
-        except BaseException as error:  # noqa: BLE001 - a thread has no caller but these two
+        except BaseException as error:  # noqa: BLE001 - `start` or `join` raises it
             self.ended = True
             if not self._ready.done():
                 self._ready.set_exception(error)

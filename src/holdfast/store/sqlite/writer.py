@@ -30,9 +30,14 @@ from holdfast.store.sqlite.worker import (
 log = logging.getLogger(__name__)
 
 
+T = TypeVar("T")
+
+_MAX_BATCH = 512  # requests in one transaction
+
+
 class WriterStatistics:
-    """Owns the last commit and the last failure. Written by the writer's thread alone; each is one
-    attribute, so any thread may read it."""
+    """Owns the figures of the last commit and the last failure. Only the writer thread writes them;
+    each is one attribute, so any thread may read them."""
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._now = monotonic
@@ -72,18 +77,13 @@ class WriterStatistics:
         )
 
 
-T = TypeVar("T")
-
-_MAX_BATCH = 512  # commands in one transaction
-
-
 class WriterThread(AbstractAsyncContextManager["WriterThread"]):
     """Owns the writing connection and its thread.
 
-    `submit` queues at once, in call order, and returns a future that is resolved when the
-    write is durable. Writes that share a transaction do not share their failures: one that fails
-    undoes nothing but itself. If the commit fails, all of the transaction failed. A write is a
-    function of the file alone, for it may be done a second time after the first was undone.
+    `submit` queues at once, in call order, and returns a future that is resolved when the write is
+    durable. Writes in one transaction fail separately: one that fails is rolled back alone. If the
+    commit fails, all of them fail. A write must depend on the file only, since it may run a second
+    time after a rollback.
     """
 
     def __init__(
@@ -99,14 +99,14 @@ class WriterThread(AbstractAsyncContextManager["WriterThread"]):
         self._vfs = vfs
         self._crash = crash
         self._session_changes = session_changes
-        self.redact = redact  # what the audit keeps its words by
-        self.audit_growth = AuditGrowthTracker()  # the audit
+        self.redact = redact  # applied to the texts of audit rows
+        self.audit_growth = AuditGrowthTracker()
         self._queue: SimpleQueue[StoreRequest | None] = SimpleQueue()
         self._thread = StoreThread("store-writer", self._work)
         self._loop: asyncio.AbstractEventLoop | None = None  # None: closed
-        self._damage: Exception | None = None  # once found, nothing is written any more
+        self._damage: Exception | None = None  # once found, all writes are refused
         self._statistics = WriterStatistics()
-        self.unclean = False  # whether whoever had the file before has not closed it
+        self.unclean = False  # whether the previous process has not closed the file
 
     async def __aenter__(self) -> "WriterThread":
         loop = asyncio.get_running_loop()
@@ -135,19 +135,19 @@ class WriterThread(AbstractAsyncContextManager["WriterThread"]):
         return future
 
     def refuse_writes(self, found: str) -> None:
-        """The file was found damaged: nothing is written to it any more. From any thread."""
+        """The file is damaged: refuse all writes from now on. May be called from any thread."""
         if self._damage is None:
             damage = apsw.CorruptError(found)
             self._damage = damage
             self._statistics.commit_failed(errors.to_store_error(damage, self._path))
             log.error(
-                "%s; nothing is written any more.",
+                "%s; refusing all writes from now on.",
                 errors.damaged_file(self._path, found),
                 extra={"action": "store_damaged"},
             )
 
     def truncate_wal(self) -> asyncio.Future[None]:
-        """Fold the log into the file and begin it anew, so that it holds nothing old."""
+        """Checkpoint and truncate the WAL, so that it holds no deleted data."""
         if self._loop is None or self._thread.ended:
             raise StoreError(f"{self._path} is closed: nothing can be written to it now")
         future: asyncio.Future[None] = self._loop.create_future()
@@ -169,7 +169,7 @@ class WriterThread(AbstractAsyncContextManager["WriterThread"]):
             db.close()
 
     def _fail_queued(self) -> None:
-        """Nobody is left in the queue of a close; of a thread that dies, all are told."""
+        """After a close the queue is empty; if the thread dies, every queued request fails."""
         while not self._queue.empty():
             request = self._queue.get_nowait()
             if request is not None:
@@ -177,7 +177,7 @@ class WriterThread(AbstractAsyncContextManager["WriterThread"]):
                 resolve_requests(request.future.get_loop(), (request,))
 
     def _serve(self, db: apsw.Connection) -> None:
-        """Until the close that stands behind the last write."""
+        """Process requests until the None that `__aexit__` queues after the last one."""
         checkpoints = WalCheckpointer(db, path=self._path)
         closing = False
         while not closing:
@@ -188,11 +188,11 @@ class WriterThread(AbstractAsyncContextManager["WriterThread"]):
                 self._process(db, requests)
                 resolve_requests(requests[0].future.get_loop(), requests)
         if not self._checkpoint(checkpoints):
-            # Closing would try again, and fail again where nobody can be told.
+            # Closing would try again, and fail again without a way to report it.
             db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
 
     def _next_batch(self, checkpoints: WalCheckpointer) -> list[StoreRequest | None]:
-        """Whatever has queued up. The log is folded while there is nothing."""
+        """All queued requests. While there are none, the WAL is checkpointed."""
         if checkpoints.overdue:
             self._checkpoint(checkpoints)
         try:
@@ -205,21 +205,16 @@ class WriterThread(AbstractAsyncContextManager["WriterThread"]):
         return batch
 
     def _checkpoint(self, checkpoints: WalCheckpointer) -> bool:
-        """Not into a damaged file, which is left as it was found."""
+        """Not into a damaged file, which stays as it is."""
         return self._damage is None and checkpoints.checkpoint()
 
     def _process(self, db: apsw.Connection, requests: list[StoreRequest]) -> None:
-        asides = [request for request in requests if isinstance(request, NonTransactionalRequest)]
-        if len(asides) < len(requests):
+        outside = [each for each in requests if isinstance(each, NonTransactionalRequest)]
+        if len(outside) < len(requests):
             self._commit(
-                db,
-                [
-                    request
-                    for request in requests
-                    if not isinstance(request, NonTransactionalRequest)
-                ],
+                db, [each for each in requests if not isinstance(each, NonTransactionalRequest)]
             )
-        for request in asides:
+        for request in outside:
             self._run_outside_transaction(db, request)
 
     def _run_outside_transaction(self, db: apsw.Connection, request: StoreRequest) -> None:
@@ -240,7 +235,7 @@ class WriterThread(AbstractAsyncContextManager["WriterThread"]):
             self._write(cursor, requests)
             self._crash(CrashPoint.BEFORE_COMMIT)
             cursor.execute("COMMIT")
-        except Exception as error:  # noqa: BLE001 - whatever it is, those who share it are told
+        except Exception as error:  # noqa: BLE001 - every request of the transaction fails with it
             self._fail(requests, error)
             if db.in_transaction:
                 cursor.execute("ROLLBACK")
@@ -252,15 +247,15 @@ class WriterThread(AbstractAsyncContextManager["WriterThread"]):
             self.audit_growth.after_commit()
 
     def _write(self, cursor: apsw.Cursor, requests: list[StoreRequest]) -> None:
-        """Without savepoints at first: they are an eighth of what a turn costs this thread, and a
-        write hardly ever fails. If one does, all are done anew, each in a savepoint of its own."""
+        """Without savepoints at first: they are an eighth of the cost of a turn in this thread, and
+        writes rarely fail. If one does, all run again, each in a savepoint of its own."""
         cursor.execute("BEGIN IMMEDIATE")
         try:
             for request in requests:
                 request.result = request.work(cursor)
         except Exception:
             if not cursor.connection.in_transaction:
-                raise  # SQLite has undone the whole transaction: all who share it are told
+                raise  # SQLite has rolled back the whole transaction: all requests of it fail
             cursor.execute("ROLLBACK")
             cursor.execute("BEGIN IMMEDIATE")
             for request in requests:
@@ -272,16 +267,16 @@ class WriterThread(AbstractAsyncContextManager["WriterThread"]):
             request.result = request.work(cursor)
         except Exception as error:
             if not cursor.connection.in_transaction:
-                raise  # SQLite has undone the whole transaction: all who share it are told
+                raise  # SQLite has rolled back the whole transaction: all requests of it fail
             self._fail([request], error)
             cursor.execute("ROLLBACK TO request")
         cursor.execute("RELEASE request")
 
     def _fail(self, requests: list[StoreRequest], error: Exception) -> None:
-        """Each of those who are not told yet gets an error of its own to raise."""
+        """Each request without an error gets one of its own to raise."""
         if isinstance(error, errors.DAMAGE_ERRORS):
             self.refuse_writes(str(error))
-        if not isinstance(error, HoldfastError):  # what a write itself refused is no fault
+        if not isinstance(error, HoldfastError):  # a refusal by the write itself is no failure
             self._statistics.commit_failed(errors.to_store_error(error, self._path))
         for request in requests:
             if request.error is None:

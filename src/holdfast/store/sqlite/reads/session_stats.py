@@ -12,7 +12,8 @@ from holdfast.core.ids import SessionId, TurnId
 from holdfast.core.turns.timeline import ReplyStats, SessionPreview, TranscriptStats, TurnOutline
 from holdfast.core.turns.turn import TurnRow, Usage
 from holdfast.store.sqlite import rows
-from holdfast.store.sqlite.reads import outbox, sessions, turns
+from holdfast.store.sqlite.reads import outbox, sessions
+from holdfast.store.sqlite.reads import turns as turn_reads
 from holdfast.store.sqlite.rows import Row
 from holdfast.store.sqlite.writes import gateway_stops
 

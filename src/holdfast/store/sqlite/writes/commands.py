@@ -30,7 +30,8 @@ from holdfast.store.sqlite.writes import (
 
 
 def apply_computed_effects(cursor: apsw.Cursor, effect: CommandEffect) -> CommandOutcome:
-    """Make the changes, and put what came of them into the first delivery."""
+    """Apply the effects whose reply depends on their result, and put that reply into the first
+    delivery."""
     edits = effect.notes.edits if effect.notes is not None else ()
     edited = tuple(memory.edit_notes(cursor, edit=edit) for edit in edits)
     text = (
@@ -41,10 +42,10 @@ def apply_computed_effects(cursor: apsw.Cursor, effect: CommandEffect) -> Comman
     deliveries = effect.deliveries
     if text is not None:
         deliveries = (msgspec.structs.replace(deliveries[0], text=text), *deliveries[1:])
-    sent_off = (
+    background = (
         _start_subagent(cursor, effect.background, at=effect.at) if effect.background else None
     )
-    return CommandOutcome(deliveries=deliveries, note_edits=edited, background=sent_off)
+    return CommandOutcome(deliveries=deliveries, note_edits=edited, background=background)
 
 
 def _apply_job_effects(cursor: apsw.Cursor, effect: CommandEffect) -> str | None:
@@ -55,19 +56,19 @@ def _apply_job_effects(cursor: apsw.Cursor, effect: CommandEffect) -> str | None
     return None
 
 
-def _start_subagent(cursor: apsw.Cursor, sent_off: BackgroundStart, *, at: float) -> Accepted:
-    child, inbound = sent_off.inbound.subagent, sent_off.inbound
-    assert child is not None, "only a child is sent off"
-    if sent_off.open_parent is not None:
-        parent = _open_parent(cursor, child.parent, sent_off.open_parent, at=at)
+def _start_subagent(cursor: apsw.Cursor, start: BackgroundStart, *, at: float) -> Accepted:
+    child, inbound = start.inbound.subagent, start.inbound
+    assert child is not None, "background work is a subagent's"
+    if start.open_parent is not None:
+        parent = _open_parent(cursor, child.parent, start.open_parent, at=at)
         child = msgspec.structs.replace(child, parent=parent, sandbox_session=parent)
         inbound = msgspec.structs.replace(inbound, subagent=child)
     return inbox_rows.accept_subagent_task(
         cursor,
         child,
         inbound=inbound,
-        route=sent_off.route,
-        principal=sent_off.principal,
+        route=start.route,
+        principal=start.principal,
         at=at,
     )
 
@@ -89,8 +90,8 @@ def apply_command(cursor: apsw.Cursor, effect: CommandEffect) -> CommandOutcome:
     for end in effect.inbox_ends:
         inbox_rows.end_row(cursor, end, at=effect.at, session_id=effect.session_id)
     superseded = _supersede(cursor, effect)
-    settled = msgspec.structs.replace(apply_computed_effects(cursor, effect), superseded=superseded)
-    outbox.add_deliveries(cursor, settled.deliveries, at=effect.at)
+    outcome = msgspec.structs.replace(apply_computed_effects(cursor, effect), superseded=superseded)
+    outbox.add_deliveries(cursor, outcome.deliveries, at=effect.at)
     if effect.decision is not None:
         own = effect.inbox_ends[-1:]
         by = audit_log.message_author(cursor, own[0].inbox_id)[0] if own else ""
@@ -114,13 +115,15 @@ def apply_command(cursor: apsw.Cursor, effect: CommandEffect) -> CommandOutcome:
             errand=AuxiliaryTask.SUMMARY,
             usage=effect.compaction_usage,
         )
-    again = _change_history(cursor, effect)
+    resubmitted = _change_history(cursor, effect)
     audit_log.record_command(cursor, effect)
-    return settled if again is None else msgspec.structs.replace(settled, resubmitted=again)
+    if resubmitted is None:
+        return outcome
+    return msgspec.structs.replace(outcome, resubmitted=resubmitted)
 
 
 def _change_gateway(cursor: apsw.Cursor, effect: CommandEffect) -> None:
-    """What belongs to no session: jobs, home channels, quiet ones, and who is let in."""
+    """Effects that belong to no session: jobs, home channels, quiet chats, pairing."""
     if effect.job is not None:
         jobs.change_job(cursor, change=effect.job)
     if effect.runs is not None:
@@ -129,14 +132,14 @@ def _change_gateway(cursor: apsw.Cursor, effect: CommandEffect) -> None:
         pairing.change_pairing(cursor, change=effect.pairing)
     if effect.home is not None:
         gateway_stops.set_home_channel(cursor, effect.home)
-    if (gone := effect.unset_home) is not None:
-        gateway_stops.clear_home_channel(cursor, platform=gone.platform, account=gone.account)
+    if (home := effect.unset_home) is not None:
+        gateway_stops.clear_home_channel(cursor, platform=home.platform, account=home.account)
     if effect.quiet is not None:
         gateway_state.set_quiet_chat(cursor, effect.quiet)
 
 
 def _change_history(cursor: apsw.Cursor, effect: CommandEffect) -> InboxRow | None:
-    """What it takes back, copies, returns to or says again; the last is handed to a lane."""
+    """Rename, undo, fork, resume and retry; the resubmitted message of a retry is returned."""
     if effect.title is not None and effect.session_id is not None:
         session_history.rename_session(cursor, session_id=effect.session_id, title=effect.title)
     if effect.undo is not None:

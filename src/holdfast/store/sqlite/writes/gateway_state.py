@@ -22,12 +22,13 @@ from holdfast.store.sqlite import rows
 from holdfast.store.sqlite.writes import audit_log
 
 _CONFIGURATION_COLUMNS = "number, at, by, source, text, changed, signature"
-_AUTOMATIC_SOURCES = (ConfigSource.START, ConfigSource.FILE)  # nobody told the gateway to
+_AUTOMATIC_SOURCES = (ConfigSource.START, ConfigSource.FILE)  # not requested by a person
 _decode_keys = msgspec.json.Decoder(tuple[str, ...]).decode
+_decode_minute = msgspec.json.Decoder(MinuteStats).decode
 
 
 def save_configuration(cursor: apsw.Cursor, *, new: NewConfigVersion) -> int:
-    """Its number; one that is as the last is that one, and no row is written."""
+    """Returns the number of the version. If it equals the last one, no row is written."""
     text = mask_secrets(new.text)
     known = last_configuration(cursor)
     if known is not None and (known.text, known.signature) == (text, new.signature):
@@ -88,17 +89,14 @@ def _decode_configuration(row: tuple[Any, ...]) -> ConfigVersion:
     )
 
 
-_decode_minute = msgspec.json.Decoder(MinuteStats).decode
-
-
 def add_minute_stats(cursor: apsw.Cursor, *, minute: MinuteStats, since: int) -> None:
-    """Added to what an earlier life kept of the same minute; what is older than `since` goes."""
+    """Added to what an earlier process saved for the same minute. Deletes rows before `since`."""
     known = read_minute_stats(cursor, since=minute.at, until=minute.at)
-    whole = known[0] + minute if known else minute
+    total = known[0] + minute if known else minute
     cursor.execute(
         "INSERT INTO minutes (at, body) VALUES (?, ?)"
         " ON CONFLICT DO UPDATE SET body = excluded.body",
-        (minute.at, msgspec.json.encode(whole).decode()),
+        (minute.at, msgspec.json.encode(total).decode()),
     )
     cursor.execute("DELETE FROM minutes WHERE at < ?", (since,))
 
@@ -119,16 +117,16 @@ def set_meta(cursor: apsw.Cursor, *, key: str, value: str) -> None:
 
 
 def set_quiet_chat(cursor: apsw.Cursor, chat: QuietChat) -> None:
-    place = (chat.platform, chat.account, chat.chat_id)
+    key = (chat.platform, chat.account, chat.chat_id)
     if chat.quiet is None:
         cursor.execute(
-            "DELETE FROM quiet_chats WHERE platform = ? AND account = ? AND chat_id = ?", place
+            "DELETE FROM quiet_chats WHERE platform = ? AND account = ? AND chat_id = ?", key
         )
         return
     cursor.execute(
         "INSERT OR REPLACE INTO quiet_chats (platform, account, chat_id, quiet, set_by, at)"
         " VALUES (?, ?, ?, ?, ?, ?)",
-        (*place, int(chat.quiet), chat.set_by, chat.at),
+        (*key, int(chat.quiet), chat.set_by, chat.at),
     )
 
 

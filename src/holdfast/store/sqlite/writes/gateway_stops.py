@@ -20,7 +20,7 @@ _address_decoder = msgspec.json.Decoder(Address)
 
 
 def record_stop(cursor: apsw.Cursor, *, row: StopRow) -> None:
-    """A stop as far as it has come: written again with every fact that is added to it."""
+    """Insert a stop, or update it with what is known by now."""
     known = cursor.execute("SELECT 1 FROM restarts WHERE id = ?", (row.id,)).fetchone()
     cursor.execute(
         f"INSERT INTO restarts ({_COLUMNS}, asked_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
@@ -49,7 +49,7 @@ def record_stop(cursor: apsw.Cursor, *, row: StopRow) -> None:
 def record_ready(
     cursor: apsw.Cursor, *, deliveries: tuple[NewDelivery, ...], at: float, resumed: int
 ) -> None:
-    """A successor is ready: every stop before it is over, and who is told hears it once."""
+    """A successor is ready: completes every stop before it, and adds their notices once."""
     outbox.add_deliveries(cursor, deliveries, at=at)
     cursor.execute(
         "UPDATE restarts SET ready_at = ?, told = ?, resumed = ? WHERE ready_at IS NULL",
@@ -58,7 +58,7 @@ def record_ready(
 
 
 def open_stops(cursor: apsw.Cursor) -> list[StopRow]:
-    """Those that no successor has followed yet, the last first."""
+    """Stops without a ready successor, the last first."""
     found = cursor.execute(
         f"SELECT {_COLUMNS} FROM restarts WHERE ready_at IS NULL ORDER BY asked_at DESC, id DESC"
     )
@@ -76,8 +76,8 @@ def last_stops(cursor: apsw.Cursor, limit: int, before: str | None = None) -> li
 
 
 def stops_between(cursor: apsw.Cursor, since: float, until: float) -> list[StopRow]:
-    """Those that happened in that time, the first first. One that was asked for and took until
-    later happened then: what runs may have ended meanwhile."""
+    """Stops in that time, the first first. A stop counts at its end, not at its request: turns may
+    have ended meanwhile."""
     found = cursor.execute(
         f"SELECT {_COLUMNS} FROM restarts WHERE coalesce(stopped_at, asked_at) > ?"
         " AND coalesce(stopped_at, asked_at) < ? ORDER BY asked_at, id LIMIT 200",
@@ -87,7 +87,7 @@ def stops_between(cursor: apsw.Cursor, since: float, until: float) -> list[StopR
 
 
 def count_restarts_between(cursor: apsw.Cursor, since: float, until: float) -> int:
-    """How many lives began in that time, behind ends that happened in it."""
+    """How many processes became ready after a stop in that time."""
     found = cursor.execute(
         "SELECT count(*) FROM restarts WHERE coalesce(stopped_at, asked_at) > ?"
         " AND coalesce(stopped_at, asked_at) < ? AND ready_at IS NOT NULL",
@@ -154,20 +154,19 @@ def _decode_stop(row: tuple[object, ...]) -> StopRow:
 
 
 def read_last_stop(path: Path) -> StopRow | None:
-    """None: none was recorded, or it cannot be read. Nothing is written, and nobody is kept out:
-    a gateway may start at this very instant."""
+    """None: none was recorded, or it cannot be read. Writes nothing and takes no lock: a gateway
+    may be starting at this moment."""
     if not path.is_file():
         return None
-    # A file without a log is whole by itself. Opened as one that might have a log, it would get
-    # one from whoever merely looks.
-    how = "mode=ro" if has_wal(path) else "immutable=1"
+    # A file without a WAL is complete by itself. Opened with mode=ro, it would get a WAL.
+    mode = "mode=ro" if has_wal(path) else "immutable=1"
     flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
     try:
-        db = apsw.Connection(f"{path.absolute().as_uri()}?{how}", flags=flags)
+        db = apsw.Connection(f"{path.absolute().as_uri()}?{mode}", flags=flags)
         try:
             found = last_stops(db.cursor(), 1)
         finally:
             db.close()
     except apsw.Error:
-        return None  # older than these records, damaged, or on its way to its next owner
+        return None  # without this table, damaged, or just being replaced
     return found[0] if found else None

@@ -20,9 +20,7 @@ from holdfast.store.sqlite import rows
 from holdfast.store.sqlite.writes import audit_log
 
 _ADDING_ACTIONS = ("add", "replace")
-_MIN_NOTE_SIZE = (
-    20  # characters that a note counts for at least: it has a number and a line of its own
-)
+_MIN_NOTE_SIZE = 20  # characters that a note counts for at least, with its number and line
 
 
 def notebook(cursor: apsw.Cursor, owner: OwnerId) -> Notebook:
@@ -38,7 +36,7 @@ def notebook(cursor: apsw.Cursor, owner: OwnerId) -> Notebook:
 
 
 def notebooks(cursor: apsw.Cursor, *, limit: int, offset: int) -> list[Notebook]:
-    """Those that hold something or are off, by their owners' names."""
+    """Notebooks with notes or switched off, ordered by owner."""
     owners = cursor.execute(
         "SELECT owner FROM notebooks b WHERE off OR EXISTS (SELECT 1 FROM notes n"
         " WHERE n.owner = b.owner) ORDER BY owner LIMIT ? OFFSET ?",
@@ -60,17 +58,17 @@ def memory_owner(cursor: apsw.Cursor, session_id: SessionId) -> OwnerId | None:
 
 
 def edit_notes(cursor: apsw.Cursor, *, edit: NoteEdit) -> NoteEditResult:
-    """What cannot be done is said, and writes nothing."""
+    """An edit that is not possible writes nothing; the result says why."""
     edited = _apply_edit(cursor, edit)
     if edit.by and edited.outcome is NoteEditOutcome.DONE:
-        act = AuditEntry(
+        entry = AuditEntry(
             kind=AuditKind.MEMORY_CHANGED,
             actor=edit.by,
             at=edit.at,
             subject=edit.owner,
             facts={"change": edit.action, "note": edit.note_id},
         )
-        audit_log.record(cursor, act)
+        audit_log.record(cursor, entry)
     return edited
 
 
@@ -98,9 +96,9 @@ def _switch_notebook(cursor: apsw.Cursor, edit: NoteEdit) -> NoteEditResult:
 
 
 def _add_note(cursor: apsw.Cursor, edit: NoteEdit, before: Notebook) -> NoteEditResult:
-    about = edit.topic or NoteTopic.PERSON
-    # Said twice, it is one note: a call whose outcome was lost can then be made again.
-    same = next((n for n in before.notes if (n.topic, n.text) == (about, edit.text)), None)
+    topic = edit.topic or NoteTopic.PERSON
+    # Added twice, it is one note: a call whose outcome was lost can be repeated.
+    same = next((n for n in before.notes if (n.topic, n.text) == (topic, edit.text)), None)
     if same is not None:
         return NoteEditResult(outcome=NoteEditOutcome.UNCHANGED, notebook=before, note=same)
     crowded = len(before.notes) >= edit.max_chars // _MIN_NOTE_SIZE
@@ -113,7 +111,7 @@ def _add_note(cursor: apsw.Cursor, edit: NoteEdit, before: Notebook) -> NoteEdit
     ).fetchall()
     cursor.execute(
         "INSERT INTO notes (owner, id, about, text, changed_at) VALUES (?, ?, ?, ?, ?)",
-        (edit.owner, number, about.value, edit.text, edit.at),
+        (edit.owner, number, topic.value, edit.text, edit.at),
     )
     assert isinstance(number, int), "the column is"
     return _edit_result(cursor, edit, NoteEditOutcome.DONE, note_id=number)
@@ -127,9 +125,9 @@ def _change_note(cursor: apsw.Cursor, edit: NoteEdit, before: Notebook) -> NoteE
         cursor.execute("DELETE FROM notes WHERE owner = ? AND id = ?", (edit.owner, old.id))
         done = _edit_result(cursor, edit, NoteEditOutcome.DONE)
         return NoteEditResult(outcome=done.outcome, notebook=done.notebook, note=old)
-    # A note may always be made shorter, also where the limit was lowered since.
-    grown = len(edit.text) - len(old.text)
-    if grown > 0 and before.used + grown > edit.max_chars:
+    # A note may always become shorter, even if the limit was lowered since.
+    growth = len(edit.text) - len(old.text)
+    if growth > 0 and before.used + growth > edit.max_chars:
         return NoteEditResult(outcome=NoteEditOutcome.FULL, notebook=before, note=old)
     cursor.execute(
         "UPDATE notes SET about = ?, text = ?, changed_at = ? WHERE owner = ? AND id = ?",
@@ -154,7 +152,7 @@ def enable_memory(cursor: apsw.Cursor, *, session_id: SessionId, owner: OwnerId)
 
 
 def claim_memory_end(cursor: apsw.Cursor, *, session_id: SessionId) -> OwnerId | None:
-    """The owner, once for all that has been said by now; None: there is nothing to tell."""
+    """The owner, once for all messages so far; None: there is nothing new to sync."""
     claimed = cursor.execute(
         "UPDATE remembered SET ended_seq = said.seq FROM (SELECT coalesce(max(seq), 0) AS seq"
         " FROM messages WHERE session_id = ?1) AS said"
@@ -165,10 +163,12 @@ def claim_memory_end(cursor: apsw.Cursor, *, session_id: SessionId) -> OwnerId |
 
 
 def add_unsynced_turns(cursor: apsw.Cursor, end: EndTurn) -> None:
+    """Added by the commit that answers a turn, claimed before the provider gets it, and read by
+    the next start."""
     if end.memory is None:
         return
     cursor.executemany(
-        # Two that go by one name share what they are owed: that must keep no turn from ending.
+        # Two providers with the same name share a row: that must not prevent a turn from ending.
         "INSERT INTO unsynced (turn_id, provider, session_id, owner) VALUES (?, ?, ?, ?)"
         " ON CONFLICT DO NOTHING",
         [
@@ -201,7 +201,7 @@ def unsynced_turns(cursor: apsw.Cursor, *, provider: str) -> list[AnsweredTurn]:
 
 
 def _user_text(cursor: apsw.Cursor, turn_id: str, session_id: str) -> str:
-    """What its messages were; what steered it has its place in the transcript alone."""
+    """The texts of its messages; steering messages are in the transcript only."""
     found = cursor.execute(
         f"SELECT {rows.INBOX_COLUMNS} FROM inbox WHERE turn_id = ? AND session_id = ?"
         " AND (state = 'answered' OR merged_into IS NOT NULL) ORDER BY id",
