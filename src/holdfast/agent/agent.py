@@ -17,15 +17,24 @@ from holdfast.core.turns.compaction import estimate_text_tokens, estimate_tokens
 from holdfast.core.turns.model import DEFAULT_CONTEXT_WINDOW, ToolSchema
 from holdfast.tools.registry import Toolbox
 
-_TOOL_SCHEMA_TOKENS = 2_000  # tokens of the tools' schemas, about: they are small on purpose
-_REFUSED_SHARE = 0.95  # past this share, a call would be refused
-_TRIM_TARGET_SHARE = 0.85  # what is left out makes room down to this share
-_POSTPONE_SHARE = 0.05  # a summary that failed is tried again once so much more is taken
+_TOOL_SCHEMA_TOKENS = 2_000  # rough tokens of the tool schemas, which are kept small
+_REFUSED_SHARE = 0.95  # above this share, the provider would refuse a call
+_TRIM_TARGET_SHARE = 0.85  # old results are left out down to this share
+_POSTPONE_SHARE = 0.05  # a failed compaction is retried once this much more is used
+
+InterruptTurn = Callable[[str], None]
+"""Stops the turn that uses an agent, for the given reason."""
+
+CloseSession = Callable[[SessionId], Awaitable[None]]
+"""Releases all resources of a session."""
+
+_MESSAGE_OVERHEAD_BYTES = 400  # bytes of one message besides its text, measured on CPython 3.11
 
 
 class ContextWindow:
-    """Owns the account of the window: what the last reply truly took, and an estimate of what
-    was added since. `skipped` messages of the log are not in the buffer: a summary covers them.
+    """Owns the token count of the context: the provider's count at the last reply, and an estimate
+    of what was added since. `skipped` messages of the transcript are not in the buffer: a summary
+    covers them.
     """
 
     __slots__ = ("_compact_at", "_fixed_tokens", "_keep", "_threshold", "size", "skipped", "used")
@@ -51,12 +60,12 @@ class ContextWindow:
         self.used += estimate_tokens(message)
 
     def set_measured(self, input_tokens: int) -> None:
-        """What a request with all that is remembered took, as its provider counts."""
+        """Use the provider's count for a request with the whole buffer."""
         if input_tokens:
             self.used = input_tokens
 
     def reset(self, *, skipped: int) -> None:
-        """The buffer is filled anew, after so many messages of the log."""
+        """Start again for a buffer without the first `skipped` messages of the transcript."""
         self.skipped = skipped
         self.used = self._fixed_tokens
         self._threshold = int(self.size * self._compact_at)
@@ -67,20 +76,20 @@ class ContextWindow:
 
     @property
     def keep_tokens(self) -> int:
-        """Tokens of the history that stay word for word."""
+        """Tokens of the history that a compaction keeps verbatim."""
         return int(self.size * self._keep)
 
     @property
     def excess(self) -> int:
-        """Tokens that must be left out for a call to be taken at all; mostly 0."""
+        """Tokens that must be left out for the provider to accept a call; mostly 0."""
         return max(0, self.used - int(self.size * _TRIM_TARGET_SHARE)) if self._is_over else 0
 
     def postpone(self) -> None:
-        """No room could be made: it is tried again when more is taken, not at every step."""
+        """Compaction failed: retry when more tokens are used, and not at every step."""
         self._threshold = self.used + max(1, int(self.size * _POSTPONE_SHARE))
 
     def shrink(self) -> None:
-        """The provider refused what is remembered, so the window is smaller than was thought."""
+        """The provider refused the buffer, so its window is smaller than assumed."""
         guess = self.size * 9 // 10 if self._nearly_full else self.used // 2
         self.size = max(1, min(self.size, guess))
         self._threshold = int(self.size * self._compact_at)
@@ -94,21 +103,11 @@ class ContextWindow:
         return self.size * 8 // 10 <= self.used <= self.size
 
 
-InterruptTurn = Callable[[str], None]
-"""Stops the turn that an agent is leased to, for that reason."""
-
-CloseSession = Callable[[SessionId], Awaitable[None]]
-"""Ends all that a session holds."""
-
-_MESSAGE_OVERHEAD_BYTES = 400  # bytes of one message besides its text, measured on CPython 3.11
-
-
 class Agent:
     """Owns one session's frozen prompt, its lease on a model, and the buffer of its messages.
 
-    The buffer is the transcript in the store, message for message, from where its last
-    compaction begins; whoever writes to one writes to the other. Terminal, processes and files
-    are the workbench's, not the agent's.
+    The buffer equals the stored transcript, message for message, from its last compaction on;
+    each writer writes to both. Terminal, processes and files belong to the sandbox session.
     """
 
     def __init__(
@@ -131,7 +130,7 @@ class Agent:
         self.signature = signature
         self.prompt = prompt
         self.prompt_fingerprint = prompt_fingerprint  # of the configuration that made it
-        self.prompt_saved = prompt_saved  # it is the one in the store, or on its way there
+        self.prompt_saved = prompt_saved  # it is stored, or its write is queued
         self.toolbox = toolbox
         self.client: ModelClient | None = client
         self.messages: list[Message] = []
@@ -139,10 +138,10 @@ class Agent:
         self._close = close
         self._interrupt: InterruptTurn | None = None
         self.window = window or ContextWindow(prompt=prompt)
-        self.accepts_images = accepts_images  # its model is shown pictures
-        self.size = 0  # bytes the buffer takes, about
-        self.active_at: float | None = None  # when its last turn did something; None: none has
-        self.busy_notice_at: float | None = None  # when its people were last told that it is busy
+        self.accepts_images = accepts_images  # its model has vision
+        self.size = 0  # approximate bytes of the buffer
+        self.active_at: float | None = None  # when its last turn was last active; None: no turn yet
+        self.busy_notice_at: float | None = None  # when the last busy notice was sent
         for message in messages:
             self.append(message)
         if record := last_compaction(self.messages):
@@ -158,8 +157,8 @@ class Agent:
         self.window.add(message)
 
     def drop_compacted(self, record: CompactionMessage) -> None:
-        """Drop from the buffer what the record covers. The log keeps it, and no projection of
-        the one differs from that of the other."""
+        """Drop from the buffer what the record covers. The transcript keeps it, and both have the
+        same projection."""
         left = self.messages[max(0, record.covers - self.window.skipped) :]
         self.window.reset(skipped=max(record.covers, self.window.skipped))
         self.messages, self.size = [], 0
@@ -167,9 +166,9 @@ class Agent:
             self.append(message)
 
     async def append_durably(self, message: Message, durable: Awaitable[None]) -> None:
-        """Remember what is on its way to the log, and forget it again if it did not get there.
+        """Append a message whose write is queued, and remove it again if the write fails.
 
-        Remembered before the await: a cancel may delay the write, but not part the two.
+        It is appended before the await, so that a cancel cannot separate buffer and transcript.
         """
         self.append(message)
         try:
@@ -179,19 +178,19 @@ class Agent:
             raise
 
     def _remove(self, message: Message) -> None:
-        # By identity: another call's result may stand behind it, or equal it.
-        place = next(n for n, m in enumerate(self.messages) if m is message)
-        del self.messages[place]
+        # By identity: another call's result may follow it, or be equal to it.
+        index = next(n for n, m in enumerate(self.messages) if m is message)
+        del self.messages[index]
         self.size -= _MESSAGE_OVERHEAD_BYTES + _message_bytes(message)
 
     def set_interrupt(self, interrupt: InterruptTurn | None) -> None:
-        """A turn has this agent from now on, and this is how it is stopped; None: no turn has."""
+        """Set how the turn that now uses this agent is stopped; None: no turn uses it."""
         self._interrupt = interrupt
 
     def interrupt(self, reason: str) -> bool:
-        """End the turn that has this agent, at its next await; False: none has.
+        """End the turn that uses this agent, at its next await; False: there is none.
 
-        Its user is told the reason; the conversation stays.
+        The user gets the reason; the conversation stays.
         """
         if self._interrupt is None:
             return False
@@ -199,18 +198,18 @@ class Agent:
         return True
 
     async def close(self) -> None:
-        """The hard end (A11): all that the session holds is ended, and the client given back.
+        """The hard end (A11): release all resources of the session, and the model client.
 
         Idempotent, and works after `release_clients()`: it acts on the session.
         """
         running = self.interrupt("This conversation was closed.")
         if self._close is not None:
             await self._close(self.session_id)
-        if not running:  # else its turn still needs the buffer for its end, and gives it back
+        if not running:  # else its turn still needs the buffer to end, and releases it
             self.release_clients()
 
     def release_clients(self) -> None:
-        """Give the model back and drop the buffer. The session's workbench is not touched.
+        """Release the model client and drop the buffer. The sandbox session is not touched.
         Idempotent."""
         if self.client is not None:
             self.client.release()
@@ -222,11 +221,11 @@ class Agent:
 def _message_bytes(message: Message) -> int:
     match message:
         case UserMessage():
-            told = len(message.text) + len(message.documents or "")
-            return told + _image_bytes(message.images)
+            text = len(message.text) + len(message.documents or "")
+            return text + _image_bytes(message.images)
         case AssistantMessage():
-            thought = sum(len(part.text) + len(part.opaque or "") for part in message.reasoning)
-            return len(message.text) + thought + sum(len(c.arguments) for c in message.calls)
+            reasoning = sum(len(part.text) + len(part.opaque or "") for part in message.reasoning)
+            return len(message.text) + reasoning + sum(len(c.arguments) for c in message.calls)
         case ToolMessage():
             return len(message.text) + _image_bytes(message.images)
         case _:

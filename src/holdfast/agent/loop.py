@@ -33,7 +33,7 @@ from holdfast.core.turns.turn import Usage
 
 log = logging.getLogger(__name__)
 
-
+EMPTY_ANSWER = "(The model gave an empty answer.)"
 STEP_BUDGET_NOTE = NoteMessage(
     text="[System note: the step budget of this turn is used up. Answer now, without tools: "
     "what was done, what is left, and how to go on.]"
@@ -41,97 +41,15 @@ STEP_BUDGET_NOTE = NoteMessage(
 
 
 class AgentNotLeased(RuntimeError):
-    """An agent was run after `release_clients()`: a bug of whoever leased it."""
-
-
-async def ask_model(agent: Agent, turn: TurnPort, *, last_chance: bool) -> Completed:
-    """The model's next reply. Where the provider finds the conversation too long, room is made
-    once and it is asked again. Raises `ModelFailed`, and `Parked` before it is asked."""
-    await _compact_or_park(agent, turn)
-    try:
-        return await _call_model(agent, turn, last_chance=last_chance, excess=agent.window.excess)
-    except ModelFailed as failed:
-        if failed.fault is not ModelFault.CONTEXT_TOO_LONG:
-            raise
-        turn.emit(StreamVoided(f"{failed} What was said before is summarised"))
-    agent.window.shrink()
-    made = await _compact_or_park(agent, turn, force=True)
-    spare = agent.window.excess if made else agent.window.used // 2
-    return await _call_model(agent, turn, last_chance=last_chance, excess=spare)
-
-
-async def _compact_or_park(agent: Agent, turn: TurnPort, *, force: bool = False) -> bool:
-    made = await compact_if_needed(agent, turn, force=force)
-    if turn.parking:  # making room took its time, and is in the log
-        raise Parked
-    return made
-
-
-async def _call_model(agent: Agent, turn: TurnPort, *, last_chance: bool, excess: int) -> Completed:
-    if agent.client is None:
-        raise AgentNotLeased(agent.session_id)
-    request = ModelRequest(
-        system=agent.prompt,
-        messages=_request_messages(agent, last_chance=last_chance, excess=excess),
-        tools=() if last_chance else agent.tools,
-        reasoning=turn.reasoning,
-    )
-    turn.model_call_started()
-    turn.crash_hook(CrashPoint.MODEL_CALLED)
-    completed: Completed | None = None
-    async for event in agent.client.stream(request):  # to its end, so that it closes by itself
-        if isinstance(event, Completed):
-            completed = event
-        else:
-            _emit_model_event(turn, event)
-    assert completed is not None, "the port promises that a stream ends with Completed"
-    turn.model_call_completed(completed)
-    if not excess:
-        agent.window.set_measured(completed.usage.input_tokens)
-    return completed
-
-
-def _request_messages(agent: Agent, *, last_chance: bool, excess: int) -> tuple[Message, ...]:
-    messages = [*agent.messages, STEP_BUDGET_NOTE] if last_chance else agent.messages
-    projected = project(messages, skipped=agent.window.skipped)
-    if not agent.accepts_images:
-        projected = tuple(strip_images(projected))
-    if excess:
-        log.warning(
-            "The history of %s is too long and could not be summarised: old tool results are "
-            "left out of this request.",
-            agent.session_id,
-            extra={"action": "old_results_omitted", "session": agent.session_id},
-        )
-        projected = trim_projection(projected, excess=excess)
-    return projected
-
-
-def _emit_model_event(turn: TurnPort, event: ModelEvent) -> None:
-    match event:
-        case TextDelta():
-            turn.emit(TextStreamed(event.text))
-        case ReasoningDelta():
-            turn.emit(ReasoningStreamed(event.text))
-        case Retrying():
-            turn.emit(StreamVoided(event.why))
-        case FallbackUsed():
-            turn.emit(StreamVoided(f"{event.why} {event.model} answers instead"))
-            turn.model_fell_back(event)
-
-
-#
-# Where the turn stands is read from the buffer alone, so a turn that an earlier process began is
-# gone on with by the same lines that would have finished it then.
-EMPTY_ANSWER = "(The model gave an empty answer.)"
+    """An agent was run after `release_clients()`: a bug in the caller."""
 
 
 async def run_turn(agent: Agent, turn: TurnPort) -> Completed:
     """Run the turn to its final reply, which is returned uncommitted: its commit ends the turn.
 
-    Raises `ModelFailed` where the model failed for good, `StoreError` where a step cannot be kept
-    (a full disk is waited for), `Parked` at the first step boundary behind a wish for that. May be
-    cancelled at any await.
+    Raises `ModelFailed` where the model failed for good, `StoreError` where a step cannot be stored
+    (a full disk is waited for), and `Parked` at the first step boundary after a request to park.
+    May be cancelled at any await.
     """
     replies = turn.earlier_replies
     while True:
@@ -188,3 +106,79 @@ def _with_unique_call_ids(message: AssistantMessage, prefix: str) -> AssistantMe
         for number, call in enumerate(message.calls)
     )
     return msgspec.structs.replace(message, calls=calls)
+
+
+async def ask_model(agent: Agent, turn: TurnPort, *, last_chance: bool) -> Completed:
+    """The model's next reply. Where the provider finds the conversation too long, it is compacted
+    once and the call repeated. Raises `ModelFailed`, and `Parked` before the call."""
+    await _compact_or_park(agent, turn)
+    try:
+        return await _call_model(agent, turn, last_chance=last_chance, excess=agent.window.excess)
+    except ModelFailed as failed:
+        if failed.fault is not ModelFault.CONTEXT_TOO_LONG:
+            raise
+        turn.emit(StreamVoided(f"{failed} What was said before is summarised"))
+    agent.window.shrink()
+    compacted = await _compact_or_park(agent, turn, force=True)
+    excess = agent.window.excess if compacted else agent.window.used // 2
+    return await _call_model(agent, turn, last_chance=last_chance, excess=excess)
+
+
+async def _compact_or_park(agent: Agent, turn: TurnPort, *, force: bool = False) -> bool:
+    compacted = await compact_if_needed(agent, turn, force=force)
+    if turn.parking:  # requested during the compaction, which is durable
+        raise Parked
+    return compacted
+
+
+async def _call_model(agent: Agent, turn: TurnPort, *, last_chance: bool, excess: int) -> Completed:
+    if agent.client is None:
+        raise AgentNotLeased(agent.session_id)
+    request = ModelRequest(
+        system=agent.prompt,
+        messages=_request_messages(agent, last_chance=last_chance, excess=excess),
+        tools=() if last_chance else agent.tools,
+        reasoning=turn.reasoning,
+    )
+    turn.model_call_started()
+    turn.crash_hook(CrashPoint.MODEL_CALLED)
+    completed: Completed | None = None
+    async for event in agent.client.stream(request):  # to its end, so that it closes by itself
+        if isinstance(event, Completed):
+            completed = event
+        else:
+            _emit_model_event(turn, event)
+    assert completed is not None, "the port promises that a stream ends with Completed"
+    turn.model_call_completed(completed)
+    if not excess:
+        agent.window.set_measured(completed.usage.input_tokens)
+    return completed
+
+
+def _request_messages(agent: Agent, *, last_chance: bool, excess: int) -> tuple[Message, ...]:
+    messages = [*agent.messages, STEP_BUDGET_NOTE] if last_chance else agent.messages
+    projected = project(messages, skipped=agent.window.skipped)
+    if not agent.accepts_images:
+        projected = tuple(strip_images(projected))
+    if excess:
+        log.warning(
+            "The history of %s is too long and could not be summarised: old tool results are "
+            "left out of this request.",
+            agent.session_id,
+            extra={"action": "old_results_omitted", "session": agent.session_id},
+        )
+        projected = trim_projection(projected, excess=excess)
+    return projected
+
+
+def _emit_model_event(turn: TurnPort, event: ModelEvent) -> None:
+    match event:
+        case TextDelta():
+            turn.emit(TextStreamed(event.text))
+        case ReasoningDelta():
+            turn.emit(ReasoningStreamed(event.text))
+        case Retrying():
+            turn.emit(StreamVoided(event.why))
+        case FallbackUsed():
+            turn.emit(StreamVoided(f"{event.why} {event.model} answers instead"))
+            turn.model_fell_back(event)

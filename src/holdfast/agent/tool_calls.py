@@ -28,24 +28,24 @@ OUTCOME_UNKNOWN = ToolOutput(
 async def run_calls(agent: Agent, turn: TurnPort, calls: Sequence[ToolCall]) -> None:
     """Run the calls in order; neighbours that only read run together.
 
-    Raises `Waiting` before the first that a person must allow, and `Parked` before the first
-    that is a successor's; what stands before it is done.
+    Raises `WaitingForApproval` before the first call that a person must allow, and `Parked` before
+    the first that is left to a successor; the calls before it are done.
     """
-    for place, together in enumerate(batches := list(_batches(agent, calls))):
+    for index, batch in enumerate(batches := list(_batches(agent, calls))):
         if turn.parking:
             raise Parked
-        if wishes := _pending_calls(agent, turn, together):
-            later = _pending_calls(agent, turn, chain.from_iterable(batches[place + 1 :]))
-            if refusal := await turn.permit(wishes[0], later):
-                await _record_result(agent, turn, together[0], refusal)
+        if pending := _pending_calls(agent, turn, batch):
+            later = _pending_calls(agent, turn, chain.from_iterable(batches[index + 1 :]))
+            if refusal := await turn.permit(pending[0], later):
+                await _record_result(agent, turn, batch[0], refusal)
                 continue
-        if turn.parking:  # whoever allows a call may have taken their time
+        if turn.parking:  # it may have been requested while the permission was checked
             raise Parked
-        fresh = [call.id for call in together if call.id not in turn.unresolved_calls]
+        fresh = [call.id for call in batch if call.id not in turn.unresolved_calls]
         if fresh:
             await write_with_retry(partial(turn.record_calls_started, fresh), agent.session_id)
             turn.crash_hook(CrashPoint.CALL_STARTED)
-        await _run_batch(agent, turn, together)
+        await _run_batch(agent, turn, batch)
 
 
 async def _run_batch(agent: Agent, turn: TurnPort, calls: Sequence[ToolCall]) -> None:
@@ -57,7 +57,7 @@ async def _run_batch(agent: Agent, turn: TurnPort, calls: Sequence[ToolCall]) ->
             for call in calls:
                 group.create_task(_run_call(agent, turn, call))
     except ExceptionGroup as failed:
-        # A tool's fault is its result, so this is what kept a result from the log: the turn's.
+        # A failing tool still gives a result: only a result that was not stored gets here.
         raise failed.exceptions[0] from failed
 
 
@@ -100,14 +100,14 @@ async def _call_output(agent: Agent, turn: TurnPort, call: ToolCall) -> ToolOutp
     )
     try:
         if call.id in turn.unresolved_calls and call.name not in agent.toolbox.by_name:
-            return OUTCOME_UNKNOWN  # it ran while it was there; that it is gone undoes nothing
+            return OUTCOME_UNKNOWN  # it ran while the tool existed; its effects remain
         tool, arguments = _decode_call(agent, call)
         if call.id in turn.unresolved_calls:
             return await _recover_call(tool, context, arguments)
         return await tool.run(context, arguments)
     except ToolFailed as error:
         return ToolOutput(text=str(error), outcome=ToolOutcome.ERROR)
-    except Exception as error:  # a tool may be anyone's code: its fault is the call's result
+    except Exception as error:  # third-party code: its failure is the call's result
         about = {"action": "tool_failed", "session": turn.session_id, "turn": turn.turn_id}
         log.exception("The tool %s failed.", call.name, extra=about)
         text = f"{call.name} failed: {type(error).__name__}: {error}"
@@ -122,7 +122,7 @@ async def _recover_call(tool: Tool, context: ToolContext, arguments: Arguments) 
         attached = await tool.attach(context, arguments)
         if attached is not None:
             return msgspec.structs.replace(attached, recovery=CallRecovery.ATTACHED)
-        # The runner writes a call down before it begins it, so one it never heard of never began.
+        # The runner records a call before it begins it, so a call unknown to it never began.
     output = await tool.run(context, arguments)
     return msgspec.structs.replace(output, recovery=CallRecovery.REPLAYED)
 
@@ -139,9 +139,9 @@ def _decode_call(agent: Agent, call: ToolCall) -> tuple[Tool, Arguments]:
 
 
 def _pending_calls(agent: Agent, turn: TurnPort, calls: Iterable[ToolCall]) -> list[PendingCall]:
-    """Those of the calls that would run a command or speak to a chat, and have not begun to."""
+    """The calls that would run a command or write to a chat, and have not started."""
     fresh = (call for call in calls if call.id not in turn.unresolved_calls)
-    return [wish for call in fresh if (wish := _pending_call(agent, call)) is not None]
+    return [pending for call in fresh if (pending := _pending_call(agent, call)) is not None]
 
 
 def _pending_call(agent: Agent, call: ToolCall) -> PendingCall | None:
@@ -163,16 +163,16 @@ def _pending_call(agent: Agent, call: ToolCall) -> PendingCall | None:
 
 def _batches(agent: Agent, calls: Iterable[ToolCall]) -> Iterator[list[ToolCall]]:
     for reads, run in groupby(calls, key=lambda call: _is_read_only(agent, call)):
-        together = list(run)
+        batch = list(run)
         if reads:
-            yield together
+            yield batch
         else:
-            yield from ([call] for call in together)
+            yield from ([call] for call in batch)
 
 
 def _is_read_only(agent: Agent, call: ToolCall) -> bool:
     tool = agent.toolbox.by_name.get(call.name)
-    # One that runs commands stands alone: it may have to wait for a person.
+    # A tool that runs commands is a batch of its own: it may have to wait for a person.
     return (
         tool is not None and tool.replay is ReplayClass.SAFE and not isinstance(tool, CommandTool)
     )

@@ -30,10 +30,12 @@ from holdfast.core.turns.turn import Usage
 
 log = logging.getLogger(__name__)
 
+FIRST_RETRY_DELAY, MAX_RETRY_DELAY = 0.5, 10.0  # seconds between attempts to write to the store
+
 
 class PendingCall(msgspec.Struct, frozen=True, kw_only=True):
-    """A call that is not started yet, and the command it would run; or the words that it would
-    bring `to` a chat."""
+    """A call that is not started yet, with the command that it would run, or the text that it would
+    send to `chat`."""
 
     call_id: CallId
     tool: str
@@ -42,20 +44,20 @@ class PendingCall(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WaitingForApproval(Exception):
-    """The turn goes on when a person has spoken. All that it needs then is in the log: whoever
-    runs it lets the agent go, and runs the turn again from there."""
+    """The turn continues when a person has decided. Everything it needs then is stored: the caller
+    releases the agent, and later runs the turn again from there."""
 
 
 class Parked(Exception):
-    """The turn stands at a step boundary, and goes on in a successor. All that it needs then is
-    in the log."""
+    """The turn stopped at a step boundary, and continues in a successor process. Everything it
+    needs then is stored."""
 
 
 class TurnPort(Protocol):
     """Each method that writes queues its write when it is called and resumes once it is durable.
 
-    The caller appends the message to the agent's buffer in the same breath, before it awaits:
-    a cancel may then delay the write but not part the buffer from the log.
+    The caller appends the message to the agent's buffer before it awaits: a cancel may then delay
+    the write but cannot separate the buffer from the transcript.
     """
 
     @property
@@ -68,7 +70,7 @@ class TurnPort(Protocol):
     def sandbox(self) -> Sandbox: ...
     @property
     def workspace(self) -> SessionId:
-        """Whose workspace the bench has: a child's is its conversation's."""
+        """The session whose workspace the sandbox uses: a subagent uses its parent's."""
         ...
 
     @property
@@ -81,7 +83,7 @@ class TurnPort(Protocol):
     def crash_hook(self) -> CrashHook: ...
     @property
     def unresolved_calls(self) -> frozenset[CallId]:
-        """Calls that an earlier process started and recorded no result of."""
+        """Calls that an earlier process started without recording a result."""
         ...
 
     @property
@@ -94,8 +96,8 @@ class TurnPort(Protocol):
     @property
     def auxiliary(self) -> AuxiliaryClient: ...
 
-    parking: bool  # the next step is a successor's: stand at the next boundary
-    compacting: bool  # a message that comes meanwhile must not cut it short
+    parking: bool  # stop at the next step boundary: a successor continues
+    compacting: bool  # a message that arrives meanwhile must not interrupt it
 
     def redact(self, text: str) -> str:
         """The text without the value of any secret."""
@@ -103,31 +105,30 @@ class TurnPort(Protocol):
 
     def emit(self, event: TurnEvent) -> None: ...
     def model_call_started(self) -> None:
-        """The model is asked now, with everything that was kept so far."""
+        """The model call begins; everything before it is stored."""
         ...
 
     def model_call_completed(self, completed: Completed) -> None:
-        """It has answered; nothing of that is kept yet."""
+        """The model has answered; nothing of that is stored yet."""
         ...
 
     def record_reply(self, message: AssistantMessage, usage: Usage) -> Awaitable[None]: ...
     async def permit(self, call: PendingCall, later: Sequence[PendingCall]) -> ToolOutput | None:
-        """None: it may run. Else what the model is told instead of a result.
+        """None: the call may run. Otherwise the output that the model gets instead of a result.
 
-        Raises `Waiting` where a person is to say so, and has been asked: about this one, and in
-        the same message about those of the `later` wishes that need it too.
+        Raises `WaitingForApproval` where a person must decide and has been asked: about this call,
+        and in the same message about those of the `later` calls that need approval too.
         """
         ...
 
     def record_note(self, message: NoteMessage, usage: Usage) -> Awaitable[None]: ...
     def record_compaction(self, message: CompactionMessage, usage: Usage) -> Awaitable[None]: ...
     def add_auxiliary_usage(self, task: AuxiliaryTask, usage: Usage) -> None:
-        """Used for nothing: no step of the turn tells of it, so it is counted beside. Nobody
-        waits for that."""
+        """Count usage that belongs to no step of the turn. Returns before it is stored."""
         ...
 
     async def before_compaction(self, messages: Sequence[Message]) -> None:
-        """Whoever keeps a memory of its own hears what is about to be summarised."""
+        """Tell the memory providers which messages are about to be summarised."""
         ...
 
     def model_fell_back(self, event: FallbackUsed) -> None:
@@ -137,22 +138,18 @@ class TurnPort(Protocol):
     def record_calls_started(self, call_ids: Sequence[CallId]) -> Awaitable[None]: ...
     def record_call_result(self, message: ToolMessage) -> Awaitable[None]: ...
     def next_steer(self) -> tuple[UserMessage, Awaitable[None]] | None:
-        """What the user added meanwhile, oldest first, already on its way to the log."""
+        """The oldest steering message of the user; its write is already queued."""
         ...
 
 
-FIRST_RETRY_DELAY, MAX_RETRY_DELAY = 0.5, 10.0  # seconds before a store that failed is asked again
-
-
 async def write_with_retry(write: Callable[[], Awaitable[None]], session_id: SessionId) -> None:
-    """Returns once what `write` writes is durable; it is called anew for each try.
+    """Returns once what `write` writes is durable; it is called again for each attempt.
 
-    What was said and done so far is in the log, and what is being written is in memory: a turn
-    that waits here has lost nothing, and one that failed would have to be asked for again. Raises
-    `StoreError` where waiting does not help, and whatever `write` raises of a turn that somebody
-    has ended meanwhile.
+    Everything so far is stored, and what is being written is in memory: a turn that waits here
+    loses nothing, while a failed one would have to be requested again. Raises `StoreError` where
+    waiting does not help, and whatever `write` raises for a turn that was ended meanwhile.
     """
-    wait = FIRST_RETRY_DELAY
+    delay = FIRST_RETRY_DELAY
     while True:
         try:
             await write()
@@ -165,5 +162,5 @@ async def write_with_retry(write: Callable[[], Awaitable[None]], session_id: Ses
             )
         else:
             return
-        await asyncio.sleep(wait)
-        wait = min(wait * 2, MAX_RETRY_DELAY)
+        await asyncio.sleep(delay)
+        delay = min(delay * 2, MAX_RETRY_DELAY)

@@ -17,15 +17,19 @@ from holdfast.core.ports.runtime import Clock
 
 log = logging.getLogger(__name__)
 
-
+T = TypeVar("T")
 QueuedTask = Callable[[], Awaitable[None]]
 
-_BUCKETS = 8  # so many run at once; those of one key are always in the same
-_MAX_QUEUED = 1000  # errands waiting in a bucket, beyond which new ones are refused
+_BUCKETS = 8  # tasks that run at once; tasks with the same key share a bucket
+_MAX_QUEUED = 1000  # tasks waiting in a bucket; beyond that, new ones are dropped
+_MAX_FAILURES = 3  # in a row
+
+ClaimNotification = Callable[[], Awaitable[bool]]
+"""Called when a notification is due. False: it was sent by another caller, or must not be sent."""
 
 
 class _Bucket:
-    """Errands in order, and the task that runs them while there are any."""
+    """Tasks in order, and the asyncio task that runs them while there are any."""
 
     __slots__ = ("queue", "task")
 
@@ -35,14 +39,15 @@ class _Bucket:
 
 
 class KeyedTaskQueue:
-    """Owns what waits to be done. An errand is trusted not to raise: it logs its own trouble."""
+    """Owns a queue of background tasks. Tasks of one key run in order. A task must not raise: it
+    logs its own errors."""
 
     def __init__(self, name: str) -> None:
         self._name = name
         self._buckets = tuple(_Bucket() for _ in range(_BUCKETS))
 
     def add(self, key: str, task: QueuedTask) -> asyncio.Future[None]:
-        """Resolves once it is done, or was dropped because too much waits."""
+        """Resolves once the task is done, or was dropped because the queue is full."""
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         bucket = self._buckets[crc32(key.encode()) % _BUCKETS]
         if len(bucket.queue) >= _MAX_QUEUED:
@@ -51,11 +56,11 @@ class KeyedTaskQueue:
             return done
         bucket.queue.append((task, done))
         if bucket.task is None:
-            bucket.task = asyncio.create_task(_run_bucket(bucket), name=f"errands of {self._name}")
+            bucket.task = asyncio.create_task(_run_bucket(bucket), name=f"queue of {self._name}")
         return done
 
     async def drain(self, seconds: float) -> None:
-        """Wait for all of them, so long; what is left then is dropped."""
+        """Wait at most `seconds` for all tasks; the rest is dropped."""
         tasks = [bucket.task for bucket in self._buckets if bucket.task]
         if not tasks:
             return
@@ -71,9 +76,9 @@ class KeyedTaskQueue:
 async def _run_bucket(bucket: _Bucket) -> None:
     try:
         while bucket.queue:
-            errand, done = bucket.queue.popleft()
+            run, done = bucket.queue.popleft()
             try:
-                await errand()
+                await run()
             finally:
                 if not done.done():
                     done.set_result(None)
@@ -81,15 +86,8 @@ async def _run_bucket(bucket: _Bucket) -> None:
         bucket.task = None
 
 
-T = TypeVar("T")
-
-ClaimNotification = Callable[
-    [], Awaitable[bool]
-]  # False: somebody else has told it, or nobody is to
-
-
 class ProviderLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """Seconds that one call may take, by hook, and what stands around them."""
+    """Time limits in seconds: of one call by hook, of the final drain, and of pauses."""
 
     initialise: float = 3
     prompt_block: float = 1
@@ -98,19 +96,17 @@ class ProviderLimits(msgspec.Struct, frozen=True, kw_only=True):
     on_session_end: float = 30
     on_pre_compact: float = 5
     shutdown: float = 1
-    final_drain: float = 2  # what is left to do when the gateway stops
-    pause: float = 60  # after the failures below, doubled with each further one
+    final_drain: float = 2  # for queued tasks when the gateway stops
+    pause: float = 60  # after `_MAX_FAILURES` failures, doubled with each further one
     longest_pause: float = 3600
 
 
 DEFAULT_LIMITS = ProviderLimits()
 
 
-_MAX_FAILURES = 3  # in a row
-
-
 class ProviderGuard:
-    """Owns how far one provider is trusted, and the calls of it that are under way."""
+    """Owns the state of one provider (ready, paused, failed), its queue and its running calls. It
+    calls only the hooks that the provider wants, each with a time limit."""
 
     def __init__(self, provider: MemoryProvider, *, clock: Clock, limits: ProviderLimits) -> None:
         self.name = provider.name
@@ -128,18 +124,18 @@ class ProviderGuard:
         return hook in self.provider.wants
 
     def set_prefetch_timeout(self, *, seconds: float) -> None:
-        """So long is it waited for from now on."""
+        """Change the time limit of `prefetch`."""
         self._limits = msgspec.structs.replace(self._limits, prefetch=seconds)
 
     async def initialise(self) -> None:
-        """Returns in time, whatever the provider does; one that fails is tried again later."""
+        """Returns in time, whatever the provider does; a failed attempt is repeated later."""
         done = await self._attempt("initialise", self.provider.initialise, self._limits.initialise)
         self._ready = done is not None
         if not self._ready:
             self._pause()
 
     async def ask(self, hook: MemoryHook, call: Callable[[], Awaitable[str]]) -> str:
-        """The text it gives; "" where it gives none, fails, is late or is left alone."""
+        """The provider's text; "" where it has none, fails, is late or is paused."""
         if not self.wants(hook) or not self._is_available():
             return ""
         answer = await self._attempt(hook, call, self._limit(hook))
@@ -155,13 +151,13 @@ class ProviderGuard:
         *,
         claim: ClaimNotification | None = None,
     ) -> None:
-        """The end of a session is told also while the provider is left alone: there is no
-        second chance, and nobody waits for it. What has a second chance is claimed when it is
-        about to be told, and not by one who is left alone."""
+        """The end of a session is reported even while the provider is paused: there is no second
+        chance, and no caller waits for it. A notification that can be repeated is claimed right
+        before it is sent, and not while the provider is paused."""
         if not self.wants(hook):
             return
-        told = self._ready if hook is MemoryHook.ON_SESSION_END else self._is_available()
-        if told and (claim is None or await claim()):
+        callable_now = self._ready if hook is MemoryHook.ON_SESSION_END else self._is_available()
+        if callable_now and (claim is None or await claim()):
             await self._attempt(hook, call, self._limit(hook))
 
     def notify_later(
@@ -172,11 +168,11 @@ class ProviderGuard:
         *,
         claim: ClaimNotification | None = None,
     ) -> asyncio.Future[None]:
-        """Told after what was to be told before of the same key."""
+        """Queue a notification behind the earlier ones of the same key."""
         return self._queue.add(key, lambda: self.notify(hook, call, claim=claim))
 
     async def close(self) -> None:
-        """Do what is left, for a while; then `shutdown`, if it was ever begun."""
+        """Drain the queue for a limited time; then `shutdown`, if the provider was initialised."""
         await self._queue.drain(self._limits.final_drain)
         self._closed = True
         for task in list(self._running):
@@ -198,7 +194,7 @@ class ProviderGuard:
         if self._closed or self._clock.monotonic() < self._paused_until:
             return False
         if not self._ready:
-            # Off the way of whoever asks: the next to ask finds it ready.
+            # In the background, so that this caller does not wait: a later one finds it ready.
             self._queue.add(self.name, self._retry_initialise)
         return self._ready
 
@@ -209,8 +205,8 @@ class ProviderGuard:
     async def _attempt(
         self, what: str, call: Callable[[], Awaitable[T]], seconds: float
     ) -> tuple[T] | None:
-        """What the call gave; None: it failed. Returns in time also where the provider holds on
-        to a call that was cancelled."""
+        """The result of the call; None: it failed. Returns in time even if the provider ignores the
+        cancellation."""
         task = asyncio.create_task(_await_call(call), name=f"memory {self.name} {what}")
         self._running.add(task)
         task.add_done_callback(self._on_task_done)
@@ -233,7 +229,7 @@ class ProviderGuard:
     def _on_task_done(self, task: asyncio.Task[Any]) -> None:
         self._running.discard(task)
         if not task.cancelled():
-            task.exception()  # looked at, so that one that comes too late is not reported as lost
+            task.exception()  # retrieved, so that asyncio does not report a late one as lost
 
     def _record_failure(self, what: str, why: str) -> None:
         log.warning(
@@ -248,8 +244,8 @@ class ProviderGuard:
             self._pause()
 
     def _pause(self) -> None:
-        beyond = max(0, self._failures - _MAX_FAILURES)
-        seconds = min(self._limits.pause * 2 ** min(beyond, 20), self._limits.longest_pause)
+        extra = max(0, self._failures - _MAX_FAILURES)
+        seconds = min(self._limits.pause * 2 ** min(extra, 20), self._limits.longest_pause)
         self._paused_until = self._clock.monotonic() + seconds
         log.warning(
             "The memory provider %s is left alone for %g s.",

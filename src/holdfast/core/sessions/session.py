@@ -73,7 +73,7 @@ class SessionOpening(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BackgroundStart(msgspec.Struct, frozen=True, kw_only=True):
-    """A subagent that runs in the background of a conversation. `open_parent`: the same commit opens
+    """A subagent in the background of a conversation. `open_parent`: the same commit opens
     its parent session, unless the chat has one by then, which becomes the parent."""
 
     inbound: Inbound
@@ -201,7 +201,7 @@ class CommandEffect(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CommandOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """The results of `Store.settle_command` besides the end of its own row."""
+    """The results of `Store.apply_command` besides the end of its own row."""
 
     deliveries: tuple[NewDelivery, ...]  # with their final texts
     superseded: tuple[InboxId, ...] = ()
