@@ -1,4 +1,4 @@
-"""examples/linechat: a package with a door of its own, installed beside Holdfast as any other."""
+"""examples/linechat: a package with a platform of its own, installed beside Holdfast."""
 
 import json
 import os
@@ -50,8 +50,9 @@ def environ(site: Path, tmp_path: Path) -> dict[str, str]:
 
 def test_its_door_is_small_and_passes_the_suite(environ: dict[str, str], tmp_path: Path) -> None:
     """As its author would run it, in a folder of its own."""
-    door = [(EXAMPLE / "src/linechat" / name).read_text() for name in ("door.py", "platform.py")]
-    assert len([line for text in door for line in text.splitlines() if line.strip()]) < 150
+    folder = EXAMPLE / "src/linechat"
+    plugin = [(folder / name).read_text() for name in ("plugin.py", "platform.py")]
+    assert len([line for text in plugin for line in text.splitlines() if line.strip()]) < 150
     work = tmp_path / "work"
     work.mkdir()
     shutil.copytree(EXAMPLE / "tests", work / "tests")
@@ -85,7 +86,7 @@ def port(environ: dict[str, str]) -> Iterator[int]:
 
 @pytest.fixture
 def gateway(environ: dict[str, str], port: int) -> Iterator[None]:
-    """A gateway with a linechat, and with a table for a door that is not to be loaded."""
+    """A gateway with a linechat, and with a table for a platform that cannot be loaded."""
     home = Path(environ["HOLDFAST_HOME"])
     home.mkdir(mode=0o700)
     (home / "holdfast.toml").write_text(f"""
@@ -113,10 +114,10 @@ loft = "north"
 
 @pytest.fixture
 def broken(site: Path) -> Iterator[None]:
-    """Another package, whose door cannot be loaded."""
+    """Another package, whose plugin cannot be loaded."""
     (about := site / "pigeon_post-1.0.dist-info").mkdir()
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: pigeon-post\nVersion: 1.0\n")
-    (about / "entry_points.txt").write_text("[holdfast.platforms]\npigeon = pigeon_post:DOOR\n")
+    (about / "entry_points.txt").write_text("[holdfast.platforms]\npigeon = pigeon_post:PLUGIN\n")
     yield
     shutil.rmtree(about)
 

@@ -101,7 +101,7 @@ class Served:
         return found
 
     def ledger(self) -> dict[str, int]:
-        found: dict[str, int] = self.status()["ledger"]
+        found: dict[str, int] = self.status()["inbox_counts"]
         return found
 
     def asked(self, text: str) -> list[dict[str, Any]]:

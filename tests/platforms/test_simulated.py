@@ -205,7 +205,7 @@ async def test_a_delayed_update_comes_late_and_is_not_lost(open_door: Any) -> No
 
 async def test_a_cut_line_is_taken_up_again_by_itself(open_door: Any) -> None:
     service, intake = ChatService(), RecordingIntake()
-    async with open_door(service, longest_pause=0.05) as door, door.connect(intake):
+    async with open_door(service, longest_delay=0.05) as door, door.connect(intake):
         service.set_faults(Faults(disconnected=True))
         say(service, "anyone there?")
         with pytest.raises(NotConnected):
@@ -301,15 +301,15 @@ async def test_what_became_of_a_delivery_can_be_asked(open_door: Any) -> None:
     service = ChatService(lookup=True)
     service.set_faults(Faults(lost_receipts=1))
     async with open_door(service) as door, door.connect(RecordingIntake()):
-        assert door.capabilities.lookup and door.capabilities.settles_doubt
+        assert door.capabilities.lookup and door.capabilities.can_resolve_unknown
         sent = outbound("hello")
-        assert await door.find(sent.delivery_id, sent.address) is None
+        assert await door.find_delivery(sent.delivery_id, sent.address) is None
         with pytest.raises(OutcomeUnknown):
             await door.send(sent)
-        receipt = await door.find(sent.delivery_id, sent.address)
+        receipt = await door.find_delivery(sent.delivery_id, sent.address)
         service.set_faults(Faults(account_floods=1, retry_after=0.5))
         with pytest.raises(Throttled) as asked:
-            await door.find(sent.delivery_id, sent.address)
+            await door.find_delivery(sent.delivery_id, sent.address)
     assert asked.value.whole_account and asked.value.retry_after == 0.5
     assert receipt.platform_message_id == service.ledger().sent[0].message_id
 
@@ -468,7 +468,7 @@ async def test_typing_is_in_the_ledger(open_door: Any) -> None:
     service = ChatService(typing=True)
     where = Address(platform="simulated", account="default", chat_id="home", thread_id="t")
     async with open_door(service) as door, door.connect(RecordingIntake()):
-        await door.typing(where)
+        await door.show_typing(where)
     assert [(each.chat_id, each.thread_id) for each in service.ledger().typing] == [("home", "t")]
 
 
@@ -526,7 +526,7 @@ async def test_a_half_open_line_says_nothing_until_somebody_loses_patience(
 ) -> None:
     """Nothing comes through in either direction; whole again, nothing is missing."""
     service, intake = ChatService(), RecordingIntake()
-    options = {"poll_wait": 0.05, "send_timeout": 0.5, "longest_pause": 0.05}
+    options = {"poll_wait": 0.05, "send_timeout": 0.5, "longest_delay": 0.05}
     async with open_door(service, **options) as door, door.connect(intake):
         service.set_faults(Faults(half_open=True))
         say(service, "anybody?")

@@ -1,4 +1,4 @@
-"""A door costs nothing until it is enabled: neither its modules nor its libraries are imported."""
+"""A platform that is not enabled costs nothing: neither its modules nor its libraries are loaded."""
 
 import json
 import subprocess
@@ -7,14 +7,14 @@ from pathlib import Path
 
 from holdfast.core.ports.platform_plugin import BUILT_IN_PLUGINS
 
-HERE = ("api", "web")  # which are always open
+ALWAYS_OPEN = ("api", "web")
 LIBRARIES = ("discord", "slack_sdk", "nio", "slixmpp", "aiosmtplib", "imap_tools", "olm")
 SCRIPT = """
 import json, sys
 from pathlib import Path
 import holdfast.service.main
 from holdfast.config import load
-from holdfast.service.platforms import open_doors
+from holdfast.service.platforms import open_platforms
 from holdfast.system.clock import SystemClock
 
 home = Path(sys.argv[1])
@@ -22,7 +22,7 @@ seen = []
 for text in ("", "".join(f"[platforms.{name}]\\nenabled = false\\n" for name in sys.argv[2:])):
     (home / "holdfast.toml").write_text(text)
     config = load(home, {})
-    opened = list(open_doors(config, clock=SystemClock(), new_id=lambda prefix: prefix))
+    opened = list(open_platforms(config, clock=SystemClock(), new_id=lambda prefix: prefix))
     assert opened == [], opened
     seen.append(sorted(sys.modules))
 print(json.dumps(seen))
@@ -31,9 +31,9 @@ print(json.dumps(seen))
 
 def test_a_door_that_is_not_enabled_is_not_imported(tmp_path: Path) -> None:
     """Without a table not even its settings; with one that is switched off, those alone."""
-    doors = [name for name in BUILT_IN_PLUGINS if name not in HERE]
+    names = [name for name in BUILT_IN_PLUGINS if name not in ALWAYS_OPEN]
     done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, str(tmp_path), *doors],
+        [sys.executable, "-c", SCRIPT, str(tmp_path), *names],
         env={"HOME": str(tmp_path)},
         capture_output=True,
         text=True,
@@ -41,11 +41,12 @@ def test_a_door_that_is_not_enabled_is_not_imported(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     unnamed, switched_off = json.loads(done.stdout)
-    of_doors = tuple(f"holdfast.platforms.{name}" for name in doors)
-    assert [name for name in unnamed if name.startswith(of_doors)] == []
-    for name in doors:
-        assert f"holdfast.platforms.{name}.door" in switched_off
-        assert f"holdfast.platforms.{name}.platform" not in switched_off
+    packages = tuple(BUILT_IN_PLUGINS[name].rpartition(".plugin")[0] for name in names)
+    assert all(packages)
+    assert [name for name in unnamed if name.startswith(packages)] == []
+    for package in packages:
+        assert f"{package}.plugin" in switched_off
+        assert f"{package}.platform" not in switched_off
     assert set(LIBRARIES).isdisjoint(switched_off)
     # What a declaration imports is imported by every command that reads the settings.
-    assert sum(name.startswith(of_doors) for name in switched_off) < 4 * len(doors)
+    assert sum(name.startswith(packages) for name in switched_off) < 4 * len(names)

@@ -1,4 +1,4 @@
-"""The conformance suite itself: doors that break a promise fail it, and each check says of what."""
+"""The conformance suite itself: a platform that breaks a promise fails its check."""
 
 import ast
 import asyncio
@@ -26,15 +26,15 @@ from holdfast.testing.simulated.service import ChatService
 SOURCE = Path(holdfast.__file__).parent
 
 
-class Door(SimulatedPlatform):
-    """A door that keeps its promises, for others to break."""
+class Correct(SimulatedPlatform):
+    """A platform that keeps its promises; each subclass breaks one."""
 
     def __init__(self, service: ChatService) -> None:
         super().__init__(service, longest_delay=0.1, send_timeout=0.2)
 
 
-class Hasty(Door):
-    """Acknowledges what it is given before anybody has kept it."""
+class Hasty(Correct):
+    """Acknowledges an update before it is stored."""
 
     async def updates(self) -> Sequence[SimulatedUpdate]:
         updates = await super().updates()
@@ -43,28 +43,32 @@ class Hasty(Door):
         return updates
 
 
-class Heard:
-    """An intake as a faulty door hands it on to itself."""
+class ChangingIntake:
+    """An intake that changes each message before it passes it on."""
 
     def __init__(self, intake: Intake) -> None:
         self._intake = intake
-        self.cursor, self.proven, self.lost = intake.cursor, intake.report_alive, intake.report_lost
-        self.end_of, self.watch = intake.wait_for_end, intake.watch
+        self.cursor, self.watch, self.wait_for_end = (
+            intake.cursor,
+            intake.watch,
+            intake.wait_for_end,
+        )
+        self.report_alive, self.report_lost = intake.report_alive, intake.report_lost
 
-    async def accept(self, inbound: Inbound, attached: Sequence[Attachment] = ()) -> Accepted:
-        return await self._intake.accept(self.told(inbound), attached)
+    async def accept(self, inbound: Inbound, attachments: Sequence[Attachment] = ()) -> Accepted:
+        return await self._intake.accept(self.changed(inbound), attachments)
 
-    def told(self, inbound: Inbound) -> Inbound:
+    def changed(self, inbound: Inbound) -> Inbound:
         return inbound
 
 
-class Credulous(Door):
+class Credulous(Correct):
     """Takes programs for people."""
 
     @asynccontextmanager
     async def connect(self, intake: Intake) -> AsyncIterator[None]:
-        class Mistaken(Heard):
-            def told(self, inbound: Inbound) -> Inbound:
+        class Mistaken(ChangingIntake):
+            def changed(self, inbound: Inbound) -> Inbound:
                 person = msgspec.structs.replace(inbound.source, author=Author.PERSON)
                 return msgspec.structs.replace(inbound, source=person)
 
@@ -72,15 +76,15 @@ class Credulous(Door):
             yield
 
 
-class Forgetful(Door):
-    """Has a new name for an event each time that it comes."""
+class Forgetful(Correct):
+    """Gives an event a new id each time it comes."""
 
     @asynccontextmanager
     async def connect(self, intake: Intake) -> AsyncIterator[None]:
         numbers = itertools.count()
 
-        class Renaming(Heard):
-            def told(self, inbound: Inbound) -> Inbound:
+        class Renaming(ChangingIntake):
+            def changed(self, inbound: Inbound) -> Inbound:
                 return msgspec.structs.replace(inbound, event_id=f"e{next(numbers)}")
 
         async with super().connect(Renaming(intake)):
@@ -92,25 +96,25 @@ class Forgetful(Door):
             await super().ack(up_to)
 
 
-class Careless(Door):
-    """Loses what could not be kept."""
+class Careless(Correct):
+    """Loses what could not be stored."""
 
     @asynccontextmanager
     async def connect(self, intake: Intake) -> AsyncIterator[None]:
-        class Losing(Heard):
+        class Losing(ChangingIntake):
             async def accept(
-                self, inbound: Inbound, attached: Sequence[Attachment] = ()
+                self, inbound: Inbound, attachments: Sequence[Attachment] = ()
             ) -> Accepted:
                 try:
-                    return await super().accept(inbound, attached)
+                    return await super().accept(inbound, attachments)
                 except StoreError:
-                    return Accepted(row=None, duplicate=False, route_session=None)  # type: ignore[arg-type]  # nobody reads it
+                    return Accepted(row=None, duplicate=False, route_session=None)  # type: ignore[arg-type]  # not read
 
         async with super().connect(Losing(intake)):
             yield
 
 
-class Vague(Door):
+class Vague(Correct):
     """Never knows what became of a message."""
 
     async def send(self, outbound: Outbound) -> Receipt:
@@ -120,7 +124,7 @@ class Vague(Door):
             raise OutcomeUnknown("who knows") from error
 
 
-class Stubborn(Door):
+class Stubborn(Correct):
     """Takes a refusal for something that passes."""
 
     @asynccontextmanager
@@ -132,8 +136,8 @@ class Stubborn(Door):
             raise ConnectError("try again") from error
 
 
-class Doubling(Door):
-    """Shows a change as another message."""
+class Doubling(Correct):
+    """Shows an edit as another message."""
 
     async def edit(self, change: MessageEdit) -> None:
         await self.send(
@@ -141,8 +145,8 @@ class Doubling(Door):
         )
 
 
-class Boastful(Door):
-    """Says of itself more than its vendor can do."""
+class Boastful(Correct):
+    """Declares more than its vendor can do."""
 
     def __init__(self, service: ChatService) -> None:
         super().__init__(service)
@@ -150,8 +154,8 @@ class Boastful(Door):
         self.capabilities = msgspec.structs.replace(self.capabilities, max_length=more + 1)
 
 
-class Sworn(Door):
-    """Proves itself, whatever its vendor says."""
+class Sworn(Correct):
+    """Reports that it is alive, whatever its vendor says."""
 
     async def probe(self) -> None:
         if not self._service.faults.half_open:
@@ -159,28 +163,30 @@ class Sworn(Door):
 
 
 @pytest.mark.parametrize(
-    ("door", "promise"),
+    ("broken_type", "promise"),
     [
-        (Hasty, "nothing_is_acknowledged_before_intake_has_it"),
-        (Credulous, "a_program_is_told_from_a_person"),
-        (Forgetful, "what_was_said_while_nobody_listened_is_handed_over_once"),
-        (Careless, "what_cannot_be_kept_now_comes_again_and_in_order"),
-        (Vague, "what_is_refused_for_good_says_so"),
-        (Vague, "a_flood_says_how_long_to_wait_and_nothing_was_taken"),
-        (Stubborn, "credentials_that_do_not_hold_are_refused_for_good"),
-        (Doubling, "what_was_sent_can_be_changed"),
-        (Boastful, "a_message_of_the_greatest_length_is_taken_also_when_it_is_marked"),
-        (Sworn, "a_line_that_only_looks_whole_proves_nothing"),
+        (Hasty, "nothing_is_acknowledged_before_intake_has_stored_it"),
+        (Credulous, "a_bot_is_distinguished_from_a_person"),
+        (Forgetful, "a_message_sent_while_disconnected_reaches_intake_once"),
+        (Careless, "a_message_that_cannot_be_stored_is_retried_in_order"),
+        (Vague, "a_permanent_refusal_is_reported_as_one"),
+        (Vague, "a_rate_limit_says_how_long_to_wait_and_nothing_was_sent"),
+        (Stubborn, "bad_credentials_are_refused_permanently"),
+        (Doubling, "a_sent_message_can_be_edited"),
+        (Boastful, "a_message_of_maximum_length_is_accepted_even_when_marked_as_repeated"),
+        (Sworn, "a_half_open_connection_is_not_reported_as_alive"),
     ],
 )
-async def test_a_door_that_breaks_a_promise_fails_its_check(door: type[Door], promise: str) -> None:
+async def test_a_door_that_breaks_a_promise_fails_its_check(
+    broken_type: type[Correct], promise: str
+) -> None:
     (check,) = [each for each in CHECKS if str(each) == promise]
     kept, broken = _service(), _service()
-    await check(SimulatedGround(kept, Door(kept), has_line=False))
+    await check(SimulatedGround(kept, Correct(kept), has_line=False))
     failures = (AssertionError, pytest.fail.Exception, SendError, ConnectError, TimeoutError)
     with pytest.raises(failures):
-        async with asyncio.timeout(1):  # what is lost is waited for in vain
-            await check(SimulatedGround(broken, door(broken), has_line=False))
+        async with asyncio.timeout(1):  # a lost message would be waited for in vain
+            await check(SimulatedGround(broken, broken_type(broken), has_line=False))
 
 
 def _service() -> ChatService:
@@ -189,7 +195,7 @@ def _service() -> ChatService:
 
 def test_every_check_has_a_name_of_its_own_and_the_topics_are_all_there() -> None:
     assert len({str(each) for each in CHECKS}) == len(CHECKS) >= 28
-    folder = SOURCE / "platforms" / "conformance"
+    folder = SOURCE / "testing" / "conformance"
     written = [node.name for path in folder.glob("*.py") for node in _checks_in(path)]
     assert sorted(written) == sorted(map(str, CHECKS))
 
@@ -197,12 +203,14 @@ def test_every_check_has_a_name_of_its_own_and_the_topics_are_all_there() -> Non
 def _checks_in(path: Path) -> list[ast.AsyncFunctionDef]:
     nodes = ast.parse(path.read_text()).body
     functions = [node for node in nodes if isinstance(node, ast.AsyncFunctionDef)]
-    return [node for node in functions if "Check" in map(ast.unparse, node.decorator_list)]
+    return [
+        node for node in functions if "ConformanceCheck" in map(ast.unparse, node.decorator_list)
+    ]
 
 
 def test_nothing_that_a_gateway_runs_imports_the_suite() -> None:
-    """It needs pytest, which nobody installs to run a gateway."""
-    own = SOURCE / "platforms" / "conformance"
+    """It needs pytest, which is not installed where a gateway runs."""
+    own = SOURCE / "testing" / "conformance"
     others = [path for path in SOURCE.rglob("*.py") if own not in path.parents]
     assert [path for path in others if "conformance" in path.read_text()] == []
 

@@ -1,9 +1,9 @@
-"""The vendor: a server that keeps every message, and gives a bot what it has not acknowledged.
+"""The vendor: a server that stores every message, and sends a bot what it has not acknowledged.
 
     python -m linechat_server --port 4040 --token secret
 
-Whoever connects first says who they are, as a line of JSON: {"person": "ann"}, {"bot": "secret"}.
-A person then writes {"text": "hi"} to the bot, or {"chat": "#family", "text": "hi", "named": true}.
+The first line of a client says who it is, as JSON: {"person": "ann"} or {"bot": "secret"}. A person
+then writes {"text": "hi"} to the bot, or {"chat": "#family", "text": "hi", "mention": true}.
 """
 
 import argparse
@@ -16,24 +16,24 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 Frame = dict[str, Any]
-LONGEST = 1000
+MAX_LENGTH = 1000
 BOT = "bot"
 
 
 class Server:
-    """Owns the messages, the events that the bot has not acknowledged, and every line."""
+    """Owns the messages, the events that the bot has not acknowledged, and the connections."""
 
     def __init__(self, token: str) -> None:
         self.token = token
         self.messages: list[Frame] = []
-        self.waiting: list[Frame] = []  # events
+        self.unacked: list[Frame] = []  # events
         self.acknowledged = 0
-        self.next_answers: deque[Frame] = deque()  # to what the bot sends, in the place of ours
-        self._taken: dict[str, str] = {}  # by delivery id
+        self.next_responses: deque[Frame] = deque()  # to the bot's messages, set by tests
+        self._accepted: dict[str, str] = {}  # by delivery id
         self._events = 0
         self._bot: StreamWriter | None = None
         self._people: dict[str, StreamWriter] = {}
-        self._lines: dict[asyncio.Task[None], StreamWriter] = {}
+        self._connections: dict[asyncio.Task[None], StreamWriter] = {}
 
     @asynccontextmanager
     async def serving(self, port: int = 0) -> AsyncIterator[int]:
@@ -42,26 +42,26 @@ class Server:
             yield listener.sockets[0].getsockname()[1]
         finally:
             listener.close()
-            for writer in self._lines.values():
+            for writer in self._connections.values():
                 writer.close()
-            await asyncio.gather(*self._lines)
+            await asyncio.gather(*self._connections)
 
     def say(self, by: str, frame: Frame) -> str:
-        """Somebody writes; the name of the message."""
-        answers = self._find(frame.get("answers"))
-        message = self._add(frame.get("chat") or by, by, frame["text"], frame.get("answers"))
+        """A person writes; returns the id of the message."""
+        replied = self._find(frame.get("reply_to"))
+        message = self._add(frame.get("chat") or by, by, frame["text"], frame.get("reply_to"))
         self._events += 1
-        event = {"event": self._events, "named": bool(frame.get("named")), **message}
+        event = {"event": self._events, "mention": bool(frame.get("mention")), **message}
         event["program"] = bool(frame.get("program"))
-        event["answers"], event["ours"] = answers, bool(answers and answers["by"] == BOT)
-        self.waiting.append(event)
-        _tell(self._bot, event)
+        event["reply_to"], event["ours"] = replied, bool(replied and replied["by"] == BOT)
+        self.unacked.append(event)
+        _write(self._bot, event)
         return str(message["id"])
 
     async def _serve(self, reader: StreamReader, writer: StreamWriter) -> None:
-        line = asyncio.current_task()
-        assert line is not None, "every line is served by a task"
-        self._lines[line] = writer
+        task = asyncio.current_task()
+        assert task is not None, "asyncio serves each connection in a task"
+        self._connections[task] = writer
         try:
             hello = json.loads(await reader.readline() or "{}")
             if "person" in hello:
@@ -69,12 +69,12 @@ class Server:
             elif hello.get("bot") == self.token:
                 await self._serve_bot(reader, writer)
             else:
-                _tell(writer, {"no": "this is not the token of the bot"})
+                _write(writer, {"no": "this is not the token of the bot"})
         except (ConnectionError, ValueError):
-            pass  # whoever breaks a line, or writes no JSON, has gone
+            pass  # a client that disconnects, or writes no JSON, is dropped
         finally:
             writer.close()
-            del self._lines[line]
+            del self._connections[task]
 
     async def _serve_person(self, name: str, reader: StreamReader, writer: StreamWriter) -> None:
         self._people[name] = writer
@@ -83,51 +83,51 @@ class Server:
 
     async def _serve_bot(self, reader: StreamReader, writer: StreamWriter) -> None:
         self._bot = writer
-        _tell(writer, {"welcome": BOT})
-        for event in self.waiting:
-            _tell(writer, event)
+        _write(writer, {"welcome": BOT})
+        for event in self.unacked:
+            _write(writer, event)
         while line := await reader.readline():
-            _tell(writer, self._answer(json.loads(line)))
+            _write(writer, self._respond(json.loads(line)))
 
-    def _answer(self, frame: Frame) -> Frame | None:
+    def _respond(self, frame: Frame) -> Frame | None:
         if "ack" in frame:
-            self.acknowledged += sum(each["event"] == frame["ack"] for each in self.waiting)
-            self.waiting = [each for each in self.waiting if each["event"] != frame["ack"]]
+            self.acknowledged += sum(each["event"] == frame["ack"] for each in self.unacked)
+            self.unacked = [each for each in self.unacked if each["event"] != frame["ack"]]
             return None
         if "ping" in frame:
             return {"re": frame["ping"]}
-        return {"re": frame["send"], **self._take(frame)}
+        return {"re": frame["send"], **self._accept(frame)}
 
-    def _take(self, frame: Frame) -> Frame:
-        if self.next_answers:
-            return self.next_answers.popleft()
-        if not frame["text"].strip() or len(frame["text"]) > LONGEST:
-            return {"no": f"a text of 1 to {LONGEST} characters"}
-        if frame["send"] not in self._taken:
-            message = self._add(frame["chat"], BOT, frame["text"], frame.get("answers"))
-            self._taken[frame["send"]] = message["id"]
+    def _accept(self, frame: Frame) -> Frame:
+        if self.next_responses:
+            return self.next_responses.popleft()
+        if not frame["text"].strip() or len(frame["text"]) > MAX_LENGTH:
+            return {"no": f"a text of 1 to {MAX_LENGTH} characters"}
+        if frame["send"] not in self._accepted:
+            message = self._add(frame["chat"], BOT, frame["text"], frame.get("reply_to"))
+            self._accepted[frame["send"]] = message["id"]
             for name, person in self._people.items():
                 if frame["chat"] in (name, "#family"):
-                    _tell(person, message)
-        return {"id": self._taken[frame["send"]]}
+                    _write(person, message)
+        return {"id": self._accepted[frame["send"]]}
 
-    def _add(self, chat: str, by: str, text: str, answers: str | None) -> Frame:
-        name = f"m{len(self.messages) + 1}"
-        self.messages.append({"id": name, "chat": chat, "by": by, "text": text, "answers": answers})
+    def _add(self, chat: str, by: str, text: str, reply_to: str | None) -> Frame:
+        message = {"id": f"m{len(self.messages) + 1}", "chat": chat, "by": by, "text": text}
+        self.messages.append({**message, "reply_to": reply_to})
         return self.messages[-1]
 
-    def _find(self, name: str | None) -> Frame | None:
-        return next((each for each in self.messages if each["id"] == name), None)
+    def _find(self, message_id: str | None) -> Frame | None:
+        return next((each for each in self.messages if each["id"] == message_id), None)
 
 
-def _tell(writer: StreamWriter | None, frame: Frame | None) -> None:
+def _write(writer: StreamWriter | None, frame: Frame | None) -> None:
     if writer is not None and frame is not None and not writer.is_closing():
         writer.write(json.dumps(frame).encode() + b"\n")
 
 
 async def _main(port: int, token: str) -> None:
-    async with Server(token).serving(port) as served:
-        print(f"linechat listens on 127.0.0.1:{served}; the bot's token is {token}", flush=True)
+    async with Server(token).serving(port) as bound:
+        print(f"linechat listens on 127.0.0.1:{bound}; the bot's token is {token}", flush=True)
         await asyncio.Event().wait()
 
 

@@ -1,1 +1,1 @@
-"""What ships for tests: simulated platform, conformance suite, scripted and misbehaving models."""
+"""Ships for tests: the simulated platform, checks for platforms, scripted and misbehaving models."""

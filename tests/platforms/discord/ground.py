@@ -99,7 +99,7 @@ class DiscordGround(PlatformHarness):
                 OutboundFile(name=each["filename"], data=self._vendor.files[each["filename"]])
                 for each in message["attachments"]
             ),
-            choices=tuple(each["label"] for each in _buttons(message)),
+            buttons=tuple(each["label"] for each in _buttons(message)),
             reply_to=message.get("message_reference", {}).get("message_id"),
         )
 

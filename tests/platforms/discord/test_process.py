@@ -54,11 +54,11 @@ async def test_a_gateway_that_was_killed_as_it_took_a_message_answers_it_once(
             await asyncio.to_thread(lone.stop)
     (bot,) = [each for each in status["snapshot"]["platforms"] if each["name"] == "discord"]
     assert bot["proven_at"] is not None
-    assert status["snapshot"]["ledger"]["accepted"] == 2
+    assert status["snapshot"]["inbox_counts"]["accepted"] == 2
     assert vendor.token not in (lone.home / "errors").read_text()
 
 
 def ended(lone: Lone) -> int:
     """Messages that have come to an end, by what the gateway itself says of its ledger."""
-    ledger = lone.status()["snapshot"]["ledger"]
+    ledger = lone.status()["snapshot"]["inbox_counts"]
     return int(ledger.get("answered", 0)) + int(ledger.get("merged", 0))

@@ -101,7 +101,7 @@ async def test_a_press_is_acknowledged_when_it_is_durable_and_not_before(
     door = door_to(vendor, tmp_path)
     choices = tuple(Button(label=f"Yes {n}", value=f"/approve {n}") for n in range(7))
     async with door.connect(RecordingIntake(delay=ALWAYS)):
-        await door.send(outbound("May I?", choices=choices))
+        await door.send(outbound("May I?", buttons=choices))
         rows = vendor.sent[0]["components"]
         assert [len(row["components"]) for row in rows] == [5, 2]
         vendor.interact(3, {"custom_id": "/approve 1", "component_type": 2})

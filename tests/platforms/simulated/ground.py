@@ -105,7 +105,7 @@ def _shown(sent: BotMessage) -> VisibleMessage:
     return VisibleMessage(
         text=f"(again?) {sent.text}" if outgoing.maybe_repeated else sent.text,
         chat=ChatKind.GROUP if outgoing.chat_id == "family" else ChatKind.DM,
-        choices=tuple(each.label for each in outgoing.choices),
+        buttons=tuple(each.label for each in outgoing.choices),
         reply_to=outgoing.reply_to,
     )
 

@@ -92,7 +92,7 @@ class SlackGround(PlatformHarness):
                 OutboundFile(name=each["name"], data=contents[each["id"]])
                 for each in message.get("files", [])
             ),
-            choices=tuple(each["text"]["text"] for each in _buttons(message)),
+            buttons=tuple(each["text"]["text"] for each in _buttons(message)),
         )
 
     async def acknowledged(self) -> int:

@@ -87,7 +87,7 @@ class TelegramGround(PlatformHarness):
             text=message.get("text", message.get("caption", "")),
             chat=ChatKind.DM if private else elsewhere,
             files=() if about is None else (self._file(about),),
-            choices=tuple(each["text"] for row in rows for each in row),
+            buttons=tuple(each["text"] for row in rows for each in row),
             reply_to=str(message.get("reply_to_message", {}).get("message_id")),
         )
 

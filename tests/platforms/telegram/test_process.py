@@ -53,7 +53,7 @@ async def test_a_gateway_that_was_killed_before_it_could_confirm_answers_once(
 
 def answered(lone: Lone) -> int:
     """By what the gateway itself says of its ledger."""
-    return int(lone.status()["snapshot"]["ledger"].get("answered", 0))
+    return int(lone.status()["snapshot"]["inbox_counts"].get("answered", 0))
 
 
 async def test_updates_are_posted_to_the_gateways_own_listener(vendor: Vendor, lone: Lone) -> None:

@@ -61,7 +61,7 @@ async def test_an_answer_stands_in_its_topic_under_what_it_answers_with_its_butt
     asked = vendor.say("may it?", chat=family, topic=7)
     place = address(family["id"], thread_id="7", reply_to=str(asked["message_id"]))
     choices = tuple(Button(label=each, value=f"/{each} ap1") for each in ("yes", "no", "never"))
-    first = outbound("May this run?", choices=choices)
+    first = outbound("May this run?", buttons=choices)
     await door.send(_at(first, place))
     await door.send(_at(outbound("and so on", part=2), place))
     sent, second = vendor.sent
@@ -101,7 +101,7 @@ async def test_a_message_that_may_have_arrived_before_says_so(
     """I2: resent once, marked as possibly repeated; the mark has room in the longest message."""
     most = door.capabilities.max_length
     assert most is not None
-    await door.send(outbound("x" * most, maybe_repeated=True))
+    await door.send(outbound("x" * most, may_be_duplicate=True))
     assert vendor.texts()[0].startswith("(This may have reached you before.)")
 
 
@@ -251,7 +251,7 @@ async def test_a_door_declares_what_telegram_can_do(vendor: Vendor, base_url: st
     assert can.edit and can.typing and can.reactions and can.buttons and can.threads
     assert can.attachments_in and can.attachments_out
     assert not can.idempotent_send
-    assert can.alive_within > 25
+    assert can.heartbeat_interval > 25
     for port in (SupportsEditing, SupportsTyping, SupportsReactions, SupportsProbing, HttpPlatform):
         assert isinstance(door, port)
 

@@ -6,7 +6,7 @@ import hmac
 from typing import Any
 
 import pytest
-from slack_sdk.signature import SignatureVerifier
+from slack_sdk.signature import SignatureVerifier as SlackVerifier
 from tests.contract.conftest import HeldClock
 
 from holdfast.core.secrets import Secret
@@ -85,7 +85,7 @@ def test_the_signature_that_slack_documents_holds_within_its_window() -> None:
         "X-Slack-Request-Timestamp": str(SLACK_AT),
         "X-Slack-Signature": SLACK_SIGNATURE,
     }
-    vendor = SignatureVerifier(SLACK_SECRET)
+    vendor = SlackVerifier(SLACK_SECRET)
     body = SLACK_BODY.decode()
     made = vendor.generate_signature(timestamp=str(SLACK_AT), body=body)
     assert made == SLACK_SIGNATURE

@@ -1,1 +1,1 @@
-"""Linechat: a chat over TCP whose every word is a line of JSON, and Holdfast's door to it."""
+"""Linechat as a platform of Holdfast."""

@@ -1,4 +1,5 @@
-"""The door at work: events are acknowledged once they are kept, messages are known by their id."""
+"""The linechat platform: an event is acknowledged once it is stored, and the server takes each
+delivery id once."""
 
 import asyncio
 import json
@@ -19,28 +20,28 @@ Events = asyncio.Queue[Frame]
 
 
 class Linechat:
-    """One bot. It owns its line while it is connected, and keeps nothing else."""
+    """One bot. Owns its connection while it is connected, and no other state."""
 
     name = "linechat"
     capabilities = Capabilities(
-        backlog=Backlog.UNTIL_ACKED, idempotent_send=True, max_length=1000, alive_within=30.0
+        backlog=Backlog.UNTIL_ACKED, idempotent_send=True, max_length=1000, heartbeat_interval=30.0
     )
 
-    def __init__(self, token: Secret, account: str, port: int, *, limit: float = 5.0) -> None:
+    def __init__(self, token: Secret, account: str, port: int, *, timeout: float = 5.0) -> None:
         self.account = account
-        self._token, self._port, self._limit = token, port, limit
+        self._token, self._port, self._timeout = token, port, timeout
         self._writer: asyncio.StreamWriter | None = None
-        self._asked: dict[str, asyncio.Future[Frame]] = {}  # what no answer has come to yet
+        self._pending: dict[str, asyncio.Future[Frame]] = {}  # requests without a response yet
 
     @asynccontextmanager
     async def connect(self, intake: Intake) -> AsyncIterator[None]:
         reader, self._writer = await asyncio.open_connection("127.0.0.1", self._port)
         try:
-            await self._greet(reader)
+            await self._log_in(reader)
             events = Events()
             async with asyncio.TaskGroup() as tasks:  # the first that fails ends the context
-                work = (self._hear(reader, intake, events), self._take(intake, events))
-                running = [tasks.create_task(each) for each in (*work, self._live(intake))]
+                work = (self._read(reader, intake, events), self._process(intake, events))
+                running = [tasks.create_task(each) for each in (*work, self._ping(intake))]
                 try:
                     yield
                 finally:
@@ -49,45 +50,45 @@ class Linechat:
         finally:
             self._writer.close()
             self._writer = None
-            for answer in self._asked.values():
-                answer.cancel()
+            for response in self._pending.values():
+                response.cancel()
 
-    async def _greet(self, reader: asyncio.StreamReader) -> None:
+    async def _log_in(self, reader: asyncio.StreamReader) -> None:
         self._write({"bot": self._token.reveal()})
         welcome = json.loads(await reader.readline() or "{}")
         if "no" in welcome:
             raise errors.ConnectRefused(welcome["no"], remedy="The server prints the right token.")
         if not welcome:
-            raise errors.AccountDisconnected("the server has closed the line at once")
+            raise errors.AccountDisconnected("the server closed the connection during login")
 
-    async def _live(self, intake: Intake) -> None:
-        intake.proven(self.name, self.account)  # the welcome was an answer
+    async def _ping(self, intake: Intake) -> None:
+        intake.report_alive(self.name, self.account)  # the welcome was a response
         while True:
-            await asyncio.sleep(self.capabilities.alive_within / 3)
-            self._write({"ping": "life"})
+            await asyncio.sleep(self.capabilities.heartbeat_interval / 3)
+            self._write({"ping": "heartbeat"})
 
-    async def _hear(self, reader: asyncio.StreamReader, intake: Intake, events: Events) -> None:
-        """Waits for nothing but the line: over it come the answers to what we send, too."""
+    async def _read(self, reader: asyncio.StreamReader, intake: Intake, events: Events) -> None:
+        """Never waits for the store: responses to our requests come over the same connection."""
         while line := await reader.readline():
-            intake.proven(self.name, self.account)
+            intake.report_alive(self.name, self.account)
             frame = json.loads(line)
             if "event" in frame:
                 events.put_nowait(frame)
-            elif (answer := self._asked.pop(frame["re"], None)) is not None:
-                answer.set_result(frame)
-        raise errors.AccountDisconnected("the server has closed the line")
+            elif (response := self._pending.pop(frame["re"], None)) is not None:
+                response.set_result(frame)
+        raise errors.AccountDisconnected("the server closed the connection")
 
-    async def _take(self, intake: Intake, events: Events) -> None:
-        """In order, each again until it is kept. Only then is it acknowledged."""
+    async def _process(self, intake: Intake, events: Events) -> None:
+        """In order; each event is retried until it is stored, and only then acknowledged."""
         while True:
             event = await events.get()
-            # Nobody tells when a full disk has room again, hence the pause.
-            while not await _kept(intake, self._inbound(event)):  # noqa: ASYNC110
+            # No event tells when a full disk has space again, hence the delay.
+            while not await _stored(intake, self._inbound(event)):  # noqa: ASYNC110
                 await asyncio.sleep(0.2)
             self._write({"ack": event["event"]})
 
     def _inbound(self, event: Frame) -> Inbound:
-        answers = event["answers"]
+        replied = event["reply_to"]
         return Inbound(
             source=Source(
                 platform=self.name,
@@ -100,46 +101,46 @@ class Linechat:
             event_id=str(event["event"]),
             message_id=event["id"],
             text=event["text"],
-            mentioned=event["named"],
-            quoted=answers and Quote(text=answers["text"], ours=event["ours"]),
+            mentioned=event["mention"],
+            quoted=replied and Quote(text=replied["text"], ours=event["ours"]),
         )
 
     async def probe(self) -> None:
-        await self._ask("probe", {"ping": "probe"})
+        await self._request("probe", {"ping": "probe"})
 
     async def send(self, outbound: Outbound) -> Receipt:
-        """The server takes a delivery once: one that may be there already need not say so."""
+        """The server takes a delivery id once, so `may_be_duplicate` need not be shown."""
         name, to = outbound.delivery_id, outbound.address
-        said = {"chat": to.chat_id, "text": outbound.text, "answers": to.reply_to}
-        match await self._ask(name, {"send": name, **said}):
+        message = {"chat": to.chat_id, "text": outbound.text, "reply_to": to.reply_to}
+        match await self._request(name, {"send": name, **message}):
             case {"wait": seconds}:
-                raise errors.Throttled("linechat asks to wait", retry_after=seconds)
+                raise errors.Throttled("linechat limits the rate of messages", retry_after=seconds)
             case {"no": why}:
-                raise errors.SendRejected(f"linechat does not take the message: {why}")
-            case answer:
-                return Receipt(platform_message_id=answer["id"])
+                raise errors.SendRejected(f"linechat refused the message: {why}")
+            case response:
+                return Receipt(platform_message_id=response["id"])
 
-    async def _ask(self, name: str, frame: Frame) -> Frame:
-        answer: asyncio.Future[Frame] = asyncio.get_running_loop().create_future()
+    async def _request(self, name: str, frame: Frame) -> Frame:
+        response: asyncio.Future[Frame] = asyncio.get_running_loop().create_future()
         self._write(frame)
-        self._asked[name] = answer
-        await asyncio.wait({answer}, timeout=self._limit)
-        self._asked.pop(name, None)
-        if not answer.done() or answer.cancelled():
-            raise errors.OutcomeUnknown("linechat gave no receipt; the message may have arrived")
-        return answer.result()
+        self._pending[name] = response
+        await asyncio.wait({response}, timeout=self._timeout)
+        self._pending.pop(name, None)
+        if not response.done() or response.cancelled():
+            raise errors.OutcomeUnknown("linechat sent no receipt; the message may have arrived")
+        return response.result()
 
     def _write(self, frame: Frame) -> None:
         if self._writer is None:
-            raise errors.NotConnected("there is no line to linechat; nothing was sent")
+            raise errors.NotConnected("not connected to linechat; nothing was sent")
         self._writer.write(json.dumps(frame).encode() + b"\n")
 
 
-async def _kept(intake: Intake, inbound: Inbound) -> bool:
+async def _stored(intake: Intake, inbound: Inbound) -> bool:
     try:
         await intake.accept(inbound)
     except errors.NotAllowed:
-        return True  # also what is not meant: what is not acknowledged comes back for ever
+        return True  # acknowledged too (also `NotAddressed`): else the server sends it for ever
     except (errors.StoreError, errors.IntakeClosed):
         return False
     return True

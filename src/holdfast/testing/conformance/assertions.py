@@ -1,4 +1,4 @@
-"""Waits for what a platform, a vendor or a server does, and asserts it: never for a time, always for a fact."""
+"""Waits for what a platform or a vendor does, and asserts it: for a fact, never for a time."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -14,14 +14,18 @@ from holdfast.core.ports.capabilities import Backlog
 from holdfast.testing.conformance.harness import PlatformHarness
 from holdfast.testing.intake import RecordingIntake
 
-TIMEOUT = 30  # seconds, for a busy machine; nothing that goes well takes a part of it
+TIMEOUT = 30  # seconds, for a busy machine; a check that passes needs a fraction of it
 _POLL_INTERVAL = 0.005
 
 T = TypeVar("T")
 
 
-async def wait_until(condition: Callable[[], object], *, timeout: float = TIMEOUT) -> None:
-    """Something that no event tells has come about."""
+async def wait_until(
+    condition: Callable[[], object],
+    *,
+    timeout: float = TIMEOUT,  # noqa: ASYNC109 - it fails with what it last saw
+) -> None:
+    """Polls, for a fact that no event announces."""
 
     async def ask() -> object:
         return condition()
@@ -30,49 +34,52 @@ async def wait_until(condition: Callable[[], object], *, timeout: float = TIMEOU
 
 
 async def wait_for(
-    ask: Callable[[], Awaitable[T]], is_wanted: Callable[[T], object], *, timeout: float = TIMEOUT
+    ask: Callable[[], Awaitable[T]],
+    is_wanted: Callable[[T], object],
+    *,
+    timeout: float = TIMEOUT,  # noqa: ASYNC109 - it fails with the last answer
 ) -> T:
-    """The first answer that is wanted. Fails with the last one that was not."""
+    """Returns the first wanted answer. Fails with the last unwanted one."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + timeout
     while not is_wanted(answer := await ask()):
         assert loop.time() < deadline, f"after {timeout} s it is still {answer!r}"
-        await asyncio.sleep(_POLL_INTERVAL)  # a vendor tells nobody when something arrives there
+        await asyncio.sleep(_POLL_INTERVAL)  # a vendor sends no event for this
     return answer
 
 
 @asynccontextmanager
 async def connected(harness: PlatformHarness, intake: RecordingIntake) -> AsyncIterator[None]:
-    """The door is connected, in a task of its own as in a gateway: a line that breaks may make its
-    context fail, and what is being sent just then still has an outcome. A context that fails in
-    any other way fails the check."""
+    """Connects the platform in a task of its own, as a gateway does: a connection that breaks may
+    make the context fail, and a send in progress still has an outcome. A context that fails in any
+    other way fails the check."""
     entered, leave = asyncio.Event(), asyncio.Event()
 
-    async def hold() -> None:
+    async def stay_connected() -> None:
         async with harness.platform.connect(intake):
             entered.set()
             await leave.wait()
 
-    holding = asyncio.ensure_future(hold())
+    connection = asyncio.ensure_future(stay_connected())
     entering = asyncio.ensure_future(entered.wait())
     try:
-        both = {holding, entering}
+        both = {connection, entering}
         await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED, timeout=TIMEOUT)
-        if holding.done():
-            _raise(_failure(holding))
+        if connection.done():
+            _raise(_failure(connection))
         assert entered.is_set(), f"connecting takes longer than {TIMEOUT} s"
         yield
     finally:
         leave.set()
         entering.cancel()
-        await _wait_closed(holding, at_once=not entered.is_set())
-    failure = _failure(holding)
+        await _wait_closed(connection, at_once=not entered.is_set())
+    failure = _failure(connection)
     if not isinstance(failure, ConnectError | SendError | OSError):
         _raise(failure)
 
 
 async def _wait_closed(task: asyncio.Future[None], *, at_once: bool) -> None:
-    """A context that does not close is ended, and fails the check: it would hold up a stop."""
+    """A context that does not close is cancelled, and fails the check: it would delay a stop."""
     if at_once:
         task.cancel()
     await asyncio.wait({task}, timeout=TIMEOUT)
@@ -80,7 +87,7 @@ async def _wait_closed(task: asyncio.Future[None], *, at_once: bool) -> None:
 
 
 def _failure(task: asyncio.Future[None]) -> BaseException | None:
-    """What a context failed with: a task group shows one error as a group of one."""
+    """The error of the context: a task group raises one error as a group of one."""
     error = None if task.cancelled() else task.exception()
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
@@ -93,23 +100,23 @@ def _raise(error: BaseException | None) -> None:
 
 
 def messages_from_others(intake: RecordingIntake) -> list[Inbound]:
-    """What was accepted of others: a vendor may also give a bot what the bot has said."""
+    """The accepted messages without our own, which some vendors send to the bot too."""
     return [each for each in intake.accepted if each.source.author is not Author.SELF]
 
 
 async def assert_received(intake: RecordingIntake, *texts: str) -> list[Inbound]:
     """Exactly these were accepted, in this order."""
 
-    async def words() -> list[str]:
+    async def accepted() -> list[str]:
         return [each.text for each in messages_from_others(intake)]
 
-    found = await wait_for(words, lambda found: len(found) >= len(texts))
+    found = await wait_for(accepted, lambda found: len(found) >= len(texts))
     assert found == list(texts)
     return messages_from_others(intake)
 
 
 async def assert_acknowledged(harness: PlatformHarness, number: int) -> None:
-    """So many messages of people are acknowledged, where the vendor waits for that."""
+    """That number of messages is acknowledged, where the vendor has acknowledgements."""
     if harness.platform.capabilities.backlog is Backlog.UNTIL_ACKED:
         assert await wait_for(harness.acknowledged, lambda found: found >= number) == number
 
@@ -117,12 +124,12 @@ async def assert_acknowledged(harness: PlatformHarness, number: int) -> None:
 async def assert_shown(harness: PlatformHarness, *texts: str) -> None:
     """Exactly these are the messages of the bot, in this order."""
 
-    async def read() -> list[str]:
+    async def shown() -> list[str]:
         return [each.text for each in await harness.bot_messages()]
 
-    wanted = list(texts)
-    found = await wait_for(read, lambda found: found == wanted or len(found) > len(wanted))
-    assert found == wanted
+    expected = list(texts)
+    found = await wait_for(shown, lambda found: found == expected or len(found) > len(expected))
+    assert found == expected
 
 
 def make_outbound(harness: PlatformHarness, text: str, *, delivery: str = "d1") -> Outbound:
@@ -130,7 +137,7 @@ def make_outbound(harness: PlatformHarness, text: str, *, delivery: str = "d1") 
 
 
 def reply_address(inbound: Inbound) -> Address:
-    """Where an answer to it goes."""
+    """Where a reply to it goes."""
     source = inbound.source
     return Address(
         platform=source.platform,

@@ -14,7 +14,7 @@ from holdfast.testing.conformance.harness import ConformanceCheck, PlatformHarne
 from holdfast.testing.intake import RecordingIntake
 
 _FILE = OutboundFile(name="plan.txt", data=b"the plan\n\x00\xff" * 100)
-_CHOICES = (
+_BUTTONS = (
     Button(label="Yes", value="/approve ap_0123456789abcdef session"),
     Button(label="No", value="/deny ap_0123456789abcdef"),
 )
@@ -22,8 +22,8 @@ _CHOICES = (
 
 @ConformanceCheck
 async def a_file_that_people_send_can_be_fetched(harness: PlatformHarness) -> None:
-    """Attachments: with the words beside it, under its name, and whole."""
-    require(harness.platform.capabilities.attachments_in, "it declares that no files come in there")
+    """Attachments: with its caption, under its name, and intact."""
+    require(harness.platform.capabilities.attachments_in, "it declares no incoming files")
     intake = RecordingIntake()
     async with connected(harness, intake):
         await harness.say("look", files=[_FILE])
@@ -34,7 +34,7 @@ async def a_file_that_people_send_can_be_fetched(harness: PlatformHarness) -> No
 
 @ConformanceCheck
 async def a_file_of_the_agent_arrives_intact(harness: PlatformHarness) -> None:
-    require(harness.platform.capabilities.attachments_out, "it declares that it takes no files")
+    require(harness.platform.capabilities.attachments_out, "it declares no outgoing files")
     async with connected(harness, RecordingIntake()):
         message = msgspec.structs.replace(make_outbound(harness, "the plan"), file=_FILE)
         receipt = await harness.platform.send(message)
@@ -48,21 +48,21 @@ async def a_file_of_the_agent_arrives_intact(harness: PlatformHarness) -> None:
 
 @ConformanceCheck
 async def a_button_sends_its_text(harness: PlatformHarness) -> None:
-    """Approvals: a press comes in as the words of whoever pressed it, meant for the agent."""
-    require(harness.platform.capabilities.buttons, "it declares no buttons: people write the words")
+    """Approvals: a press comes in as a message of the person who pressed, to the agent."""
+    require(harness.platform.capabilities.buttons, "it declares no buttons")
     intake = RecordingIntake()
     async with connected(harness, intake):
         await harness.say("clean up")
         await wait_until(lambda: intake.accepted)
-        asked = msgspec.structs.replace(make_outbound(harness, "May I?"), buttons=_CHOICES)
+        asked = msgspec.structs.replace(make_outbound(harness, "May I?"), buttons=_BUTTONS)
         await harness.platform.send(asked)
         await wait_for(
-            harness.bot_messages, lambda read: read and read[-1].choices == ("Yes", "No")
+            harness.bot_messages, lambda read: read and read[-1].buttons == ("Yes", "No")
         )
         await harness.press("No")
         await wait_until(lambda: len(messages_from_others(intake)) == 2)
     person, pressed = messages_from_others(intake)
-    assert pressed.text == _CHOICES[1].value
+    assert pressed.text == _BUTTONS[1].value
     assert pressed.source.user_id == person.source.user_id
     assert pressed.source.chat_id == person.source.chat_id
     assert pressed.mentioned

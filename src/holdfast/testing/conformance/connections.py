@@ -1,4 +1,5 @@
-"""Checks of the connection: a platform tells permanent failures from passing ones, and reconnects or reports the loss."""
+"""Checks of the connection: permanent and temporary failures are distinguished, and a lost connection
+is restored or reported."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -24,19 +25,19 @@ from holdfast.testing.conformance.harness import (
 )
 from holdfast.testing.intake import RecordingIntake
 
-_RECONNECT_DELAY = 0.05  # seconds between two tries to connect; a gateway takes a second or more
+_RECONNECT_DELAY = 0.05  # seconds between two attempts; a gateway waits a second or more
 
 
 @ConformanceCheck
 async def bad_credentials_are_refused_permanently(harness: PlatformHarness) -> None:
-    """A bad token parks the account, and says what to do about it: trying again changes nothing.
-    Once they hold again, the same door is connected."""
+    """A bad token parks the account, with a remedy: a retry would change nothing. Once the
+    credentials are valid again, the same platform can be connected."""
     await harness.set_fault(VendorFault.BAD_CREDENTIALS)
-    with pytest.raises(ConnectRefused) as told:
+    with pytest.raises(ConnectRefused) as raised:
         async with connected(harness, RecordingIntake()):
             pass
-    assert str(told.value)
-    assert told.value.remedy
+    assert str(raised.value)
+    assert raised.value.remedy
     await harness.set_fault(VendorFault.NONE)
     async with connected(harness, RecordingIntake()):
         pass
@@ -44,12 +45,12 @@ async def bad_credentials_are_refused_permanently(harness: PlatformHarness) -> N
 
 @ConformanceCheck
 async def an_unreachable_vendor_is_not_a_permanent_refusal(harness: PlatformHarness) -> None:
-    """What passes is no refusal: the account is tried again."""
+    """A temporary failure is no refusal: the gateway retries the account."""
     await harness.set_fault(VendorFault.UNREACHABLE)
-    with pytest.raises(Exception) as told:
+    with pytest.raises(Exception) as raised:
         async with connected(harness, RecordingIntake()):
             pass
-    assert not isinstance(told.value, ConnectRefused | AssertionError)
+    assert not isinstance(raised.value, ConnectRefused | AssertionError)
     await harness.set_fault(VendorFault.NONE)
     async with connected(harness, RecordingIntake()):
         pass
@@ -57,8 +58,8 @@ async def an_unreachable_vendor_is_not_a_permanent_refusal(harness: PlatformHarn
 
 @ConformanceCheck
 async def a_broken_connection_is_restored_or_reported(harness: PlatformHarness) -> None:
-    """By itself, with `Intake.lost`, or by letting the context fail. Nothing is lost over it that
-    the vendor keeps, and nothing that is said afterwards."""
+    """By the platform itself, with `Intake.report_lost`, or by letting the context fail. Messages
+    in the vendor's backlog and later messages are not lost."""
     intake = RecordingIntake()
     async with _kept_connected(harness, intake):
         await harness.say("before")
@@ -77,39 +78,39 @@ async def a_broken_connection_is_restored_or_reported(harness: PlatformHarness) 
 
 @asynccontextmanager
 async def _kept_connected(harness: PlatformHarness, intake: RecordingIntake) -> AsyncIterator[None]:
-    """The door is connected for ever anew, as a gateway does it."""
-    leaving = asyncio.Event()
+    """Connects the platform again whenever it disconnects, as a gateway does."""
+    closing = asyncio.Event()
 
-    async def hold() -> None:
-        while not leaving.is_set():  # a context that fails just then takes the cancelling with it
+    async def reconnect() -> None:
+        while not closing.is_set():  # a context that fails just then swallows the cancellation
             try:
                 async with harness.platform.connect(intake):
                     await intake.wait_for_disconnect()
-            except Exception:  # noqa: BLE001 - a door's context may fail in any way that passes
+            except Exception:  # noqa: BLE001 - a context may fail in any way
                 await asyncio.sleep(_RECONNECT_DELAY)
 
-    holding = asyncio.ensure_future(hold())
+    task = asyncio.ensure_future(reconnect())
     try:
         yield
     finally:
-        leaving.set()
-        holding.cancel()
-        await asyncio.wait({holding})
+        closing.set()
+        task.cancel()
+        await asyncio.wait({task})
 
 
 @ConformanceCheck
 async def a_half_open_connection_is_not_reported_as_alive(harness: PlatformHarness) -> None:
-    """Law 9: it is silence that betrays a half-open line, so a door must not prove itself what
-    its vendor has not. Whoever asks it for a sign of life gets none."""
-    door = harness.platform
-    require(door.capabilities.heartbeat_interval, "it declares that silence means nothing")
-    require(isinstance(door, SupportsProbing), "it cannot be asked for a sign of life")
-    assert isinstance(door, SupportsProbing)
+    """Law 9: a half-open connection is recognised by silence, so a platform must not report itself
+    alive unless the vendor has answered. A probe fails."""
+    platform = harness.platform
+    require(platform.capabilities.heartbeat_interval, "it declares no heartbeat")
+    require(isinstance(platform, SupportsProbing), "there is no probe in this platform")
+    assert isinstance(platform, SupportsProbing)
     intake = RecordingIntake()
     async with connected(harness, intake):
         await harness.set_fault(VendorFault.HALF_OPEN)
         intake.confirmations.clear()
         with pytest.raises((ConnectError, SendError)):
-            await door.probe()
+            await platform.probe()
         assert intake.confirmations == []
         await harness.set_fault(VendorFault.NONE)

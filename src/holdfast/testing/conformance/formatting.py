@@ -1,4 +1,4 @@
-"""Checks of formatting: no text of an agent is refused, and a text of the declared maximum length is taken."""
+"""Checks of formatting: no text of an agent is refused, up to the declared maximum length."""
 
 import msgspec
 
@@ -9,7 +9,7 @@ from holdfast.testing.conformance.assertions import connected, make_outbound, wa
 from holdfast.testing.conformance.harness import ConformanceCheck, PlatformHarness, require
 from holdfast.testing.intake import RecordingIntake
 
-# What makes trouble in one format or another, as an agent may write it at any time.
+# Each is difficult in one format or another; an agent may write any of them.
 DIFFICULT_TEXTS = (
     "plain",
     "**bold** and _italic_ and `code` and ~~gone~~",
@@ -29,22 +29,24 @@ DIFFICULT_TEXTS = (
 
 @ConformanceCheck
 async def no_text_of_an_agent_is_refused_for_its_format(harness: PlatformHarness) -> None:
-    """Formatting: no input produces an invalid message, sent or changed. One message of ours may
-    be several of the vendor's, where those are lines."""
-    door = harness.platform
+    """Formatting: no input produces an invalid message, sent or edited. One message of ours may be
+    several at the vendor, where a message is one line."""
+    platform = harness.platform
     async with connected(harness, RecordingIntake()):
         for number, text in enumerate(DIFFICULT_TEXTS):
-            marked = make_outbound(harness, f"{text}\n\nmark{number}", delivery=f"nasty{number}")
-            receipt = await door.send(marked)
+            marked = make_outbound(
+                harness, f"{text}\n\nmark{number}", delivery=f"difficult{number}"
+            )
+            receipt = await platform.send(marked)
             await _wait_until_shown(harness, f"mark{number}")
-            if isinstance(door, SupportsEditing) and door.capabilities.edit:
+            if isinstance(platform, SupportsEditing) and platform.capabilities.edit:
                 change = MessageEdit(
                     delivery_id=marked.delivery_id,
                     address=marked.address,
                     platform_message_id=receipt.platform_message_id,
                     text=f"{text}\n\nchanged{number}",
                 )
-                await door.edit(change)
+                await platform.edit(change)
                 await _wait_until_shown(harness, f"changed{number}")
     assert all(each.text.strip() for each in await harness.bot_messages())
 
@@ -53,15 +55,15 @@ async def no_text_of_an_agent_is_refused_for_its_format(harness: PlatformHarness
 async def a_message_of_maximum_length_is_accepted_even_when_marked_as_repeated(
     harness: PlatformHarness,
 ) -> None:
-    """Chunking: what the door declares is what its vendor takes, in its own units."""
-    door, can = harness.platform, harness.platform.capabilities
-    require(can.max_length is not None, "it declares no greatest length")
+    """Chunking: the declared maximum is what the vendor accepts, in its own units."""
+    platform, can = harness.platform, harness.platform.capabilities
+    require(can.max_length is not None, "it declares no maximum length")
     assert can.max_length is not None
-    signs = can.max_length // {LengthUnit.UTF16: 2}.get(can.length_unit, 4)
+    emoji = can.max_length // {LengthUnit.UTF16: 2}.get(can.length_unit, 4)
     async with connected(harness, RecordingIntake()):
-        for number, text in enumerate(("x" * can.max_length, "🦆" * signs)):
-            assert not isinstance(door, SupportsRendering) or door.fits(text)
-            await door.send(
+        for number, text in enumerate(("x" * can.max_length, "🦆" * emoji)):
+            assert not isinstance(platform, SupportsRendering) or platform.fits(text)
+            await platform.send(
                 msgspec.structs.replace(
                     make_outbound(harness, text, delivery=f"d{number}"),
                     may_be_duplicate=bool(number),

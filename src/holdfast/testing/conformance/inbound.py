@@ -17,7 +17,7 @@ from holdfast.testing.conformance.harness import ConformanceCheck, PlatformHarne
 from holdfast.testing.intake import RecordingIntake
 from holdfast.testing.simulated.events import ALWAYS
 
-_NO_BACKLOG_REASON = "it declares that nothing is kept for who is away"
+_NO_BACKLOG_REASON = "it declares no backlog"
 
 
 def _has_backlog(harness: PlatformHarness) -> bool:
@@ -26,25 +26,24 @@ def _has_backlog(harness: PlatformHarness) -> bool:
 
 @ConformanceCheck
 async def a_message_reaches_intake(harness: PlatformHarness) -> None:
-    """Law 9: entering the context was a round trip. A word with a slash is as good as any other:
-    it is how people decide where there are no buttons."""
+    """Law 9: entering the context includes a round trip. Text that begins with a slash comes in as
+    any other: it is how people answer an approval where there are no buttons."""
     intake = RecordingIntake()
-    words = ("hello", "/approve ap_0123456789abcdef session", "1 < 2 & 3 > 2, said the 🦆")
+    texts = ("hello", "/approve ap_0123456789abcdef session", "1 < 2 & 3 > 2, said the 🦆")
     async with connected(harness, intake):
         assert (harness.platform.name, harness.platform.account) in intake.confirmations
-        for number, text in enumerate(words, start=1):
+        for number, text in enumerate(texts, start=1):
             await harness.say(text)
-            await assert_received(intake, *words[:number])
-        await assert_acknowledged(harness, len(words))
-    assert len({each.event_id for each in intake.accepted}) == len(words)
+            await assert_received(intake, *texts[:number])
+        await assert_acknowledged(harness, len(texts))
+    assert len({each.event_id for each in intake.accepted}) == len(texts)
     sources = {(each.source.platform, each.source.account) for each in intake.accepted}
     assert sources == {(harness.platform.name, harness.platform.account)}
 
 
 @ConformanceCheck
 async def a_message_sent_while_disconnected_reaches_intake_once(harness: PlatformHarness) -> None:
-    """G1: it is still at the platform; G2: what was heard before does not come in again as
-    something else."""
+    """G1: it is still at the vendor; G2: messages received before do not come in again."""
     require(_has_backlog(harness), _NO_BACKLOG_REASON)
     intake = RecordingIntake()
     async with connected(harness, intake):
@@ -59,9 +58,9 @@ async def a_message_sent_while_disconnected_reaches_intake_once(harness: Platfor
 
 @ConformanceCheck
 async def nothing_is_acknowledged_before_intake_has_stored_it(harness: PlatformHarness) -> None:
-    """G1: commit, then acknowledge; where the vendor keeps nothing, the door holds it until its
-    next line. C8: who leaves while it is being kept leaves no task behind, and the same door is
-    connected again."""
+    """G1: commit, then acknowledge; where the vendor has no backlog, the platform buffers the
+    message until the next connection. C8: a platform that is closed while a message is being stored
+    leaves no task behind, and can be connected again."""
     intake, others = RecordingIntake(), asyncio.all_tasks()
     async with connected(harness, intake):
         await harness.say("before")
@@ -80,7 +79,7 @@ async def nothing_is_acknowledged_before_intake_has_stored_it(harness: PlatformH
 
 
 def _platform_tasks(harness: PlatformHarness) -> set[asyncio.Task[Any]]:
-    """What runs of the code that lies beside the door's: the vendor's own is elsewhere."""
+    """The running tasks whose code is in the platform's folder: the vendor's code is elsewhere."""
     folder = Path(inspect.getfile(type(harness.platform))).parent
     return {
         task
@@ -92,7 +91,7 @@ def _platform_tasks(harness: PlatformHarness) -> set[asyncio.Task[Any]]:
 
 @ConformanceCheck
 async def a_message_that_cannot_be_stored_is_retried_in_order(harness: PlatformHarness) -> None:
-    """G1: a full disk loses nothing, and nothing overtakes what waits for it."""
+    """G1: a full disk loses nothing, and later messages wait for the one that is retried."""
     intake = RecordingIntake()
     intake.fail_next(StoreError("disk full"), StoreError("disk full"))
     async with connected(harness, intake):

@@ -11,7 +11,7 @@ _CHUNK_BYTES = 65536
 
 
 class FaultProxy:
-    """Owns a port of loopback, and every line that leads through it to the server."""
+    """Owns a port of loopback, and every connection through it to the server."""
 
     def __init__(self, port: int, host: str = "127.0.0.1") -> None:
         self._server = (host, port)
@@ -34,31 +34,31 @@ class FaultProxy:
     ) -> None:
         self._listener.close()
         self.cut()
-        for serving in self._tasks:
-            serving.cancel()
+        for task in self._tasks:
+            task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def cut(self) -> None:
-        """Every line is reset; the next ones are let through."""
+        """Resets every connection; new ones are accepted."""
         for writer in list(self._connections):
             writer.transport.abort()
 
     def refuse_connections(self) -> None:
-        """Every line is reset, and none is let through until all is well."""
+        """Resets every connection, and refuses new ones until `restore`."""
         self._refusing = True
         self.cut()
 
     def go_silent(self) -> None:
-        """Lines stay open, and nothing comes through them either way until all is well."""
+        """Keeps connections open, and drops all data in both directions until `restore`."""
         self._silent = True
 
     def drop_next_response(self) -> None:
-        """The server hears what it is told; the first thing it says is lost, and the line with
-        it. Then all is well."""
+        """The server receives the next request; its response is dropped and the connection reset.
+        After that everything is forwarded again."""
         self._drop_next_response = True
 
     def restore(self) -> None:
-        """What was swallowed by a silent line is gone, so that line is cut."""
+        """What was dropped on a silent connection is lost, so that connection is reset."""
         if self._silent:
             self.cut()
         self._refusing = self._silent = self._drop_next_response = False
@@ -67,13 +67,13 @@ class FaultProxy:
         if self._refusing:
             writer.transport.abort()
             return
-        serving = asyncio.ensure_future(self._forward(reader, writer))
-        self._tasks.add(serving)
-        serving.add_done_callback(self._tasks.discard)
-        await asyncio.wait({serving})
+        task = asyncio.ensure_future(self._forward(reader, writer))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        await asyncio.wait({task})
 
     async def _forward(self, reader: StreamReader, writer: StreamWriter) -> None:
-        with suppress(OSError):  # a line that breaks is what this is for
+        with suppress(OSError):  # a broken connection is what this is for
             far_reader, far_writer = await asyncio.open_connection(*self._server)
             async with self._tracked(writer), self._tracked(far_writer):
                 await self._forward_both_ways(reader, writer, far_reader, far_writer)
@@ -90,23 +90,23 @@ class FaultProxy:
     async def _forward_both_ways(
         self, reader: StreamReader, writer: StreamWriter, far: StreamReader, to_far: StreamWriter
     ) -> None:
-        ways = [
-            asyncio.ensure_future(self._pump(reader, to_far, answers=False)),
-            asyncio.ensure_future(self._pump(far, writer, answers=True)),
+        pumps = [
+            asyncio.ensure_future(self._pump(reader, to_far, responses=False)),
+            asyncio.ensure_future(self._pump(far, writer, responses=True)),
         ]
         try:
-            await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            for way in ways:
-                way.cancel()
-            await asyncio.gather(*ways, return_exceptions=True)
+            for pump in pumps:
+                pump.cancel()
+            await asyncio.gather(*pumps, return_exceptions=True)
 
-    async def _pump(self, reader: StreamReader, writer: StreamWriter, *, answers: bool) -> None:
+    async def _pump(self, reader: StreamReader, writer: StreamWriter, *, responses: bool) -> None:
         with suppress(OSError):
             while piece := await reader.read(_CHUNK_BYTES):
                 if self._silent:
                     continue
-                if answers and self._drop_next_response:
+                if responses and self._drop_next_response:
                     self._drop_next_response = False
                     writer.transport.abort()
                     return

@@ -1,4 +1,4 @@
-"""Checks of the source of a message: who wrote it, where, to whom, and in reply to what, as far as the vendor tells."""
+"""Checks of the source of a message: who wrote it, where, to whom, and in reply to what."""
 
 import re
 
@@ -27,11 +27,11 @@ from holdfast.testing.intake import RecordingIntake
 async def two_people_have_different_ids_and_chats(harness: PlatformHarness) -> None:
     """Authorisation goes by these ids."""
     intake = RecordingIntake()
-    words = (("one", Participant.ANN), ("two", Participant.BOB), ("three", Participant.ANN))
+    texts = (("one", Participant.ANN), ("two", Participant.BOB), ("three", Participant.ANN))
     async with connected(harness, intake):
-        for number, (text, by) in enumerate(words, start=1):
+        for number, (text, by) in enumerate(texts, start=1):
             await harness.say(text, by=by)
-            await assert_received(intake, *(each for each, _ in words[:number]))
+            await assert_received(intake, *(each for each, _ in texts[:number]))
     ann, bob, again = (each.source for each in intake.accepted)
     assert ann.user_id == again.user_id != bob.user_id
     assert ann.chat_id == again.chat_id != bob.chat_id
@@ -44,7 +44,7 @@ async def two_people_have_different_ids_and_chats(harness: PlatformHarness) -> N
 
 @ConformanceCheck
 async def a_bot_is_distinguished_from_a_person(harness: PlatformHarness) -> None:
-    """Who answers programs may do so for ever. A door may also keep them to itself."""
+    """Two bots that answer each other never stop. A platform may also drop messages of bots."""
     intake = RecordingIntake()
     async with connected(harness, intake):
         await harness.say("beep", by=Participant.PROGRAM, chat=ChatKind.GROUP, mention=True)
@@ -57,7 +57,7 @@ async def a_bot_is_distinguished_from_a_person(harness: PlatformHarness) -> None
 
 @ConformanceCheck
 async def its_own_messages_are_not_taken_for_a_persons(harness: PlatformHarness) -> None:
-    """Where a vendor gives a bot what the bot has said, it is ours, or kept from intake."""
+    """Where a vendor sends a bot its own messages, their author is `SELF`, or they are dropped."""
     intake = RecordingIntake()
     async with connected(harness, intake):
         await harness.platform.send(make_outbound(harness, "my own words"))
@@ -68,7 +68,7 @@ async def its_own_messages_are_not_taken_for_a_persons(harness: PlatformHarness)
 
 @ConformanceCheck
 async def in_a_group_it_reports_whether_it_was_mentioned(harness: PlatformHarness) -> None:
-    """Groups: the agent answers when it is meant."""
+    """Groups: the agent answers when it is addressed."""
     intake = RecordingIntake()
     async with connected(harness, intake):
         await harness.say("dinner at eight", by=Participant.BOB, chat=ChatKind.GROUP)
@@ -83,8 +83,8 @@ async def in_a_group_it_reports_whether_it_was_mentioned(harness: PlatformHarnes
 
 @ConformanceCheck
 async def the_message_that_is_replied_to_is_quoted(harness: PlatformHarness) -> None:
-    """Groups: whoever answers the bot means it, and what was quoted is seen. A vendor that does
-    not say what was answered says at least whose it was."""
+    """Groups: a reply to the bot is addressed to it, and the agent sees what was quoted. A vendor
+    that does not send the quoted text says at least whose message it was."""
     intake = RecordingIntake()
     async with connected(harness, intake):
         asked = await harness.say(

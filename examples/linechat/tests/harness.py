@@ -1,4 +1,4 @@
-"""A linechat as the suite meets it: a real server, and a proxy for the faults of a line."""
+"""Linechat for the conformance suite: a real server, with a proxy in front that makes faults."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -21,13 +21,13 @@ _NAMES = {Participant.ANN: "ann", Participant.BOB: "bob", Participant.PROGRAM: "
 _CHATS = {ChatKind.DM: None, ChatKind.GROUP: "#family"}
 
 
-class LinechatGround(PlatformHarness):
-    shows_answers = True
+class LinechatHarness(PlatformHarness):
+    shows_replies = True
 
-    def __init__(self, server: Server, door: Linechat, line: FaultProxy) -> None:
-        self.door = door
+    def __init__(self, server: Server, platform: Linechat, proxy: FaultProxy) -> None:
+        self.platform = platform
         self._server = server
-        self._line = line
+        self._proxy = proxy
 
     def address(self) -> Address:
         return Address(platform="linechat", account="default", chat_id="ann")
@@ -37,21 +37,21 @@ class LinechatGround(PlatformHarness):
         text: str,
         *,
         by: Participant = Participant.ANN,
-        place: ChatKind = ChatKind.DM,
-        named: bool = False,
-        answers: str | None = None,
+        chat: ChatKind = ChatKind.DM,
+        mention: bool = False,
+        reply_to: str | None = None,
         files: Sequence[OutboundFile] = (),
     ) -> str:
         program = by is Participant.PROGRAM
-        said = {"chat": _CHATS[place], "text": text, "named": named, "program": program}
-        return self._server.say(_NAMES[by], {**said, "answers": answers})
+        frame = {"chat": _CHATS[chat], "text": text, "mention": mention, "program": program}
+        return self._server.say(_NAMES[by], {**frame, "reply_to": reply_to})
 
-    async def read(self) -> Sequence[VisibleMessage]:
+    async def bot_messages(self) -> Sequence[VisibleMessage]:
         return [
             VisibleMessage(
                 text=each["text"],
-                place=ChatKind.GROUP if each["chat"].startswith("#") else ChatKind.DM,
-                answers=each["answers"],
+                chat=ChatKind.GROUP if each["chat"].startswith("#") else ChatKind.DM,
+                reply_to=each["reply_to"],
             )
             for each in self._server.messages
             if each["by"] == BOT
@@ -60,28 +60,28 @@ class LinechatGround(PlatformHarness):
     async def acknowledged(self) -> int:
         return self._server.acknowledged
 
-    async def trouble(self, trouble: VendorFault) -> None:
-        match trouble:
-            case VendorFault.FLOOD:
-                self._server.next_answers.append({"wait": 7.0})
+    async def set_fault(self, fault: VendorFault) -> None:
+        match fault:
+            case VendorFault.RATE_LIMIT:
+                self._server.next_responses.append({"wait": 7.0})
             case VendorFault.REFUSED:
-                self._server.next_answers.append({"no": "ann has left"})
+                self._server.next_responses.append({"no": "ann has left"})
             case VendorFault.RECEIPT_LOST:
-                self._line.drop_next_response()
+                self._proxy.drop_next_response()
             case VendorFault.BAD_CREDENTIALS:
                 self._server.token = "another"
-            case VendorFault.AWAY:
-                self._line.refuse_connections()
+            case VendorFault.UNREACHABLE:
+                self._proxy.refuse_connections()
             case VendorFault.HALF_OPEN:
-                self._line.go_silent()
+                self._proxy.go_silent()
             case VendorFault.NONE:
                 self._server.token = "secret"
-                self._line.restore()
+                self._proxy.restore()
 
 
 @asynccontextmanager
 async def linechat() -> AsyncIterator[PlatformHarness]:
     server = Server("secret")
-    async with server.serving() as port, FaultProxy(port) as line:
-        door = Linechat(Secret("secret"), "default", line.port, limit=2.0)
-        yield LinechatGround(server, door, line)
+    async with server.serving() as port, FaultProxy(port) as proxy:
+        platform = Linechat(Secret("secret"), "default", proxy.port, timeout=2.0)
+        yield LinechatHarness(server, platform, proxy)
