@@ -156,7 +156,7 @@ def test_a_damaged_database_is_not_backed_up_over_good_ones(cli: Cli, home: Path
     assert [*(home / "backups").iterdir()] == [good]
 
 
-@pytest.mark.parametrize(("way", "told"), [("restore", "are back"), ("salvage", "were saved")])
+@pytest.mark.parametrize(("way", "told"), [("restore", "are back"), ("recover", "were saved")])
 def test_the_doctor_asks_what_is_to_take_the_place_of_a_damaged_database(
     typist: Callable[..., Typist], home: Path, way: str, told: str
 ) -> None:

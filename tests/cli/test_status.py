@@ -225,7 +225,7 @@ def test_an_account_that_is_away_says_why_and_when_it_is_tried_next() -> None:
     text = format_status(document(platforms=tuple(platforms)), now=NOW)
     told = "a:x retrying, last contact 40.0 s ago, next attempt in 16.0 s: there is nobody; keeps"
     assert told in " ".join(text.split())
-    assert "b:x parked: credentials refused: bad token" in text
+    assert "b:x blocked: credentials refused: bad token" in text
     assert "c:x paused" in text
     assert "d:x connected, last contact 5 min ago" in text, (
         "its plugin says that this is often enough"

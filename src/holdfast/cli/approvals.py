@@ -1,4 +1,4 @@
-"""`holdfast approvals`: lists and answers pending approvals, and manages standing approval rules."""
+"""`holdfast approvals`: lists and answers pending approvals, and manages standing rules."""
 
 import time
 from urllib.parse import quote
@@ -6,21 +6,24 @@ from urllib.parse import quote
 import click
 import msgspec
 
+from holdfast.cli.common.connection import api_client_for
 from holdfast.cli.common.options import chosen_home, home_option
 from holdfast.cli.common.output import (
     format_duration,
     format_time,
     json_option,
+    one_line,
     print_json,
     print_table,
     sanitize,
 )
 from holdfast.core.errors import HoldfastError
-from holdfast.core.people.approval import ApprovalState
+from holdfast.core.people.approval import ApprovalScope, ApprovalState
 from holdfast.server.api.client import ApiClient
 from holdfast.server.api.views.sessions import (
     ApprovalDecisionParams,
     ApprovalRuleView,
+    ApprovalVerdict,
     ApprovalView,
 )
 from holdfast.server.local.control_client import GatewayRefused
@@ -34,7 +37,7 @@ def command() -> None:
     """List dangerous commands that wait for approval, and answer them.
 
     An approval is named by its id or the beginning of it; where only one is pending, it need not
-    be named. The running gateway is asked.
+    be named. Needs a running gateway.
 
     \b
     Examples:
@@ -47,12 +50,10 @@ def command() -> None:
 @command.command("list")
 @home_option
 @json_option
-@click.option("--all", "everything", is_flag=True, help="Those that have ended, too.")
+@click.option("--all", "everything", is_flag=True, help="Include decided ones.")
 @click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True)
 def list_approvals(as_json: bool, everything: bool, limit: int) -> None:
-    """What waits, the newest first."""
-    from holdfast.cli.common.connection import api_client_for  # noqa: PLC0415 - as above
-
+    """List pending approvals, the newest first."""
     api = api_client_for(chosen_home())
     print_approvals(api, everything=everything, limit=limit, as_json=as_json)
 
@@ -65,38 +66,29 @@ def list_approvals(as_json: bool, everything: bool, limit: int) -> None:
     type=click.Choice(["once", "session", "always"]),
     default="once",
     show_default=True,
-    help="Also what is like it: in its conversation, or for good.",
+    help="Also similar commands: in its conversation, or always.",
 )
 def approve(approval: str | None, scope: str) -> None:
-    """Let it run."""
-    from holdfast.cli.common.connection import api_client_for  # noqa: PLC0415 - as above
-    from holdfast.core.people.approval import ApprovalScope  # noqa: PLC0415 - as above
-    from holdfast.server.api.views.sessions import ApprovalDecisionParams, ApprovalVerdict  # noqa: PLC0415 - as above
-
-    said = ApprovalDecisionParams(answer=ApprovalVerdict.APPROVE, scope=ApprovalScope(scope))
-    answer_approval(api_client_for(chosen_home()), approval, said)
+    """Approve a command."""
+    decision = ApprovalDecisionParams(answer=ApprovalVerdict.APPROVE, scope=ApprovalScope(scope))
+    answer_approval(api_client_for(chosen_home()), approval, decision)
 
 
 @command.command("deny")
 @home_option
 @_approval_argument
-@click.option("--why", default="", help="What the agent is told.")
+@click.option("--why", default="", help="The reason, for the agent.")
 def deny(approval: str | None, why: str) -> None:
-    """Do not let it run."""
-    from holdfast.cli.common.connection import api_client_for  # noqa: PLC0415 - as above
-    from holdfast.server.api.views.sessions import ApprovalDecisionParams, ApprovalVerdict  # noqa: PLC0415 - as above
-
-    said = ApprovalDecisionParams(answer=ApprovalVerdict.DENY, comment=why)
-    answer_approval(api_client_for(chosen_home()), approval, said)
+    """Deny a command."""
+    decision = ApprovalDecisionParams(answer=ApprovalVerdict.DENY, comment=why)
+    answer_approval(api_client_for(chosen_home()), approval, decision)
 
 
 @command.command("rules")
 @home_option
 @json_option
 def rules(as_json: bool) -> None:
-    """The approvals that stand."""
-    from holdfast.cli.common.connection import api_client_for  # noqa: PLC0415 - as above
-
+    """Standing approval rules."""
     print_rules(api_client_for(chosen_home()), as_json=as_json)
 
 
@@ -104,9 +96,7 @@ def rules(as_json: bool) -> None:
 @home_option
 @click.argument("rule", metavar="RULE-ID")
 def revoke_rule(rule: str) -> None:
-    """Take a standing approval back."""
-    from holdfast.cli.common.connection import api_client_for  # noqa: PLC0415 - as above
-
+    """Revoke a standing rule."""
     delete_rule(api_client_for(chosen_home()), rule)
 
 
@@ -121,7 +111,7 @@ def print_approvals(api: ApiClient, *, everything: bool, limit: int, as_json: bo
     if as_json:
         print_json(msgspec.to_builtins(approvals))
     elif not approvals:
-        click.echo("Nothing was ever asked." if everything else "Nothing waits for approval.")
+        click.echo("There were no approvals yet." if everything else "Nothing waits for approval.")
     else:
         print_table(
             ["ID", "STATE", "FOR", "COMMAND", "WHY"],
@@ -130,7 +120,7 @@ def print_approvals(api: ApiClient, *, everything: bool, limit: int, as_json: bo
                     each.id,
                     _state_text(each),
                     each.requester,
-                    _one_line(each.command),
+                    one_line(each.command, width=_MAX_COMMAND_WIDTH),
                     sanitize(each.reason),
                 ]
                 for each in approvals
@@ -139,10 +129,12 @@ def print_approvals(api: ApiClient, *, everything: bool, limit: int, as_json: bo
 
 
 def answer_approval(api: ApiClient, id_prefix: str | None, answer: ApprovalDecisionParams) -> None:
-    """`given`: an id or the beginning of one; None: the only one there is."""
+    """`id_prefix` None: the only pending approval."""
     approval = _find_approval(api, id_prefix)
-    ended = api.post(f"/approvals/{approval.id}", answer, ApprovalView)
-    click.echo(f"{ended.state.capitalize()}: {_one_line(ended.command)}")
+    decided = api.post(f"/approvals/{approval.id}", answer, ApprovalView)
+    click.echo(
+        f"{decided.state.capitalize()}: {one_line(decided.command, width=_MAX_COMMAND_WIDTH)}"
+    )
 
 
 def print_rules(api: ApiClient, *, as_json: bool) -> None:
@@ -150,7 +142,7 @@ def print_rules(api: ApiClient, *, as_json: bool) -> None:
     if as_json:
         print_json(msgspec.to_builtins(rules))
     elif not rules:
-        click.echo("No approval stands: everything dangerous is asked about.")
+        click.echo("No standing rules: every dangerous command needs approval.")
     else:
         print_table(
             ["ID", "RULE", "SCOPE", "FOR", "SINCE"],
@@ -170,7 +162,7 @@ def delete_rule(api: ApiClient, rule_id: str) -> None:
         raise HoldfastError(
             f"There is no rule {rule_id!r}; `holdfast approvals rules` has them all."
         ) from None
-    click.echo("Revoked: it is asked about again.")
+    click.echo("Revoked: such commands need approval again.")
 
 
 def approval_prompt(approval: ApprovalView, *, is_only: bool) -> str:
@@ -191,7 +183,7 @@ def _find_approval(api: ApiClient, id_prefix: str | None) -> ApprovalView:
             raise HoldfastError("Nothing waits for approval.")
         if len(pending) > 1:
             raise HoldfastError(
-                f"{len(pending)} wait for approval; say which: `holdfast approvals list` has "
+                f"{len(pending)} wait for approval; choose one: `holdfast approvals list` shows "
                 "their ids."
             )
         return pending[0]
@@ -207,8 +199,3 @@ def _state_text(approval: ApprovalView) -> str:
     if approval.state is not ApprovalState.PENDING:
         return approval.state
     return f"pending, {format_duration(max(0.0, approval.deadline - time.time()))} left"
-
-
-def _one_line(command: str) -> str:
-    line = sanitize(" ".join(command.split()))
-    return line if len(line) <= _MAX_COMMAND_WIDTH else f"{line[: _MAX_COMMAND_WIDTH - 1]}…"

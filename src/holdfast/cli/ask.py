@@ -19,7 +19,7 @@ import msgspec
 from holdfast.cli.chat.app import new_message_id
 from holdfast.cli.chat.conversation import ConversationView
 from holdfast.cli.chat.screen import Screen
-from holdfast.cli.common.connection import get_session
+from holdfast.cli.common.connection import api_client_for, get_session
 from holdfast.cli.common.options import chosen_home, complete_session, home_option, require_name
 from holdfast.cli.common.output import json_option, print_json, sanitize
 from holdfast.core.errors import HoldfastError
@@ -46,20 +46,20 @@ from holdfast.system import exit_codes
     metavar="NAME",
     callback=require_name,
     shell_complete=complete_session,
-    help="Go on in this conversation.  [default: a fresh one]",
+    help="Continue this conversation.  [default: a new one]",
 )
 @click.option(
     "--file",
     "files",
     multiple=True,
     type=click.Path(exists=True, dir_okay=False, readable=True),
-    help="Attach a file; it is put into the agent's workspace, under uploads/. May be repeated.",
+    help="Attach a file; it is put into the agent's workspace, under uploads/. Can be repeated.",
 )
 @click.option("--timeout", type=click.FloatRange(min=0, min_open=True), help="Seconds to wait.")
 @click.option(
     "--message-id",
     metavar="ID",
-    help="A name for this question: asked again with it, it is the same question.",
+    help="An id for this question: with the same id, it is asked once.",
 )
 def command(
     as_json: bool,
@@ -69,14 +69,14 @@ def command(
     timeout: float | None,
     message_id: str | None,
 ) -> None:
-    """Ask one thing, wait, and print the answer alone.
+    """Ask one thing, wait, and print only the answer.
 
-    What comes on standard input is appended to the question. Progress goes to standard error, if
-    that is a terminal. A gateway that restarts meanwhile is waited for, a minute at the most.
+    Standard input is appended to the question. Progress goes to standard error, if that is a
+    terminal. If the gateway restarts meanwhile, this waits for it, up to a minute.
 
     \b
     Exits with 0 answered, 1 failed, refused or stopped, 2 wrong usage, 3 no gateway,
-    124 no answer in time (the work goes on).
+    124 no answer in time (the work continues).
 
     \b
     Examples:
@@ -85,8 +85,6 @@ def command(
       holdfast ask --session ops --json --timeout 60 "Is the backup done?"
       holdfast ask --file plan.pdf "What does it say about costs?"
     """
-    from holdfast.cli.common.connection import api_client_for  # noqa: PLC0415 - as above
-
     question = AskRequest(
         text=_read_question(text),
         session=session,
@@ -99,7 +97,7 @@ def command(
 
 
 def _read_question(arguments: tuple[str, ...]) -> str:
-    """What was written on the command line, then what comes on standard input."""
+    """The arguments, then standard input."""
     piped = "" if sys.stdin is None or sys.stdin.isatty() else sys.stdin.read().strip()
     text = "\n\n".join(part for part in (" ".join(arguments), piped) if part.strip())
     if not text:
@@ -108,7 +106,7 @@ def _read_question(arguments: tuple[str, ...]) -> str:
 
 
 class StepsOnlyScreen(Screen):
-    """A screen for the steps alone: the answer itself goes elsewhere."""
+    """Shows the steps only: the answer goes to standard output."""
 
     def stream(self, piece: str) -> None:
         if piece:
@@ -116,7 +114,7 @@ class StepsOnlyScreen(Screen):
 
 
 class ProgressTracker:
-    """Owns what has been shown so far of the end of messages."""
+    """Owns which messages have ended on the screen."""
 
     def __init__(self) -> None:
         self._ended: set[int] = set()
@@ -137,7 +135,7 @@ class ProgressTracker:
 def show_progress(
     api: ApiClient, session_id: str, *, question: str
 ) -> Iterator[ProgressTracker | None]:
-    """Show the steps of a session for a person who watches; nothing where nobody does."""
+    """Shows the steps of a session, if standard error is a terminal."""
     if not sys.stderr.isatty():
         yield None
         return
@@ -145,29 +143,29 @@ def show_progress(
     records = api.read_session(session_id, limit=1).records
     conversation = ConversationView(screen)
     conversation.add_typed(question)
-    shown = ProgressTracker()
+    tracker = ProgressTracker()
 
-    # In the follower's thread: the one that waits has nothing else to show.
+    # Runs in the thread of the follower; the waiting thread shows nothing.
     def show() -> None:
-        for what in follower.take():
-            if isinstance(what, ReceivedEvent):
-                conversation.handle_event(what)
-                if isinstance(what.body, EndedEvent):
-                    shown.mark_ended(what.body.id)
-            elif isinstance(what, StreamLost):
+        for item in follower.take():
+            if isinstance(item, ReceivedEvent):
+                conversation.handle_event(item)
+                if isinstance(item.body, EndedEvent):
+                    tracker.mark_ended(item.body.id)
+            elif isinstance(item, StreamLost):
                 screen.print_transient("reconnecting …")
 
     after = records[-1].seq if records else 0
-    # Named before its thread begins, which may have something to show at once.
+    # Assigned before its thread starts, which may call `show` at once.
     follower = SessionFollower(api, session_id, after=after, wake=show)
     with follower:
-        yield shown
+        yield tracker
     screen.clear()
 
 
 class PendingApprovalNotifier:
-    """Owns which approvals were told of, each once. On standard error: a script that waits may be
-    read by nobody else, and would wait until the approval has expired."""
+    """Owns which approvals were reported; each is reported once. On standard error: otherwise a
+    script would wait without a visible reason until the approval expires."""
 
     def __init__(self, api: ApiClient) -> None:
         self._api = api
@@ -185,20 +183,18 @@ class PendingApprovalNotifier:
 
 def _approval_notice(approval: ApprovalView) -> str:
     return (
-        f"It waits for a person's word: {sanitize(approval.command)}\n"
+        f"Waiting for approval: {sanitize(approval.command)}\n"
         f"  {sanitize(approval.reason)}\n"
-        f"  `holdfast approvals approve {approval.id}` lets it run; `deny` does not."
+        f"  `holdfast approvals approve {approval.id}` allows it; `deny` does not."
     )
 
 
 EXIT_TIMED_OUT = 124  # as timeout(1) has it
-_LONG_POLL_SECONDS = 20.0  # seconds that one request waits for the end
-_MAX_GATEWAY_DOWNTIME = 60.0  # seconds that a gateway which went away is waited for
-_RETRY_DELAY = 0.5  # seconds between two attempts to reach it
-_PROGRESS_LAG = 2.0  # seconds that an answer waits for its last steps to be shown
-_MAX_ATTACHMENT_BYTES = (
-    20_000_000  # bytes of attachments: with their encoding, what a request may have
-)
+_LONG_POLL_SECONDS = 20.0  # of one request
+_MAX_GATEWAY_DOWNTIME = 60.0  # seconds to wait for the gateway
+_RETRY_DELAY = 0.5  # seconds between two attempts
+_PROGRESS_LAG = 2.0  # seconds that an answer waits for its last steps
+_MAX_ATTACHMENT_BYTES = 20_000_000  # base64-encoded, this is the limit of a request
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -212,7 +208,7 @@ class AskRequest:
 
 @dataclass(frozen=True, kw_only=True)
 class AskResult:
-    """What became of a question; `view` None: it was not answered in time."""
+    """The result of a question; `view` None: it was not answered in time."""
 
     session_id: str
     message_id: str
@@ -220,7 +216,7 @@ class AskResult:
 
 
 class _Deadline:
-    """How long may still be waited: for the answer, and for a gateway that is away."""
+    """The time left for the answer, and for a gateway that is down."""
 
     def __init__(self, timeout: float | None) -> None:
         self._end = None if timeout is None else time.monotonic() + timeout
@@ -235,7 +231,7 @@ class _Deadline:
         self._down_since = None
 
     def wait_for_gateway(self, down: GatewayDown) -> None:
-        """Wait a moment for the gateway to come back; raises what kept it away, in the end."""
+        """Waits a moment for the gateway to come back; raises `down` after the limit."""
         now = time.monotonic()
         self._down_since = self._down_since or now
         if now - self._down_since > _MAX_GATEWAY_DOWNTIME:
@@ -244,26 +240,26 @@ class _Deadline:
 
 
 def ask(api: ApiClient, request: AskRequest) -> AskResult:
-    """Send the question and wait. It is the same question however often it has to be sent."""
+    """Sends the question and waits. Every attempt uses the same message id."""
     deadline = _Deadline(request.timeout)
     message = NewMessage(
         text=request.text,
         message_id=request.message_id or new_message_id(),
-        mode=BusyMode.QUEUE,  # it wants an answer of its own, and interrupts nobody
+        mode=BusyMode.QUEUE,  # it needs an answer of its own, and interrupts no turn
         attachments=_read_attachments(request.files),
     )
     session_id = _resolve_session(api, request.session)
-    with show_progress(api, session_id, question=request.text) as shown:
+    with show_progress(api, session_id, question=request.text) as tracker:
         accepted = _send_message(api, session_id, message, deadline)
         view = _wait_for_answer(api, accepted, deadline)
-        if shown is not None and view is not None:
-            # The answer comes by another line than the steps, which may be a little behind.
-            shown.wait_until_ended(accepted.id, timeout=_PROGRESS_LAG)
+        if tracker is not None and view is not None:
+            # The answer comes by another connection than the steps, which may be a little behind.
+            tracker.wait_until_ended(accepted.id, timeout=_PROGRESS_LAG)
     return AskResult(session_id=session_id, message_id=message.message_id, view=view)
 
 
 def print_answer(result: AskResult, *, as_json: bool) -> int:
-    """Print it, and say how the command is to exit."""
+    """Prints the result and returns the exit code."""
     view = result.view
     if as_json:
         print_json(_result_json(result))
@@ -300,7 +296,7 @@ def _failure_text(result: AskResult) -> str:
     if view is not None:
         return view.text or view.reason or f"the question is {view.state}"
     return (
-        "No answer in time. The work goes on: `holdfast sessions follow "
+        "No answer in time. The work continues: `holdfast sessions follow "
         f"{result.session_id}` shows it, and asking the same again with --session "
         f"{result.session_id} --message-id {result.message_id} waits for it."
     )
@@ -328,12 +324,12 @@ def _send_message(
 def _wait_for_answer(
     api: ApiClient, accepted: AcceptedView, deadline: _Deadline
 ) -> MessageView | None:
-    wanted = PendingApprovalNotifier(api)
+    approvals = PendingApprovalNotifier(api)
     while (left := deadline.remaining(_LONG_POLL_SECONDS)) > 0:
         try:
             view = api.read_message(accepted.id, wait=left)
             if view.state in OPEN_STATES:
-                wanted.notify(view)
+                approvals.notify(view)
         except GatewayDown as down:
             deadline.wait_for_gateway(down)
             continue
@@ -348,7 +344,8 @@ def _read_attachments(files: tuple[str, ...]) -> list[AttachmentUpload]:
     size = sum(path.stat().st_size for path in paths)
     if size > _MAX_ATTACHMENT_BYTES:
         raise HoldfastError(
-            f"The files have {size / 1e6:.0f} MB together; {_MAX_ATTACHMENT_BYTES // 1_000_000} MB is the most."
+            f"The files have {size / 1e6:.0f} MB together; the limit is "
+            f"{_MAX_ATTACHMENT_BYTES // 1_000_000} MB."
         )
     return [
         AttachmentUpload(

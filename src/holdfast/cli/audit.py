@@ -18,17 +18,22 @@ from holdfast.cli.common.output import (
     display_width,
     format_time,
     json_option,
+    open_output,
     print_json,
     sanitize,
     truncate,
 )
-from holdfast.cli.sessions import open_output
 from holdfast.core.errors import HoldfastError
 from holdfast.core.jobs.parser import parse_duration
 from holdfast.core.jobs.schedule import InvalidSchedule
 from holdfast.core.people.audit import CSV_HEADER, AuditRow, audit_kinds, format_csv_row
 from holdfast.server.api.client import ApiClient
-from holdfast.server.api.views.audit import AuditPage, AuditVerificationView, AuditView
+from holdfast.server.api.views.audit import (
+    AuditPage,
+    AuditVerificationView,
+    AuditView,
+    audit_view,
+)
 from holdfast.server.local.control_client import GatewayDown, GatewayStoreUnavailable
 
 _FORMATS = ("jsonl", "csv")
@@ -37,15 +42,13 @@ _FORMATS = ("jsonl", "csv")
 def _complete_kind(
     ctx: click.Context, param: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    from holdfast.core.people.audit import audit_kinds  # noqa: PLC0415 - only when Tab is pressed
-
     return [CompletionItem(each) for each in audit_kinds() if each.startswith(incomplete)]
 
 
 @click.group("audit", invoke_without_command=True)
 @home_option
 @json_option
-@click.option("-f", "--follow", is_flag=True, help="Go on with what is added from now on.")
+@click.option("-f", "--follow", is_flag=True, help="Continue with new rows as they are added.")
 @click.option(
     "-n", "--lines", type=click.IntRange(1, 1000), default=50, show_default=True, help="How many."
 )
@@ -56,16 +59,16 @@ def _complete_kind(
     shell_complete=_complete_kind,
     help="Only these: tool, approval.ended …",
 )
-@click.option("--actor", default="", metavar="WHO", help="Only whose name has this in it.")
+@click.option("--actor", default="", metavar="ACTOR", help="Only actors whose name contains this.")
 @click.option(
     "--session",
     default="",
     metavar="ID",
     shell_complete=complete_session,
-    help="Only what belongs to this session.",
+    help="Only rows of this session.",
 )
-@click.option("--text", default="", metavar="WORDS", help="Only what has this anywhere.")
-@click.option("--since", default="", metavar="AGO", help="Only the last so long: 2h, 3 days.")
+@click.option("--text", default="", metavar="TEXT", help="Only rows that contain this.")
+@click.option("--since", default="", metavar="DURATION", help="Only the last 2h, 3 days …")
 @click.pass_context
 def command(
     context: click.Context,
@@ -78,9 +81,9 @@ def command(
     text: str,
     since: str,
 ) -> None:
-    """Read the audit: who asked, who allowed it, what was done, and with what effect.
+    """Read the audit log: who asked, who allowed it, what was done, and the outcome.
 
-    The newest comes last. With no gateway running, the store is read under its lock.
+    The newest row comes last. Without a running gateway, the store is read.
 
     \b
     Examples:
@@ -92,8 +95,8 @@ def command(
     if context.invoked_subcommand is not None:
         return
 
-    wanted = build_query(kind=kind, actor=actor, session=session, text=text, since=since)
-    print_audit(chosen_home(), wanted, lines=lines, follow=follow, as_json=as_json)
+    query = build_query(kind=kind, actor=actor, session=session, text=text, since=since)
+    print_audit(chosen_home(), query, lines=lines, follow=follow, as_json=as_json)
 
 
 @command.command("export")
@@ -101,9 +104,9 @@ def command(
 @click.option(
     "--format", "as_format", type=click.Choice(_FORMATS), default="jsonl", show_default=True
 )
-@click.option("-o", "--output", metavar="FILE", help="A new file, for its owner alone.")
+@click.option("-o", "--output", metavar="FILE", help="A new file (mode 0600).")
 def export(as_format: str, output: str | None) -> None:
-    """Write out all of it, the oldest first. That it was taken along is a row of it.
+    """Export all rows, the oldest first. The export itself adds a row.
 
     \b
       holdfast audit export > audit.jsonl
@@ -117,9 +120,9 @@ def export(as_format: str, output: str | None) -> None:
 @home_option
 @json_option
 def verify(as_json: bool) -> None:
-    """Check that every row is as it was written.
+    """Check that no row was changed.
 
-    Exits with 1 where one was changed, taken out or put in, and names it.
+    Exits with 1 if a row was changed, removed or inserted, and names it.
     """
 
     if not verify_audit(chosen_home(), as_json=as_json):
@@ -127,25 +130,25 @@ def verify(as_json: bool) -> None:
 
 
 _FAILED_OUTCOMES = ("error", "unknown", "refused", "denied", "cancelled")
-_HEADERS = ("SEQ", "WHEN", "KIND", "WHO", "WHAT", "OUTCOME")
+_HEADERS = ("SEQ", "WHEN", "KIND", "ACTOR", "SUBJECT", "OUTCOME")
 _MAX_WIDTHS = (8, 19, 21, 32, 24, 12)
-FOLLOW_WIDTHS = (6, 19, 21, 28, 20, 12)  # for rows that nobody has seen yet
+FOLLOW_WIDTHS = (6, 19, 21, 28, 20, 12)  # for rows that are not known yet
 _TEXT_FIELDS = ("arguments", "command", "text", "title", "words", "why", "keys", "change")
-_MAX_DETAIL_WIDTH = 100  # columns of what was said
+_MAX_DETAIL_WIDTH = 100  # columns
 
 
 ColumnWidths = tuple[int, ...]
 
 
 def fit_widths(rows: Sequence[AuditView]) -> ColumnWidths:
-    """How wide each column is to be, so that a terminal is not filled with gaps."""
+    """The width of each column: as wide as needed, up to its maximum."""
     columns = zip(_HEADERS, *map(_row_cells, rows), strict=True)
     needed = (max(map(display_width, column)) for column in columns)
     return tuple(min(most, each) for most, each in zip(_MAX_WIDTHS, needed, strict=True))
 
 
 def format_header(widths: ColumnWidths) -> str:
-    return click.style(_join_columns(_HEADERS, widths) + "  MORE", bold=True)
+    return click.style(_join_columns(_HEADERS, widths) + "  DETAILS", bold=True)
 
 
 def format_row(row: AuditView, widths: ColumnWidths) -> str:
@@ -161,19 +164,19 @@ def _row_cells(row: AuditView) -> tuple[str, ...]:
 
 
 def _join_columns(cells: tuple[str, ...], widths: ColumnWidths) -> str:
-    return "  ".join(_pad_cell(cell, room) for cell, room in zip(cells, widths, strict=True))
+    return "  ".join(_pad_cell(cell, width) for cell, width in zip(cells, widths, strict=True))
 
 
 def _pad_cell(cell: str, columns: int) -> str:
-    shown = truncate(cell, columns)
-    return shown + " " * (columns - display_width(shown))
+    text = truncate(cell, columns)
+    return text + " " * (columns - display_width(text))
 
 
 def _detail_text(row: AuditView) -> str:
-    """What was said first, and then how it was allowed."""
+    """The text first, then how it was allowed."""
     said = next((str(row.detail[name]) for name in _TEXT_FIELDS if row.detail.get(name)), "")
     said = (
-        "(forgotten with its session)"
+        "(deleted with its session)"
         if row.texts_deleted
         else truncate(_single_line(said), _MAX_DETAIL_WIDTH)
     )
@@ -192,7 +195,7 @@ def _single_line(text: str) -> str:
 
 
 _PAGE_SIZE = 500
-_RECONNECT_DELAY = 1.0  # seconds before a gateway that went away is asked again
+_RECONNECT_DELAY = 1.0  # seconds
 _STREAM_TIMEOUT = 45.0  # an idle stream has a comment every 15 seconds
 _VERIFY_TIMEOUT = 600.0  # seconds at the most
 
@@ -200,15 +203,15 @@ AuditQueryParams = dict[str, str | int | float]
 
 
 def build_query(*, kind: str, actor: str, session: str, text: str, since: str) -> AuditQueryParams:
-    """The filter of the API, without what nobody asked for. Raises for a kind that is none: of
-    one that is misspelt nothing would be found, which reads as if nothing had happened."""
+    """The query of the API, without empty filters. Raises for an unknown kind: a misspelt one would
+    find nothing, which reads as if nothing had happened."""
     if kind and kind not in audit_kinds():
         raise click.UsageError(_unknown_kind_text(kind))
     given = {"kind": kind, "actor": actor, "session": session, "text": text}
-    wanted: AuditQueryParams = {name: value for name, value in given.items() if value}
+    query: AuditQueryParams = {name: value for name, value in given.items() if value}
     if since:
-        wanted["since"] = time.time() - _parse_since(since)
-    return wanted
+        query["since"] = time.time() - _parse_since(since)
+    return query
 
 
 def print_audit(
@@ -228,7 +231,7 @@ def print_audit(
 
 
 def verify_audit(home: Path, *, as_json: bool) -> bool:
-    """Whether the chain holds, told."""
+    """Prints the result; True: the hash chain is intact."""
     try:
         found = api_client_for(home, timeout=_VERIFY_TIMEOUT).get(
             "/audit/verify", AuditVerificationView
@@ -236,7 +239,7 @@ def verify_audit(home: Path, *, as_json: bool) -> bool:
     except GatewayStoreUnavailable:
         raise
     except GatewayDown:
-        from holdfast.cli.common.offline import verify_stored_audit  # noqa: PLC0415 - imports the store
+        from holdfast.cli.common.offline import verify_stored_audit  # noqa: PLC0415 - the store
 
         found = verify_stored_audit(home)
     if as_json:
@@ -250,20 +253,18 @@ def _print_verification(found: AuditVerificationView) -> None:
     for each in found.broken:
         click.echo(click.style(f"{each}.", fg="red"))
     if found.broken:
-        click.echo(f"Of {found.rows:,} rows these are not as they were written, or not there.")
+        click.echo(f"Of {found.rows:,} rows, these were changed or are missing.")
         return
     gone = (
-        f"; of {found.texts_deleted:,} the words went with their session"
-        if found.texts_deleted
-        else ""
+        f"; {found.texts_deleted:,} texts deleted with their session" if found.texts_deleted else ""
     )
-    click.echo(f"{found.rows:,} rows hold together, from {found.first} to {found.last}{gone}.")
-    click.echo(f"The last hash is {found.head or 'that of nothing'}.")
+    click.echo(f"{found.rows:,} rows verified, from {found.first} to {found.last}{gone}.")
+    click.echo(f"The last hash is {found.head or 'empty'}.")
 
 
 def _resolve_session(home: Path, query: AuditQueryParams) -> AuditQueryParams:
-    """With the id of the session that was named. What names none is taken for the id of one that
-    was deleted: its rows are still there."""
+    """With the id of the named session. An unknown name is taken as the id of a deleted session,
+    whose rows still exist."""
     with suppress(HoldfastError):
         if "session" in query:
             found = find_session(api_client_for(home), str(query["session"]))
@@ -278,7 +279,7 @@ def _fetch_newest(home: Path, query: AuditQueryParams, lines: int) -> list[Audit
     except GatewayStoreUnavailable:
         raise
     except GatewayDown:
-        from holdfast.cli.common.offline import read_stored_audit  # noqa: PLC0415 - imports the store
+        from holdfast.cli.common.offline import read_stored_audit  # noqa: PLC0415 - the store
 
         page = read_stored_audit(home, query, limit=lines)
     return page.rows[::-1]
@@ -290,7 +291,7 @@ def _last_seq(home: Path) -> int:
 
 
 def follow_rows(api: ApiClient, query: AuditQueryParams, last: int) -> Generator[list[AuditView]]:
-    """What is added behind a row, each time that the gateway tells of more."""
+    """New rows after `last`, each time the gateway reports some."""
     query = {name: value for name, value in query.items() if name != "since"}
     for _ in _audit_changes(api):
         while rows := _fetch_after(api, query, last):
@@ -299,13 +300,13 @@ def follow_rows(api: ApiClient, query: AuditQueryParams, last: int) -> Generator
 
 
 def _fetch_after(api: ApiClient, query: AuditQueryParams, last: int) -> list[AuditView]:
-    with suppress(GatewayDown):  # it is asked again when it is back
+    with suppress(GatewayDown):  # the next attempt follows when it is back
         return api.get("/audit", AuditPage, {**query, "after": last, "limit": _PAGE_SIZE}).rows
     return []
 
 
 def _audit_changes(api: ApiClient) -> Iterator[None]:
-    """Once for each connection, and whenever the gateway says that the audit has more rows."""
+    """Yields once for each connection, and whenever the gateway reports new rows."""
     while True:
         with suppress(GatewayDown, OSError, http.client.HTTPException):
             connection, response = api.open_response("GET", "/events", timeout=_STREAM_TIMEOUT)
@@ -326,8 +327,8 @@ def _print_rows(rows: list[AuditView], widths: ColumnWidths, *, as_json: bool) -
 
 def _empty_text(query: AuditQueryParams) -> str:
     if query:
-        return "Nothing in the audit is like that."
-    return "The audit is empty: nobody has asked for anything yet that leaves a row."
+        return "No row matches."
+    return "The audit log is empty."
 
 
 def _unknown_kind_text(kind: str) -> str:
@@ -340,8 +341,8 @@ def _parse_since(since: str) -> int:
     try:
         return parse_duration(since)
     except InvalidSchedule:
-        told = f"--since: {since!r} is no span of time; write 20m, 2h or '3 days'."
-        raise click.UsageError(told) from None
+        message = f"--since: {since!r} is not a duration; write 20m, 2h or '3 days'."
+        raise click.UsageError(message) from None
 
 
 def export_audit(home: Path, *, as_format: str, output: str | None) -> None:
@@ -366,8 +367,7 @@ def _write_export(home: Path, as_format: str, file: BinaryIO) -> None:
 
 
 def _write_stored_export(home: Path, as_format: str, file: BinaryIO) -> None:
-    from holdfast.cli.common.offline import export_stored_audit  # noqa: PLC0415 - imports the store
-    from holdfast.server.api.views.audit import audit_view  # noqa: PLC0415 - as above
+    from holdfast.cli.common.offline import export_stored_audit  # noqa: PLC0415 - the store
 
     def write(rows: list[AuditRow]) -> None:
         for row in rows:

@@ -61,14 +61,15 @@ def command() -> None:
 @click.option("--include-workspaces", is_flag=True, help="With all files that agents made.")
 @click.option("--include-secrets", is_flag=True, help="With .env and the folder secrets.")
 @click.option("--keep", type=click.IntRange(1), help="Remove all but the newest so many there.")
-@click.option("--gently", is_flag=True, hidden=True, help="At the lowest priority.")
+# Made by the gateway itself, at the lowest priority. The version before this one writes --gently.
+@click.option("--scheduled", "--gently", "scheduled", is_flag=True, hidden=True)
 def create_command(
     as_json: bool,
     to: str | None,
     include_workspaces: bool,
     include_secrets: bool,
     keep: int | None,
-    gently: bool,
+    scheduled: bool,
 ) -> None:
     """Make a backup, in one file, and verify it by opening it.
 
@@ -76,14 +77,14 @@ def create_command(
     backup may end up anywhere. The file is for its owner alone (mode 0600).
     """
 
-    asked = CreateBackupOptions(
+    options = CreateBackupOptions(
         to=to,
         workspaces=include_workspaces,
         secrets=include_secrets,
         keep=keep,
-        scheduled=gently,
+        scheduled=scheduled,
     )
-    create_backup(chosen_home(), asked, gently=gently, as_json=as_json)
+    create_backup(chosen_home(), options, as_json=as_json)
 
 
 @command.command("list")
@@ -177,8 +178,8 @@ class CreateBackupOptions(msgspec.Struct, frozen=True, kw_only=True):
     )
 
 
-def create_backup(home: Path, request: CreateBackupOptions, *, gently: bool, as_json: bool) -> None:
-    if gently:
+def create_backup(home: Path, request: CreateBackupOptions, *, as_json: bool) -> None:
+    if request.scheduled:
         os.nice(19)
     path = make_backup(home, request)
     removed = (
@@ -283,7 +284,8 @@ def print_backups(home: Path, *, folder: str | None, as_json: bool) -> None:
         return
     now = time.time()
     print_table(
-        ("NAME", "MADE", "AGE", "SIZE", "HOLDS", "VERSION"), [_backup_row(b, now) for b in found]
+        ("NAME", "CREATED", "AGE", "SIZE", "CONTENTS", "VERSION"),
+        [_backup_row(b, now) for b in found],
     )
 
 

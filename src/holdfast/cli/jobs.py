@@ -7,11 +7,13 @@ from pathlib import Path
 import click
 import msgspec
 
+from holdfast.cli.common.connection import api_client_for
 from holdfast.cli.common.options import chosen_home, complete_job, home_option
 from holdfast.cli.common.output import (
     format_duration,
     format_time,
     json_option,
+    one_line,
     print_fields,
     print_json,
     print_table,
@@ -37,7 +39,7 @@ _OVERLAP = click.Choice(["skip", "queue", "replace"])
 @click.group("jobs")
 @home_option
 def command() -> None:
-    """Have agents do something later, or regularly; see what became of it.
+    """Have agents do something later, or regularly, and see the results.
 
     \b
       holdfast jobs add "every weekday at 9" "Summarise the news"
@@ -45,7 +47,7 @@ def command() -> None:
       holdfast jobs edit 1 --when "every weekday at 8"
       holdfast jobs history 1
 
-    The running gateway is asked; without one, jobs can be listed but not changed.
+    Without a running gateway, jobs can be listed but not changed.
     """
 
 
@@ -54,63 +56,63 @@ def command() -> None:
 @json_option
 @click.argument("when")
 @click.argument("text")
-@click.option("--name", default="", help="What it is called; else the beginning of TEXT.")
-@click.option("--zone", default="", help="The time zone that WHEN is read in: Europe/Berlin.")
+@click.option("--name", default="", help="Name of the job; default: the beginning of TEXT.")
+@click.option("--zone", default="", help="Time zone of WHEN, for example Europe/Berlin.")
 @click.option(
     "--to",
     default="",
-    metavar="PLACE",
+    metavar="TARGET",
     help="Where the answer goes: home, nowhere or PLATFORM:CHAT.  [default: home, if there is one]",
 )
-@click.option("--silent", is_flag=True, help="Say nothing where there is nothing to tell.")
+@click.option("--silent", is_flag=True, help="Send nothing where there is nothing to report.")
 @click.option(
     "--missed",
     type=_MISSED,
     default="once",
     show_default=True,
-    help="What becomes of times at which no gateway ran.",
+    help="What happens to times at which no gateway ran.",
 )
 @click.option(
     "--overlap",
     type=_OVERLAP,
     default="skip",
     show_default=True,
-    help="What becomes of a run that is due while the last one works.",
+    help="What happens to a run that is due while another runs.",
 )
 @click.option("--limit", type=click.FloatRange(0), help="Seconds that a run may take; 0: no limit.")
 def add(as_json: bool, **given: object) -> None:
     """Have TEXT done at WHEN: "every weekday at 9", "in 2 hours", "2026-12-01 09:00", cron."""
-    from holdfast.cli.common.connection import api_client_for  # noqa: PLC0415 - not for --help
-
     create_job(api_client_for(chosen_home()), given, as_json=as_json)
 
 
-@command.command("edit", short_help="Have it be another from now on.")
+@command.command("edit", short_help="Change a job.")
 @home_option
 @json_option
 @_job_argument
-@click.option("--when", help="Other times, as `add` takes them; read in its own zone.")
-@click.option("--text", help="What the agent is to do.")
-@click.option("--name", help='What it is called; "": the beginning of its text.')
-@click.option("--zone", help="The time zone that --when is read in: Europe/Berlin.")
+@click.option("--when", help="New schedule, as for `add`; in the time zone of the job.")
+@click.option("--text", help="What the agent does.")
+@click.option("--name", help='Name of the job; "": the beginning of its text.')
+@click.option("--zone", help="Time zone of --when, for example Europe/Berlin.")
 @click.option(
-    "--to", metavar="PLACE", help="Where the answer goes: home, nowhere or PLATFORM:CHAT."
+    "--to", metavar="TARGET", help="Where the answer goes: home, nowhere or PLATFORM:CHAT."
 )
-@click.option("--silent/--not-silent", default=None, help="Say nothing where there is no news.")
-@click.option("--missed", type=_MISSED, help="What becomes of times at which no gateway ran.")
-@click.option("--overlap", type=_OVERLAP, help="Of a run that is due while the last one works.")
+@click.option(
+    "--silent/--not-silent", default=None, help="Send nothing where there is nothing to report."
+)
+@click.option("--missed", type=_MISSED, help="What happens to times at which no gateway ran.")
+@click.option(
+    "--overlap", type=_OVERLAP, help="What happens to a run that is due while another runs."
+)
 @click.option("--limit", type=click.FloatRange(0), help="Seconds that a run may take; 0: no limit.")
 def edit(number: int, as_json: bool, **given: object) -> None:
-    """Have it be another from now on, with its number and its history.
+    """Change a job. It keeps its number and its history.
 
     \b
       holdfast jobs edit 1 --when "every weekday at 8"
       holdfast jobs edit 1 --text "Summarise the news in five lines" --not-silent
 
-    What is not said stays as it is. What runs of it goes on as it began.
+    Options that are not given stay as they are. A run that has started is not affected.
     """
-    from holdfast.cli.common.connection import api_client_for  # noqa: PLC0415 - not for --help
-
     edit_job(api_client_for(chosen_home()), number, given, as_json=as_json)
 
 
@@ -118,8 +120,7 @@ def edit(number: int, as_json: bool, **given: object) -> None:
 @home_option
 @json_option
 def list_jobs(as_json: bool) -> None:
-    """All there are, everybody's."""
-
+    """List the jobs of all users."""
     print_jobs(chosen_home(), as_json=as_json)
 
 
@@ -128,8 +129,7 @@ def list_jobs(as_json: bool) -> None:
 @json_option
 @_job_argument
 def show(number: int, as_json: bool) -> None:
-    """One job, with all that is known of it."""
-
+    """Show one job with all its settings."""
     print_job(chosen_home(), number, as_json=as_json)
 
 
@@ -139,8 +139,7 @@ def show(number: int, as_json: bool) -> None:
 @_job_argument
 @click.option("--limit", type=click.IntRange(1, 1000), default=20, show_default=True)
 def history(number: int, limit: int, as_json: bool) -> None:
-    """What became of its runs, the newest first."""
-
+    """Show the runs of a job, the newest first."""
     print_runs(chosen_home(), number, limit=limit, as_json=as_json)
 
 
@@ -149,9 +148,7 @@ def history(number: int, limit: int, as_json: bool) -> None:
 @json_option
 @_job_argument
 def run(number: int, as_json: bool) -> None:
-    """Run it now, as if it were due."""
-    from holdfast.cli.common.connection import api_client_for  # noqa: PLC0415 - not for --help
-
+    """Run a job now, as if it were due."""
     run_job(api_client_for(chosen_home()), number, as_json=as_json)
 
 
@@ -159,9 +156,7 @@ def run(number: int, as_json: bool) -> None:
 @home_option
 @_job_argument
 def stop(number: int) -> None:
-    """Stop what runs of it, and drop what waits behind that."""
-    from holdfast.cli.common.connection import api_client_for  # noqa: PLC0415 - not for --help
-
+    """Stop the running run of a job, and drop those that wait."""
     stop_job(api_client_for(chosen_home()), number)
 
 
@@ -169,9 +164,7 @@ def stop(number: int) -> None:
 @home_option
 @_job_argument
 def pause(number: int) -> None:
-    """Have it wait until it is resumed."""
-    from holdfast.cli.common.connection import api_client_for  # noqa: PLC0415 - not for --help
-
+    """Pause a job until it is resumed."""
     set_paused(api_client_for(chosen_home()), number, paused=True)
 
 
@@ -179,9 +172,7 @@ def pause(number: int) -> None:
 @home_option
 @_job_argument
 def resume(number: int) -> None:
-    """Let it go on; what was due meanwhile is passed over."""
-    from holdfast.cli.common.connection import api_client_for  # noqa: PLC0415 - not for --help
-
+    """Resume a job; runs that were due meanwhile are skipped."""
     set_paused(api_client_for(chosen_home()), number, paused=False)
 
 
@@ -189,9 +180,7 @@ def resume(number: int) -> None:
 @home_option
 @_job_argument
 def remove(number: int) -> None:
-    """Remove it with its history; what runs of it goes on to its end."""
-    from holdfast.cli.common.connection import api_client_for  # noqa: PLC0415 - not for --help
-
+    """Remove a job with its history; a run that has started continues to its end."""
     delete_job(api_client_for(chosen_home()), number)
 
 
@@ -202,14 +191,14 @@ _NOT_FOUND = 404
 
 def create_job(api: ApiClient, options: Mapping[str, object], *, as_json: bool) -> None:
     _require_nonempty(options, when="WHEN", text="TEXT")
-    wanted = {name: value for name, value in options.items() if value is not None}
-    job = api.post("/jobs", wanted, JobView)  # which checks it, and says what is wrong
+    changes = {name: value for name, value in options.items() if value is not None}
+    job = api.post("/jobs", changes, JobView)  # it checks the job and says what is wrong
     if as_json:
         print_json(msgspec.to_builtins(job))
         return
     click.echo(f"Job {job.id}: {_schedule_text(job)}. Next: {format_time(job.next_due)}.")
     if job.to == "nowhere":
-        click.echo(f"Nobody is sent what it says: `holdfast jobs history {job.id}` has it.")
+        click.echo(f"The result is not sent anywhere: `holdfast jobs history {job.id}` shows it.")
 
 
 def print_jobs(home: Path, *, as_json: bool) -> None:
@@ -217,7 +206,7 @@ def print_jobs(home: Path, *, as_json: bool) -> None:
     if as_json:
         print_json(msgspec.to_builtins(jobs))
     elif not jobs:
-        click.echo('There are no jobs. `holdfast jobs add "every weekday at 9" TEXT` makes one.')
+        click.echo('There are no jobs. `holdfast jobs add "every weekday at 9" TEXT` adds one.')
     else:
         print_table(
             ["N", "NAME", "WHEN", "NEXT", "TO", "OWNER"],
@@ -245,14 +234,14 @@ def print_job(home: Path, number: int, *, as_json: bool) -> None:
         [
             ("when", _schedule_text(job)),
             ("next", _next_run_text(job)),
-            ("does", sanitize(job.text)),
-            ("told to", f"{job.to}{', unless there is nothing to tell' if job.silent else ''}"),
+            ("task", sanitize(job.text)),
+            ("sent to", f"{job.to}{', unless there is nothing to report' if job.silent else ''}"),
             ("session", job.session),
             ("missed", job.missed),
             ("overlap", job.overlap),
             ("limit", format_duration(job.limit) if job.limit else "none"),
             ("owner", sanitize(job.owner)),
-            ("made", format_time(job.made_at)),
+            ("created", format_time(job.made_at)),
         ]
     )
 
@@ -265,14 +254,14 @@ def print_runs(home: Path, number: int, *, limit: int, as_json: bool) -> None:
         click.echo(f"Job {number} has not run yet.")
     else:
         print_table(
-            ["DUE", "STATE", "ENDED", "SESSION", "WHAT"],
+            ["DUE", "STATE", "ENDED", "SESSION", "RESULT"],
             [
                 [
                     format_time(run.due_at),
                     run.state,
                     format_time(run.ended_at),
                     run.session_id or "",
-                    _one_line(run.text or run.reason),
+                    one_line(run.text or run.reason, width=_MAX_TEXT_WIDTH),
                 ]
                 for run in runs
             ],
@@ -285,13 +274,13 @@ def run_job(api: ApiClient, number: int, *, as_json: bool) -> None:
     if as_json:
         print_json(msgspec.to_builtins(run))
     else:
-        click.echo(f"Job {number} runs now: `holdfast jobs history {number}` has what comes of it.")
+        click.echo(f"Job {number} runs now: `holdfast jobs history {number}` shows the result.")
 
 
 def stop_job(api: ApiClient, number: int) -> None:
     with _explain_missing_job(number):
         stopped = api.post(f"/jobs/{number}/stop", {}, StopResult).stopped
-    click.echo(f"Stopped: job {number}." if stopped else f"Job {number} is not at work.")
+    click.echo(f"Stopped: job {number}." if stopped else f"Job {number} is not running.")
 
 
 def set_paused(api: ApiClient, number: int, *, paused: bool) -> None:
@@ -302,17 +291,16 @@ def set_paused(api: ApiClient, number: int, *, paused: bool) -> None:
 
 
 def edit_job(api: ApiClient, number: int, options: Mapping[str, object], *, as_json: bool) -> None:
-    wanted = {name: value for name, value in options.items() if value is not None}
-    if not wanted:
-        raise click.UsageError("Nothing to change: say what is to be another, as --when or --text.")
-    if "zone" in wanted and "when" not in wanted:
-        raise click.UsageError("--zone is that of --when: say both.")
-    _require_nonempty(wanted, when="--when", text="--text", to="--to")
+    changes = {name: value for name, value in options.items() if value is not None}
+    if not changes:
+        raise click.UsageError("No change given, e.g. --when or --text.")
+    if "zone" in changes and "when" not in changes:
+        raise click.UsageError("--zone applies to --when: give both.")
+    _require_nonempty(changes, when="--when", text="--text", to="--to")
     with _explain_missing_job(number):
-        if "when" in wanted:  # or a job of Berlin's would go by the gateway's clock from now on
-            standing = api.get(f"/jobs/{number}", JobView)
-            wanted = {"zone": standing.zone, **wanted}
-        body = msgspec.json.encode(wanted)
+        if "when" in changes:  # or a job in another zone would change to the zone of the gateway
+            changes = {"zone": api.get(f"/jobs/{number}", JobView).zone, **changes}
+        body = msgspec.json.encode(changes)
         job = msgspec.json.decode(api.request("PATCH", f"/jobs/{number}", body), type=JobView)
     if as_json:
         print_json(msgspec.to_builtins(job))
@@ -327,52 +315,46 @@ def delete_job(api: ApiClient, number: int) -> None:
 
 
 def _require_nonempty(options: Mapping[str, object], **labels: str) -> None:
-    for name, shown in labels.items():
+    for name, label in labels.items():
         if name in options and not str(options[name]).strip():
-            raise click.UsageError(f"{shown} is empty.")
+            raise click.UsageError(f"{label} is empty.")
 
 
 @contextmanager
 def _explain_missing_job(number: int) -> Iterator[None]:
-    """A job that is not there is told in the words of the command line."""
+    """Raises the error of the command line for a job that does not exist."""
     try:
         yield
     except GatewayRefused as refused:
         if refused.status != _NOT_FOUND:
             raise
-        raise HoldfastError(f"There is no job {number}; `holdfast jobs list` has all.") from None
+        raise HoldfastError(f"There is no job {number}; `holdfast jobs list` lists all.") from None
 
 
 def _fetch_jobs(home: Path) -> list[JobView]:
-    from holdfast.cli.common.connection import api_client_for  # noqa: PLC0415 - a module beside this one
-
     try:
         return _fetch_all_pages(api_client_for(home))
     except GatewayStoreUnavailable:
         raise
     except GatewayDown:
-        from holdfast.cli.common.offline import read_stored_jobs  # noqa: PLC0415 - imports the store
+        from holdfast.cli.common.offline import read_stored_jobs  # noqa: PLC0415 - the store
 
         return read_stored_jobs(home)
 
 
 def _fetch_job(home: Path, number: int) -> JobView:
-    from holdfast.cli.common.connection import api_client_for  # noqa: PLC0415 - a module beside this one
-
     try:
         with _explain_missing_job(number):
             return api_client_for(home).get(f"/jobs/{number}", JobView)
     except GatewayStoreUnavailable:
         raise
     except GatewayDown:
-        from holdfast.cli.common.offline import read_stored_job  # noqa: PLC0415 - imports the store
+        from holdfast.cli.common.offline import read_stored_job  # noqa: PLC0415 - the store
 
         return read_stored_job(home, number)
 
 
 def _fetch_runs(home: Path, number: int, limit: int) -> list[JobRunView]:
-    from holdfast.cli.common.connection import api_client_for  # noqa: PLC0415 - a module beside this one
-
     try:
         with _explain_missing_job(number):
             return api_client_for(home).get(
@@ -381,7 +363,7 @@ def _fetch_runs(home: Path, number: int, limit: int) -> list[JobRunView]:
     except GatewayStoreUnavailable:
         raise
     except GatewayDown:
-        from holdfast.cli.common.offline import read_stored_job_runs  # noqa: PLC0415 - imports the store
+        from holdfast.cli.common.offline import read_stored_job_runs  # noqa: PLC0415 - the store
 
         return read_stored_job_runs(home, number, limit)
 
@@ -406,9 +388,4 @@ def _next_run_text(job: JobView) -> str:
         return "running"
     if job.paused:
         return "paused"
-    return format_time(job.next_due) if job.next_due is not None else "over"
-
-
-def _one_line(text: str) -> str:
-    line = sanitize(" ".join(text.split()))
-    return line if len(line) <= _MAX_TEXT_WIDTH else f"{line[: _MAX_TEXT_WIDTH - 1]}…"
+    return format_time(job.next_due) if job.next_due is not None else "finished"

@@ -33,8 +33,8 @@ _owner_option = click.option(
 def command() -> None:
     """Show, add, edit or forget what is remembered.
 
-    Notes belong to a person (person:PLATFORM:ACCOUNT:ID; whoever uses the page, the API or this
-    command line is person:owner) or to a place that people share. The running gateway is asked;
+    Notes belong to a user (person:PLATFORM:ACCOUNT:ID; the user of the page, the API or this
+    command line is person:owner) or to a shared chat. The running gateway is asked;
     with none running, `show` reads its store under its lock.
 
     \b
@@ -63,7 +63,7 @@ def show(as_json: bool, owner: str | None) -> None:
     type=click.Choice(["person", "world"]),
     default="person",
     show_default=True,
-    help="What the note is about: whoever owns it, or anything else.",
+    help="What the note is about: its owner, or anything else.",
 )
 @click.argument("text")
 def add(owner: str | None, about: str, text: str) -> None:

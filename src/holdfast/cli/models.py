@@ -1,4 +1,4 @@
-"""`holdfast models`: lists the configured models, checks them, and makes the test call of `holdfast setup`."""
+"""`holdfast models`: lists and checks the configured models; the test call of `holdfast setup`."""
 
 import asyncio
 import sys
@@ -25,7 +25,7 @@ from holdfast.models.selection import SelectedModel, select_model
 from holdfast.models.target import ModelTarget
 from holdfast.system import exit_codes
 
-_MAX_MODEL_NAMES = 12  # names of a server's models; some have hundreds
+_MAX_MODEL_NAMES = 12  # some servers have hundreds
 
 
 @click.group("models")
@@ -33,8 +33,7 @@ _MAX_MODEL_NAMES = 12  # names of a server's models; some have hundreds
 def command() -> None:
     """List the models that are set up, or check whether they work.
 
-    They are asked from here, with the keys that the configuration refers to; no gateway needs
-    to run. Keys are never shown.
+    Calls them with the keys of the configuration; no gateway needs to run. Keys are never shown.
 
     \b
     Examples:
@@ -43,12 +42,11 @@ def command() -> None:
     """
 
 
-@command.command("list", short_help="The model that answers, and those that stand in for it.")
+@command.command("list", short_help="The model that answers, and its fallbacks.")
 @home_option
 @json_option
 def list_models(as_json: bool) -> None:
-    """The model that answers, why it is that one, and those that stand in for it."""
-
+    """Show the model that answers, why it was chosen, and its fallbacks."""
     found = asyncio.run(describe_models(chosen_home()))
     if as_json:
         print_json({"models": [each.as_dict() for each in found]})
@@ -66,12 +64,11 @@ def list_models(as_json: bool) -> None:
 @json_option
 @click.argument("name", required=False)
 def check_models(as_json: bool, name: str | None) -> None:
-    """Call them: reachable? streams? uses tools? how fast?
+    """Call the models: reachable? streams? uses tools? how fast?
 
     With NAME, that one model: one of those listed, or another of the first one's provider. Makes
     two short calls to each, which a provider may charge for. Exits with 1 if one does not answer.
     """
-
     found = asyncio.run(probe_models(chosen_home(), name))
     if as_json:
         print_json({"models": [each.as_dict() for each in found]})
@@ -111,16 +108,16 @@ def _yes_no(found: bool | None) -> str:
 
 
 class ListedModel(msgspec.Struct, frozen=True, kw_only=True):
-    """A model that is set up or was found. `key` is the reference, never what it refers to."""
+    """A configured or discovered model. `key` is the reference, never the key itself."""
 
-    role: str  # "model", or which of its stand-ins
+    role: str  # "model", or "fallback N"
     provider: str
     name: str
     api_mode: str
     base_url: str
     key: str
     why: str
-    offers: tuple[str, ...] = ()  # every model its server lists
+    offers: tuple[str, ...] = ()  # all models of its server
     problem: str = ""
 
     def as_dict(self) -> dict[str, Any]:
@@ -140,7 +137,7 @@ class CheckedModel(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def describe_models(home: Path) -> list[ListedModel]:
-    """Every model of this home, each with what its server offers."""
+    """Every model of this home, with the models that its server offers."""
     config = load(home)
     chosen = await _choose_model(config)
     async with ModelPool() as pool:
@@ -149,7 +146,7 @@ async def describe_models(home: Path) -> list[ListedModel]:
 
 
 async def probe_models(home: Path, name: str | None) -> list[CheckedModel]:
-    """A check-up of each model, or of the one of that name."""
+    """Checks each model, or the one of that name."""
     config = load(home)
     targets = model_targets((await _choose_model(config)).settings, secrets=config.secrets)
     async with ModelPool() as pool:
@@ -165,13 +162,13 @@ async def _describe_model(
     pool: ModelPool, chosen: SelectedModel, target: ModelTarget, index: int
 ) -> ListedModel:
     found = ListedModel(
-        role=f"stand-in {index}" if index else "model",
+        role=f"fallback {index}" if index else "model",
         provider=target.provider,
         name=target.name,
         api_mode=target.api_mode,
         base_url=target.base_url,
         key=target.key_reference,
-        why="stands in when those before it fail" if index else chosen.choice.why,
+        why="used when the models before it fail" if index else chosen.choice.why,
     )
     try:
         return msgspec.structs.replace(found, offers=await pool.list_models(target))
@@ -180,12 +177,11 @@ async def _describe_model(
 
 
 async def _probe_model(pool: ModelPool, target: ModelTarget) -> CheckedModel:
-    # Once more at the most, for a connection that was kept too long: whoever checks wants to
-    # see the failure, not to wait until it has passed.
+    # One retry, for a stale connection: a check should show a failure, not wait until it is over.
     client = pool.lease(msgspec.structs.replace(target, retries=1))
     found = await check_model(client, now=time.monotonic)
     if target.provider is Provider.DEMO:
-        found = msgspec.structs.replace(found, tools=None)  # it uses only those it has a part for
+        found = msgspec.structs.replace(found, tools=None)  # it uses a few fixed tools only
     return CheckedModel(
         provider=target.provider,
         name=target.name,
@@ -207,14 +203,14 @@ _TEST_PROMPT = "Say hello in three words."
 
 @dataclass(frozen=True, kw_only=True)
 class ModelTrial:
-    """What the model said, and how many seconds it took to the first word."""
+    """The answer of the model, and the seconds until its first token."""
 
     text: str
     first_token_seconds: float
 
 
 def try_model(target: ModelTarget) -> ModelTrial:
-    """Raises `ModelFailed`, which says what to do."""
+    """Raises `ModelError`, which says what to do."""
     return asyncio.run(_try_model(target))
 
 

@@ -1,4 +1,4 @@
-"""`holdfast pairing`: lists pairing requests and paired users; approves, denies and revokes them."""
+"""`holdfast pairing`: lists requests and paired users; approves, denies and revokes them."""
 
 import time
 from typing import Any
@@ -16,15 +16,17 @@ from holdfast.cli.common.output import (
     sanitize,
 )
 from holdfast.server.api.views.pairing import PairedUserView, PairingRequestView, PairingView
+from holdfast.server.local.control_client import ControlClient
+from holdfast.system.paths import Paths
 
 
 @click.group("pairing")
 @home_option
 def command() -> None:
-    """Let people in who wrote to a bot and are not in its allow list.
+    """Pair users who wrote to a bot and are not in its allow list.
 
-    They have got a code in their chat, and tell it to you: that is how you know who it is that
-    you let in, whatever they call themselves. The running gateway is asked.
+    They get a code in their chat and tell it to you. The code proves who you approve; a display
+    name does not. Needs a running gateway.
 
     \b
     Examples:
@@ -38,10 +40,7 @@ def command() -> None:
 @home_option
 @json_option
 def list_pairing(as_json: bool) -> None:
-    """Who waits with a code, and who was let in."""
-    from holdfast.server.local.control_client import ControlClient  # noqa: PLC0415 - as above
-    from holdfast.system.paths import Paths  # noqa: PLC0415 - as above
-
+    """List pairing requests and paired users."""
     print_pairing(ControlClient(Paths(chosen_home())).get("/pairing"), as_json=as_json)
 
 
@@ -50,48 +49,45 @@ def list_pairing(as_json: bool) -> None:
 @json_option
 @click.argument("code", nargs=-1, required=True)
 def approve(as_json: bool, code: tuple[str, ...]) -> None:
-    """Let in whoever has this code. They are told."""
+    """Approve the user who has this code. The user is notified."""
     _decide("approve", {"code": " ".join(code)}, as_json=as_json)
 
 
 @command.command("deny")
 @home_option
 @json_option
-@click.argument("who")
-def deny(as_json: bool, who: str) -> None:
-    """Do not let somebody in. They hear nothing, and get no other code for an hour.
+@click.argument("user")
+def deny(as_json: bool, user: str) -> None:
+    """Deny a request. The user is not notified, and gets no other code for an hour.
 
-    WHO is platform:account:user, or the id of the person where that is enough.
+    USER is PLATFORM:ACCOUNT:USER, or the user id alone where that is unique.
     """
-    _decide("deny", {"who": who}, as_json=as_json)
+    _decide("deny", {"who": user}, as_json=as_json)
 
 
 @command.command("revoke")
 @home_option
 @json_option
-@click.argument("who")
-def revoke(as_json: bool, who: str) -> None:
-    """Send somebody away who was let in.
+@click.argument("user")
+def revoke(as_json: bool, user: str) -> None:
+    """Revoke the access of a paired user.
 
-    WHO is platform:account:user, or the id of the person where that is enough.
+    USER is PLATFORM:ACCOUNT:USER, or the user id alone where that is unique.
     """
-    _decide("revoke", {"who": who}, as_json=as_json)
+    _decide("revoke", {"who": user}, as_json=as_json)
 
 
 def _decide(verb: str, body: dict[str, str], *, as_json: bool) -> None:
-    from holdfast.server.local.control_client import ControlClient  # noqa: PLC0415 - as above
-    from holdfast.system.paths import Paths  # noqa: PLC0415 - as above
-
-    told = ControlClient(Paths(chosen_home())).post(f"/pairing/{verb}", body)
-    print_decision(told, as_json=as_json)
+    decision = ControlClient(Paths(chosen_home())).post(f"/pairing/{verb}", body)
+    print_decision(decision, as_json=as_json)
 
 
 _NO_REQUESTS = (
-    "Nobody waits to be let in. Whoever writes to a bot privately and is not in its allow list "
-    "gets a code."
+    "No pairing requests. A user who writes to a bot privately and is not in its allow list gets "
+    "a code."
 )
-_REQUEST_HEADERS = ["WAITS", "CALLS THEMSELVES", "SINCE", "LEFT"]
-_PAIRED_HEADERS = ["LET IN", "CALLS THEMSELVES", "SINCE", "BY"]
+_REQUEST_HEADERS = ["REQUEST FROM", "NAME", "SINCE", "EXPIRES IN"]
+_PAIRED_HEADERS = ["PAIRED USER", "NAME", "SINCE", "APPROVED BY"]
 
 
 def print_pairing(document: Any, *, as_json: bool) -> None:
@@ -101,10 +97,10 @@ def print_pairing(document: Any, *, as_json: bool) -> None:
     pairing = msgspec.convert(document, PairingView)
     if pairing.locked_until is not None:
         left = format_duration(max(0.0, pairing.locked_until - time.time()))
-        click.echo(f"No code is taken for {left}: too many wrong ones were tried.")
+        click.echo(f"No code is accepted for {left}: there were too many wrong ones.")
     if pairing.requests:
         print_table(_REQUEST_HEADERS, [_request_row(each) for each in pairing.requests])
-        click.echo("`holdfast pairing approve CODE` lets in whose code it is: ask them for it.")
+        click.echo("Ask the user for the code, then run `holdfast pairing approve CODE`.")
     else:
         click.echo(_NO_REQUESTS)
     if pairing.users:

@@ -1,4 +1,7 @@
-"""`holdfast restore`: restores a backup, or salvages a damaged database; existing files are set aside, never deleted."""
+"""`holdfast restore`: restores a backup, or recovers a damaged database.
+
+Existing files are moved aside, never deleted.
+"""
 
 import time
 from pathlib import Path
@@ -34,29 +37,28 @@ from holdfast.system.paths import Paths
 @home_option
 @json_option
 @click.argument("name", metavar="NAME|FILE", required=False)
-@click.option("--salvage", is_flag=True, help="Instead, save what can be read of a damaged one.")
-@click.option("--all", "everything", is_flag=True, help="Other files too where there are some.")
+@click.option("--recover", is_flag=True, help="Recover what is readable of a damaged database.")
+@click.option("--all", "everything", is_flag=True, help="Also replace other files that exist.")
 @click.option("-y", "--yes", "--force", "yes", is_flag=True, help="Do not ask.")
-def command(as_json: bool, name: str | None, salvage: bool, everything: bool, yes: bool) -> None:
+def command(as_json: bool, name: str | None, recover: bool, everything: bool, yes: bool) -> None:
     """Put a backup back, by its NAME in `holdfast backup list`, `latest`, or a FILE.
 
-    The gateway must not be running. The backup is verified first; then its database takes the
-    place of the one that is there, in one step. What was there is set aside, never deleted
-    (`state.db.before-restore-…`). Files that people sent, memory and the configuration are put
-    back where they are missing; with --all also where they are not.
+    The gateway must not be running. The backup is verified first; then its database
+    replaces the current one in one step. The current one is moved aside, never deleted
+    (`state.db.before-restore-…`). Files that users sent, memory and the configuration are restored
+    where they are missing; with --all also where they exist.
 
     \b
     Examples:
       holdfast gateway stop
       holdfast restore latest
-      holdfast restore --salvage
+      holdfast restore --recover
     """
-
-    if salvage == (name is not None):
-        raise click.UsageError("Name a backup (`latest` is the newest), or say --salvage.")
+    if recover == (name is not None):
+        raise click.UsageError("Name a backup (`latest` is the newest), or use --recover.")
     home = chosen_home()
     if name is None:
-        salvage_database(home, yes=yes, as_json=as_json)
+        recover_home_database(home, yes=yes, as_json=as_json)
     else:
         restore_backup(home, name, everything=everything, yes=yes, as_json=as_json)
 
@@ -80,7 +82,7 @@ def restore_backup(home: Path, name: str, *, everything: bool, yes: bool, as_jso
 
 
 def restore_under_lock(home: Path, backup: Path, *, everything: bool = False) -> RestoreResult:
-    """To be called by the holder of the home's lock."""
+    """The caller holds the lock of the home."""
     length = archive.read_manifest(backup).database_bytes
     with progress_bar("Restoring", length) as advance:
         return stored.restore_backup(
@@ -88,23 +90,25 @@ def restore_under_lock(home: Path, backup: Path, *, everything: bool = False) ->
         )
 
 
-def salvage_database(home: Path, *, yes: bool, as_json: bool) -> None:
+def recover_home_database(home: Path, *, yes: bool, as_json: bool) -> None:
     database = Paths(home).db
     if not database.exists():
-        raise HoldfastError(f"There is no {database}; `holdfast backup list` has the backups.")
+        raise HoldfastError(f"There is no {database}; `holdfast backup list` shows the backups.")
     with HomeLock(home, purpose=LOCK_PURPOSE):
         if not yes:
-            confirm(f"Read what can be read of {database} into a new file, and set this one aside?")
-        saved, aside = salvage_under_lock(home)
+            confirm(
+                f"Recover what is readable of {database} into a new file, and move this one aside?"
+            )
+        saved, aside = recover_under_lock(home)
     if as_json:
         print_json(msgspec.to_builtins(saved) | {"aside": [aside]})
         return
     click.echo(f"{saved.summary()}.")
-    click.echo(f"What was there is {home / aside}.")
+    click.echo(f"The damaged file is {home / aside}.")
 
 
-def salvage_under_lock(home: Path) -> tuple[RecoveryResult, str]:
-    """To be called by the holder of the home's lock. Reads the damaged file, which is set aside."""
+def recover_under_lock(home: Path) -> tuple[RecoveryResult, str]:
+    """Reads the damaged file, and moves it aside. The caller holds the lock of the home."""
     database = home / DATABASE
     with ratio_progress_bar("Reading") as reached:
         return stored.replace_database(
@@ -115,25 +119,25 @@ def salvage_under_lock(home: Path) -> tuple[RecoveryResult, str]:
 def _confirm_restore(home: Path, backup: Path, manifest: BackupManifest) -> None:
     age = format_duration(max(0.0, time.time() - manifest.made_at))
     there = Paths(home).db.exists()
-    aside = f" What is in {home} now is set aside." if there else ""
+    aside = f" What is in {home} now is moved aside." if there else ""
     question = (
         f"Restore {backup.name}, {age} old ({manifest.describe()})?{aside} "
-        "What was said since is not in it."
+        "Messages since then are not in it."
     )
     confirm(question)
 
 
 def _print_restored(home: Path, restored: RestoreResult) -> None:
     manifest = restored.manifest
-    click.echo(f"{home} is as it was at {format_time(manifest.made_at)}: {manifest.describe()}.")
+    click.echo(f"{home} is restored to {format_time(manifest.made_at)}: {manifest.describe()}.")
     if manifest.last_active is not None:
         click.echo(f"The last conversation in it was used at {format_time(manifest.last_active)}.")
     for name in restored.aside:
-        click.echo(f"Set aside: {home / name}")
+        click.echo(f"Moved aside: {home / name}")
     if restored.placed:
-        click.echo(f"Other files that were put back: {restored.placed}.")
+        click.echo(f"Other files restored: {restored.placed}.")
     if restored.left:
-        click.echo(f"Other files that were there already, and stayed (--all): {restored.left}.")
+        click.echo(f"Other files that exist and were not replaced (use --all): {restored.left}.")
     if not manifest.secrets and not (home / ENV_FILE).exists():
-        click.echo("Keys are not in it: put them into the environment or .env again.")
+        click.echo("Keys are not in the backup: set them in the environment or .env again.")
     click.echo(f"Start it:  holdfast run{home_flag(home)}")

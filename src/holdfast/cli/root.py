@@ -83,7 +83,9 @@ COMMANDS = {
     "chat": LazyCommand("holdfast.cli.chat.app", "Talk to the agent in this terminal."),
     "ask": LazyCommand("holdfast.cli.ask", "Ask one thing and print the answer, for scripts."),
     "send": LazyCommand("holdfast.cli.send", "Send a message or a file to a chat."),
-    "link": LazyCommand("holdfast.cli.tokens:link_command", "Print a link that opens the page, logged in."),
+    "link": LazyCommand(
+        "holdfast.cli.tokens:link_command", "Print a link that opens the page, logged in."
+    ),
     "setup": LazyCommand("holdfast.cli.setup", "Choose a model, test it, and write it down."),
     "status": LazyCommand("holdfast.cli.status.command", "Ask the running gateway how it is."),
     "top": LazyCommand("holdfast.cli.top.command", "Watch the gateway at work, live."),
@@ -122,7 +124,9 @@ COMMANDS = {
     "token": LazyCommand(
         "holdfast.cli.tokens", "Print the API's token; make others that only look."
     ),
-    "completion": LazyCommand("holdfast.cli.root:completion_command", "Print a completion script for your shell."),
+    "completion": LazyCommand(
+        "holdfast.cli.root:completion_command", "Print a completion script for your shell."
+    ),
     "version": LazyCommand("holdfast.cli.root:version_command", "Print the version."),
 }
 

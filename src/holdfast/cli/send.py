@@ -65,7 +65,7 @@ def send_message(
     path = given["path"]
     if not words.strip() and path is None:
         raise click.UsageError("There is nothing to send: give TEXT, --file, or both.")
-    wanted = SendParams(
+    params = SendParams(
         to=_replace_surrogates(to),
         text=words,
         account=_replace_surrogates(str(given["account"])),
@@ -73,7 +73,7 @@ def send_message(
         file="" if path is None else _upload_file(api, Path(str(path))),
         key=str(given["key"]),
     )
-    delivery = api.post("/send", wanted, DeliveryView)
+    delivery = api.post("/send", params, DeliveryView)
     if isinstance(wait := given["wait"], float) and wait:
         delivery = api.get(
             f"/deliveries/{delivery.id}", DeliveryView, {"wait": wait}, extra_timeout=wait
@@ -82,12 +82,12 @@ def send_message(
 
 
 def _read_stdin() -> str:
-    """Without the line's end that every program writes."""
+    """Without the newline at the end."""
     return sys.stdin.buffer.read().decode("utf-8", "replace").rstrip("\n")
 
 
 def _replace_surrogates(text: str) -> str:
-    """What the shell gave may be no text; what is sent is."""
+    """Arguments of the shell may be undecodable; what is sent must be valid text."""
     return text.encode("utf-8", "replace").decode()
 
 
@@ -95,8 +95,8 @@ def _upload_file(api: ApiClient, path: Path) -> str:
     size = path.stat().st_size
     if size > MAX_FILE_BYTES:
         raise HoldfastError(
-            f"{path} has {size / 2**20:.0f} MB, and a message takes {MAX_FILE_BYTES // 2**20} at the "
-            "most: put it where people can fetch it, and send the address."
+            f"{path} has {size / 2**20:.0f} MB; the limit is {MAX_FILE_BYTES // 2**20} MB. Put it "
+            "on a server and send the address."
         )
     target = f"/outgoing?{urlencode({'name': path.name})}"
     answer = api.request(
@@ -125,6 +125,6 @@ def _delivery_text(delivery: DeliveryView, *, waited: bool) -> str:
     if delivery.state is DeliveryState.FAILED:
         return f"Not sent to {chat}: {name}. {why}"
     if delivery.state is DeliveryState.UNKNOWN:
-        return f"Nobody knows whether it has reached {chat}: {name}. {why}"
+        return f"Outcome unknown for {chat}: {name}. {why}"
     late = f" It has not arrived yet. {why}".rstrip() if waited else ""
-    return f"On its way to {chat}: {name}.{late}"
+    return f"Queued for {chat}: {name}.{late}"

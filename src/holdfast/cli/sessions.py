@@ -1,9 +1,5 @@
 """`holdfast sessions`: lists, shows, follows, exports, imports and deletes conversations."""
 
-import os
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 from urllib.parse import quote
@@ -12,12 +8,13 @@ import click
 import msgspec
 
 from holdfast.cli.chat.screen import format_call
-from holdfast.cli.common.connection import find_session
+from holdfast.cli.common.connection import api_client_for, find_session
 from holdfast.cli.common.options import chosen_home, complete_session, home_option
 from holdfast.cli.common.output import (
     confirm,
     format_time,
     json_option,
+    open_output,
     print_fields,
     print_json,
     print_table,
@@ -45,8 +42,7 @@ def command() -> None:
     """List, read, follow, export, import or delete conversations.
 
     A session is named by its id, by the beginning of its id, or by the name it was given with
-    --session. The running gateway is asked; with none running, `list` and `show` read its store
-    under its lock.
+    --session. Without a running gateway, `list` and `show` read the store.
 
     \b
     Examples:
@@ -61,12 +57,11 @@ def command() -> None:
 @home_option
 @json_option
 @click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True)
-@click.option("--offset", type=click.IntRange(0), default=0, help="Leave out that many.")
-@click.option("--children", is_flag=True, help="With those of child agents.")
-def list_sessions(as_json: bool, limit: int, offset: int, children: bool) -> None:
-    """The conversations, the most recently active first."""
-
-    print_sessions(chosen_home(), limit=limit, offset=offset, subagents=children, as_json=as_json)
+@click.option("--offset", type=click.IntRange(0), default=0, help="Skip that many.")
+@click.option("--subagents", is_flag=True, help="Include sessions of subagents.")
+def list_sessions(as_json: bool, limit: int, offset: int, subagents: bool) -> None:
+    """List conversations, the most recently active first."""
+    print_sessions(chosen_home(), limit=limit, offset=offset, subagents=subagents, as_json=as_json)
 
 
 @command.command("show")
@@ -74,8 +69,7 @@ def list_sessions(as_json: bool, limit: int, offset: int, children: bool) -> Non
 @json_option
 @click.argument("name", metavar=_NAME_OR_ID, shell_complete=complete_session)
 def show_session(as_json: bool, name: str) -> None:
-    """One conversation: its transcript and its turns."""
-
+    """Show one conversation: its transcript and its turns."""
     print_session(chosen_home(), name, as_json=as_json)
 
 
@@ -84,9 +78,8 @@ def show_session(as_json: bool, name: str) -> None:
 @click.argument("name", metavar=_NAME_OR_ID, shell_complete=complete_session)
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per event, as it comes.")
 def follow_session(name: str, as_json: bool) -> None:
-    """Watch a conversation live; Ctrl-C ends that, and touches nothing."""
-    from holdfast.cli.chat.app import follow  # noqa: PLC0415 - as above
-    from holdfast.cli.common.connection import api_client_for  # noqa: PLC0415 - not needed for --help
+    """Watch a conversation live, until Ctrl-C. Changes nothing."""
+    from holdfast.cli.chat.app import follow  # noqa: PLC0415 - the chat is needed here only
 
     follow(api_client_for(chosen_home()), name, as_json=as_json)
 
@@ -96,20 +89,16 @@ def follow_session(name: str, as_json: bool) -> None:
 @click.argument("name", metavar=_NAME_OR_ID, shell_complete=complete_session)
 @click.option("-o", "--output", type=click.Path(dir_okay=False), help="Write it there (new, 0600).")
 def export_session(name: str, output: str | None) -> None:
-    """A conversation as JSON Lines: the session, then its records."""
-    from holdfast.cli.common.connection import api_client_for  # noqa: PLC0415 - not needed for --help
-
+    """Write a conversation as JSON Lines: the session, then its records."""
     export_transcript(api_client_for(chosen_home()), name, output=output)
 
 
-@command.command("import", short_help="Take in what `export` wrote, as a session of its own.")
+@command.command("import", short_help="Import what `export` wrote, as a new session.")
 @home_option
 @json_option
 @click.argument("file", type=click.File("rb"), default="-")
 def import_session(as_json: bool, file: BinaryIO) -> None:
-    """Take in what `export` wrote, from a FILE or standard input, as a session of its own."""
-    from holdfast.cli.common.connection import api_client_for  # noqa: PLC0415 - not needed for --help
-
+    """Import what `export` wrote, from a FILE or standard input, as a new session."""
     import_transcript(api_client_for(chosen_home()), file.read(), as_json=as_json)
 
 
@@ -121,8 +110,6 @@ def import_session(as_json: bool, file: BinaryIO) -> None:
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 def delete_sessions(names: tuple[str, ...], yes: bool) -> None:
     """Delete conversations for good, with their files and processes."""
-    from holdfast.cli.common.connection import api_client_for  # noqa: PLC0415 - not needed for --help
-
     delete_by_name(api_client_for(chosen_home()), names, yes=yes)
 
 
@@ -136,7 +123,7 @@ def print_sessions(home: Path, *, limit: int, offset: int, subagents: bool, as_j
     elif not listed.sessions:
         click.echo("No sessions." if offset == 0 else "No more sessions.")
     else:
-        # The title before the chat, whose name is long: it is what a person knows it by.
+        # The title comes before the chat, because names of chats are long.
         headers = ("SESSION", "ACTIVE", "STATE", "TITLE", "MESSAGES", "CHAT")
         print_table(headers, [*map(_session_row, listed.sessions)])
 
@@ -162,25 +149,21 @@ def print_session(home: Path, name: str, *, as_json: bool) -> None:
 
 
 def _fetch_sessions(home: Path, *, limit: int, offset: int, subagents: bool) -> SessionList:
-    from holdfast.cli.common.connection import api_client_for  # noqa: PLC0415 - a module beside this one
-
     try:
-        asked: dict[str, str | int] = {"limit": limit, "offset": offset}
+        query: dict[str, str | int] = {"limit": limit, "offset": offset}
         if subagents:
-            asked["children"] = "true"
-        return api_client_for(home).get("/sessions", SessionList, asked)
+            query["subagents"] = "true"
+        return api_client_for(home).get("/sessions", SessionList, query)
     except GatewayStoreUnavailable:
         raise
     except GatewayDown:
-        from holdfast.cli.common.offline import read_stored_sessions  # noqa: PLC0415 - imports the store
+        from holdfast.cli.common.offline import read_stored_sessions  # noqa: PLC0415 - the store
 
         return read_stored_sessions(home, limit=limit, offset=offset, subagents=subagents)
 
 
 def _fetch_session(home: Path, name: str) -> SessionDetail:
     """The session with all of its records."""
-    from holdfast.cli.common.connection import api_client_for  # noqa: PLC0415 - a module beside this one
-
     try:
         api = api_client_for(home)
         detail = api.read_session(find_session(api, name).id, limit=_PAGE_SIZE)
@@ -195,7 +178,7 @@ def _fetch_session(home: Path, name: str) -> SessionDetail:
     except GatewayStoreUnavailable:
         raise
     except GatewayDown:
-        from holdfast.cli.common.offline import read_stored_session  # noqa: PLC0415 - imports the store
+        from holdfast.cli.common.offline import read_stored_session  # noqa: PLC0415 - the store
 
         return read_stored_session(home, name)
 
@@ -204,7 +187,7 @@ def _session_row(session: SessionView) -> tuple[str, ...]:
     return (
         session.id,
         format_time(session.active_at),
-        session.state if session.current else "over",
+        session.state if session.current else "closed",
         sanitize(session.title),
         str(session.messages),
         _chat_address(session),
@@ -259,28 +242,6 @@ def delete_by_name(api: ApiClient, names: tuple[str, ...], *, yes: bool) -> None
     sessions = [find_session(api, name) for name in names]
     for session in sessions:
         if not yes:
-            question = f"Delete {session.id} ({session.messages} messages, {session.title!r})?"
-            confirm(question)
+            confirm(f"Delete {session.id} ({session.messages} messages, {session.title!r})?")
         api.request("DELETE", f"/sessions/{quote(session.id, safe='')}")
         click.echo(f"{session.id} is deleted.")
-
-
-@contextmanager
-def open_output(output: str | None) -> Iterator[BinaryIO]:
-    """Where an export goes; a file is for its owner alone, and is whole or not there."""
-    if output is None:
-        yield sys.stdout.buffer
-        sys.stdout.buffer.flush()
-        return
-    try:
-        fd = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError:
-        raise HoldfastError(f"{output} exists already; remove it or name another.") from None
-    except OSError as error:
-        raise HoldfastError(f"{output} cannot be written: {error.strerror}") from None
-    try:
-        with open(fd, "wb") as file:
-            yield file
-    except BaseException:
-        os.unlink(output)
-        raise

@@ -206,7 +206,7 @@ class BackupCommand:
         self._arguments = (
             *holdfast_command(),
             *("backup", "create", "--home", str(home), "--to", f"{folder}/"),
-            *("--keep", str(keep), "--gently", "--json"),
+            *("--keep", str(keep), "--scheduled", "--json"),
         )
         self._environ = {name: environ[name] for name in _INHERITED_VARIABLES if name in environ}
 

@@ -1,4 +1,6 @@
-"""Answers read commands from the store when no gateway runs, under the home's lock, in the types of the API.
+"""Answers read commands from the store when no gateway runs, in the types of the API.
+
+Holds the lock of the home while it reads.
 
 Imports the store: import this module inside functions only.
 """

@@ -101,7 +101,7 @@ def complete_config_version(
     ctx: click.Context, param: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
     """Numbers of the newest configurations, with what each of them changed."""
-    kept = _ask_gateway(ctx, "/config/history?limit=20").get("configurations", ())
+    kept = _ask_gateway(ctx, "/config/history?limit=20").get("versions", ())
     return [
         CompletionItem(str(each["number"]), help=", ".join(each["changed"]))
         for each in kept
@@ -111,7 +111,6 @@ def complete_config_version(
 
 def _ask_gateway(ctx: click.Context, path: str) -> Mapping[str, Any]:
     """What the gateway that runs answers; nothing where there is none."""
-    from holdfast.core.errors import HoldfastError  # noqa: PLC0415 - as above
     from holdfast.server.local.control_client import ControlClient  # noqa: PLC0415 - as above
     from holdfast.system.paths import Paths  # noqa: PLC0415 - as above
 

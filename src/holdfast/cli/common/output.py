@@ -1,4 +1,4 @@
-"""Prints results: JSON for programs, tables and progress bars for people, text made safe for a terminal.
+"""Prints results: JSON for programs, tables and progress bars for people, text safe for a terminal.
 
 Imports click and the standard library only: `root` and `status` depend on it.
 """
@@ -10,7 +10,7 @@ import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from typing import Any, TextIO
+from typing import Any, BinaryIO, TextIO
 
 import click
 
@@ -18,23 +18,23 @@ from holdfast.core.errors import HoldfastError
 
 
 def display_width(text: str) -> int:
-    """How many columns a terminal gives to a text."""
+    """The number of terminal columns that a text takes."""
     if text.isascii():
         return len(text)
     return sum(_char_width(character) for character in text)
 
 
 def truncate(text: str, columns: int) -> str:
-    """The text, or its beginning and a mark that there was more."""
+    """The text, or its beginning with an ellipsis."""
     if display_width(text) <= columns:
         return text
-    kept, left = [], columns - 1
+    shown, left = [], columns - 1
     for character in text:
         left -= _char_width(character)
         if left < 0:
             break
-        kept.append(character)
-    return "".join(kept) + "…" if columns > 0 else ""
+        shown.append(character)
+    return "".join(shown) + "…" if columns > 0 else ""
 
 
 def _char_width(character: str) -> int:
@@ -44,10 +44,10 @@ def _char_width(character: str) -> int:
 
 
 def replace_unencodable() -> None:
-    """From now on, what this terminal has no letter for is shown as `?`, and what comes in and is
-    no text is taken as such a mark. Without it either is an exception wherever it happens to be."""
+    """From now on, characters that the terminal cannot encode are shown as `?`, and undecodable
+    input is read as `?`. Without this, either would raise half-way through a command."""
     for stream in (sys.stdin, sys.stdout, sys.stderr):
-        # Under the C locale bytes are passed in as they are, to fail in the first request.
+        # Under the C locale, undecodable bytes are passed through and fail in the first request.
         if isinstance(stream, io.TextIOWrapper) and (
             stream.errors == "strict" or stream is sys.stdin
         ):
@@ -55,19 +55,19 @@ def replace_unencodable() -> None:
 
 
 def find_undecodable(words: Sequence[str]) -> str | None:
-    """The first word of a command line that is no text in the encoding of the shell, with its bytes
-    written out; None: all of them are."""
-    odd = (os.fsencode(word) for word in words if _has_surrogates(word))
-    return next((word.decode("utf-8", "backslashreplace") for word in odd), None)
+    """The first word of the command line that is not valid in the encoding of the shell, with its
+    bytes escaped; None: all of them are valid."""
+    invalid = (os.fsencode(word) for word in words if _has_surrogates(word))
+    return next((word.decode("utf-8", "backslashreplace") for word in invalid), None)
 
 
 def can_encode_all(stream: object) -> bool:
-    """Whether a stream has a letter for whatever is written to it."""
+    """Whether a stream can encode every character."""
     return not isinstance(stream, io.TextIOWrapper) or "utf" in stream.encoding.lower()
 
 
 def _has_surrogates(word: str) -> bool:
-    # What could not be decoded stands there as a lone surrogate (PEP 383).
+    # Undecodable bytes are lone surrogates (PEP 383).
     return any("\udc80" <= letter <= "\udcff" for letter in word)
 
 
@@ -75,21 +75,21 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, 
 
 
 def print_json(document: object) -> None:
-    import json  # noqa: PLC0415 - not for who reads a table
+    import json  # noqa: PLC0415 - not needed for a table
 
-    # A program is given `\u2713` where the stream has no letter for it, and never a `?`.
+    # Programs get `\u2713` where the stream cannot encode a character, never `?`.
     escaped = not can_encode_all(sys.stdout)
     click.echo(json.dumps(document, indent=2, ensure_ascii=escaped))
 
 
 def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Columns as wide as they need to be; on a terminal, lines end where it does, with a mark."""
+    """Columns as wide as needed; on a terminal, lines are truncated to its width."""
     widths = [max(display_width(row[i]) for row in [headers, *rows]) for i in range(len(headers))]
     limit = _terminal_width() if sys.stdout.isatty() else None
     for index, row in enumerate([headers, *rows]):
         cells = (
-            cell + " " * (room - display_width(cell))
-            for cell, room in zip(row, widths, strict=True)
+            cell + " " * (width - display_width(cell))
+            for cell, width in zip(row, widths, strict=True)
         )
         line = "  ".join(cells).rstrip()
         line = line if limit is None else truncate(line, limit)
@@ -97,19 +97,19 @@ def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 
 
 def _terminal_width() -> int:
-    from shutil import get_terminal_size  # noqa: PLC0415 - every way to pack files comes with it
+    from shutil import get_terminal_size  # noqa: PLC0415 - it imports all archive formats
 
     return get_terminal_size().columns
 
 
 def wrap_text(text: str) -> str:
-    """For a person to read: broken between words. An address stays whole, to be clicked on."""
-    from textwrap import fill  # noqa: PLC0415 - for sentences alone
+    """Wrapped between words. A URL stays whole, so that it can be clicked."""
+    from textwrap import fill  # noqa: PLC0415 - few commands need it
 
-    room = _terminal_width()
+    width = _terminal_width()
     lines = text.splitlines()
     return "\n".join(
-        fill(line, room, break_long_words=False, break_on_hyphens=False) for line in lines
+        fill(line, width, break_long_words=False, break_on_hyphens=False) for line in lines
     )
 
 
@@ -120,7 +120,7 @@ def print_fields(fields: Sequence[tuple[str, str]]) -> None:
 
 
 def format_time(seconds: float | None) -> str:
-    """A time of day as people write it here."""
+    """Date and time in the local time zone."""
     if seconds is None:
         return ""
     return datetime.fromtimestamp(seconds).strftime("%Y-%m-%d %H:%M:%S")
@@ -138,20 +138,20 @@ def format_size(bytes_: float) -> str:
         if bytes_ < 1000 or unit == "GB":
             return f"{bytes_:.0f} {unit}" if unit == "B" else f"{bytes_:.1f} {unit}"
         bytes_ /= 1000
-    raise AssertionError("the last unit takes all")
+    raise AssertionError("the last unit has no limit")
 
 
 def format_count(number: float) -> str:
-    """A count that need not be exact."""
+    """A rounded count."""
     for unit in ("", " k", " M"):
         if number < 1000 or unit == " M":
             return f"{number:.0f}" if not unit else f"{number:.1f}{unit}"
         number /= 1000
-    raise AssertionError("the last unit takes all")
+    raise AssertionError("the last unit has no limit")
 
 
 def format_value(value: Any) -> str:
-    """A value on one line. Of a table, what is nought is left out, and its name leads."""
+    """A value on one line. In a table, empty values are left out, and `name` comes first."""
     if isinstance(value, dict):
         return _format_dict(value)
     if isinstance(value, list):
@@ -162,9 +162,9 @@ def format_value(value: Any) -> str:
 
 
 def _format_dict(table: dict[str, Any]) -> str:
-    told = {name: item for name, item in table.items() if item not in (0, None, "")}
-    name = told.pop("name", None)
-    rest = ", ".join(f"{key} {format_value(item)}" for key, item in told.items())
+    filled = {name: item for name, item in table.items() if item not in (0, None, "")}
+    name = filled.pop("name", None)
+    rest = ", ".join(f"{key} {format_value(item)}" for key, item in filled.items())
     if name is None:
         return rest or "none"
     return f"{name} ({rest})" if rest else str(name)
@@ -177,16 +177,23 @@ _CONTROL_CHARACTERS[ord("\r")] = ""
 
 
 def sanitize(text: str) -> str:
+    """Text of models and strangers without what a terminal would obey."""
     return text.translate(_CONTROL_CHARACTERS)
 
 
+def one_line(text: str, *, width: int) -> str:
+    """Sanitized text on one line, truncated to `width` characters."""
+    line = sanitize(" ".join(text.split()))
+    return line if len(line) <= width else f"{line[: width - 1]}…"
+
+
 def is_dumb(out: TextIO) -> bool:
-    """Whether nothing but plain lines can be written there."""
+    """Whether the stream shows plain lines only."""
     return not out.isatty() or os.environ.get("TERM", "dumb") == "dumb"
 
 
 def is_coloured(out: TextIO) -> bool:
-    """Whether colours are shown there, and wanted (https://no-color.org)."""
+    """Whether the stream shows colours and NO_COLOR is not set (https://no-color.org)."""
     return not is_dumb(out) and not os.environ.get("NO_COLOR")
 
 
@@ -197,7 +204,7 @@ _BAR_STEPS = 1000
 
 @contextmanager
 def progress_bar(label: str, length: int) -> Iterator[Advance]:
-    """A function to call with what was done since; nothing is shown where nobody looks."""
+    """Yields a function to call with the progress made. Shown only on a terminal (stderr)."""
     if not sys.stderr.isatty() or length <= 0:
         yield lambda done: None
         return
@@ -209,7 +216,7 @@ def progress_bar(label: str, length: int) -> Iterator[Advance]:
 
 @contextmanager
 def ratio_progress_bar(label: str) -> Iterator[Callable[[int, int], None]]:
-    """The same for what is told as so much of so much."""
+    """The same for progress that is reported as part of a total."""
     with progress_bar(label, _BAR_STEPS) as advance:
         shown = 0
 
@@ -223,11 +230,35 @@ def ratio_progress_bar(label: str) -> Iterator[Callable[[int, int], None]]:
 
 
 def confirm(question: str) -> None:
-    """Returns only where somebody said yes. A script that forgot to say so hears what to say."""
+    """Returns only if the user confirms. Without a terminal, the error names --yes."""
     try:
         click.confirm(question, abort=True, err=True)
     except click.Abort:
         if sys.stdin.isatty():
             raise
-        click.echo(err=True)  # the question stands there without its end
-        raise HoldfastError("Nobody said yes, and nothing was done; --yes says so.") from None
+        click.echo(err=True)  # ends the line of the question
+        raise HoldfastError(
+            "Not confirmed, nothing changed. Use --yes to skip the prompt."
+        ) from None
+
+
+@contextmanager
+def open_output(output: str | None) -> Iterator[BinaryIO]:
+    """Where an export goes: standard output, or a new file of mode 0600, removed again if the
+    export fails."""
+    if output is None:
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    try:
+        fd = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        raise HoldfastError(f"{output} already exists; remove it or choose another name.") from None
+    except OSError as error:
+        raise HoldfastError(f"{output} cannot be written: {error.strerror}") from None
+    try:
+        with open(fd, "wb") as file:
+            yield file
+    except BaseException:
+        os.unlink(output)
+        raise

@@ -48,9 +48,8 @@ from holdfast.system.lock import is_gateway_running, read_holder
 from holdfast.system.paths import Paths
 
 T = TypeVar("T")
-
 _LOCK_PURPOSE = "reading the configurations"
-_MAX_KEYS_LISTED = 3  # keys that are named in a line
+_MAX_KEYS_LISTED = 3
 
 
 def print_history(home: Path, *, limit: int, as_json: bool) -> None:
@@ -59,7 +58,7 @@ def print_history(home: Path, *, limit: int, as_json: bool) -> None:
         print_json(msgspec.to_builtins(listed))
         return
     if not listed.versions:
-        click.echo("No configuration was in force yet: the first start of a gateway keeps one.")
+        click.echo("No configuration was active yet: the first start of a gateway saves one.")
         return
     rows = [
         (
@@ -76,7 +75,7 @@ def print_history(home: Path, *, limit: int, as_json: bool) -> None:
 
 
 def print_diff(home: Path, number: int, other: int | None, *, as_json: bool) -> None:
-    """From one to the other; without another, to what the file says now."""
+    """From one configuration to the other; without `other`, to the current file."""
     before = get_config_version(home, number).text
     path = home / CONFIG_FILE
     after = (
@@ -98,8 +97,7 @@ def print_diff(home: Path, number: int, other: int | None, *, as_json: bool) -> 
 
 
 def get_config_version(home: Path, number: int) -> ConfigVersionDetail:
-    """As it may be shown. Raises an error that says where to look, where there is none of that
-    number."""
+    """With passwords masked. Raises for a number that does not exist."""
 
     async def read(store: Store) -> ConfigVersionDetail | None:
         kept = await store.configuration(number)
@@ -113,13 +111,13 @@ def get_config_version(home: Path, number: int) -> ConfigVersionDetail:
         found = None
     if found is None:
         raise HoldfastError(
-            f"There is no configuration {number}; `holdfast config history` has all."
+            f"There is no configuration {number}; `holdfast config history` lists all."
         )
     return found
 
 
 def read_stored_text(home: Path, number: int) -> str:
-    """The text of that number with all that is in it, where no gateway runs and there is one."""
+    """The text of a configuration with its passwords, read from the store; no gateway may run."""
 
     async def read(store: Store) -> str:
         kept = await store.configuration(number)
@@ -141,7 +139,7 @@ def _fetch_history(home: Path, limit: int) -> ConfigVersionList:
 def _query_versions(
     home: Path, path: str, kind: type[T], read: Callable[[Store], Awaitable[T | None]]
 ) -> T | None:
-    """By the gateway that runs; where none does, from the store."""
+    """From the running gateway, or else from the store."""
     holder = read_holder(home)
     if holder is not None and holder.purpose == "gateway":
         return msgspec.convert(ControlClient(Paths(home)).get(path), kind)
@@ -149,7 +147,7 @@ def _query_versions(
 
 
 def _changed_by(version: ConfigVersionView) -> str:
-    """Who, and by which way, where that does not go without saying."""
+    """Who changed it, and how, unless the name says it already."""
     by = sanitize(version.by)
     return by if by.endswith(version.source) else f"{by} ({version.source})"
 
@@ -160,13 +158,13 @@ def _list_keys(keys: list[str]) -> str:
     return f"{named} and {rest} more" if rest > 0 else named
 
 
-# The place that an error names is one of the file as it would have been.
+# Errors name a line of the file as it would have been.
 _NOT_WRITTEN = f"Nothing was written: {CONFIG_FILE} is as it was."
-_CHANGE_TIMEOUT = 60.0  # accounts that changed are let go and connected anew before it answers
+_CHANGE_TIMEOUT = 60.0  # seconds; changed accounts are reconnected before it answers
 
 
 def set_keys(home: Path, words: Sequence[str], unset: Sequence[str], *, as_json: bool) -> None:
-    """`words`: a key and its value, and so on."""
+    """`words`: keys and values in turn."""
     values = {}
     for name, word in zip(words[::2], words[1::2], strict=True):
         key = find_key(name)
@@ -181,24 +179,24 @@ def set_keys(home: Path, words: Sequence[str], unset: Sequence[str], *, as_json:
 
 
 def roll_back(home: Path, number: int, *, yes: bool, as_json: bool) -> None:
-    """The text of that number becomes the file's, which is shown and asked for first."""
-    kept = get_config_version(home, number)
+    """Writes the text of that configuration to the file, after showing it and asking."""
+    version = get_config_version(home, number)
     path = home / CONFIG_FILE
-    seen = read_text(path) or ""
-    if not as_json and not print_file_diff(path, seen, migrate_text(kept.text)):
+    current = read_text(path) or ""
+    if not as_json and not print_file_diff(path, current, migrate_text(version.text)):
         click.echo(f"{path} is as it was in configuration {number}.")
     if not yes:
         confirm(f"Put configuration {number} back?")
     if is_gateway_running(home):
-        body = {"to": number, "revision": revision_of(seen)}
+        body = {"to": number, "revision": revision_of(current)}
         _print_change(home, _request_change(home, "/config/rollback", body), as_json=as_json)
     else:
         text = read_stored_text(home, number)
-        _write_change(home, partial(replace_file, home, text, expected=seen), as_json=as_json)
+        _write_change(home, partial(replace_file, home, text, expected=current), as_json=as_json)
 
 
 def _make_checker(home: Path) -> Any:
-    """Of what a service may have been given and this shell has not, a warning is all there is."""
+    """A secret that only the service has is a warning, not an error."""
     tolerant = partial(load, home, tolerant=True)
     return lambda text: tolerant(text=text)
 
@@ -208,7 +206,7 @@ def _request_change(home: Path, path: str, body: Mapping[str, Any]) -> ConfigCha
     try:
         return msgspec.convert(client.post(path, body), ConfigChangeResult)
     except GatewayRefused as refused:
-        if refused.status == 422:  # as it is told by whoever reads the file here
+        if refused.status == 422:  # the same error as for a file that is read here
             raise ConfigError(f"{refused.reason}\n{_NOT_WRITTEN}") from None
         raise
 
@@ -216,14 +214,14 @@ def _request_change(home: Path, path: str, body: Mapping[str, Any]) -> ConfigCha
 def _write_change(home: Path, edit: Callable[..., ConfigEdit], *, as_json: bool) -> None:
     try:
         done = edit(check=_make_checker(home))
-    except FileChangedMeanwhile:  # which says itself what became of the file
+    except FileChangedMeanwhile:  # its text says what happened to the file
         raise
     except ConfigError as error:
         raise ConfigError(f"{error}\n{_NOT_WRITTEN}") from None
     done.write()
     warnings = [*done.config.warnings]
-    told = ConfigChangeResult(number=0, changes=list(done.changes), warnings=warnings)
-    _print_change(home, told, as_json=as_json)
+    result = ConfigChangeResult(number=0, changes=list(done.changes), warnings=warnings)
+    _print_change(home, result, as_json=as_json)
 
 
 def _print_change(home: Path, changed: ConfigChangeResult, *, as_json: bool) -> None:
@@ -235,7 +233,7 @@ def _print_change(home: Path, changed: ConfigChangeResult, *, as_json: bool) -> 
     for each in changed.changes:
         click.echo(_change_text(each))
         if each.overridden_by:
-            click.echo(f"  {each.overridden_by} goes before {CONFIG_FILE}: nothing changes by it")
+            click.echo(f"  {each.overridden_by} takes precedence over {CONFIG_FILE}: no effect")
         else:
             click.echo(f"  takes effect {ChangeEffect(each.effect).description}")
     _print_summary(home, changed)
@@ -243,21 +241,21 @@ def _print_change(home: Path, changed: ConfigChangeResult, *, as_json: bool) -> 
 
 def _print_summary(home: Path, changed: ConfigChangeResult) -> None:
     if not changed.changes:
-        click.echo(f"Nothing changes: {home / CONFIG_FILE} says so already.")
+        click.echo(f"Nothing changes: {home / CONFIG_FILE} already says so.")
     elif not changed.number and any(not each.overridden_by for each in changed.changes):
-        click.echo("No gateway is running: it holds from the next start on.")
+        click.echo("No gateway is running: it applies from the next start.")
     elif changed.number:
-        click.echo(f"The gateway has taken it over, as configuration {changed.number}.")
+        click.echo(f"Applied by the gateway as configuration {changed.number}.")
         if changed.accounts:
-            click.echo(f"Connected anew, added or let go: {', '.join(changed.accounts)}.")
+            click.echo(f"Accounts reconnected, added or removed: {', '.join(changed.accounts)}.")
     if changed.pending_restart:
         restart = f"holdfast gateway restart{home_flag(home)}"
-        click.echo(f"Waits for a restart: {', '.join(changed.pending_restart)}  ({restart})")
+        click.echo(f"Restart required for: {', '.join(changed.pending_restart)}  ({restart})")
 
 
 def _change_text(change: KeyChange) -> str:
-    if change.old == change.new:  # the default, which the file says now or says no more
-        return f"{change.key}: {_value_text(change.new)}, as before; only {CONFIG_FILE} is another"
+    if change.old == change.new:  # the default was added to the file or removed from it
+        return f"{change.key}: {_value_text(change.new)}, as before; only {CONFIG_FILE} changes"
     return f"{change.key}: {_value_text(change.old)} → {_value_text(change.new)}"
 
 

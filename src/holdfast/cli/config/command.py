@@ -1,4 +1,7 @@
-"""`holdfast config`: checks and shows the configuration, reloads it, and completes keys and values."""
+"""`holdfast config`: checks, shows, changes and reloads the configuration.
+
+Changes are in `config.changes`, which imports the store and is imported inside functions only.
+"""
 
 import json
 import sys
@@ -29,7 +32,7 @@ from holdfast.system.paths import Paths
 @click.group("config")
 @home_option
 def command() -> None:
-    """Look at the configuration, change it, and go back to an earlier one.
+    """Show the configuration, change it, and go back to an earlier one.
 
     \b
       holdfast config show
@@ -45,8 +48,7 @@ def command() -> None:
 def _complete_key_or_value(
     ctx: click.Context, param: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """What Tab offers: keys, and after one what it may be, where that is a choice."""
-
+    """Keys, and after a key its possible values."""
     words = ctx.params.get("words") or ()
     return [CompletionItem(word) for word in complete_words(words, incomplete)]
 
@@ -54,7 +56,6 @@ def _complete_key_or_value(
 def _complete_key(
     ctx: click.Context, param: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-
     return [CompletionItem(word) for word in complete_words((), incomplete)]
 
 
@@ -62,9 +63,9 @@ def _complete_key(
 @home_option
 @json_option
 def check(as_json: bool) -> None:
-    """Say whether the configuration is in order.
+    """Check the configuration.
 
-    Everything is read as `holdfast run` would read it; exits with 78 if something is wrong.
+    Reads everything as `holdfast run` does; exits with 78 if something is wrong.
     """
     try:
         config = load(chosen_home())
@@ -78,7 +79,7 @@ def check(as_json: bool) -> None:
         return
     for warning in config.warnings:
         click.echo(f"{click.style('warning:', fg='yellow')} {warning}", err=True)
-    click.echo(f"The configuration of {config.home} is in order{_no_file_note(config)}.")
+    click.echo(f"The configuration of {config.home} is valid{_no_file_note(config)}.")
 
 
 @command.command("show")
@@ -87,11 +88,10 @@ def check(as_json: bool) -> None:
 def show_settings(as_json: bool) -> None:
     """Show every key, who set it, and its value.
 
-    Beside it stands when a change of the key takes effect. Secrets are shown as references. A key
-    that waits for a restart of the gateway that runs says what is in force until then; so does
-    one of which that gateway was given another value, by a variable or an option.
+    Also shows when a change of the key takes effect. Secrets are shown as references. Where the
+    running gateway uses another value (until a restart, or by a variable or option of its own),
+    that value is shown too.
     """
-
     print_keys(chosen_home(), as_json=as_json)
 
 
@@ -104,7 +104,7 @@ def show_settings(as_json: bool) -> None:
     multiple=True,
     metavar="KEY",
     shell_complete=_complete_key,
-    help="Back to its default.",
+    help="Reset to its default.",
 )
 def set_keys(words: tuple[str, ...], unset: tuple[str, ...], as_json: bool) -> None:
     """Change keys of holdfast.toml.
@@ -117,7 +117,7 @@ def set_keys(words: tuple[str, ...], unset: tuple[str, ...], as_json: bool) -> N
       holdfast config set --unset gateway.busy_mode
 
     A value is TOML, or a plain word. Nothing is written that a start would refuse (exit code 78);
-    comments and order stay. A gateway that runs takes it over at once, as far as the key allows.
+    comments and order stay. A running gateway applies it at once, as far as the key allows.
     A secret is never written out: write "env:NAME" or "file:path".
     """
     from holdfast.cli.config import changes  # noqa: PLC0415 - not for --help
@@ -125,7 +125,7 @@ def set_keys(words: tuple[str, ...], unset: tuple[str, ...], as_json: bool) -> N
     if len(words) % 2:
         raise click.UsageError(f"{words[-1]} has no value: write KEY VALUE, or --unset KEY.")
     if not words and not unset:
-        raise click.UsageError("Nothing to change: write KEY VALUE, or --unset KEY.")
+        raise click.UsageError("No change given: write KEY VALUE, or --unset KEY.")
     changes.set_keys(chosen_home(), words, unset, as_json=as_json)
 
 
@@ -133,13 +133,12 @@ def set_keys(words: tuple[str, ...], unset: tuple[str, ...], as_json: bool) -> N
 @home_option
 @json_option
 def reload_config(as_json: bool) -> None:
-    """Have the gateway that runs read its configuration again.
+    """Make the running gateway read its configuration again.
 
-    It does so by itself when holdfast.toml or .env changes; this says what came of it, and is for
-    whatever else a setting refers to, as a secret in a file of its own. If something is wrong the
-    last good configuration stays in force, and this exits with 78.
+    It does so by itself when holdfast.toml or .env changes. Use this to see the result, or after a
+    change of a file that a setting refers to, such as a secret. If something is wrong, the last
+    good configuration stays active, and this exits with 78.
     """
-
     reload_running(chosen_home(), as_json=as_json)
 
 
@@ -150,10 +149,10 @@ def reload_config(as_json: bool) -> None:
     "-n", "limit", type=click.IntRange(1, 1000), default=20, help="How many.  [default: 20]"
 )
 def history(limit: int, as_json: bool) -> None:
-    """List the configurations that were in force.
+    """List the configurations that were active.
 
-    The newest first: its number, since when, who brought it, and which keys it changed. The one
-    that a running gateway has in force is marked with *.
+    The newest first: its number, since when, who set it, and which keys it changed. The one that
+    the running gateway uses is marked with *.
     """
     from holdfast.cli.config.changes import print_history  # noqa: PLC0415 - not for --help
 
@@ -187,9 +186,9 @@ def diff(number: int, other: int | None, as_json: bool) -> None:
 def rollback(number: int, yes: bool, as_json: bool) -> None:
     """Put the holdfast.toml of an earlier configuration back.
 
-    It is checked by the rules of today first, and gets a number of its own: nothing of the
-    history is lost, and this can be undone the same way. If the file was changed after you were
-    shown what would differ, nothing is done.
+    It is checked first, with renamed keys under their new names, and gets a new number: the
+    history stays complete, and this can be undone the same way. If the file was changed after
+    you were shown the difference, nothing is done.
     """
     from holdfast.cli.config.changes import roll_back  # noqa: PLC0415 - not for --help
 
@@ -204,10 +203,10 @@ def print_schema() -> None:
 
 def _no_file_note(config: Config) -> str:
     there = (config.home / CONFIG_FILE).exists()
-    return "" if there else f" (there is no {CONFIG_FILE}: every default holds)"
+    return "" if there else f" (there is no {CONFIG_FILE}: defaults apply)"
 
 
-_READ_TIMEOUT = 3.0  # seconds; what is shown is right without it, too
+_READ_TIMEOUT = 3.0  # seconds; without an answer, the values of the file are shown
 
 
 def print_keys(home: Path, *, as_json: bool) -> None:
@@ -220,13 +219,13 @@ def print_keys(home: Path, *, as_json: bool) -> None:
         (each.key, change_effect(each.key), each.origin, _value_text(each, running.get(each.key)))
         for each in keys
     ]
-    print_table(("KEY", "CHANGES BY", "SET BY", "VALUE"), rows)
+    print_table(("KEY", "TAKES EFFECT", "SET BY", "VALUE"), rows)
 
 
 def _key_json(key: EffectiveKey, running: ConfigKeyView | None) -> dict[str, Any]:
     facts = {"value": key.value, "origin": key.origin, "effect": change_effect(key.key)}
     if running is not None and (running.pending_restart or _differs(key, running)):
-        facts["in_force"] = running.live_value
+        facts["live_value"] = running.live_value
     return facts
 
 
@@ -235,40 +234,40 @@ def _value_text(key: EffectiveKey, running: ConfigKeyView | None) -> str:
     if running is None:
         return value
     if running.pending_restart:
-        return f"{value}  (waits for a restart; in force: {_to_json(running.live_value)})"
+        return f"{value}  (restart required; running with {_to_json(running.live_value)})"
     if _differs(key, running):
-        return f"{value}  (the gateway that runs has {_to_json(running.value)}: {running.origin})"
+        return f"{value}  (the running gateway has {_to_json(running.value)}: {running.origin})"
     return value
 
 
 def _differs(key: EffectiveKey, running: ConfigKeyView) -> bool:
-    """Whether the gateway was started with variables or options that this shell has not, or the
-    other way round: both have read the same file."""
+    """Whether the gateway and this shell have different variables or options: both have read the
+    same file."""
     return _to_json(key.value) != _to_json(running.value)
 
 
 def _running_keys(home: Path) -> dict[str, ConfigKeyView]:
-    """What the gateway that runs says of each key, if there is one and it answers."""
+    """Each key as the running gateway has it; empty without one."""
     try:
         if not is_gateway_running(home):
             return {}
-        told = ControlClient(Paths(home), timeout=_READ_TIMEOUT).get("/config")
+        document = ControlClient(Paths(home), timeout=_READ_TIMEOUT).get("/config")
     except HoldfastError:
         return {}
-    return {each.key: each for each in msgspec.convert(told, ConfigView).keys}
+    return {each.key: each for each in msgspec.convert(document, ConfigView).keys}
 
 
 def _to_json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-_RELOAD_TIMEOUT = 60.0  # a model server that is looked for, a library that a new account needs
+_RELOAD_TIMEOUT = 60.0  # seconds; it may search for a model server or import a platform
 
 
 def reload_running(home: Path, *, as_json: bool) -> None:
-    """Raises `ConfigError` where the file cannot be used: what was in force still is."""
+    """Raises `ConfigError` if the file cannot be used; the last configuration stays active."""
     if not is_gateway_running(home):
-        load(home)  # what is wrong with it is worth knowing all the same
+        load(home)  # reports what is wrong with it also without a gateway
         _print_not_running(home, as_json=as_json)
         sys.exit(exit_codes.GATEWAY_DOWN)
     done = _request_reload(home)
@@ -283,44 +282,44 @@ def _request_reload(home: Path) -> ReloadResult:
     try:
         return msgspec.convert(client.post("/config/reload", {}), ReloadResult)
     except GatewayRefused as refused:
-        if refused.status == 422:  # as it is told by whoever reads the file here
-            still = "Nothing has changed: the last good configuration stays in force."
-            raise ConfigError(f"{refused.reason}\n{still}") from None
+        if refused.status == 422:  # the same error as for a file that is read here
+            note = "Nothing has changed: the last good configuration stays active."
+            raise ConfigError(f"{refused.reason}\n{note}") from None
         raise
 
 
 def _print_not_running(home: Path, *, as_json: bool) -> None:
-    told = f"No gateway is running in {home}: the configuration holds from its next start on."
+    note = f"No gateway is running in {home}: the configuration applies from its next start."
     if as_json:
-        print_json({"error": told})
+        print_json({"error": note})
     else:
-        click.echo(told, err=True)
+        click.echo(note, err=True)
 
 
 def _print_reloaded(home: Path, reloaded: ReloadResult) -> None:
     for warning in reloaded.warnings:
         click.echo(f"{click.style('warning:', fg='yellow')} {warning}", err=True)
     if reloaded.changed:
-        click.echo(f"Configuration {reloaded.number} is in force. Changed:")
+        click.echo(f"Configuration {reloaded.number} is active. Changed:")
         for key in reloaded.changed:
             click.echo(f"  {key}")
     else:
-        click.echo(f"Nothing has changed: configuration {reloaded.number} stays in force.")
+        click.echo(f"Nothing has changed: configuration {reloaded.number} stays active.")
     if reloaded.accounts:
-        click.echo(f"Connected anew, added or let go: {', '.join(reloaded.accounts)}.")
+        click.echo(f"Accounts reconnected, added or removed: {', '.join(reloaded.accounts)}.")
     if reloaded.pending_restart:
         restart = f"holdfast gateway restart{home_flag(home)}"
-        click.echo(f"Waits for a restart: {', '.join(reloaded.pending_restart)}  ({restart})")
+        click.echo(f"Restart required for: {', '.join(reloaded.pending_restart)}  ({restart})")
 
 
 def complete_words(words: Sequence[str], incomplete: str) -> list[str]:
-    """After an even number of words a key comes next; else a value of the last."""
+    """After an even number of words a key comes next; otherwise a value of the last key."""
     choices = _key_values(words[-1]) if len(words) % 2 else _key_names(incomplete)
     return [each for each in choices if each.startswith(incomplete)]
 
 
 def _key_names(incomplete: str) -> list[str]:
-    """Of platforms only the names, until one of them is written: each brings a library."""
+    """Of platforms only the names, until one is typed: each imports a library."""
     section, _, rest = incomplete.partition(".")
     name, dot, _ = rest.partition(".")
     if section == PLATFORMS and dot:

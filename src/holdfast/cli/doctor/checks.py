@@ -1,4 +1,7 @@
-"""All health checks in order, and those of the machine and the home: versions, files, disk, lock, backups, unit, sandbox."""
+"""All health checks in order, and those of the machine and the home.
+
+These are versions, files, disk, lock, backups, unit and sandbox. `CHECKS` is at the end.
+"""
 
 import os
 import platform
@@ -55,15 +58,15 @@ class HomeCheck:
             yield HealthFinding(
                 level=FindingLevel.PROBLEM,
                 what=f"{home} cannot be written by this user.",
-                why="Everything that must survive is kept there.",
+                why="The gateway stores everything there.",
                 remedy="Run this as the user who runs the gateway, or name another --home.",
             )
             return
-        yield ok_finding(f"{home} is there.")
+        yield ok_finding(f"{home} exists and can be written.")
 
 
 class PermissionsCheck:
-    """Files that hold secrets or conversations are for their owner alone."""
+    """Files with secrets or conversations are readable by their owner only."""
 
     name = "permissions"
 
@@ -72,13 +75,13 @@ class PermissionsCheck:
         for path in open_to_others:
             yield HealthFinding(
                 level=FindingLevel.PROBLEM,
-                what=f"{path} may be read by other users (mode {_mode(path):04o}).",
+                what=f"{path} can be read by other users (mode {_mode(path):04o}).",
                 why="It holds keys or conversations.",
                 remedy=f"chmod {'700' if path.is_dir() else '600'} {path}",
                 fix=partial(_restrict_mode, path),
             )
         if not open_to_others:
-            yield ok_finding("What is private is for its owner alone.")
+            yield ok_finding("Private files are readable by their owner only.")
 
     def _private_paths(self, examined: ExaminedHome) -> Iterator[Path]:
         paths = examined.paths
@@ -98,7 +101,7 @@ def _mode(path: Path) -> int:
 
 def _restrict_mode(path: Path) -> str:
     path.chmod(0o700 if path.is_dir() else 0o600)
-    return f"{path} is for its owner alone now."
+    return f"{path} is readable by its owner only now."
 
 
 class LockCheck:
@@ -127,7 +130,7 @@ class LockCheck:
 
 
 class LeftoversCheck:
-    """What a killed process may leave. None of it keeps a start, and all of it confuses."""
+    """Files that a killed process leaves. They do not prevent a start, but they are confusing."""
 
     name = "leftovers"
 
@@ -142,22 +145,22 @@ class LeftoversCheck:
         for path in stale:
             yield HealthFinding(
                 level=FindingLevel.WARNING,
-                what=f"{path} was left by a process that is gone.",
-                why="It keeps nothing from working; it only looks as if something ran.",
+                what=f"{path} was left by a process that has ended.",
+                why="It does no harm, but it looks as if a gateway were running.",
                 remedy=f"rm {path}",
                 fix=partial(_remove_leftover, examined.home, path),
             )
         if not stale:
-            yield ok_finding("Nothing was left behind.")
+            yield ok_finding("No leftover files.")
 
 
 def _remove_leftover(home: Path, path: Path) -> str:
-    """Under the lock: a gateway that has started since has made it anew."""
+    """Under the lock: a gateway that has started meanwhile uses the file."""
     try:
         with HomeLock(home, purpose="holdfast doctor"):
             path.unlink(missing_ok=True)
     except HomeInUse:
-        return f"{path} is in use again and was left."
+        return f"{path} is in use again and was not removed."
     return f"{path} is removed."
 
 
@@ -166,15 +169,15 @@ class DiskCheck:
 
     def run(self, examined: ExaminedHome) -> Iterable[HealthFinding]:
         free = shutil.disk_usage(examined.home).free
-        told = f"{free / 1e9:.1f} GB are free where {examined.home} is."
+        text = f"{free / 1e9:.1f} GB are free where {examined.home} is."
         if free >= _LOW_DISK_BYTES:
-            yield ok_finding(told)
+            yield ok_finding(text)
             return
         yield HealthFinding(
             level=FindingLevel.PROBLEM if free < _FULL_DISK_BYTES else FindingLevel.WARNING,
-            what=told,
-            why="On a full disk messages are refused until there is room.",
-            remedy="Free some space; `[retention]` in holdfast.toml says how long what is over is "
+            what=text,
+            why="On a full disk messages are refused until there is space.",
+            remedy="Free some space; `[retention]` in holdfast.toml says how long old data is "
             "kept.",
         )
 
@@ -186,17 +189,17 @@ class VersionsCheck:
     name = "versions"
 
     def run(self, examined: ExaminedHome) -> Iterable[HealthFinding]:
-        told = (
+        versions = (
             f"Python {platform.python_version()}, SQLite {apsw.sqlite_lib_version()}, "
             f"{platform.system()} {platform.release()}."
         )
         if sys.version_info >= _MIN_PYTHON:
-            yield ok_finding(told)
+            yield ok_finding(versions)
             return
         yield HealthFinding(
             level=FindingLevel.PROBLEM,
-            what=told,
-            why="Holdfast is made for Python 3.11 and later.",
+            what=versions,
+            why="Holdfast needs Python 3.11 or later.",
             remedy="Install it with a newer Python.",
         )
 
@@ -207,7 +210,7 @@ class SandboxCheck:
     def run(self, examined: ExaminedHome) -> Iterable[HealthFinding]:
         settings = examined.config.settings.runner if examined.config else RunnerSettings()
         try:
-            # In a folder of its own: a plan is tried with a copy of the runner's program.
+            # In a temporary folder: the test copies the program of the runner there.
             with tempfile.TemporaryDirectory(prefix="holdfast-doctor-") as folder:
                 plan = make_plan(settings, runs=Path(folder))
         except RunnerError as error:
@@ -219,7 +222,7 @@ class SandboxCheck:
             )
             return
         if plan.sandboxed:
-            yield ok_finding("Commands are confined: bubblewrap was tried, and works.")
+            yield ok_finding("Commands are sandboxed: bubblewrap was tested and works.")
             return
         off = settings.sandbox is SandboxMode.OFF
         yield HealthFinding(
@@ -236,11 +239,11 @@ class UnitCheck:
     def run(self, examined: ExaminedHome) -> Iterable[HealthFinding]:
         environ = process_environment()
         where = supervisor_backends(environ, user_id=os.getuid())
-        keeper = where.find_unit(examined.home, default_home=default_home(environ))
-        if keeper is None:
-            yield ok_finding("No unit is installed; the gateway runs while you run it.")
+        service = where.find_unit(examined.home, default_home=default_home(environ))
+        if service is None:
+            yield ok_finding("No unit is installed.")
             return
-        yield from self._compare_unit(keeper, examined)
+        yield from self._compare_unit(service, examined)
 
     def _compare_unit(
         self, service: SupervisorBackend, examined: ExaminedHome
@@ -266,7 +269,7 @@ class UnitCheck:
 
 
 _HOUR = 3600.0
-_LATE_PERIODS = 2  # periods after which the newest should have a successor
+_LATE_PERIODS = 2  # after this many periods, a backup is late
 
 
 class BackupsCheck:
@@ -274,18 +277,18 @@ class BackupsCheck:
 
     def run(self, examined: ExaminedHome) -> Iterable[HealthFinding]:
         settings = load_backup_settings(examined.home)
-        place = configured_backup_dir(examined.home, settings)
-        whole = [one for one in directory.list_backups(place) if one.manifest is not None]
-        if not whole:
+        folder = configured_backup_dir(examined.home, settings)
+        valid = [one for one in directory.list_backups(folder) if one.manifest is not None]
+        if not valid:
             yield self._missing_backup(examined, settings)
             return
-        age = max(0.0, time.time() - whole[0].made_at)
-        newest = f"newest of {len(whole)} backups" if len(whole) > 1 else "only backup"
-        told = f"The {newest} in {place} is {format_duration(age)} old."
+        age = max(0.0, time.time() - valid[0].made_at)
+        newest = f"newest of {len(valid)} backups" if len(valid) > 1 else "only backup"
+        text = f"The {newest} in {folder} is {format_duration(age)} old."
         if settings.every_hours and age > _LATE_PERIODS * settings.every_hours * _HOUR:
-            yield self._late_backup(told)
+            yield self._late_backup(text)
         else:
-            yield ok_finding(told)
+            yield ok_finding(text)
 
     def _missing_backup(self, examined: ExaminedHome, settings: BackupSettings) -> HealthFinding:
         if settings.every_hours or not examined.paths.db.exists():
@@ -301,7 +304,7 @@ class BackupsCheck:
         return HealthFinding(
             level=FindingLevel.WARNING,
             what=what,
-            why="What was said since is nowhere else.",
+            why="Newer messages exist only in the database.",
             remedy="holdfast backup create; `holdfast logs` may say why the gateway makes none.",
         )
 

@@ -10,7 +10,6 @@ import click
 
 from holdfast.cli.common.options import chosen_home, home_option
 from holdfast.cli.common.output import json_option, print_json, sanitize
-from holdfast.cli.doctor.checks import CHECKS
 from holdfast.cli.doctor.finding import ExaminedHome, FindingLevel, HealthCheck, HealthFinding
 from holdfast.config import Config, ConfigError, load
 from holdfast.core.errors import HoldfastError
@@ -21,10 +20,10 @@ from holdfast.system.lock import HolderUnreadable, is_gateway_running
 @click.command("doctor")
 @home_option
 @json_option
-@click.option("--fix", is_flag=True, help="Mend what can be mended without asking.")
-@click.option("--skip", multiple=True, metavar="CHECK", help="Leave a check out; may be repeated.")
+@click.option("--fix", is_flag=True, help="Fix what can be fixed without asking.")
+@click.option("--skip", multiple=True, metavar="CHECK", help="Skip a check; can be repeated.")
 def command(as_json: bool, fix: bool, skip: tuple[str, ...]) -> None:
-    """Look at the home, its files, the configuration, the database, the sandbox and the model.
+    """Check the home, its files, the configuration, the database, the sandbox and the model.
 
     Works with and without a running gateway, and changes nothing without --fix. The model is
     called, which a provider may charge for: `--skip model` leaves that out. Exits with 1 if
@@ -35,7 +34,6 @@ def command(as_json: bool, fix: bool, skip: tuple[str, ...]) -> None:
       holdfast doctor
       holdfast doctor --skip model --fix
     """
-
     healthy = examine(chosen_home(), fix=fix, skip=frozenset(skip), as_json=as_json)
     sys.exit(exit_codes.OK if healthy else exit_codes.FAILED)
 
@@ -45,28 +43,32 @@ _MARKS = {
     FindingLevel.WARNING: ("!", "yellow"),
     FindingLevel.PROBLEM: ("✗", "red"),
 }
-_NO_HOME = "There is nothing to look at yet: `holdfast run` makes {home}."
+_NO_HOME = "There is nothing to check yet: `holdfast run` creates {home}."
 
 
 def examine(home: Path, *, fix: bool, skip: frozenset[str], as_json: bool) -> bool:
-    """True: nothing is wrong that would keep the gateway from its work, or is not any more."""
-    wanted = _select_checks(skip)
+    """True: there is no problem, or every problem was fixed."""
+    checks = _select_checks(skip)
     if not home.is_dir():
         _print_note(_NO_HOME.format(home=home), as_json=as_json)
         return True
-    patient = _load_home(home)
-    told: list[dict[str, Any]] = []
-    for check in wanted:
-        for finding in _run_check(check, patient):
-            mended = _apply_fix(finding) if fix else None
-            told.append(finding.as_dict(check.name) | ({} if mended is None else {"fixed": mended}))
+    examined = _load_home(home)
+    results: list[dict[str, Any]] = []
+    for check in checks:
+        for finding in _run_check(check, examined):
+            fixed = _apply_fix(finding) if fix else None
+            results.append(
+                finding.as_dict(check.name) | ({} if fixed is None else {"fixed": fixed})
+            )
             if not as_json:
-                _print_finding(check.name, finding, mended)
-    left = [each for each in told if each["level"] == FindingLevel.PROBLEM and "fixed" not in each]
+                _print_finding(check.name, finding, fixed)
+    left = [
+        each for each in results if each["level"] == FindingLevel.PROBLEM and "fixed" not in each
+    ]
     if as_json:
-        print_json({"findings": told, "healthy": not left})
+        print_json({"findings": results, "healthy": not left})
     else:
-        _print_summary(told, left, fix=fix)
+        _print_summary(results, left, fix=fix)
     return not left
 
 
@@ -78,6 +80,9 @@ def _print_note(note: str, *, as_json: bool) -> None:
 
 
 def _select_checks(skip: frozenset[str]) -> list[HealthCheck]:
+    # Imported here: the checks bring every package, which `doctor --help` does not need.
+    from holdfast.cli.doctor.checks import CHECKS  # noqa: PLC0415
+
     names = {check.name for check in CHECKS}
     if unknown := sorted(skip - names):
         listed = ", ".join(check.name for check in CHECKS)
@@ -93,25 +98,25 @@ def _gateway_runs(home: Path) -> bool:
     try:
         return is_gateway_running(home)
     except HolderUnreadable:
-        return False  # the check of the lock tells
+        return False  # reported by the check of the lock
 
 
 def _load_config(home: Path) -> Config | None:
     try:
         return load(home)
     except ConfigError:
-        return None  # its own check tells
+        return None  # reported by its own check
 
 
 def _run_check(check: HealthCheck, examined: ExaminedHome) -> Iterator[HealthFinding]:
-    """A check that fails is a finding itself, and keeps no other from its turn."""
+    """A check that fails is a finding itself; the other checks still run."""
     try:
         yield from check.run(examined)
     except (HoldfastError, OSError) as error:
         yield HealthFinding(
             level=FindingLevel.PROBLEM,
-            what=f"This could not be looked at: {error}",
-            why="Something else may hide behind it.",
+            what=f"This could not be checked: {error}",
+            why="It may hide another problem.",
             remedy="Run this as the user who runs the gateway.",
         )
 
@@ -122,7 +127,7 @@ def _apply_fix(finding: HealthFinding) -> str | None:
     try:
         return finding.fix()
     except (HoldfastError, OSError) as error:
-        click.echo(f"  It could not be mended: {error}", err=True)
+        click.echo(f"  It could not be fixed: {error}", err=True)
         return None
 
 
@@ -134,12 +139,12 @@ def _print_finding(check: str, finding: HealthFinding, fixed: str | None) -> Non
     if fixed is not None:
         _print_indented("    fixed:   ", fixed)
         return
-    _print_indented("    matters: ", finding.why)
-    _print_indented("    do:      ", finding.remedy)
+    _print_indented("    why:     ", finding.why)
+    _print_indented("    fix:     ", finding.remedy)
 
 
 def _print_indented(label: str, text: str) -> None:
-    """Lines after the first stand under it, not under its name."""
+    """The lines after the first are indented to the text, not to the label."""
     click.echo(label + textwrap.indent(sanitize(text), " " * len(click.unstyle(label))).lstrip())
 
 
@@ -151,6 +156,6 @@ def _print_summary(
         problems = "is a problem" if len(left) == 1 else "are problems"
         click.echo(f"\n{len(left)} of {len(findings)} findings {problems}.")
     else:
-        click.echo("\nNothing keeps the gateway from its work.")
+        click.echo("\nNo problems found.")
     if fixable and not fix:
-        click.echo(f"`holdfast doctor --fix` mends {fixable} of them.")
+        click.echo(f"`holdfast doctor --fix` fixes {fixable} of them.")

@@ -14,7 +14,7 @@ from holdfast.cli.common.connection import api_client_for
 from holdfast.cli.common.offline import query_store
 from holdfast.cli.common.output import format_duration, sanitize
 from holdfast.cli.doctor.finding import ExaminedHome, FindingLevel, HealthFinding, ok_finding
-from holdfast.cli.restore import LOCK_PURPOSE, restore_under_lock, salvage_under_lock
+from holdfast.cli.restore import LOCK_PURPOSE, recover_under_lock, restore_under_lock
 from holdfast.config import ConfigError, load
 from holdfast.core.errors import HoldfastError, StoreDamaged, StoreError
 from holdfast.core.ops.backup import InvalidBackup
@@ -27,13 +27,13 @@ from holdfast.store.sqlite.file_check import has_wal
 from holdfast.system.lock import HomeLock
 
 _LOCK_PURPOSE = "holdfast doctor"
-_INSPECTION_TIMEOUT = 600.0  # seconds at the most: every page of the file is read
+_INSPECTION_TIMEOUT = 600.0  # seconds; every page of the file is read
 _EMPTY_SEARCH = SearchIndexView(messages=0, pending_sessions=0, bytes=0)
 
 
 class DatabaseReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What is wrong with the file, page by page, and with the index beside it. `behind`: it is of
-    an older schema, and was not opened as a store, which would bring it up to the present one."""
+    """The problems of the file, page by page, and of the search index. `behind`: the schema is
+    older; it was not opened as a store, which would migrate it."""
 
     problems: list[str]
     search: SearchIndexView
@@ -71,39 +71,39 @@ def rebuild_search_index(examined: ExaminedHome) -> str:
         )
         return _rebuilt_text(view.messages)
 
-    async def anew(store: Store) -> int:
+    async def rebuild(store: Store) -> int:
         return (await store.rebuild_search_index()).messages
 
-    return _rebuilt_text(query_store(examined.home, anew, purpose=_LOCK_PURPOSE) or 0)
+    return _rebuilt_text(query_store(examined.home, rebuild, purpose=_LOCK_PURPOSE) or 0)
 
 
 def _rebuilt_text(messages: int) -> str:
-    return f"The search index was made anew: {messages} messages."
+    return f"The search index was rebuilt: {messages} messages."
 
 
 def damaged_database(examined: ExaminedHome, what: str) -> HealthFinding:
-    """Nothing is done about it but by a person's word; what is there is set aside then."""
+    """A fix needs a decision of the user; it moves the damaged file aside."""
     good = newest_valid_backup(backup_dir(examined.home))
     stop = "Stop the gateway, then " if examined.running else ""
-    offers = ["`holdfast restore --salvage` (what can be read of it)"]
+    offers = ["`holdfast restore --recover` (what is readable)"]
     if good is not None:
         offers.insert(0, f"`holdfast restore {good.name}` ({_describe_backup(good)})")
-    asked = not examined.running and sys.stdin.isatty()
+    can_ask = not examined.running and sys.stdin.isatty()
     return HealthFinding(
         level=FindingLevel.PROBLEM,
         what=what,
-        why="Nothing is written to it any more, so that no message is accepted.",
-        remedy=f"{stop}{', or '.join(offers)}. Each sets this file aside and deletes nothing.",
-        fix=_interactive_fix(examined.home, what, good) if asked else None,
+        why="Nothing can be written to it, so no message is accepted.",
+        remedy=f"{stop}{', or '.join(offers)}. Each moves this file aside and deletes nothing.",
+        fix=_interactive_fix(examined.home, what, good) if can_ask else None,
     )
 
 
 def newest_valid_backup(folder: Path) -> StoredBackup | None:
-    """The newest that can be opened, each tried in its turn."""
+    """The newest backup that can be opened."""
     for one in directory.list_backups(folder):
         try:
-            with staging_dir_beside(one.path) as room:
-                create.verify_backup(one.path, room, progress=lambda done: None)
+            with staging_dir_beside(one.path) as folder:
+                create.verify_backup(one.path, folder, progress=lambda done: None)
         except InvalidBackup:
             continue
         return one
@@ -112,38 +112,39 @@ def newest_valid_backup(folder: Path) -> StoredBackup | None:
 
 def _describe_backup(backup: StoredBackup) -> str:
     assert backup.manifest is not None, "it was verified"
-    return f"{format_duration(max(0.0, time.time() - backup.made_at))} old, {backup.manifest.describe()}"
+    age = format_duration(max(0.0, time.time() - backup.made_at))
+    return f"{age} old, {backup.manifest.describe()}"
 
 
 def _interactive_fix(home: Path, what: str, backup: StoredBackup | None) -> Callable[[], str]:
-    def mend() -> str:
-        click.echo(f"\n    {sanitize(what)}\n    It can be mended in more than one way:")
+    def choose_fix() -> str:
+        click.echo(f"\n    {sanitize(what)}\n    There is more than one way to fix it:")
         if backup is not None:
             click.echo(f"      restore  the newest good backup ({_describe_backup(backup)})")
-        click.echo("      salvage  save what can be read of it, and count what is lost")
+        click.echo("      recover  recover what is readable, and count what is lost")
         click.echo("      leave    do nothing now")
-        ways = [*(["restore"] if backup is not None else []), "salvage", "leave"]
-        chosen = click.prompt("    Which", type=click.Choice(ways), default="leave")
+        choices = [*(["restore"] if backup is not None else []), "recover", "leave"]
+        chosen = click.prompt("    Which", type=click.Choice(choices), default="leave")
         if chosen == "leave":
             raise HoldfastError("it was left as it is.")
         with HomeLock(home, purpose=LOCK_PURPOSE):
-            return _restore_backup(home, backup) if chosen == "restore" else _salvage_database(home)
+            return _restore_backup(home, backup) if chosen == "restore" else _recover_database(home)
 
-    return mend
+    return choose_fix
 
 
 def _restore_backup(home: Path, backup: StoredBackup | None) -> str:
     assert backup is not None, "it was offered"
     restored = restore_under_lock(home, backup.path)
-    return f"{restored.manifest.describe()} are back; set aside: {', '.join(restored.aside)}"
+    return f"{restored.manifest.describe()} are back; moved aside: {', '.join(restored.aside)}"
 
 
-def _salvage_database(home: Path) -> str:
-    saved, aside = salvage_under_lock(home)
-    return f"{saved.summary()}; set aside: {aside}"
+def _recover_database(home: Path) -> str:
+    saved, aside = recover_under_lock(home)
+    return f"{saved.summary()}; moved aside: {aside}"
 
 
-_MAX_PROBLEMS_LISTED = 3  # faults of a damaged file: the first say as much as the hundredth
+_MAX_PROBLEMS_LISTED = 3
 
 
 class ConfigCheck:
@@ -156,8 +157,8 @@ class ConfigCheck:
             yield HealthFinding(
                 level=FindingLevel.PROBLEM,
                 what=str(error),
-                why="The gateway does not start with it; one that runs goes on with the old one.",
-                remedy="Mend it, then `holdfast config check`.",
+                why="The gateway does not start with it; a running one keeps the old one.",
+                remedy="Correct it, then run `holdfast config check`.",
             )
             return
         for warning in config.warnings:
@@ -165,10 +166,10 @@ class ConfigCheck:
                 level=FindingLevel.WARNING,
                 what=str(warning),
                 why="It is probably not what you meant.",
-                remedy="`holdfast config show` has what counts, and where it comes from.",
+                remedy="`holdfast config show` lists the values and where they come from.",
             )
         if not config.warnings:
-            yield ok_finding("The configuration is sound.")
+            yield ok_finding("The configuration is valid.")
 
 
 class DatabaseCheck:
@@ -197,56 +198,55 @@ class DatabaseCheck:
 
     def _file_finding(self, examined: ExaminedHome, report: DatabaseReport) -> HealthFinding:
         if not report.problems:
-            older = " It is of an older version, and brought up by the next start."
+            older = " It is of an older version; the next start migrates it."
             sound = "The database is sound: every page of it was read."
             return ok_finding(sound + (older if report.behind else ""))
         first, more = (
             report.problems[:_MAX_PROBLEMS_LISTED],
             len(report.problems[_MAX_PROBLEMS_LISTED:]),
         )
-        told = "; ".join(first) + (f"; and {more} more" if more else "")
-        return damaged_database(examined, f"{examined.paths.db} is damaged: {told}")
+        listed = "; ".join(first) + (f"; and {more} more" if more else "")
+        return damaged_database(examined, f"{examined.paths.db} is damaged: {listed}")
 
     def _search_finding(self, examined: ExaminedHome, report: DatabaseReport) -> HealthFinding:
         if not report.search_problem:
-            return ok_finding(f"The search knows {report.search.messages} messages.")
+            return ok_finding(f"The search index has {report.search.messages} messages.")
         return HealthFinding(
             level=FindingLevel.WARNING,
             what=f"The search does not work: {report.search_problem}",
-            why="Nothing is lost, but nothing that was said is found.",
+            why="Nothing is lost, but no message is found.",
             remedy="holdfast search --rebuild",
             fix=lambda: rebuild_search_index(examined),
         )
 
 
 class ModelHealthCheck:
-    """Calls it, as `holdfast models check` does."""
+    """Calls the models, as `holdfast models check` does."""
 
     name = "model"
 
     def run(self, examined: ExaminedHome) -> Iterable[HealthFinding]:
         if examined.config is None:
             return
-        # Here, because it brings every codec and the whole of HTTP with it.
-        from holdfast.cli.models import probe_models  # noqa: PLC0415 - see above
+        from holdfast.cli.models import probe_models  # noqa: PLC0415 - brings HTTP and all codecs
 
         try:
             found = asyncio.run(probe_models(examined.home, None))
         except HoldfastError as error:
             yield _unusable_model(str(error), first=True)
             return
-        for place, each in enumerate(found):
+        for index, each in enumerate(found):
             if each.checkup.reachable:
                 yield ok_finding(f"{each.name} ({each.provider}) answers.")
             else:
-                told = f"{each.name} ({each.provider}): {each.checkup.problem}"
-                yield _unusable_model(told, first=place == 0)
+                problem = f"{each.name} ({each.provider}): {each.checkup.problem}"
+                yield _unusable_model(problem, first=index == 0)
 
 
 def _unusable_model(what: str, *, first: bool) -> HealthFinding:
     return HealthFinding(
         level=FindingLevel.PROBLEM if first else FindingLevel.WARNING,
         what=what,
-        why="No message can be answered by it." if first else "It cannot stand in when it has to.",
-        remedy="`holdfast setup` chooses a model and tries it; `holdfast models check` calls it.",
+        why="No message can be answered by it." if first else "It cannot be used as a fallback.",
+        remedy="`holdfast setup` chooses and tests a model; `holdfast models check` calls it.",
     )

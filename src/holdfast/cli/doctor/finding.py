@@ -1,4 +1,7 @@
-"""The types of a health check: the home it examines, a finding with its remedy, and the protocol of a check."""
+"""The types of a health check: the examined home, a finding with its remedy, and a check.
+
+A file of its own, so that `doctor --help` does not import the checks.
+"""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -18,7 +21,7 @@ class FindingLevel(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HealthFinding:
-    """`mend` does what is safe to do without asking, and says what it did."""
+    """`fix` does what is safe to do without asking, and returns a description of what it did."""
 
     level: FindingLevel
     what: str
@@ -43,8 +46,8 @@ def ok_finding(what: str) -> HealthFinding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExaminedHome:
-    """The home that is looked at. `running`: a gateway has it, and is asked instead of its
-    files. `config` None: it cannot be read, which its own check tells."""
+    """The home that is examined. `running`: a gateway holds it, and is asked instead of its files.
+    `config` None: it cannot be read, which its own check reports."""
 
     home: Path
     running: bool
@@ -59,5 +62,5 @@ class HealthCheck(Protocol):
     name: str
 
     def run(self, examined: ExaminedHome) -> Iterable[HealthFinding]:
-        """Changes nothing; what is to be changed is a finding's `mend`."""
+        """Changes nothing; a change is the `fix` of a finding."""
         ...

@@ -17,8 +17,12 @@ COMMANDS = {
     "install": LazyCommand(
         "holdfast.cli.gateway.command:install_command", "Have systemd or launchd keep it running."
     ),
-    "uninstall": LazyCommand("holdfast.cli.gateway.command:uninstall_command", "Take that back; its data stay."),
-    "start": LazyCommand("holdfast.cli.gateway.command:start_command", "Start the service that was installed."),
+    "uninstall": LazyCommand(
+        "holdfast.cli.gateway.command:uninstall_command", "Take that back; its data stay."
+    ),
+    "start": LazyCommand(
+        "holdfast.cli.gateway.command:start_command", "Start the service that was installed."
+    ),
     "stop": LazyCommand(
         "holdfast.cli.gateway.command:stop_command", "Stop it; it stays down until it is started."
     ),
@@ -26,10 +30,15 @@ COMMANDS = {
         "holdfast.cli.gateway.command:restart_command", "Restart it; what runs goes on afterwards."
     ),
     "boot": LazyCommand(
-        "holdfast.cli.gateway.command:boot_command", "Keep one running, as a container's first process."
+        "holdfast.cli.gateway.command:boot_command",
+        "Keep one running, as a container's first process.",
     ),
-    "check": LazyCommand("holdfast.cli.gateway.command:check_command", "Say whether a gateway could start here."),
-    "status": LazyCommand("holdfast.cli.gateway.lifecycle:status_command", "Ask the running gateway how it is."),
+    "check": LazyCommand(
+        "holdfast.cli.gateway.command:check_command", "Say whether a gateway could start here."
+    ),
+    "status": LazyCommand(
+        "holdfast.cli.gateway.lifecycle:status_command", "Ask the running gateway how it is."
+    ),
     "logs": LazyCommand("holdfast.cli.gateway.lifecycle:logs_command", "Read the gateway's log."),
 }
 

@@ -192,8 +192,8 @@ def _refuse_second_unit(planned: InstallPlan) -> None:
     other = find_service(unit.home)
     if other is not None and other.file != keeper.file:
         raise HoldfastError(
-            f"{other.file} keeps this home already. `holdfast gateway uninstall` removes it; "
-            f"`--name {other.file.stem}` means it."
+            f"A unit for this home is already installed: {other.file}. Remove it with `holdfast "
+            f"gateway uninstall`, or update it with `--name {other.file.stem}`."
         )
     theirs = keeper.home()
     if theirs is not None and theirs != unit.home:

@@ -256,7 +256,7 @@ def print_service_state(service: SupervisorBackend, state: UnitStatus) -> None:
     """One line about the unit, for a person."""
     colour = "red" if state.failed else "green" if state.pid else "yellow"
     more = [f"process {state.pid}"] if state.pid else []
-    more += [f"started again {state.restarts} times"] if state.restarts else []
+    more += [f"restarted {state.restarts} times"] if state.restarts else []
     more += [] if state.enabled else ["not started at boot"]
     told = f" ({', '.join(more)})" if more else ""
     click.echo(f"{service.name} is {click.style(state.state, fg=colour)}{told}")
@@ -288,7 +288,9 @@ def _ask_boot_process(home: Path) -> bool:
     """The container's first process was asked; False: this is no container with one."""
     answer = ask_container_supervisor(Paths(home), "start")
     if answer is not None:
-        click.echo(f"The container's boot is {answer}; `holdfast status` says when it is ready.")
+        click.echo(
+            f"The boot process of the container: {answer}; `holdfast status` says when it is ready."
+        )
     return answer is not None
 
 
@@ -373,7 +375,7 @@ def _print_supervisor_state(home: Path) -> None:
         if keeper is not None:
             print_service_state(keeper, keeper.status())
         elif (boot := ask_container_supervisor(Paths(home), "state")) is not None:
-            click.echo(f"the container's boot is {boot}")
+            click.echo(f"the boot process of the container: {boot}")
     except HoldfastError as error:
         click.echo(str(error), err=True)  # the gateway may answer all the same
 

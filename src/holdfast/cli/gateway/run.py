@@ -21,19 +21,18 @@ if TYPE_CHECKING:
 @click.command("run")
 @home_option
 @click.option(
-    "--port", type=click.IntRange(0, 65535), help="Listen here instead; 0: any free port."
+    "--port", type=click.IntRange(0, 65535), help="Listen on this port; 0: any free port."
 )
-@click.option(
-    "--replace", is_flag=True, help="Take the place of the gateway that runs, without a gap."
-)
+@click.option("--replace", is_flag=True, help="Replace the running gateway without a gap.")
 @click.option("--unattended", is_flag=True, hidden=True)
-@click.option("--standby-fd", type=int, hidden=True)
+# The version before this one starts its successor with --understudy.
+@click.option("--standby-fd", "--understudy", "standby_fd", type=int, hidden=True)
 def command(port: int | None, replace: bool, unattended: bool, standby_fd: int | None) -> None:
-    """Start the gateway and stay in front of it; Ctrl-C ends it.
+    """Start the gateway in the foreground; Ctrl-C stops it.
 
     Without any configuration it listens on 127.0.0.1:8787 and answers with a demo model that
-    needs no key. With --replace, a gateway that runs in this home hands over to this one: who
-    connects meanwhile waits, what runs goes on, and nothing is lost.
+    needs no key. With --replace, the running gateway of this home hands over to this one: new
+    connections wait, running turns continue, and nothing is lost.
 
     \b
     Examples:
@@ -57,7 +56,7 @@ def command(port: int | None, replace: bool, unattended: bool, standby_fd: int |
     from holdfast.service.runtime import import_aiohttp_without_aiodns  # noqa: PLC0415 - as below
 
     import_aiohttp_without_aiodns()
-    from holdfast.service.main import run  # noqa: PLC0415 - a wrong configuration is told before the wait
+    from holdfast.service.main import run  # noqa: PLC0415 - after the check of the configuration
     from holdfast.service.start import LaunchOptions  # noqa: PLC0415 - as above
     from holdfast.system import exit_codes  # noqa: PLC0415 - as above
     from holdfast.system.exit_codes import launchd_exit_code  # noqa: PLC0415 - as above
@@ -73,21 +72,21 @@ def command(port: int | None, replace: bool, unattended: bool, standby_fd: int |
 
 
 def _wait_for_go_signal(config: "Config", lock: "HomeLock", fd: int) -> None:
-    """Returns with the lock held; without a cue this process ends here."""
+    """Returns with the lock held; exits if this process is not released."""
     from holdfast.cli.gateway.takeover import check_can_start  # noqa: PLC0415 - only a restart asks for it
     from holdfast.cli.root import exit_code  # noqa: PLC0415 - as above
     from holdfast.core.errors import HoldfastError  # noqa: PLC0415 - as above
     from holdfast.service.successor import StandbyChannel  # noqa: PLC0415 - as above
     from holdfast.store.sqlite.schema import load_migrations  # noqa: PLC0415 - as above
 
-    cue = StandbyChannel(fd)
+    channel = StandbyChannel(fd)
     try:
         check_can_start(config)
     except HoldfastError as error:
-        cue.report(error=str(error))
+        channel.report(error=str(error))
         sys.exit(exit_code(error))
-    cue.report(schema=len(load_migrations()))
-    if not cue.wait_for_release():
+    channel.report(schema=len(load_migrations()))
+    if not channel.wait_for_release():
         sys.exit(0)
     lock.wait()
 

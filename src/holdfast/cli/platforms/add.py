@@ -179,7 +179,7 @@ def draft_account(
 
 
 def _only_account(whole: PlatformSettings, account: str) -> PlatformSettings:
-    """Without the other accounts: their secrets may be set in the environment of the service only."""
+    """Without the other accounts: their secrets may be set for the service only."""
     if account == DEFAULT_ACCOUNT:
         return msgspec.structs.replace(whole, accounts={})
     only = {account: whole.accounts[account]}
@@ -320,7 +320,7 @@ def _find_plugin(name: str) -> PlatformPlugin[Any]:
         raise HoldfastError(f"There is no platform {name!r}.{hint} There are: {', '.join(names)}.")
     if plugin.open is None:
         raise HoldfastError(
-            f"{name} needs no account: it is part of the gateway. `holdfast run` prints its address."
+            f"{name} needs no account: it is built in. `holdfast run` prints its address."
         )
     return plugin
 
@@ -404,8 +404,8 @@ _CODE_QUESTION = SetupQuestion(
 
 
 def connect_account(home: Path, added: AddedAccount, *, prompter: Prompter | None) -> None:
-    """A running gateway applies the new configuration. At a terminal, the account is then checked and
-    its owner paired by a code; otherwise the next steps are printed."""
+    """A running gateway applies the new configuration. At a terminal, the account is then checked
+    and its owner paired by a code; otherwise the next steps are printed."""
     if not is_gateway_running(home):
         click.echo(f"Start the gateway:  holdfast run{home_flag(home)}")
         _print_next_steps(home, added)

@@ -61,7 +61,7 @@ def _account_state(platform: AccountStatus, now: float) -> str:
         case AccountState.NEW:
             return "not tried yet"
         case AccountState.BLOCKED:
-            return "parked: credentials refused"
+            return "blocked: credentials refused"
     return str(platform.state)
 
 
@@ -212,8 +212,8 @@ def _event_loop(document: StatusReport) -> str:
     if loop is None:
         return ""
     return (
-        f"last turn {format_duration(loop.age)} ago; at worst {loop.worst_minute:.2f} s late in the "
-        f"last minute, {loop.worst:.2f} s ever"
+        f"last turn {format_duration(loop.age)} ago; at worst {loop.worst_minute:.2f} s late in "
+        f"the last minute, {loop.worst:.2f} s ever"
     )
 
 

@@ -78,7 +78,7 @@ def _known_platforms(platforms: Sequence[Platform]) -> str:
     names = ", ".join(sorted({door.name for door in platforms}))
     if names:
         return f"to these it can: {names}"
-    return "none is set up yet that sends; `holdfast setup --door telegram` is one way"
+    return "none is set up yet that sends; `holdfast platforms add telegram` is one way"
 
 
 def _split_thread(written: str) -> tuple[str, str]:
