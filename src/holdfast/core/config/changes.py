@@ -10,10 +10,10 @@ from holdfast.core.config.settings import PlatformSettings, Settings
 
 
 class ChangeEffect(StrEnum):
-    """What it takes for a changed key to hold."""
+    """What it takes for a changed key to take effect."""
 
-    NEXT_TURN = "next turn"  # nothing: a turn that runs keeps what it began with
-    ACCOUNT = "its account"  # its account is connected anew, by itself, and no other
+    NEXT_TURN = "next turn"  # nothing: a running turn keeps the values that it began with
+    ACCOUNT = "its account"  # its account, and no other, is reconnected automatically
     RESTART = "restart"  # until then the old value stays in force
 
     @property
@@ -27,8 +27,8 @@ _DESCRIPTIONS: Mapping[ChangeEffect, str] = {
     ChangeEffect.RESTART: "after a restart",
 }
 
-# Whole sections first, then single keys. What stands here is made once by a process: its sockets,
-# its sandboxes, its files and what it was told by its supervisor. All else can be swapped.
+# Whole sections first, then single keys. A process sets these up once: its sockets, sandboxes and
+# files, and what its supervisor tells it. Everything else can be changed while it runs.
 _RESTART_SECTIONS = frozenset({"runner", "backup", "browser", "otel"})
 _RESTART_KEYS = frozenset(
     {
@@ -37,20 +37,21 @@ _RESTART_KEYS = frozenset(
         "gateway.host",
         "gateway.port",
         "gateway.supervisor",
-        "gateway.crash_recovery",  # is asked for by a start alone
+        "gateway.crash_recovery",  # read at the start only
         "memory.providers",
     }
 )
-# The two that the process makes itself: their routes, and the token that is the gateway's own.
+# The two platforms that the process opens itself, with its own routes and its own token.
 IN_PROCESS_PLATFORMS = frozenset({"api", "web"})
+_PLATFORMS = "platforms"
 _ACCOUNTS = "accounts"
-# The gateway reads these whenever it needs them; with all others the account's door was opened.
+# The gateway reads these whenever it needs them; all others are passed to the plugin's `open`.
 _COMMON_ACCOUNT_KEYS = frozenset(PlatformSettings.__struct_fields__) - {"enabled", _ACCOUNTS}
 
 
 def change_effect(key: str) -> ChangeEffect:
-    """Of a key as people write it: `model.name`, `platforms.telegram.accounts.work.token`,
-    `model.fallbacks[0].name`. A table has the effect of the weightiest key that it could have."""
+    """The effect of a key as people write it: `model.name`, `model.fallbacks[0].name`,
+    `platforms.telegram.accounts.work.token`. A table has the strongest effect of its keys."""
     section, _, rest = key.partition(".")
     if section == "platforms":
         return _platform_key_effect(rest)
@@ -60,7 +61,7 @@ def change_effect(key: str) -> ChangeEffect:
 
 def _platform_key_effect(rest: str) -> ChangeEffect:
     name, *parts = rest.split(".")
-    if parts[:1] == [_ACCOUNTS]:  # no name of an account has a dot in it
+    if parts[:1] == [_ACCOUNTS]:  # account names contain no dot
         parts = parts[2:]
     if parts and _without_index(parts[0]) in _COMMON_ACCOUNT_KEYS:
         return ChangeEffect.NEXT_TURN
@@ -68,16 +69,12 @@ def _platform_key_effect(rest: str) -> ChangeEffect:
 
 
 def _without_index(key: str) -> str:
-    """Without the place in a list."""
+    """Without the list index."""
     return key.partition("[")[0]
 
 
-_PLATFORMS = "platforms"
-
-
 def diff_settings(old: Settings, new: Settings) -> tuple[str, ...]:
-    """A table that only one of them has is named itself, and not each of its keys; a list differs
-    as a whole."""
+    """The keys that differ. A table that only one of them has is named as a whole; so is a list."""
     return tuple(_diff_trees(_settings_tree(old), _settings_tree(new), ""))
 
 
@@ -99,7 +96,7 @@ def _section_with_restart_keys(section: str, new: Any, running: Any) -> Any:
 
 
 def _in_process_platform(name: str, new: PlatformSettings, running: PlatformSettings | None) -> Any:
-    """Of those that the process makes itself: what is not set holds as if it were."""
+    """An in-process platform without a table of its own has the default values."""
     if name not in IN_PROCESS_PLATFORMS:
         return new
     return _with_running_keys(
@@ -123,7 +120,7 @@ def _field_items(settings: Any) -> Iterator[tuple[str, Any]]:
 
 def _settings_tree(settings: Settings) -> dict[str, Any]:
     tree: dict[str, Any] = msgspec.to_builtins(settings)
-    # They are there whether anybody writes of them or not: an empty table changes nothing.
+    # They exist even if the file does not name them: an empty table changes nothing.
     usual = msgspec.to_builtins(PlatformSettings())
     for name in IN_PROCESS_PLATFORMS:
         written = tree[_PLATFORMS].get(name, {})

@@ -13,7 +13,6 @@ import msgspec
 CONFIG_FILE = "holdfast.toml"
 ENV_FILE = ".env"
 
-
 SECRET_MASK = "***"
 _TOML_ENTRY = re.compile(
     r"""(?P<key>(?<![\w-])[\w-]+|"[^"\n]*"|'[^'\n]*')(?P<is>\s*=\s*)(?P<value>"{3}[^\0]*?"{3}|'{3}[^\0]*?'{3}"""
@@ -23,18 +22,18 @@ _REFERENCES = ("env:", "file:")
 
 
 class ConfigSource(StrEnum):
-    """By which way a configuration came into force."""
+    """How a configuration came into force."""
 
-    START = "start"  # a gateway began with it
-    RELOAD = "reload"  # somebody asked for the file to be read again
-    FILE = "file"  # the file was seen to have changed
+    START = "start"  # the gateway started with it
+    RELOAD = "reload"  # a person asked for a reload
+    FILE = "file"  # the file was changed
     SET = "set"  # keys were set, by the command line or over the API
-    ROLLBACK = "rollback"  # an earlier one was put back
+    ROLLBACK = "rollback"  # an earlier version was restored
 
 
 class NewConfigVersion(msgspec.Struct, frozen=True, kw_only=True):
-    """`text` is the file's, "" where there is none; `changed` are the keys that differ from what
-    was in force before it, as people write them."""
+    """`text` is that of the file, "" where there is none; `changed` are the keys that differ from
+    the configuration before it, as people write them."""
 
     at: float
     by: str
@@ -45,22 +44,21 @@ class NewConfigVersion(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ConfigVersion(NewConfigVersion, frozen=True, kw_only=True):
-    """What looks like a secret in its text is hidden: such a text is refused when put back."""
+    """A stored configuration. Secrets in its text are masked: such a text cannot be restored."""
 
     number: int
 
 
 def mask_secrets(text: str) -> str:
-    """The text with whatever stands where only a reference may stand hidden.
+    """The text with every plain secret masked where only a reference is allowed.
 
-    A file like that is refused before it comes into force; this holds the line should one ever
-    be kept in another way.
+    A file with one is refused before it comes into force; this is a second safeguard.
     """
     return _TOML_ENTRY.sub(_mask_entry, text)
 
 
 def _mask_entry(entry: re.Match[str]) -> str:
-    from holdfast.core.config.settings import is_secret_key  # noqa: PLC0415 - not for who asks for status
+    from holdfast.core.config.settings import is_secret_key  # noqa: PLC0415 - see above
 
     value = entry["value"]
     held = value.strip("\"'").lstrip()
@@ -69,23 +67,23 @@ def _mask_entry(entry: re.Match[str]) -> str:
 
 
 class ReloadResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of reading the file again. Keys are as people write them; where nothing has
-    changed, the number is the one that was in force already."""
+    """The result of a reload. Keys are as people write them; where nothing has changed, the number
+    is that of the current version."""
 
     number: int
-    changed: tuple[str, ...] = ()  # in force from now on, or waiting
-    accounts: tuple[str, ...] = ()  # "platform:account": connected anew, added or let go
-    pending_restart: tuple[str, ...] = ()  # keys that differ from what is in force until a restart
-    warnings: tuple[str, ...] = ()  # what is allowed there, and unwise
+    changed: tuple[str, ...] = ()  # in effect now, or after a restart
+    accounts: tuple[str, ...] = ()  # "platform:account": reconnected, added or removed
+    pending_restart: tuple[str, ...] = ()  # changed keys that need a restart
+    warnings: tuple[str, ...] = ()  # valid but unwise settings
 
 
 class ConfigStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """What a running gateway tells of its configuration."""
+    """The configuration of a running gateway."""
 
-    number: int = 0  # of the one in force; 0: it is not kept yet
+    number: int = 0  # of the current version; 0: not stored yet
     since: float = 0.0  # when it came into force
     pending_restart: tuple[str, ...] = ()  # keys that wait for a restart
-    problem: str = ""  # why the file as it stands now cannot be used; the last good one holds
+    problem: str = ""  # why the file cannot be used; the last valid version stays in force
 
 
 class SupportsReload(Protocol):
@@ -95,10 +93,10 @@ class SupportsReload(Protocol):
     async def reload(
         self, *, by: str, source: ConfigSource, before_read: Callable[[], None] | None = None
     ) -> ReloadResult:
-        """Read the file again and put it into force. Raises `ConfigError`, which says place and
-        remedy: then what was in force still is. Several at a time are done one after the other.
+        """Read the file again and apply it. Raises `ConfigError`, which names place and remedy; the
+        current configuration stays then. Concurrent reloads run one after the other.
 
-        `first` is done in a thread when it is this one's turn: whoever writes the file there is
-        the one who is told to have brought it, and not whoever saw it change.
+        `before_read` is called in a thread right before the file is read. A caller that writes the
+        file there is recorded as the author, and not the file watcher that sees the change.
         """
         ...

@@ -12,7 +12,7 @@ MINUTE_SECONDS = 60
 
 
 class DurationSum(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """How long something took, several times over, in seconds."""
+    """The sum of several durations, in seconds."""
 
     count: int = 0
     total: float = 0.0
@@ -34,12 +34,12 @@ NO_DURATIONS = DurationSum()
 
 
 class MinuteStats(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Sums of one minute, or of several that were joined. `lag` and `memory` are the worst in it;
-    0: nobody looked."""
+    """Sums of one minute, or of several that were added. `lag` and `memory` are maxima; 0: not
+    measured."""
 
-    at: int  # when it began
+    at: int  # its start
     accepted: int = 0
-    turns: int = 0  # that ended
+    turns: int = 0  # ended turns
     failed: int = 0  # of those
     # From the start of a turn to its first token, and to its end if it was answered. Stored as
     # `first`, `whole` and `used`.
@@ -49,11 +49,11 @@ class MinuteStats(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     hits: int = 0  # turns that found their agent in the cache
     misses: int = 0
     lag: float = 0.0  # of the event loop
-    memory: int = 0  # bytes that were resident
+    memory: int = 0  # resident bytes
 
     @property
     def idle(self) -> bool:
-        """Nothing happened in it that anybody would look for."""
+        """Whether nothing happened that a chart shows."""
         return not (self.accepted or self.turns)
 
     def __add__(self, other: "MinuteStats") -> "MinuteStats":
@@ -73,28 +73,28 @@ class MinuteStats(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
 
 def sum_usage(usages: Iterable[Mapping[str, Usage]]) -> dict[str, Usage]:
-    whole: dict[str, Usage] = {}
-    for each in usages:
-        for model, usage in each.items():
-            whole[model] = whole.get(model, NO_USAGE) + usage
-    return whole
+    total: dict[str, Usage] = {}
+    for by_model in usages:
+        for model, usage in by_model.items():
+            total[model] = total.get(model, NO_USAGE) + usage
+    return total
 
 
 def aggregate_minutes(minutes: Iterable[MinuteStats], *, per: int) -> Iterator[MinuteStats]:
-    """Sums of `per` seconds each, of minutes that come in order. What has none is left out."""
+    """Sums over `per` seconds each, of minutes in order. Empty periods are left out."""
     for start, group in groupby(minutes, key=lambda minute: minute.at - minute.at % per):
-        whole = MinuteStats(at=start)
+        total = MinuteStats(at=start)
         for minute in group:
-            whole += minute
-        yield msgspec.structs.replace(whole, at=start)
+            total += minute
+        yield msgspec.structs.replace(total, at=start)
 
 
-# Seconds. From what a cache answers at once to what an agent works at for half an hour.
+# Seconds: from a cached answer to half an hour of an agent's work.
 BUCKET_BOUNDS = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0)
 
 
 class HistogramSnapshot(msgspec.Struct, frozen=True, kw_only=True):
-    """`within`: how many took no longer than each of `BOUNDS`; `count` has the others too."""
+    """`cumulative_counts`: how many took no longer than each of `BUCKET_BOUNDS`; `count`: all."""
 
     cumulative_counts: tuple[int, ...]
     count: int
@@ -102,8 +102,8 @@ class HistogramSnapshot(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Histogram:
-    """Owns the counts since it was made. To count one is a search among eleven bounds and two
-    additions: this is on the way of every turn."""
+    """Owns the counts since its creation. `add` is called in every turn, so it is one search among
+    eleven bounds and two additions."""
 
     def __init__(self) -> None:
         self._counts = [0] * (len(BUCKET_BOUNDS) + 1)
@@ -114,9 +114,9 @@ class Histogram:
         self._total += seconds
 
     def snapshot(self) -> HistogramSnapshot:
-        within = [sum(self._counts[: place + 1]) for place in range(len(BUCKET_BOUNDS))]
+        counts = [sum(self._counts[: index + 1]) for index in range(len(BUCKET_BOUNDS))]
         return HistogramSnapshot(
-            cumulative_counts=tuple(within), count=sum(self._counts), total=self._total
+            cumulative_counts=tuple(counts), count=sum(self._counts), total=self._total
         )
 
 
@@ -124,9 +124,10 @@ OTHER_MODELS = "(others)"
 
 
 class ProcessTotals(msgspec.Struct, frozen=True, kw_only=True):
-    """`ends` has every state that a turn can end in, also those that none has."""
+    """What a process has done since it started. `turns_by_state` has every end state of a turn,
+    including those with a count of 0."""
 
     turns_by_state: Mapping[TurnState, int]
-    first_token: HistogramSnapshot  # from the beginning of a turn to its first word
-    duration: HistogramSnapshot  # from the beginning to the end of turns that were answered
-    usage_by_model: Mapping[str, Usage]  # by model
+    first_token: HistogramSnapshot  # from the start of a turn
+    duration: HistogramSnapshot  # of answered turns
+    usage_by_model: Mapping[str, Usage]

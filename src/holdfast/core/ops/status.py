@@ -12,12 +12,12 @@ ALIVE_SECONDS = 90.0  # seconds for which a round trip proves that a platform is
 
 
 class ProblemLevel(StrEnum):
-    WARNING = "warning"  # it works, and somebody should look
-    PROBLEM = "problem"  # it does not do its work
+    WARNING = "warning"  # it works, but needs attention
+    PROBLEM = "problem"  # it does not work
 
 
 class Problem(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that is wrong: what, and what to do about it. `code` is for programs."""
+    """A problem and its remedy. `code` is for programs."""
 
     level: ProblemLevel
     code: str
@@ -26,20 +26,20 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AccountStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """An account of a platform. `here`: it is served by this very process, so that nothing lies
-    between; of any other, only a round trip proves that it is connected."""
+    """An account of a platform. `built_in`: this process serves it, so it is always connected. Of
+    any other, only a round trip proves the connection."""
 
     name: str
     account: str
-    backlog: str  # what it keeps for us while we are away
+    backlog: str  # what the platform stores while we are not connected
     built_in: bool = False
     last_ok_at: float | None = None  # its last round trip; None: there was none yet
-    heartbeat_interval: float = 0.0  # what its door says of how often one is due; 0: nothing
+    heartbeat_interval: float = 0.0  # how often a round trip is due; 0: not declared
     state: AccountState = AccountState.CONNECTED
-    since: float = 0.0  # when it came to be so
+    since: float = 0.0  # when it entered this state
     error: str = ""  # why it is not connected
     remedy: str = ""  # what a person can do about that
-    next_attempt_at: float | None = None  # when it is tried again by itself
+    next_attempt_at: float | None = None  # when it is retried automatically
     failures: int = 0  # in a row
     missing_grants: tuple[str, ...] = ()  # what its vendor has not granted, with what to do
 
@@ -62,12 +62,12 @@ class TurnStatus(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     chat: str
     started_at: float
     step: int  # which model reply it is at
-    tools: tuple[str, ...] = ()  # those that run now
-    queued: int = 0  # messages that wait behind it
+    tools: tuple[str, ...] = ()  # running now
+    queued: int = 0  # messages waiting behind it
 
 
 class AgentCacheStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """The agents that are kept between turns, with their bounds."""
+    """The agents that are cached between turns, and the limits of the cache."""
 
     cached: int = 0
     max_agents: int = 0
@@ -79,13 +79,13 @@ class AgentCacheStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StoreStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """How the store's writer does; times are seconds before these facts were told."""
+    """The state of the store's writer; times are seconds before this status was made."""
 
     schema: int = 0
     commits: int = 0
-    waiting: int = 0  # writes that no commit has taken yet
+    waiting: int = 0  # queued writes
     committed_ago: float | None = None
-    commit_seconds: float = 0.0  # what the last commit took
+    commit_seconds: float = 0.0  # duration of the last commit
     slowest: float = 0.0
     failures: int = 0
     error: str = ""  # the last failure
@@ -100,25 +100,23 @@ class StoreStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BackupStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """The last backup that was verified. `problem`: why the last attempt made none."""
+    """The last verified backup. `problem`: why the last attempt failed."""
 
     name: str = ""
     made_at: float | None = None
     bytes: int = 0
-    next_at: float | None = None  # None: the gateway makes none by itself
+    next_at: float | None = None  # None: no automatic backups
     problem: str = ""
 
 
 class HourStats(msgspec.Struct, frozen=True, kw_only=True):
-    """What was done in the last hour. Latencies are the mean and the worst, in seconds."""
+    """Statistics of the last hour. Latencies are the mean and the worst, in seconds."""
 
-    turns: tuple[int, ...] = ()  # that ended, by the minute; the last is the present one so far
+    turns: tuple[int, ...] = ()  # ended turns per minute; the last is the current minute
     failed: int = 0
-    first_token_mean: float | None = (
-        None  # from the beginning of a turn to its first word; None: no turn
-    )
+    first_token_mean: float | None = None  # from the start of a turn; None: no turn
     first_token_worst: float = 0.0
-    duration_mean: float | None = None  # to the end of those that were answered
+    duration_mean: float | None = None  # of answered turns
     duration_worst: float = 0.0
     input_tokens: int = 0
     cached_tokens: int = 0  # of those
@@ -127,39 +125,39 @@ class HourStats(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GatewaySnapshot(msgspec.Struct, frozen=True, kw_only=True):
-    """What the event loop says: true when it was told, and as old as that."""
+    """The status as the event loop last published it."""
 
     state: str = "starting"
-    since: float = 0.0  # when it came to be so
-    phase: str = ""  # how far a start or a stop has come
+    since: float = 0.0  # when it entered this state
+    phase: str = ""  # the current phase of a start or a stop
     phase_since: float = 0.0
     order: StopOrder | None = None  # why it stops
-    pending_restart: StopOrder | None = None  # a restart that waits until nothing runs
+    pending_restart: StopOrder | None = None  # a restart that waits until no turn runs
     address: str = ""
     supervisor: str = ""
     turns: dict[str, int] = {}  # live sessions by state
-    open_turns: tuple[TurnStatus, ...] = ()  # the oldest first
-    more_turns: int = 0  # those that are not listed
+    open_turns: tuple[TurnStatus, ...] = ()  # oldest first
+    more_turns: int = 0  # open turns that are not listed
     in_flight: int = 0  # messages that have not ended
-    queued: int = 0  # of those, what no turn has taken yet
+    queued: int = 0  # of those, not taken by a turn yet
     queued_since: float | None = None
     outbox: int = 0
-    outbox_since: float | None = None  # since when the oldest delivery has been in front
-    undeliverable: dict[str, int] = {}  # of those, what waits for accounts that are not configured
+    outbox_since: float | None = None  # since when the oldest delivery is next
+    undeliverable: dict[str, int] = {}  # of those, for accounts that are not configured
     last_hour: HourStats = HourStats()
     agents: AgentCacheStatus = AgentCacheStatus()
     subagents: dict[str, int] = {}
-    runs: int = 0  # of jobs, at work now
-    next_job: float | None = None  # when the next is due
+    runs: int = 0  # job runs in progress
+    next_job: float | None = None  # when the next job is due
     runners: int = 0
     sandboxed: bool | None = None
     why_unsandboxed: str = ""
     model: dict[str, str] = {}
     platforms: tuple[AccountStatus, ...] = ()
     home_channels: tuple[HomeChannel, ...] = ()
-    restarts: tuple[StopRow, ...] = ()  # the last first
+    restarts: tuple[StopRow, ...] = ()  # newest first
     inbox_counts: dict[str, int] = {}
-    orphaned: int = 0  # open in the store, and nobody here brings them to an end
+    orphaned: int = 0  # open messages in the store that no lane here works on
     orphaned_since: float | None = None  # when the oldest of those was accepted
     store: StoreStatus = StoreStatus()
     last_backup: BackupStatus = BackupStatus()
@@ -176,22 +174,22 @@ class EventLoopStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MachineStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """What the process stands on, read when it was asked for. None: this system does not say."""
+    """Resources of the machine, read on request. None: not available on this system."""
 
     disk_free: int | None = None
     disk_size: int | None = None
-    database: int = 0  # bytes of the file, of its log, and of the search index
+    database: int = 0  # bytes; so are `wal` and `search`
     wal: int = 0
     search: int = 0
-    memory: int | None = None  # bytes that are resident
-    files: int | None = None  # open ones
+    memory: int | None = None  # resident bytes
+    files: int | None = None  # open files
     max_files: int | None = None
     unit_drift: tuple[str, ...] = ()  # where an installed unit disagrees with the configuration
 
 
 class StatusReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What the status socket says. All but the snapshot is from outside the event loop, and so
-    of this very instant; the snapshot is `seen` seconds old."""
+    """The answer of the status socket. Everything but the snapshot is read outside the event loop
+    and therefore current; the snapshot is `snapshot_age` seconds old."""
 
     state: str
     pid: int
@@ -207,10 +205,11 @@ class StatusReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Workload(msgspec.Struct, frozen=True, kw_only=True):
-    """Counts of one moment, each from an index: whoever asks every few seconds costs little."""
+    """What waits and works besides turns. Each count comes from an index, so frequent reads are
+    cheap."""
 
-    approvals: int = 0  # that wait for a person
-    processes: int = 0  # in the background, of runners that live
+    approvals: int = 0  # waiting for a person
+    processes: int = 0  # background processes of live runners
     jobs: int = 0
     paused_jobs: int = 0  # of those
-    waiting_runs: int = 0  # of jobs: for an earlier one, or for a free place
+    waiting_runs: int = 0  # job runs waiting for an earlier one or for a free slot

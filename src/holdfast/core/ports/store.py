@@ -109,7 +109,7 @@ class StoreWriter(Protocol):
         allowed: Mapping[CallId, str] = {},
         at: float,
     ) -> Awaitable[None]:
-        """`allowed`: by what those of the calls may run that somebody had to judge."""
+        """`allowed`: for calls that needed a decision, what permits them."""
         ...
 
     def record_finished(
@@ -130,25 +130,25 @@ class StoreWriter(Protocol):
     def resume_turn(
         self, turn_id: TurnId, *, session_id: SessionId, note: NoteMessage, at: float
     ) -> Awaitable[None]:
-        """A cut turn goes on: the note joins the transcript, and a cut that nobody has counted
-        when the turn was left is counted."""
+        """An interrupted turn continues: the note joins the transcript, and the interruption is
+        counted unless `leave_turn` has counted it."""
         ...
 
     def leave_turn(self, left: LeftTurn, *, at: float) -> Awaitable[None]:
-        """This process does not end the turn. One that is not parked is cut: its session is
-        marked, and the cut counted, in this commit."""
+        """This process does not end the turn. A turn that is not parked is interrupted: this commit
+        marks its session and counts the interruption."""
         ...
 
     def continue_turn(
         self, turn_id: TurnId, *, session_id: SessionId, at: float
     ) -> Awaitable[None]:
-        """A turn that was left is run again by this process, and nothing is said of it."""
+        """This process continues a turn that was left, without a note."""
         ...
 
     def save_prompt(
         self, session_id: SessionId, *, prompt: str, fingerprint: str
     ) -> Awaitable[None]:
-        """Freeze the prompt that a configuration of another shape makes for a session."""
+        """Replace a session's frozen prompt by that of a different configuration."""
         ...
 
     def record_note(
@@ -172,27 +172,27 @@ class StoreWriter(Protocol):
     def add_auxiliary_usage(
         self, session_id: SessionId, *, task: AuxiliaryTask, usage: Usage
     ) -> Awaitable[None]:
-        """A call that belongs to no turn; it is counted apart from them."""
+        """Usage of a call that belongs to no turn; it is counted separately."""
         ...
 
     def end_turn(self, end: EndTurn) -> Awaitable[None]:
-        """A turn that is answered clears the session's cuts."""
+        """An answered turn resets the session's count of interruptions."""
         ...
 
     def end_turn_and_suspend(self, end: EndTurn) -> Awaitable[None]:
-        """As `end_turn`, and the session is suspended: its route opens a fresh one next time."""
+        """As `end_turn`, and suspends the session: its route opens a new one next time."""
         ...
 
     def ask_approvals(self, ask: ApprovalRequest) -> Awaitable[None]:
-        """Fails where the turn is not open, or one of its calls was asked for before."""
+        """Fails where the turn is not open, or an approval for one of its calls exists."""
         ...
 
     def decide_approvals(self, decision: ApprovalDecision) -> Awaitable[None]:
-        """Fails, whole, where a row has ended already or a rule is not there."""
+        """Fails as a whole where a row has ended already or a rule does not exist."""
         ...
 
     def refuse_message(self, refused: RefusedMessage) -> Awaitable[Accepted]:
-        """Refuse a message in the commit that takes it."""
+        """Store a message as refused, in one commit."""
         ...
 
     def change_pairing(self, change: PairingChange) -> Awaitable[None]: ...
@@ -200,7 +200,7 @@ class StoreWriter(Protocol):
     def open_session(
         self, session_id: SessionId, *, route: SessionKey, at: float
     ) -> Awaitable[SessionId]:
-        """The session that the route points to; if it points nowhere, the new one."""
+        """The session that the route points to, or the new one where there is none."""
         ...
 
     def open_new_session(
@@ -212,8 +212,8 @@ class StoreWriter(Protocol):
         reset: SessionReset | None,
         at: float,
     ) -> Awaitable[SessionId]:
-        """The session that the route goes on in: the new one, in the place of the one that
-        `opening` names, unless somebody pointed the route elsewhere meanwhile."""
+        """The session that the route continues in: the new one, replacing the one that `opening`
+        names, unless the route points elsewhere by then."""
         ...
 
     def mark_resume_pending(
@@ -225,18 +225,18 @@ class StoreWriter(Protocol):
         ...
 
     def suspend_route(self, route: SessionKey) -> Awaitable[SessionId | None]:
-        """The session that the route points to, suspended; None: it points nowhere."""
+        """Suspend the session that the route points to and return it; None: there is none."""
         ...
 
     def rename_session(self, session_id: SessionId, title: str) -> Awaitable[None]: ...
     def replace_session_title(
         self, session_id: SessionId, title: str, *, expected: str
     ) -> Awaitable[bool]:
-        """Renamed, unless somebody else has renamed it: False then."""
+        """Rename it unless it was renamed meanwhile: then False."""
         ...
 
     def end_session(self, session_id: SessionId, *, at: float) -> Awaitable[None]:
-        """Its route opens a fresh one next time."""
+        """Its route opens a new session next time."""
         ...
 
     def expire_session(
@@ -246,31 +246,31 @@ class StoreWriter(Protocol):
         ...
 
     def prune_inbox(self, *, before: float) -> Awaitable[int]:
-        """Forget some messages that ended before then; 0: there are none left."""
+        """Delete some messages that ended before then; 0: none are left."""
         ...
 
     def prune_outbox(self, *, before: float) -> Awaitable[int]:
-        """Forget some deliveries that were settled before then; 0: there are none left."""
+        """Delete some deliveries that ended before then; 0: none are left."""
         ...
 
     def import_session(self, imported: ImportedSession) -> Awaitable[None]: ...
     def delete_session(
         self, session_id: SessionId, *, inbox_ids: Sequence[InboxId]
     ) -> Awaitable[None]:
-        """Every row of it, and those messages, are gone; `StoreReader.inbox_of` has their ids."""
+        """Delete all its rows and those messages; `StoreReader.session_inbox_ids` lists the ids."""
         ...
 
     def add_deliveries(
         self, deliveries: Sequence[NewDelivery], *, at: float
     ) -> Awaitable[None]: ...
     def add_proactive_message(self, message: ProactiveDelivery) -> Awaitable[bool]:
-        """Owe a message to a chat, with the note of it in that chat's conversation. False, and
-        nothing is written: the delivery of that id is there already."""
+        """Queue a message to a chat, with the note about it in that chat's conversation. False, and
+        nothing is written, where a delivery of that id exists."""
         ...
 
     def begin_stream(self, new: NewDelivery, *, at: float) -> Awaitable[None]:
-        """A reply is shown before it is whole: its row, without a text. Fails where its turn is
-        not open. Owed with `begun` later, it is the same row."""
+        """Write the row, without a text, of a reply that is shown before it is complete. Fails where
+        its turn is not open. Queued later with `started`, it is the same row."""
         ...
 
     def begin_part(self, delivery_id: DeliveryId, number: int, *, at: float) -> Awaitable[None]: ...
@@ -290,88 +290,90 @@ class StoreWriter(Protocol):
     def requeue_delivery(
         self, delivery_id: DeliveryId, *, by: str = GATEWAY_ACTOR, at: float
     ) -> Awaitable[DeliveryRow | None]:
-        """One that failed, or was for good unknown, is pending again, with whatever doubt there
-        was; as it stands then, with its parts. None: it was neither."""
+        """Make a failed or unknown delivery pending again; its `outcome_unknown` stays. Returns it
+        with its parts. None: it was in neither state."""
         ...
 
     def save_runner(self, runner: RunnerRow) -> Awaitable[None]: ...
     def end_runner(self, session_id: SessionId) -> Awaitable[None]: ...
     def save_process(self, process: ProcessRow) -> Awaitable[None]: ...
     def record_stop(self, row: StopRow) -> Awaitable[None]:
-        """A stop as far as it has come; what was written of it before is replaced."""
+        """Store the progress of a stop, replacing what was written of it before."""
         ...
 
     def record_ready(
         self, deliveries: Sequence[NewDelivery], *, at: float, resumed: int = 0
     ) -> Awaitable[None]:
-        """A successor is ready: every open stop is over, and these are owed, in one commit.
-        `resumed`: the turns that it goes on with."""
+        """A successor is ready: one commit closes every open stop and queues these deliveries.
+        `resumed`: the turns that it continues."""
         ...
 
     def prune_stops(self, *, keep: int) -> Awaitable[None]:
-        """Forget all but the last so many that are over."""
+        """Delete all finished stops except the last `keep`."""
         ...
 
     def add_job(self, new: NewJob, *, limit: int) -> Awaitable[Job | None]:
-        """None: its person has `most` already. Asked for again, it is the one there is."""
+        """None: its owner already has `limit` jobs. Idempotent: a repeated request returns the
+        existing job."""
         ...
 
     def change_job(self, change: JobChange) -> Awaitable[bool]:
-        """False: there is no such job any more."""
+        """False: the job no longer exists."""
         ...
 
     def plan_runs(self, plan: RunPlan) -> Awaitable[bool]:
-        """False, and nothing is written: the job is not due at that time any more."""
+        """False, and nothing is written, where the job is no longer due at that time."""
         ...
 
     def skip_runs(self, job_id: JobId, *, why: str, run_id: str | None = None) -> Awaitable[int]:
-        """What waits of a job, or that one run of it, is never begun; how many that are."""
+        """Cancel the waiting runs of a job, or that one run; returns how many."""
         ...
 
     def prune_runs(self, *, before: float) -> Awaitable[int]:
-        """Forget some runs that had ended by then, and jobs that are over; 0: none are left."""
+        """Delete some runs that ended before then, and finished jobs; 0: none are left."""
         ...
 
     def set_meta(self, key: str, value: str) -> Awaitable[None]: ...
     def audited(self, entry: AuditEntry) -> "StoreWriter":
-        """The same journal for one who acts: each write that changes something leaves this row
-        of the audit in its own commit."""
+        """The same writer for an audited action: each write that changes something adds this audit
+        row in its own commit."""
         ...
 
     def record_audit(self, entry: AuditEntry) -> Awaitable[None]:
-        """The row of something that is not done in the store. To be written before it is done:
-        a deed without its row is worse than a row without its deed."""
+        """The audit row of an action outside the store. Write it before the action: an action
+        without its row is worse than a row without its action."""
         ...
 
     def prune_audit(self, *, before: float, at: float) -> Awaitable[int]:
-        """Forget some rows of the audit from before then; 0: there are none left."""
+        """Delete some audit rows from before then; 0: none are left."""
         ...
 
     def edit_notes(self, edit: NoteEdit) -> Awaitable[NoteEditResult]: ...
     def save_configuration(self, new: NewConfigVersion) -> Awaitable[int]:
-        """Its number. One that is as the last, text and signature, is that one."""
+        """Returns its number. A version equal to the last one, in text and signature, is that
+        one."""
         ...
 
     def add_minute_stats(self, stats: MinuteStats, *, since: int) -> Awaitable[None]:
-        """Add to what is kept of a minute, and forget those from before `since`."""
+        """Add to the statistics of a minute, and delete those from before `since`."""
         ...
 
     def enable_memory(self, session_id: SessionId, owner: OwnerId) -> Awaitable[None]:
-        """From now on memory is to hear of this session's end; the first owner stays."""
+        """From now on, memory providers are told about this session's end; the first owner stays."""
         ...
 
     def claim_memory_turn(self, turn_id: TurnId, *, provider: str) -> Awaitable[bool]:
-        """Whether that provider is owed this turn, to whoever asks first."""
+        """Whether the provider still has to be told about this turn; True only once."""
         ...
 
     def claim_memory_end(self, session_id: SessionId) -> Awaitable[OwnerId | None]:
-        """Who owns the memory of a session that ends, to whoever asks first since anything was
-        last said in it; None: nobody is to be told."""
+        """The memory owner of a session that ends; returned once after each activity. None: no
+        provider has to be told."""
         ...
 
 
 class StoreReader(Protocol):
-    """The reading half of the store: on connections of its own, never behind the writer.
+    """The reading half of the store: on its own connections, so that reads never wait for writes.
 
     A read sees every write that was durable when it was called.
     """
@@ -387,19 +389,19 @@ class StoreReader(Protocol):
         include_subagents: bool = False,
         where: SessionFilter = ALL_SESSIONS,
     ) -> list[SessionRow]:
-        """The most recently active first; with `q`, those that have it in their title. Those of
-        children are among them only where they are asked for."""
+        """Most recently active first; `q`: a substring of the title. Sessions of subagents are
+        included only on request."""
         ...
 
     async def route(self, key: SessionKey) -> SessionId | None: ...
     async def route_target(self, key: SessionKey) -> RouteTarget | None:
-        """Where the route points, also where it cannot go on there."""
+        """The session of the route, even where it cannot continue there."""
         ...
 
     async def sessions_in_reach(
         self, *, route: SessionKey, principal: PrincipalId | None, limit: int
     ) -> list[SessionRow]:
-        """The sessions of a route, and of a person if one is named; the last active first."""
+        """The sessions of a route, and of a person if one is named; most recently active first."""
         ...
 
     async def session_in_reach(
@@ -418,8 +420,7 @@ class StoreReader(Protocol):
         self, session_ids: Sequence[SessionId]
     ) -> "list[SessionPreview]": ...
     async def session_usage_by_model(self, session_id: SessionId) -> Mapping[str, Usage]:
-        """What its turns have used, by model, all of whose steps are read; "": what was used
-        beside the agent's own requests."""
+        """The usage of its turns by model, from all their steps; "": auxiliary calls."""
         ...
 
     async def transcript_stats(
@@ -430,11 +431,11 @@ class StoreReader(Protocol):
 
     async def transcript(self, session_id: SessionId) -> list[TranscriptRecord]: ...
     async def context(self, session_id: SessionId) -> tuple[int, list[TranscriptRecord]]:
-        """The transcript without what its last compaction covers, and how many records that is."""
+        """The transcript without the records that its last compaction covers, and their number."""
         ...
 
     async def auxiliary_usage(self, session_id: SessionId) -> Mapping[AuxiliaryTask, Usage]:
-        """What was used beside the session's turns."""
+        """The usage outside the session's turns."""
         ...
 
     async def records(
@@ -449,32 +450,32 @@ class StoreReader(Protocol):
         ...
 
     async def search(self, query: SearchQuery) -> list[SearchMatch]:
-        """Messages that hold all the words, the best first; it knows all that was durable when
-        it was called, unless the index is being made anew and that takes long."""
+        """Messages that contain all the words, best match first. It covers everything that was
+        durable at the call, unless the index is being rebuilt and that takes long."""
         ...
 
     async def search_state(self) -> SearchIndexStatus: ...
     async def check(self) -> list[str]:
-        """What is wrong with the store's file; empty: nothing. It reads all of it. If anything
-        is, nothing is written any more."""
+        """The damage found in the store's file; empty: none. Reads the whole file. Where there is
+        damage, nothing is written any more."""
         ...
 
     async def expiring_sessions(
         self, *, expires_at: ExpiryRule, limit: int
     ) -> list[ExpiringSession]:
-        """The sessions that go on and will be over, the soonest first. It looks at them all."""
+        """The active sessions that will expire, soonest first. Reads all sessions."""
         ...
 
     async def sessions_unused_since(self, *, before: float, limit: int) -> list[SessionId]:
-        """Sessions that nobody has used since then, the longest unused first."""
+        """Sessions unused since then, longest unused first."""
         ...
 
     async def session_inbox_ids(self, session_id: SessionId) -> list[InboxId]:
-        """Every message that was ever said to a session. It looks at the whole inbox."""
+        """Every message that a session ever received. Reads the whole inbox."""
         ...
 
     async def last_source(self, session_id: SessionId) -> Source | None:
-        """From where somebody was last answered in it; None: nobody knows any more."""
+        """The source of the message that was last answered in it; None: unknown."""
         ...
 
     async def turn(self, turn_id: TurnId) -> TurnRow | None: ...
@@ -482,11 +483,11 @@ class StoreReader(Protocol):
     async def turns(
         self, session_id: SessionId, *, limit: int, before: TurnId | None = None
     ) -> list[TurnOutline]:
-        """The newest first; `before`: those that began before that one."""
+        """Newest first; `before`: only turns that began before that one."""
         ...
 
     async def recent_turns(self, query: TurnQuery) -> list[TurnOutline]:
-        """Of all sessions, children's too."""
+        """Of all sessions, including those of subagents."""
         ...
 
     async def turn_details(self, turn_id: TurnId, *, after: int, limit: int) -> TurnDetails | None:
