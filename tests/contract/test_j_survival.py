@@ -16,7 +16,8 @@ import pytest
 from holdfast.core.config.settings import RunnerSettings
 from holdfast.core.ports.sandbox import Sandbox
 from holdfast.core.sessions.session import RunnerRow
-from holdfast.runner.runners import Runners, process_start_time
+from holdfast.runner.program.process_tree import start_time as process_start_time
+from holdfast.runner.runners import Runners
 
 # A gateway in a process of its own: it starts what it is told, says so, and is then killed.
 GATEWAY = """

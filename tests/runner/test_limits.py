@@ -10,7 +10,7 @@ from holdfast.core.ports.sandbox import SandboxRefused
 from holdfast.runner.bubblewrap import make_plan
 from holdfast.runner.launch import launch_runner
 from holdfast.runner.paths import SessionPaths, connect_socket
-from holdfast.runner.runners import process_start_time
+from holdfast.runner.program.process_tree import start_time as process_start_time
 
 
 async def test_a_full_workspace_kills_who_filled_it_and_says_so(open_runners):

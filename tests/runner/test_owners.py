@@ -11,7 +11,7 @@ from holdfast.core.errors import RunnerError
 from holdfast.core.sessions.session import RunnerRow
 from holdfast.runner.paths import SessionPaths
 from holdfast.runner.program.process_tree import living_descendants
-from holdfast.runner.runners import process_start_time
+from holdfast.runner.program.process_tree import start_time as process_start_time
 
 
 async def test_a_bench_costs_nothing_until_it_is_used(runners, ledger, home):

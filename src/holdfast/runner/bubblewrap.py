@@ -19,13 +19,50 @@ from holdfast.runner.paths import SessionPaths
 
 log = logging.getLogger(__name__)
 
-
 PROGRAM_SOURCE = Path(__file__).parent / "program"
+WORKSPACE = "/workspace"
+SPOOL = "/run/holdfast"
+PROGRAM = "/opt/holdfast"
+BUBBLEWRAP_HINT = "install bubblewrap (Debian, Ubuntu: apt install bubblewrap)"
+SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+PROBE_TIMEOUT = 20
+SHARED_MEMORY = 64 << 20
+MB = 1 << 20
+
+# User ids above every range that systemd, containers or /etc/subuid assign.
+FIRST_USER, USERS = 1_879_048_192, 1 << 27
+# For a gateway whose root is itself in a user namespace with 65536 users.
+FIRST_GUEST_USER, GUEST_USERS = 20_000, 40_000
+
+# Not the whole of /etc: it has keys, tokens and names of the host.
+# fmt: off
+ETC_FILES = (
+    "resolv.conf", "hosts", "host.conf", "nsswitch.conf", "gai.conf", "services", "protocols",
+    "localtime", "timezone", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "alternatives",
+    "ca-certificates", "ca-certificates.conf", "ssl/certs", "ssl/openssl.cnf", "pki/tls/certs",
+    "pki/ca-trust", "crypto-policies", "mime.types", "os-release", "debian_version", "terminfo",
+    "inputrc", "bash.bashrc", "fonts", "perl",
+)
+# fmt: on
+
+
+class ConfinementPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """How runners are started on this machine; determined once, by trying."""
+
+    bwrap: str | None  # None: without a sandbox
+    python: str
+    prefix: str | None  # the interpreter's folder, if it is not in /usr
+    program: Path = Path()
+    why_unsandboxed: str = ""
+
+    @property
+    def sandboxed(self) -> bool:
+        return self.bwrap is not None
 
 
 def install_program(runs: Path, python: str) -> Path:
-    """A compiled copy of the program, so that starting costs no compiling, wherever the
-    package lies and whatever its permissions are."""
+    """Install a compiled copy of the program, so that a start compiles nothing, wherever the
+    package is and whatever its permissions are."""
     sources = sorted(PROGRAM_SOURCE.glob("*.py"))
     digest = hashlib.sha256(python.encode())
     for source in sources:
@@ -39,54 +76,14 @@ def install_program(runs: Path, python: str) -> Path:
     (draft / "program").mkdir(parents=True)
     for source in sources:
         shutil.copyfile(source, draft / "program" / source.name)
-    compiling = [python, "-I", "-S", "-m", "compileall", "-q", "program"]
-    subprocess.run(compiling, cwd=draft, env={}, check=False, capture_output=True)
+    compile_command = [python, "-I", "-S", "-m", "compileall", "-q", "program"]
+    subprocess.run(compile_command, cwd=draft, env={}, check=False, capture_output=True)
     for path in (draft, *draft.rglob("*")):
         path.chmod(0o755 if path.is_dir() else 0o644)
     for old in runs.glob(".program-*"):
-        shutil.rmtree(old)  # a runner that runs from it has read all of it
+        shutil.rmtree(old)  # a runner that was started from it has loaded all of it
     draft.rename(target)
     return target
-
-
-WORKSPACE = "/workspace"
-SPOOL = "/run/holdfast"
-PROGRAM = "/opt/holdfast"
-BUBBLEWRAP_HINT = "install bubblewrap (Debian, Ubuntu: apt install bubblewrap)"
-SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-PROBE_TIMEOUT = 20
-SHARED_MEMORY = 64 << 20
-MB = 1 << 20
-
-# Users above every range that systemd, containers or /etc/subuid hand out.
-FIRST_USER, USERS = 1_879_048_192, 1 << 27
-# Where the gateway's root is itself a guest with 65536 users.
-FIRST_GUEST_USER, GUEST_USERS = 20_000, 40_000
-
-# Not the whole of /etc: it holds keys, tokens and the names of things outside.
-# fmt: off
-ETC_FILES = (
-    "resolv.conf", "hosts", "host.conf", "nsswitch.conf", "gai.conf", "services", "protocols",
-    "localtime", "timezone", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "alternatives",
-    "ca-certificates", "ca-certificates.conf", "ssl/certs", "ssl/openssl.cnf", "pki/tls/certs",
-    "pki/ca-trust", "crypto-policies", "mime.types", "os-release", "debian_version", "terminfo",
-    "inputrc", "bash.bashrc", "fonts", "perl",
-)
-# fmt: on
-
-
-class ConfinementPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """How runners are started here, found out once by trying."""
-
-    bwrap: str | None  # None: without a sandbox
-    python: str
-    prefix: str | None  # the interpreter's folder where it is not in /usr
-    program: Path = Path()
-    why_unsandboxed: str = ""
-
-    @property
-    def sandboxed(self) -> bool:
-        return self.bwrap is not None
 
 
 def make_plan(
@@ -96,7 +93,7 @@ def make_plan(
     bwrap: str = "bwrap",
     system_python: str = "/usr/bin/python3",
 ) -> ConfinementPlan:
-    """Blocks for some tens of milliseconds: it runs the interpreter and bubblewrap."""
+    """Blocks for tens of milliseconds: it runs the interpreter and bubblewrap."""
     plan = _python_plan(system_python)
     program = install_program(runs, plan.python)
     plan = msgspec.structs.replace(plan, program=program)
@@ -133,19 +130,19 @@ def _bwrap_error(plan: ConfinementPlan, settings: RunnerSettings, bwrap: str | N
 
 
 def _run_error(argv: list[str]) -> str:
-    """Why a program does not run to a good end; "": it does."""
+    """The error of a program that fails; "": it succeeds."""
     try:
         ended = subprocess.run(
             argv, env={}, cwd="/", capture_output=True, timeout=PROBE_TIMEOUT, check=False
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         return str(error)
-    said = ended.stderr.decode(errors="replace").strip()
-    return (said or f"{argv[0]} ended with {ended.returncode}") if ended.returncode else ""
+    errors = ended.stderr.decode(errors="replace").strip()
+    return (errors or f"{argv[0]} exited with {ended.returncode}") if ended.returncode else ""
 
 
 def session_uid(session_id: SessionId, uid_map: str) -> int:
-    """A user of its own for each session, so that its process limit counts it alone."""
+    """A user id for each session, so that its process limit counts its own processes only."""
     number = int.from_bytes(hashlib.sha256(session_id.encode()).digest()[:8], "big")
     extents = [tuple(map(int, line.split())) for line in uid_map.splitlines()]
     for first, count in ((FIRST_USER, USERS), (FIRST_GUEST_USER, GUEST_USERS)):
@@ -158,7 +155,7 @@ def session_uid(session_id: SessionId, uid_map: str) -> int:
 
 
 def bwrap_arguments(plan: ConfinementPlan, settings: RunnerSettings) -> list[str]:
-    """bubblewrap with everything that is the same for all sessions."""
+    """The bubblewrap arguments that are the same for all sessions."""
     argv = [str(plan.bwrap), "--unshare-pid", "--unshare-ipc", "--unshare-uts"]
     argv += ["--unshare-cgroup-try", "--hostname", "holdfast", "--as-pid-1"]
     if settings.network == NetworkPolicy.NONE:
@@ -168,7 +165,7 @@ def bwrap_arguments(plan: ConfinementPlan, settings: RunnerSettings) -> list[str
     else:
         argv += ["--cap-drop", "ALL"]
         for name in ("CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP"):
-            argv += ["--cap-add", name]  # to become nobody in particular, and then gone
+            argv += ["--cap-add", name]  # to change to the session's user; dropped after that
     argv += _system_arguments(plan)
     tmp = min(512, max(16, settings.memory_mb // 4)) * MB
     argv += ["--proc", "/proc", "--dev", "/dev", "--perms", "1777", "--size", str(tmp)]
@@ -178,7 +175,7 @@ def bwrap_arguments(plan: ConfinementPlan, settings: RunnerSettings) -> list[str
 
 def _system_arguments(plan: ConfinementPlan) -> list[str]:
     argv = ["--ro-bind", "/usr", "/usr"]
-    # Made by the way, a parent would be open to root alone.
+    # Parents that bubblewrap creates implicitly would be accessible to root only.
     parents = reversed(Path(plan.prefix).parents[:-1]) if plan.prefix else ()
     for folder in (
         "/etc",
@@ -206,18 +203,18 @@ def _system_arguments(plan: ConfinementPlan) -> list[str]:
 def session_bwrap_arguments(
     plan: ConfinementPlan, settings: RunnerSettings, paths: SessionPaths
 ) -> list[str]:
-    """bubblewrap around one session; what follows is executed inside it."""
+    """The bubblewrap command of one session; the arguments after it run inside."""
     argv = bwrap_arguments(plan, settings)
     for name in ("passwd", "group"):
         argv += ["--ro-bind", str(paths.run_folder / name), f"/etc/{name}"]
     argv += ["--bind", str(paths.workspace), WORKSPACE, "--bind", str(paths.spool), SPOOL]
     argv += ["--ro-bind", str(plan.program), PROGRAM]
-    # The root and /dev are memory of the host: nobody inside may fill them.
+    # The root and /dev are in the host's memory: commands must not be able to fill them.
     return [*argv, "--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/", "--"]
 
 
 class SandboxProbe:
-    """Owns the plan. However many ask, bubblewrap is tried once; a failure is tried again."""
+    """Owns the plan. bubblewrap is tried once for all callers, and again after a failure."""
 
     def __init__(self, settings: RunnerSettings, *, runs: Path, bwrap: str) -> None:
         self._settings, self._runs, self._bwrap = settings, runs, bwrap

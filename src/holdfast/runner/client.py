@@ -127,7 +127,7 @@ LOST_RESULT = CommandResult(exit_code=None, output="", lost=True)
 
 
 def _convert(kind: type[T], answer: Any) -> T:
-    """The runner's words as ours. What runs beside it may have written nonsense to its spool."""
+    """Validate the runner's answer: commands in the sandbox may have changed its spool."""
     try:
         return msgspec.convert(answer, kind)
     except msgspec.ValidationError as error:
@@ -135,10 +135,10 @@ def _convert(kind: type[T], answer: Any) -> T:
 
 
 class SessionSandbox:
-    """Cheap: owns nothing but the way to its session's runner.
+    """Implements the `Sandbox` port over the connection to the session's runner; owns nothing.
 
-    `open_link` starts a runner if there is none, `find_link` only finds one. `shell` names the
-    terminal that commands and paths are taken in, "" the session's own.
+    `open_connection` starts a runner if there is none, `find_connection` only finds one. `shell`
+    names the terminal of commands and relative paths; "" is the session's own.
     """
 
     def __init__(
@@ -149,11 +149,9 @@ class SessionSandbox:
         open_connection: Callable[[], Awaitable[RunnerConnection]],
         find_connection: Callable[[], Awaitable[RunnerConnection | None]],
     ) -> None:
-        self._paths, self._open_connection, self._find_connection = (
-            paths,
-            open_connection,
-            find_connection,
-        )
+        self._paths = paths
+        self._open_connection = open_connection
+        self._find_connection = find_connection
         self._shell: dict[str, Any] = {"shell": shell} if shell else {}
 
     async def run(
@@ -168,8 +166,8 @@ class SessionSandbox:
         try:
             return await self._run_command(details, on_output)
         except RunnerConnectionLost:
-            # It may have ended, being idle, in the very moment we asked. Only what it never
-            # heard of may be asked again.
+            # It may have ended because it was idle, at the moment of our request. Only a command
+            # that it has no record of may be sent again.
             if self._paths.call_record(call_id) is not None:
                 return self._recorded_result(call_id) or LOST_RESULT
         return await self._run_command(details, on_output)
@@ -177,10 +175,12 @@ class SessionSandbox:
     async def attach(
         self, call_id: CallId, *, on_output: Callable[[str], None] | None = None
     ) -> CommandResult | None:
-        link = await self._find_connection()
-        if link is not None:
+        connection = await self._find_connection()
+        if connection is not None:
             try:
-                return await self._request_command("attach", {"call": call_id}, link, on_output)
+                return await self._request_command(
+                    "attach", {"call": call_id}, connection, on_output
+                )
             except RunnerConnectionLost:
                 pass
         return self._recorded_result(call_id)
@@ -191,8 +191,8 @@ class SessionSandbox:
     async def started_process(self, call_id: CallId) -> ProcessInfo | None:
         if self._paths.call_record(call_id) is None:
             return None
-        link = await self._open_connection()
-        answer = await link.request("started", call=call_id)
+        connection = await self._open_connection()
+        answer = await connection.request("started", call=call_id)
         return None if answer is None else _convert(ProcessInfo, answer)
 
     async def list_processes(self) -> tuple[ProcessInfo, ...]:
@@ -246,8 +246,8 @@ class SessionSandbox:
         )
 
     async def _request(self, kind: type[T], operation: str, **details: Any) -> T:
-        link = await self._open_connection()
-        return _convert(kind, await link.request(operation, **self._shell, **details))
+        connection = await self._open_connection()
+        return _convert(kind, await connection.request(operation, **self._shell, **details))
 
     async def _run_command(
         self, details: dict[str, Any], on_output: Callable[[str], None] | None

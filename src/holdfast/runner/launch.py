@@ -33,31 +33,36 @@ from holdfast.runner.paths import RunnerLabel, SessionPaths, bind_socket
 
 log = logging.getLogger(__name__)
 
-
+START_TIMEOUT = 30.0
+MAX_DESCRIPTORS = 4096
+BOOT_CODE = "import sys; sys.path.insert(0, sys.argv[2]); from program.main import main; main()"
+# The shell exits at once, so that init is the runner's parent from the start.
+DETACH_SCRIPT = 'log=$1; shift; "$@" </dev/null >>"$log" 2>&1 & echo $!'
 SCOPE_NAME = "holdfast-runner"
-RETRY_AFTER = 600.0  # seconds; one that is slow to fail must not slow every command down
+RETRY_AFTER = 600.0  # seconds; a systemd that is slow to fail must not slow down every command
 
-# What systemd-run needs to find its systemd, and nobody else is to have.
+# What systemd-run needs to find its systemd; the runner must not get it.
 _BUS_VARIABLES = ("XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS")
 _UNSAFE_CHARACTERS = re.compile(r"[^A-Za-z0-9_]+")
 _CONSEQUENCE = (
-    "it runs inside the gateway's own unit: a restart or a crash of that ends it with all that"
-    " runs in it, and what it did is told to the agent as unknown"
+    "it runs inside the gateway's own unit: a restart or crash of the gateway kills it with all its"
+    " processes, and their outcome is unknown to the agent"
 )
 
 
 class SystemdScopes:
-    """Owns how systemd is asked, and when it last failed to do it."""
+    """Puts each runner into a systemd scope, outside of the gateway's unit, whose stop would kill
+    it. Owns the time of the last failure."""
 
     def __init__(self, home: Path, prefix: Sequence[str], *, clock: Clock) -> None:
-        """`front` is the command line of `systemd-run` up to the name of the scope, with what
-        stands before it; []: there is none, which is told with the first runner."""
+        """`prefix` is the command line of `systemd-run` up to the name of the scope; []: there is
+        no systemd-run, which is logged with the first runner."""
         self._home_digest = hashlib.sha256(str(home).encode()).hexdigest()[:8]
         self._prefix, self._clock = prefix, clock
         self._failed_at: float | None = None
 
     def wrapper(self, session_id: SessionId) -> list[str]:
-        """What stands in front of a runner's command line; []: it is not worth asking now."""
+        """The arguments before a runner's command line; []: it has failed recently."""
         failed = self._failed_at
         if failed is not None and self._clock.monotonic() - failed < RETRY_AFTER:
             return []
@@ -65,14 +70,14 @@ class SystemdScopes:
             self.report_failure("systemd-run is not installed")
             return []
         name = _UNSAFE_CHARACTERS.sub("_", session_id)[-60:]
-        # A scope's name is taken while anything is left in it, so each runner has its own.
+        # A scope's name is in use while a process is left in it, so each runner has its own.
         moment = f"{self._clock.now() * 1000:.0f}"
         unit = f"--unit={SCOPE_NAME}-{self._home_digest}-{name}-{moment}"
-        forgotten = [word for name in _BUS_VARIABLES for word in ("-u", name)]
-        return [*self._prefix, unit, "--", "/usr/bin/env", *forgotten]
+        unset = [word for name in _BUS_VARIABLES for word in ("-u", name)]
+        return [*self._prefix, unit, "--", "/usr/bin/env", *unset]
 
     def report_failure(self, why: str) -> None:
-        """A runner had to start without a scope: say what that costs."""
+        """Log that a runner had to start without a scope, and the consequence."""
         self._failed_at = self._clock.monotonic()
         log.warning(
             "A runner has no scope of its own (%s), so %s.",
@@ -83,31 +88,24 @@ class SystemdScopes:
 
 
 def systemd_run_prefix(environ: Mapping[str, str], *, user_unit: bool, uid: int) -> list[str]:
-    """How systemd is asked by a gateway that one of its units started; []: it cannot be.
+    """The `systemd-run` command of a gateway that runs in a unit; []: it is not installed.
 
-    Root asks the machine's. Anybody else asks their own, also out of a unit of the machine's:
-    that works where they have one without being logged in (`loginctl enable-linger`).
+    Root uses the system's systemd. Other users use their own, also from a unit of the system: that
+    works if it runs without a login (`loginctl enable-linger`).
     """
     program = shutil.which("systemd-run", path=environ.get("PATH", ""))
     if program is None:
         return []
-    told = {name: environ[name] for name in _BUS_VARIABLES if name in environ}
-    whose = "--user" if user_unit or uid else "--system"
-    if whose == "--user":
-        told.setdefault("XDG_RUNTIME_DIR", f"/run/user/{uid}")
-    variables = [f"{name}={value}" for name, value in told.items()]
-    return ["/usr/bin/env", *variables, program, whose, "--scope", "--collect", "--quiet"]
-
-
-START_TIMEOUT = 30.0
-MAX_DESCRIPTORS = 4096
-BOOT_CODE = "import sys; sys.path.insert(0, sys.argv[2]); from program.main import main; main()"
-# The shell ends at once, so that the runner belongs to init from its first moment on.
-DETACH_SCRIPT = 'log=$1; shift; "$@" </dev/null >>"$log" 2>&1 & echo $!'
+    bus = {name: environ[name] for name in _BUS_VARIABLES if name in environ}
+    manager = "--user" if user_unit or uid else "--system"
+    if manager == "--user":
+        bus.setdefault("XDG_RUNTIME_DIR", f"/run/user/{uid}")
+    variables = [f"{name}={value}" for name, value in bus.items()]
+    return ["/usr/bin/env", *variables, program, manager, "--scope", "--collect", "--quiet"]
 
 
 def command_environment(home: str) -> dict[str, str]:
-    """All that a command inherits: built from nothing."""
+    """The whole environment of a command; nothing is inherited from the gateway."""
     return {
         "PATH": SYSTEM_PATH,
         "HOME": home,
@@ -135,12 +133,12 @@ def launch_runner(
     label = RunnerLabel(session_id=paths.session_id, sandboxed=plan.sandboxed)
     paths.label.write_bytes(msgspec.json.encode(label))
     listener = bind_socket(paths.socket)
-    heard, said = os.pipe()
-    # Told by a descriptor, so that `ps` inside the sandbox stays readable.
+    ready_read, ready_write = os.pipe()
+    # Passed as a descriptor, so that `ps` inside the sandbox stays readable.
     config = os.memfd_create("config")
     try:
-        facts = _runner_config(paths, plan, settings, user, (listener.fileno(), said))
-        os.write(config, json.dumps(facts).encode())
+        values = _runner_config(paths, plan, settings, user, (listener.fileno(), ready_write))
+        os.write(config, json.dumps(values).encode())
         os.lseek(config, 0, os.SEEK_SET)
         inside = [plan.python, "-I", "-S", "-c", BOOT_CODE, str(config)]
         if plan.sandboxed:
@@ -148,15 +146,15 @@ def launch_runner(
             argv = [*wrapper, *session_bwrap_arguments(plan, settings, paths), *inside, PROGRAM]
         else:
             argv = [*wrapper, *inside, str(plan.program)]
-        outer = _spawn(argv, paths, (listener.fileno(), said, config))
+        outer = _spawn(argv, paths, (listener.fileno(), ready_write, config))
     finally:
         listener.close()
-        os.close(said)
+        os.close(ready_write)
         os.close(config)
     try:
-        _await_ready(heard, paths)
+        _await_ready(ready_read, paths)
     finally:
-        os.close(heard)
+        os.close(ready_read)
     return outer
 
 
@@ -180,7 +178,7 @@ def _runner_config(
         "idle_timeout": settings.idle_timeout,
         "workspace_bytes": settings.workspace_mb * MB,
         "limits": {
-            # Without a sandbox the kernel would count all that this user runs anywhere.
+            # Without a sandbox the kernel would count all processes of this user.
             "processes": settings.processes if plan.sandboxed else None,
             "memory": settings.memory_mb * MB,
             "file": settings.file_mb * MB,
@@ -191,7 +189,7 @@ def _runner_config(
 
 
 def _write_passwd(paths: SessionPaths, user: int) -> None:
-    """The sandbox's own passwd and group: the names of people outside are no business of it."""
+    """The sandbox's own passwd and group, without the users of the host."""
     passwd = f"root:x:0:0::/:/bin/sh\nagent:x:{user}:{user}::{WORKSPACE}:/bin/bash\n"
     (paths.run_folder / "passwd").write_text(passwd + "nobody:x:65534:65534::/:/bin/false\n")
     (paths.run_folder / "group").write_text(f"root:x:0:\nagent:x:{user}:\nnogroup:x:65534:\n")
@@ -212,14 +210,12 @@ def _spawn(argv: list[str], paths: SessionPaths, fds: tuple[int, ...]) -> int:
     return int(started.stdout)
 
 
-def _await_ready(heard: int, paths: SessionPaths) -> None:
-    poll = select.poll()  # not `select`, which knows only the first 1024 descriptors
-    poll.register(heard, select.POLLIN)
+def _await_ready(fd: int, paths: SessionPaths) -> None:
+    poll = select.poll()  # not `select`, which is limited to the first 1024 descriptors
+    poll.register(fd, select.POLLIN)
     ready = poll.poll(START_TIMEOUT * 1000)
-    if ready and os.read(heard, 1):
+    if ready and os.read(fd, 1):
         return
     what = "did not start" if ready else f"was not ready after {START_TIMEOUT:.0f} s"
-    said = paths.log.read_text(errors="replace")[-2000:].strip() if paths.log.exists() else ""
-    raise RunnerError(
-        f"the runner of session {paths.session_id} {what}: {said or 'no word of why'}"
-    )
+    output = paths.log.read_text(errors="replace")[-2000:].strip() if paths.log.exists() else ""
+    raise RunnerError(f"the runner of session {paths.session_id} {what}: {output or 'no output'}")

@@ -29,9 +29,12 @@ from holdfast.runner.workspace import Workspace
 
 log = logging.getLogger(__name__)
 
+_PEER_CREDENTIALS = struct.Struct("3i")
+
 
 def to_process_rows(session_id: SessionId, records: Sequence[dict[str, Any]]) -> list[ProcessRow]:
-    """A record that a command wrote over is left out."""
+    """The runner's records of background processes as rows. Records that a command has overwritten
+    are left out."""
     rows = []
     for record in records:
         with contextlib.suppress(msgspec.ValidationError):
@@ -40,37 +43,30 @@ def to_process_rows(session_id: SessionId, records: Sequence[dict[str, Any]]) ->
 
 
 def mark_lost(row: ProcessRow, now: float) -> ProcessRow:
-    """What ran when its runner died has ended, and nobody knows how."""
+    """A process that ran when its runner died has ended, with unknown outcome."""
     if row.ended_at is not None:
         return row
     return msgspec.structs.replace(row, ended_at=now, note="lost: its sandbox ended under it")
 
 
-_PEER_CREDENTIALS = struct.Struct("3i")
-
-
 def peer_pid(sock: socket.socket) -> int:
-    """The process that listens at the other end, as the kernel knows it."""
+    """The pid of the process that listens at the other end, from the kernel."""
     data = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER_CREDENTIALS.size)
     return int(_PEER_CREDENTIALS.unpack(data)[0])
 
 
-def process_start_time(pid: int) -> int | None:
-    return process_tree.start_time(pid)
-
-
 async def kill_runner(pid: int, *, started: int, sandboxed: bool) -> bool:
-    """Kill that very process with all it ever started, and wait until they are gone.
+    """Kill exactly that process with everything it started, and wait until they have ended.
 
-    False: it had ended before. In a sandbox its process is pid 1, whose end is the end of
-    all; without one everything below it is killed first, while it still holds them together.
+    False: it had ended before. In a sandbox the runner is pid 1, whose end ends all processes;
+    without one its descendants are killed first, while they can still be found below it.
     """
     try:
         fd = os.pidfd_open(pid)
     except ProcessLookupError:
         return False
     try:
-        # Between these two lines the pid cannot pass to another: the descriptor holds it.
+        # The pid cannot be reused between these two lines: the descriptor holds it.
         if process_tree.start_time(pid) != started:
             return False
         if not sandboxed:
@@ -100,18 +96,18 @@ async def _wait_readable(fd: int) -> None:
 
 
 class _LiveRunner(msgspec.Struct, frozen=True):
-    """A runner we speak with, and who it is."""
+    """A runner with an open connection, and its row."""
 
     connection: RunnerConnection
     row: RunnerRow
 
 
 class _NoRunner(RunnerError):
-    """A session has no runner, and none was to be started."""
+    """A session has no runner, and the caller did not want to start one."""
 
 
 class Runners:
-    """Owns the links to all live runners; each is opened by one task, however many want it."""
+    """Owns the connections to all live runners; each is opened by one task, for all callers."""
 
     name = "runner"
 
@@ -126,8 +122,8 @@ class Runners:
         scopes: SystemdScopes | None = None,
         bwrap: str = "bwrap",
     ) -> None:
-        """`scopes` keep runners out of the gateway's own unit, where there is one; `bwrap` is
-        the name or path of bubblewrap."""
+        """`scopes` keep runners out of the gateway's own unit, if it has one; `bwrap` is the name
+        or path of bubblewrap."""
         self._home, self._settings, self._clock = home.absolute(), settings, clock
         self._on_runner_started, self._on_runner_ended, self._scopes = on_started, on_ended, scopes
         self._connecting: dict[SessionId, asyncio.Task[_LiveRunner]] = {}
@@ -137,7 +133,7 @@ class Runners:
 
     @property
     def sandboxed(self) -> bool | None:
-        """Whether commands are confined; None: not tried yet."""
+        """Whether commands are sandboxed; None: not tried yet."""
         return None if self._probe.result is None else self._probe.result.sandboxed
 
     @property
@@ -146,36 +142,36 @@ class Runners:
 
     @property
     def live_count(self) -> int:
-        """How many runners this gateway speaks with."""
+        """How many runners this gateway is connected to."""
         return sum(opening.done() and _is_live(opening) for opening in self._connecting.values())
 
     async def probe(self) -> bool:
-        """Find out now what `sandboxed` says. Raises `RunnerError` where one is required."""
+        """Try the sandbox now; returns `sandboxed`. Raises `RunnerError` if one is required."""
         return (await self._probe.plan()).sandboxed
 
     def sandbox(self, session_id: SessionId, *, shell: str = "") -> Sandbox:
-        """`shell`: with a terminal of that name, which begins where the session's own is."""
+        """`shell`: use a terminal of that name, which starts in the state of the session's own."""
 
-        async def open_link() -> RunnerConnection:
+        async def open_connection() -> RunnerConnection:
             return (await self._ensure_live(session_id)).connection
 
-        async def find_link() -> RunnerConnection | None:
+        async def find_connection() -> RunnerConnection | None:
             live = await self._find_live(session_id)
             return None if live is None else live.connection
 
         return SessionSandbox(
             paths=self._paths(session_id),
             shell=shell,
-            open_connection=open_link,
-            find_connection=find_link,
+            open_connection=open_connection,
+            find_connection=find_connection,
         )
 
     async def adopt(
         self, known: Sequence[RunnerRow], *, wanted: Collection[SessionId]
     ) -> list[SessionId]:
-        """At start: take over what earlier gateways left alive and somebody wants, and kill the
-        rest, also what no row knows of. Spools stay: a session that sleeps has its terminal's
-        state there, and only its end (`forget`) removes it."""
+        """At start: connect to the live runners of `wanted` sessions, and kill all others, also
+        those without a row. Spools stay: a session without a runner has its terminal state there,
+        and only `forget` removes it."""
         rows = {row.session_id: row for row in known}
         found = await asyncio.to_thread(lambda: list(labelled_runners(self._home)))
         sessions = list(dict.fromkeys([*rows, *(label.session_id for label in found)]))
@@ -191,7 +187,7 @@ class Runners:
         return adopted
 
     async def processes(self, session_id: SessionId) -> list[ProcessRow]:
-        """The background processes of a session, also where its runner has ended."""
+        """The background processes of a session, also if its runner has ended."""
         live = await self._find_live(session_id)
         if live is not None:
             try:
@@ -205,43 +201,43 @@ class Runners:
         return [mark_lost(row, self._clock.now()) for row in rows]
 
     async def end_session(self, session_id: SessionId, *, forget: bool = False) -> None:
-        """Kill the session's runner with all that runs in it. Terminal state and results stay
-        in the spool for a later runner, unless the session is to be forgotten."""
+        """Kill the session's runner with all its processes. Terminal state and results stay in the
+        spool for a later runner, unless `forget` is set."""
         await self._kill(session_id, None)
         if forget:
             await asyncio.to_thread(self._paths(session_id).remove)
 
     async def forget(self, session_id: SessionId) -> None:
-        """Nothing of the session stays here: its runner, what it ran, its spool and its files."""
+        """Remove everything of the session: its runner and processes, its spool and its files."""
         await self.end_session(session_id, forget=True)
         await asyncio.to_thread(Workspace(self._home, session_id).remove)
 
     async def end_all(self) -> None:
-        """Every runner of this home ends, also one that this gateway never spoke to."""
+        """End every runner of this home, also those that this gateway never connected to."""
         found = await asyncio.to_thread(lambda: list(labelled_runners(self._home)))
         sessions = {*self._connecting, *(label.session_id for label in found)}
         results = await asyncio.gather(*map(self.end_session, sessions), return_exceptions=True)
         for result in results:
             if isinstance(result, BaseException):
-                log.error("a runner could not be ended: %s", result)
+                log.error("Could not end a runner: %s", result)
         await self._finish_background_tasks()
 
     async def detach(self) -> None:
         """Close the connections and leave everything running for a successor.
 
-        Whoever still waits for a command waits until it is cancelled, and that cancelling no
+        Callers that still wait for a command wait until they are cancelled, and cancelling them no
         longer kills the command: detach first, then cancel the turns.
         """
         self._detached = True
-        openings = list(self._connecting.values())
+        tasks = list(self._connecting.values())
         self._connecting.clear()
-        on_their_way = [opening for opening in openings if not opening.done()]
-        # Those that are there are let go before anything is waited for: whoever runs out of
-        # time here is about to cancel the turns.
-        _release_all(opening for opening in openings if opening.done())
-        if on_their_way:
-            await asyncio.wait(on_their_way)
-        _release_all(on_their_way)
+        pending = [task for task in tasks if not task.done()]
+        # Open connections are released before anything is awaited: if the time runs out here, the
+        # turns are cancelled next.
+        _release_all(task for task in tasks if task.done())
+        if pending:
+            await asyncio.wait(pending)
+        _release_all(pending)
         await self._finish_background_tasks()
 
     def _paths(self, session_id: SessionId) -> SessionPaths:
@@ -250,7 +246,7 @@ class Runners:
     async def _ensure_live(self, session_id: SessionId) -> _LiveRunner:
         """The session's runner, started if there is none."""
         if self._detached:
-            raise RunnerError("this gateway is going away and starts nothing any more")
+            raise RunnerError("this gateway is stopping and starts no runners any more")
         while True:
             opening = self._current_task(session_id)
             if opening is None:
@@ -258,12 +254,12 @@ class Runners:
             try:
                 return await asyncio.shield(opening)
             except _NoRunner:
-                continue  # somebody had only looked whether there is one
+                continue  # that task only looked for an existing one
 
     async def _find_live(
         self, session_id: SessionId, known: RunnerRow | None = None
     ) -> _LiveRunner | None:
-        """The session's runner if it lives; nothing is started."""
+        """The session's runner, if it has one; starts none."""
         opening = self._current_task(session_id)
         if opening is None:
             opening = self._start_task(session_id, self._connect_existing(session_id, known))
@@ -273,7 +269,7 @@ class Runners:
             return None
 
     def _current_task(self, session_id: SessionId) -> asyncio.Task[_LiveRunner] | None:
-        """The task that opened or is opening the session's link, unless it came to nothing."""
+        """The task that opened or is opening the session's connection, unless it failed."""
         opening = self._connecting.get(session_id)
         return None if opening is None or (opening.done() and not _is_live(opening)) else opening
 
@@ -296,15 +292,14 @@ class Runners:
         live = await self._connect(session_id)
         if live is None:
             plan = await self._probe.plan()
-            place = self._paths(session_id)
-            outer = await asyncio.to_thread(self._launch, place, plan)
+            outer = await asyncio.to_thread(self._launch, self._paths(session_id), plan)
             live = await self._connect(session_id, outer_pid=outer)
         if live is None:
             raise RunnerError(f"the runner of session {session_id} ended as soon as it had started")
         return live
 
     def _launch(self, paths: SessionPaths, plan: ConfinementPlan) -> int:
-        """In a scope of its own where that can be had; a runner without one is better than none."""
+        """In a scope of its own if possible; a runner without one is better than none."""
         wrapper = self._scopes.wrapper(paths.session_id) if self._scopes is not None else []
         try:
             return launch_runner(paths, plan, self._settings, wrapper=wrapper)
@@ -312,20 +307,19 @@ class Runners:
             if not wrapper or self._scopes is None:
                 raise
             outer = launch_runner(paths, plan, self._settings)
-            self._scopes.report_failure(
-                str(error)
-            )  # only now it is known that the scope was the reason
+            # Only now it is known that the scope was the reason.
+            self._scopes.report_failure(str(error))
             return outer
 
     async def _connect(
         self, session_id: SessionId, *, outer_pid: int = 0, known: RunnerRow | None = None
     ) -> _LiveRunner | None:
-        place = self._paths(session_id)
-        sock = connect_socket(place)
+        paths = self._paths(session_id)
+        sock = connect_socket(paths)
         if sock is None:
             return None
         pid = peer_pid(sock)
-        started = process_start_time(pid)
+        started = process_tree.start_time(pid)
         if started is None:
             sock.close()
             return None
@@ -334,20 +328,20 @@ class Runners:
             pid=pid,
             start_time=started,
             outer_pid=outer_pid,
-            sandboxed=place.read_label().sandboxed,
+            sandboxed=paths.read_label().sandboxed,
             started_at=self._clock.now(),
         )
-        link = await RunnerConnection.open(
+        connection = await RunnerConnection.open(
             sock, on_lost=lambda: self._on_connection_lost(session_id)
         )
         if known is not None and (known.pid, known.start_time) == (pid, started):
-            return _LiveRunner(link, known)
+            return _LiveRunner(connection, known)
         try:
             await self._on_runner_started(row)
         except HoldfastError:
-            link.release()  # whoever asks next dials again
+            connection.release()  # the next caller connects again
             raise
-        return _LiveRunner(link, row)
+        return _LiveRunner(connection, row)
 
     async def _kill(self, session_id: SessionId, known: RunnerRow | None) -> None:
         try:
@@ -359,7 +353,7 @@ class Runners:
         if row is not None:
             await kill_runner(row.pid, started=row.start_time, sandboxed=row.sandboxed)
         if live is not None:
-            # The end is told before we return: a runner started next must not be taken for it.
+            # The end is reported before we return: it must not be taken for that of a new runner.
             await live.connection.closed.wait()
             await self._finish_background_tasks()
         self._paths(session_id).socket.unlink(missing_ok=True)

@@ -17,10 +17,7 @@ from . import kernel, process_tree
 from .confinement import limit_this_process
 from .event_loop import EventLoop, Timer
 
-# It is a subreaper, so that a child that forks twice or calls setsid comes back to it, and
-# "no children left" is a fact. It ends with the shell it keeps; asked to end (SIGTERM) it
-# ends the whole tree first, kindly and then by force.
-GRACE_SECONDS = 2  # seconds between SIGTERM and SIGKILL
+GRACE_SECONDS = 2  # between SIGTERM and SIGKILL
 MAX_FD = 65536
 _RESET_SIGNALS = (signal.SIGINT, signal.SIGQUIT, signal.SIGPIPE, signal.SIGXFSZ, signal.SIGCHLD)
 
@@ -34,9 +31,9 @@ def fork_supervisor(
     output: int,
     limits: Mapping[str, Any],
 ) -> int:
-    """Start `argv` below a new keeper and return the keeper's pid."""
-    # Blocked until the keeper can answer it: one that came earlier would end the keeper
-    # and leave its shell to nobody.
+    """Start `argv` below a new supervisor process and return the supervisor's pid."""
+    # Blocked until the supervisor handles it: an earlier one would end the supervisor and leave
+    # its shell running.
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     pid = os.fork()
     if pid:
@@ -55,7 +52,7 @@ def fork_supervisor(
 
 
 def detach_from_runner(stdin: int, output: int) -> None:
-    """Signals and descriptors of a fresh process: nothing of the runner's stays open."""
+    """Reset signals and descriptors: nothing of the runner stays open."""
     signal.set_wakeup_fd(-1)
     for number in _RESET_SIGNALS:
         signal.signal(number, signal.SIG_DFL)
@@ -118,7 +115,7 @@ class _Supervisor:
 
 
 class CommandProcess:
-    """Owns a keeper process. `on_end` is called once, when its shell has ended."""
+    """Owns a supervisor process. `on_end` is called once, when its shell has ended."""
 
     def __init__(
         self,
@@ -146,16 +143,16 @@ class CommandProcess:
         self._timers.append(self._loop.after(seconds, lambda: self.kill("timed_out")))
 
     def kill(self, reason: str) -> None:
-        """End it with everything below it; the first reason given is the one that counts."""
+        """End it with everything below it. The first reason counts."""
         if self.kill_reason:
             return
         self.kill_reason = reason
         process_tree.signal_all([self.pid], 15)
-        # The keeper itself runs as the user of what it keeps, who may have stopped it.
+        # The supervisor runs as the same user as the command, which may have stopped it.
         self._timers.append(self._loop.after(GRACE_SECONDS + 2, self._kill_supervisor))
 
     def written_since(self) -> int:
-        """Bytes its processes sent to disk since this was last asked."""
+        """Bytes that its processes have written to disk since the last call."""
         total = sum(_written_by(pid) for pid in process_tree.living_descendants(self.pid))
         grown, self._written_bytes = total - self._written_bytes, total
         return max(0, grown)

@@ -25,13 +25,14 @@ from .spool import (
     write_atomically,
 )
 
-TAIL_PAUSE = 0.1  # at the most so many pieces a second, however fast a command writes
-POLL_PAUSE = 0.5  # where the kernel grants no inotify
+TAIL_PAUSE = 0.1  # seconds between two pieces, however fast a command writes
+POLL_PAUSE = 0.5  # where there is no inotify
 TAIL_CHUNK = 64 * 1024
+LOST_RESULT: SpoolRecord = {"exit_code": None, "output": "", "lost": True}
 
 
 class OutputTail:
-    """Owns how far one file has been told."""
+    """Owns how far one output file has been streamed."""
 
     def __init__(self, path: str, send: Callable[[str], None]) -> None:
         self.path, self._send = path, send
@@ -40,7 +41,7 @@ class OutputTail:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
 
     def catch_up(self) -> None:
-        """Tell what is new; of a flood only the last piece, the file has it all."""
+        """Send what is new; of a flood only the last piece, since the file has everything."""
         _, size = spool.read_slice(self.path, 0, 0)
         self._offset = max(self._offset, size - TAIL_CHUNK)
         data, _ = spool.read_slice(self.path, self._offset, TAIL_CHUNK)
@@ -50,7 +51,8 @@ class OutputTail:
 
 
 class OutputTails:
-    """Owns the inotify descriptor. Nothing is looked at unless a file grew."""
+    """Streams the output files of running commands. Owns the inotify descriptor: files are read
+    only when they have grown."""
 
     def __init__(self, loop: EventLoop) -> None:
         self._loop = loop
@@ -67,7 +69,7 @@ class OutputTails:
         self._schedule(TAIL_PAUSE if tail.watch >= 0 else POLL_PAUSE)
 
     def remove(self, tail: OutputTail) -> None:
-        """The last piece is told first."""
+        """Sends the last piece first."""
         if tail in self._tails:
             tail.catch_up()
             self._tails.discard(tail)
@@ -94,11 +96,8 @@ class OutputTails:
             self._schedule(POLL_PAUSE)
 
 
-LOST_RESULT: SpoolRecord = {"exit_code": None, "output": "", "lost": True}
-
-
 class _RunningCommand:
-    """A command under way and who waits for it."""
+    """A running command and the requests that wait for it."""
 
     def __init__(
         self,
@@ -115,9 +114,9 @@ class _RunningCommand:
         self.tail = OutputTail(tail_path, self._stream)
 
     def _stream(self, text: str) -> None:
-        for asker in self.requests:
-            if asker.wants_stream:
-                asker.stream(text)
+        for request in self.requests:
+            if request.wants_stream:
+                request.stream(text)
 
 
 class Commands:
@@ -181,7 +180,7 @@ class Commands:
                 on_end=lambda job, code: self._on_exit(call_id, code),
             )
         except OSError:
-            remove_file(self._spool.call(call_id))  # it never began, and may be asked for again
+            remove_file(self._spool.call(call_id))  # it never started, and may be requested again
             raise
         finally:
             os.close(output)
@@ -199,10 +198,10 @@ class Commands:
         self._tails.remove(running.tail)
         result = self._result(running, code)
         record = {"call_id": call_id, "command": running.command, "result": result}
-        # Durable before it is told: a gateway that has heard it may rely on it.
+        # Durable before it is sent: a gateway that has received it may rely on it.
         try_to_write_durably(self._spool.call(call_id), record)
-        for asker in running.requests:
-            asker.answer(result)
+        for request in running.requests:
+            request.answer(result)
 
     def _save_terminal_state(self, running: _RunningCommand) -> None:
         path = self._spool.call(running.call_id, "state")

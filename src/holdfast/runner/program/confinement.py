@@ -66,18 +66,16 @@ def limit_this_process(limits: dict[str, Any]) -> None:
         return
 
 
-# A seccomp filter, because it needs no right to be set and holds for all that is started below.
-# `clone3` hides its flags from a filter; without it libraries fall back to `clone`.
-NEW_USER = 0x10000000  # the flag of clone and unshare
-CLONE3 = 435  # everywhere
-# The kernel's word for an architecture, and its numbers for clone and unshare.
+NEW_USER = 0x10000000  # CLONE_NEWUSER, the flag of clone and unshare
+CLONE3 = 435  # on every architecture
+# The kernel's id of an architecture, and its numbers of clone and unshare.
 ARCHITECTURES = (
     (0xC000003E, 56, 272),  # x86_64
     (0x40000003, 120, 310),  # i386
     (0xC00000B7, 220, 97),  # aarch64
     (0x40000028, 120, 337),  # arm
 )
-_NUMBER, _ARCHITECTURE, _FIRST_ARGUMENT = 0, 4, 16  # offsets in what a filter is shown
+_NUMBER, _ARCHITECTURE, _FIRST_ARGUMENT = 0, 4, 16  # offsets in seccomp_data
 _LOAD, _AND, _EQUALS, _HAS, _RETURN = 0x20, 0x54, 0x15, 0x45, 0x06
 _ALLOW, _REFUSE = 0x7FFF0000, 0x00050000
 _NOT_X32 = 0xBFFFFFFF  # x32 has x86_64's numbers with one bit more
@@ -86,7 +84,7 @@ Instruction = tuple[int, int, int, int]  # code, steps to skip if so, steps if n
 
 
 def refuse_user_namespaces() -> bool:
-    """Whether the kernel agreed. It needs `PR_SET_NO_NEW_PRIVS`, and is for good."""
+    """True if the kernel accepted the filter. Needs `PR_SET_NO_NEW_PRIVS`; cannot be undone."""
     program = [step for known in ARCHITECTURES for step in _steps(*known)]
     program.append((_RETURN, 0, 0, _ALLOW))
     return kernel.filter_calls(b"".join(struct.pack("<HBBI", *step) for step in program))

@@ -31,6 +31,11 @@ from .spool import (
 MAX_TEXT = 48 * 1024  # bytes of text in one answer
 MAX_LINE = 2000
 MAX_EDITABLE = 20 * 1024 * 1024
+MAX_MATCHES = 100
+MAX_MATCH_LINE = 300
+MAX_SEARCHED_FILE = 10 * 1024 * 1024
+SKIPPED_FOLDERS = frozenset({".git", "node_modules", "__pycache__", ".venv"})
+MAX_SECONDS = 30.0  # for one operation; a regular expression can run for ever
 
 Answer = dict[str, Any]
 
@@ -44,7 +49,7 @@ def resolve_path(path: str, cwd: str, home: str) -> str:
 
 
 def open_text(path: str) -> Any:
-    """A plain file opened for reading; anything else is refused with a reason."""
+    """Open a regular file for reading; anything else is refused with a reason."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -95,7 +100,7 @@ def read_file(frame: Mapping[str, Any]) -> Answer:
 
 
 def write_file(frame: Mapping[str, Any]) -> Answer:
-    """Replace or create; whole or not at all."""
+    """Replace or create a file, atomically."""
     path, data = os.path.realpath(frame["path"]), str(frame["text"]).encode()
     existed = os.path.exists(path)
     _write_atomically(path, data)
@@ -120,7 +125,7 @@ def _write_atomically(path: str, data: bytes) -> None:
 
 
 def edit_file(frame: Mapping[str, Any]) -> Answer:
-    """Replace `old`, which must occur once unless `all` is said."""
+    """Replace `old`, which must occur once unless `all` is set."""
     path, old, new = os.path.realpath(frame["path"]), str(frame["old"]), str(frame["new"])
     if not old:
         raise RunnerRefusal("`old` is empty; to make a file use write")
@@ -170,12 +175,6 @@ def _nearest_match(text: str, old: str) -> str:
     first = max(0, at - 2)
     shown = "\n".join(lines[first : first + min(len(wanted) + 4, 20)])
     return f"; the nearest is at line {at + 1}:\n{shown}"
-
-
-MAX_MATCHES = 100
-MAX_MATCH_LINE = 300
-MAX_SEARCHED_FILE = 10 * 1024 * 1024
-SKIPPED_FOLDERS = frozenset({".git", "node_modules", "__pycache__", ".venv"})
 
 
 def search_files(frame: Mapping[str, Any]) -> dict[str, Any]:
@@ -232,7 +231,7 @@ def _grep(pattern: re.Pattern[str], paths: Iterator[str], root: str) -> Iterator
 
 
 def _read_lines(path: str) -> list[str]:
-    """None of a file that is large, binary, no plain file, or not ours to read."""
+    """Empty for a file that is large, binary, not regular or not readable."""
     if not os.path.isfile(path):
         return []
     try:
@@ -245,7 +244,6 @@ def _read_lines(path: str) -> list[str]:
     return data.decode(errors="replace").splitlines()
 
 
-MAX_SECONDS = 30.0  # seconds; a regular expression can run for ever
 FILE_OPERATIONS: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
     "read": read_file,
     "write": write_file,
@@ -256,7 +254,7 @@ RECORDED_OPERATIONS = frozenset({"write", "edit"})
 
 
 class _FileOperation:
-    """One operation under way: its child, what that has said, and who asked."""
+    """A running operation: its request, and the output of its child."""
 
     def __init__(self, request: RunnerRequest, call_id: str | None, pipe: int) -> None:
         self.request, self.call_id, self.pipe = request, call_id, pipe
@@ -264,7 +262,7 @@ class _FileOperation:
 
 
 class FileWorker:
-    """Owns the operations under way. Those that change something are recorded by call id."""
+    """Owns the running operations. Those that change a file are recorded by call id."""
 
     def __init__(
         self,
@@ -328,7 +326,7 @@ class FileWorker:
 
 def _respond(request: RunnerRequest, result: SpoolRecord | None) -> None:
     if result is None:
-        request.refuse("this change was begun and nobody knows whether it was made: look first")
+        request.refuse("this change was started and its outcome is unknown: read the file first")
     elif "refused" in result:
         request.refuse(str(result["refused"]))
     else:
@@ -341,7 +339,7 @@ def _run_child(
     try:
         detach_from_runner(nothing, output)
         limit_this_process(dict(limits))
-        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # too large a file is a refusal, no death
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # too large a file is refused, not fatal
         try:
             result = FILE_OPERATIONS[str(frame["op"])](frame)
         except RunnerRefusal as refusal:

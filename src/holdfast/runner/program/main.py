@@ -23,14 +23,14 @@ from .quota import DiskQuota
 from .shell import ShellTerminals
 from .spool import Spool
 
-MIN_IDLE_TIMEOUT = 0.1  # seconds; with none at all it would do nothing but look at itself
-UNCLAIMED_TIMEOUT = 20.0  # seconds for the first client to come; after that its gateway is dead
+MIN_IDLE_TIMEOUT = 0.1  # seconds; with zero it would only check itself in a loop
+UNCLAIMED_TIMEOUT = 20.0  # seconds for the first connection; after that its gateway is dead
 
 Operation = Callable[[RunnerRequest, Mapping[str, Any]], None]
 
 
 class RunnerServer:
-    """Owns the connections and the running jobs."""
+    """Owns the connections and the running commands."""
 
     def __init__(
         self, config: Mapping[str, Any], *, listener: socket.socket, loop: EventLoop
@@ -39,7 +39,7 @@ class RunnerServer:
         self._idle_timeout = max(MIN_IDLE_TIMEOUT, float(config["idle_timeout"]))
         self._connections: set[ClientConnection] = set()
         self._processes: set[CommandProcess] = set()
-        # Whoever started it may be slow to ask: it is not idle before it was ever used.
+        # Its gateway may be slow to connect: it is not idle before its first use.
         self._last_used = time.monotonic() + max(0.0, UNCLAIMED_TIMEOUT - self._idle_timeout)
         self._quota = DiskQuota(
             int(config["workspace_bytes"]),
@@ -91,12 +91,12 @@ class RunnerServer:
         operations.update(feed=processes.feed, kill=processes.kill)
         return operations
 
-    def _track_process(self, job: CommandProcess, running: bool) -> None:
+    def _track_process(self, process: CommandProcess, running: bool) -> None:
         if running:
-            self._processes.add(job)
+            self._processes.add(process)
             self._quota.watch()
         else:
-            self._processes.discard(job)
+            self._processes.discard(process)
         self._last_used = time.monotonic()
 
     def _accept(self) -> None:
@@ -111,22 +111,22 @@ class RunnerServer:
 
     def _handle(self, connection: ClientConnection, frame: Frame) -> None:
         self._last_used = time.monotonic()
-        asker = RunnerRequest(connection, frame)
+        request = RunnerRequest(connection, frame)
         operation = self._operations.get(str(frame["op"]))
         if operation is None:
-            return asker.refuse(
-                f"the runner knows no {frame['op']!r}: it is older than the gateway"
+            return request.refuse(
+                f"the runner does not know {frame['op']!r}: it is older than the gateway"
             )
         try:
-            operation(asker, frame)
+            operation(request, frame)
         except RunnerRefusal as refusal:
-            asker.refuse(str(refusal))
+            request.refuse(str(refusal))
         except OSError as error:
-            # A full disk or process table: it concerns this request alone.
-            asker.refuse(f"the runner could not: {error}")
-        except Exception as error:  # noqa: BLE001 - the edge of a request: our end is everybody's
+            # A full disk or process table: only this request fails.
+            request.refuse(f"the runner failed: {error}")
+        except Exception as error:  # noqa: BLE001 - one request must not end the runner
             traceback.print_exc()
-            asker.refuse(f"the runner could not: {error!r}")
+            request.refuse(f"the runner failed: {error!r}")
 
     def _end_if_unclaimed(self) -> None:
         if not self._connections and not self._processes:
@@ -144,7 +144,7 @@ class RunnerServer:
 
 
 def main() -> None:
-    """`argv[1]` is a descriptor to read the configuration from; it names two more."""
+    """`argv[1]` is the descriptor of the configuration, which names two more descriptors."""
     with open(int(sys.argv[1]), "rb") as file:
         config = json.load(file)
     listener = socket.socket(fileno=int(config["listen_fd"]))
@@ -152,14 +152,14 @@ def main() -> None:
     os.set_inheritable(int(config["ready_fd"]), False)
     confine(config["uid"])
     if config["sandboxed"] and not refuse_user_namespaces():
-        print("this kernel filters no calls: user namespaces stay open", file=sys.stderr)
-    # Listening here and not in the gateway makes the kernel name *this* process as the
-    # peer of whoever connects: that is how a gateway learns and proves our pid.
+        print("this kernel has no seccomp filters: user namespaces stay open", file=sys.stderr)
+    # Listening here and not in the gateway makes the kernel report *this* process as the peer of
+    # each connection: that is how a gateway learns and verifies our pid.
     listener.listen(8)
     server = RunnerServer(config, listener=listener, loop=EventLoop())
     try:
         os.write(int(config["ready_fd"]), b"r")
     except BrokenPipeError:
-        return  # the gateway that started us is dead and has told nobody about us
+        return  # the gateway that started us is dead and has not recorded us
     os.close(int(config["ready_fd"]))
     server.serve()

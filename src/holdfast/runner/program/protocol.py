@@ -27,7 +27,8 @@ def encode_frame(frame: Frame) -> bytes:
 
 
 def take_frames(buffer: bytearray) -> list[Frame]:
-    """The whole frames at the front of `buffer`, which loses them. ValueError on nonsense."""
+    """Remove the complete frames from the front of `buffer` and return them. Raises ValueError for
+    invalid data."""
     frames = []
     while len(buffer) >= LENGTH_PREFIX.size:
         (size,) = LENGTH_PREFIX.unpack_from(buffer)
@@ -41,7 +42,7 @@ def take_frames(buffer: bytearray) -> list[Frame]:
 
 
 class ClientConnection:
-    """One client; owns its socket and what is not written yet."""
+    """The connection of one client; owns its socket and the unsent data."""
 
     def __init__(
         self,
@@ -105,10 +106,12 @@ class ClientConnection:
 
 
 class RunnerRefusal(Exception):
-    """What was asked cannot be done; the text is for whoever asked."""
+    """A request that cannot be done; the text is for the client."""
 
 
 class RunnerRequest:
+    """One request of one client, to be answered or refused once."""
+
     def __init__(self, connection: ClientConnection, frame: Frame) -> None:
         self._connection, self._id = connection, frame["id"]
         self.wants_stream = bool(frame.get("stream"))
