@@ -154,7 +154,7 @@ async def test_each_attempt_at_a_delivery_in_doubt_is_told(traced: World, until:
     first, second = (span.attributes for span in found.named("deliver"))
     states = [each["holdfast.delivery.state"] for each in (first, second)]
     assert states == ["unknown", "sent"]
-    assert [each["holdfast.delivery.doubtful"] for each in (first, second)] == [False, True]
+    assert [each["holdfast.delivery.outcome_unknown"] for each in (first, second)] == [False, True]
     assert [bool(span.error) for span in found.named("deliver")] == [True, False]
     assert found.are_one_trace()
 

@@ -27,9 +27,10 @@ BOOT = """
 import sys
 from pathlib import Path
 from holdfast.cli.gateway.lifecycle import boot
-from holdfast.service.child_process import Backoff
+from holdfast.service.child_process import RestartBackoff
 command = [sys.executable, *sys.argv[2:]]
-sys.exit(boot(Path(sys.argv[1]), command=command, backoff=Backoff(first=0.05, most=0.2)))
+backoff = RestartBackoff(first_wait=0.05, max_wait=0.2)
+sys.exit(boot(Path(sys.argv[1]), command=command, backoff=backoff))
 """
 
 

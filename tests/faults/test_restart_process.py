@@ -99,7 +99,7 @@ def test_a_restart_into_a_broken_configuration_is_refused_and_the_gateway_goes_o
     refused = lone.cli("gateway", "restart")
     assert refused.returncode == exit_codes.FAILED
     assert refused.stderr.startswith("error: Not restarted: ")
-    assert "agents" in refused.stderr and "goes on" in refused.stderr
+    assert "agents" in refused.stderr and "continues" in refused.stderr
     lone.tell(signal.SIGUSR1)
     lone.until(lambda: lone.lines("restart_refused"))
     assert lone.answer(lone.say("hello"))["state"] == "answered"
@@ -117,7 +117,7 @@ def test_a_restart_when_idle_waits_for_the_last_turn_and_is_not_asked_for_twice(
     lone.until_runs()
     long = lone.session
     answer = lone.ask("POST", "/restart", {"mode": "when_idle"})
-    assert answer == {"kind": "restart", "waits": True}
+    assert answer == {"kind": "restart", "when_idle": True}
     lone.until(lambda: (lone.status()["snapshot"]["pending_restart"] or {}).get("by") == "page")
     again = lone.cli("gateway", "restart", "--when-idle", "--json")
     assert again.returncode == exit_codes.FAILED and "waits already" in again.stdout

@@ -193,7 +193,7 @@ def test_a_stop_that_hangs_is_ended_with_the_stack_of_every_task_and_thread(
     assert lone.stop() == exit_codes.FAILED
     (line,) = lone.lines("stop_timed_out")
     assert told in line["message"]
-    assert "in passed" in line["message"] or "in inside" in line["message"]  # where it stood
+    assert "in enter" in line["message"] or "in inside" in line["message"]  # where it stood
     assert "Thread 'status'" in line["message"] and "Task " in line["message"]
 
 

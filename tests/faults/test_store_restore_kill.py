@@ -15,7 +15,7 @@ from holdfast.store.backup.restore_plan import PLAN_FILE
 RESTORE = """
 import os, signal, sys
 from pathlib import Path
-from holdfast.store.backup.restore import restore
+from holdfast.store.backup.restore import restore_backup
 
 home, backup, nth = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
 passed = 0
@@ -26,7 +26,7 @@ def step(what):
     if passed == nth:
         os.kill(os.getpid(), signal.SIGKILL)
 
-restore(home, backup, at=1e9, everything=True, tell=lambda done: None, step=step)
+restore_backup(home, backup, at=1e9, overwrite=True, progress=lambda done: None, hook=step)
 print(passed)
 """
 

@@ -1,4 +1,8 @@
-"""OpenTelemetry spans of a message: acceptance, waiting, the turn with its model and tool calls, delivery."""
+"""OpenTelemetry spans of a message: acceptance, wait, turn with model and tool calls, delivery.
+
+The root span of a trace is the acceptance, and all others are below it: also the trace of a message
+whose process was killed shows where it began.
+"""
 
 from collections.abc import Mapping, Sequence
 
@@ -24,14 +28,18 @@ from holdfast.core.turns.turn import EndTurn, TurnState, Usage
 from holdfast.gateway.outbound.delivery import QueuedDelivery
 from holdfast.gateway.redaction import Redaction
 
+_FAILED = frozenset({ToolOutcome.ERROR, ToolOutcome.UNKNOWN})
+_FINISH_REASONS = {  # as OpenTelemetry's conventions name them
+    StopReason.END: "stop",
+    StopReason.TOOL_CALLS: "tool_call",
+    StopReason.LENGTH: "length",
+    StopReason.FILTERED: "content_filter",
+}
+_MAX_NAME = 100
 
-# MERGED holdfast.gateway.traces: Traces: what happens to a message becomes spans, from its acceptance to its receipt.
+
 class MessageTracer:
-    """Owns since when each delivery is tried; a span is made when what it tells of is over.
-
-    The first span of a trace is the acceptance, and all others are below it: whoever reads the
-    trace of a message that was cut has at least where it began.
-    """
+    """Exports a span when what it describes is over. Owns since when each delivery is attempted."""
 
     def __init__(
         self,
@@ -57,7 +65,7 @@ class MessageTracer:
         return root_span_context(inbox_id, key=self._key)
 
     def child_span(self, inbox_id: InboxId) -> SpanContext:
-        """The place of a span to be, in the trace of that message."""
+        """The context for a new span in the trace of that message."""
         return SpanContext(self.root_span(inbox_id).trace_id, span_id_of(self._new_id("span")))
 
     def record(self, span: TraceSpan) -> None:
@@ -89,7 +97,7 @@ class MessageTracer:
             self._record_child(row.id, "wait", began_at=row.accepted_at, ended_at=until)
 
     def record_approval_waits(self, inbox_id: InboxId, approvals: Sequence[Approval]) -> None:
-        """A turn goes on, since these have ended."""
+        """A turn continues after these approvals have ended."""
         now = self.clock.now()
         for approval in approvals:
             attributes: dict[str, AttributeValue] = {
@@ -110,7 +118,7 @@ class MessageTracer:
         self._tried_since[delivery.id] = self.clock.now()
 
     def record_attempt(self, delivery: QueuedDelivery, state: DeliveryState) -> None:
-        """An attempt is over, and this is known of it."""
+        """An attempt has ended in this state."""
         now = self.clock.now()
         since = self._tried_since.get(delivery.id, now)
         self._tried_since[delivery.id] = now
@@ -125,7 +133,7 @@ class MessageTracer:
             attributes={
                 "holdfast.delivery.id": delivery.id,
                 "holdfast.delivery.state": state.value,
-                "holdfast.delivery.doubtful": delivery.outcome_unknown,
+                "holdfast.delivery.outcome_unknown": delivery.outcome_unknown,
                 "holdfast.platform": delivery.address.platform,
                 "holdfast.account": delivery.address.account,
             },
@@ -133,7 +141,7 @@ class MessageTracer:
         )
 
     def delivery_done(self, delivery_id: DeliveryId) -> None:
-        """It is tried no more."""
+        """There are no more attempts."""
         self._tried_since.pop(delivery_id, None)
 
     def _record_child(
@@ -147,10 +155,9 @@ class MessageTracer:
         attributes: Mapping[str, AttributeValue] | None = None,
         error: str = "",
     ) -> None:
-        place = self.child_span(inbox_id)
         self.record(
             TraceSpan(
-                context=place,
+                context=self.child_span(inbox_id),
                 parent=self.root_span(inbox_id).span_id,
                 name=name,
                 kind=kind,
@@ -162,23 +169,11 @@ class MessageTracer:
         )
 
 
-# MERGED holdfast.gateway.turn_trace: The trace of one turn: its model calls and its tools, below one span for what this process runs
-# of it.
-_FAILED = frozenset({ToolOutcome.ERROR, ToolOutcome.UNKNOWN})
-_FINISH_REASONS = {  # in the words of the conventions
-    StopReason.END: "stop",
-    StopReason.TOOL_CALLS: "tool_call",
-    StopReason.LENGTH: "length",
-    StopReason.FILTERED: "content_filter",
-}
-_MAX_NAME = 100
-
-
 class TurnTrace:
-    """Owns what is under way in a turn: the call of the model, and the tools that run.
+    """The trace of one turn in this process: one span with its model calls and tools below it. Owns
+    the model call and the tools that run.
 
-    It belongs to the trace of the message that the turn answers; those that were merged into it
-    are linked.
+    It belongs to the trace of the message that the turn answers; merged messages are linked.
     """
 
     def __init__(

@@ -1,1 +1,1 @@
-"""The child process that reads one document of an unknown sender, with the standard library alone."""
+"""The child process that reads one document, with the standard library alone."""

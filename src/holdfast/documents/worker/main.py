@@ -1,4 +1,4 @@
-"""The worker process: one document from standard input, its text to standard output, within resource limits."""
+"""The worker process: a document from stdin, its text to stdout, within resource limits."""
 
 import json
 import resource

@@ -25,14 +25,15 @@ from holdfast.core.turns.subagent import INTERNAL_PLATFORM
 from holdfast.gateway.accounts.connection import AccountDependencies
 from holdfast.gateway.accounts.supervisor import AccountSupervisor
 
-# MERGED holdfast.gateway.accounts.paused: Paused accounts: which of them people have paused, kept over every restart.
-_KEY = "paused_accounts"
+_PAUSED_KEY = "paused_accounts"
+_PROBE_TIMEOUT = 10.0  # seconds that an account is given to answer when it is checked
+_CONTROL_PLATFORMS = frozenset({"api", "web"})  # one of these is needed to resume any account
 
 
 class PausedAccounts:
-    """Owns the list; a copy of what the store has, changed by commits alone and one at a time: what
-    the store did not take is not on it, and is written by nobody else's change. Also an account
-    that is out of the configuration stays on it: it is paused still when it comes back."""
+    """Owns the list of paused accounts, a copy of what the store has. It is changed one commit at a
+    time, so that a failed write changes nothing and is not part of a later one. An account that is
+    removed from the configuration stays on it: it is still paused when it comes back."""
 
     def __init__(self, store: Store, *, clock: Clock) -> None:
         self._store = store
@@ -41,15 +42,15 @@ class PausedAccounts:
         self._paused: dict[tuple[str, str], PausedAccount] = {}
 
     async def load(self) -> None:
-        kept = await self._store.meta(_KEY)
-        rows = msgspec.json.decode(kept, type=list[PausedAccount]) if kept else []
+        stored = await self._store.meta(_PAUSED_KEY)
+        rows = msgspec.json.decode(stored, type=list[PausedAccount]) if stored else []
         self._paused = {(row.platform, row.account): row for row in rows}
 
     def __contains__(self, key: tuple[str, str]) -> bool:
         return key in self._paused
 
     async def add(self, key: tuple[str, str], *, by: str) -> None:
-        """Returns when it is kept."""
+        """Returns when it is stored."""
         async with self._changing:
             platform, account = key
             now = PausedAccount(platform=platform, account=account, at=self._clock.now())
@@ -57,37 +58,32 @@ class PausedAccounts:
             await self._write({key: now, **self._paused}, store)
 
     async def remove(self, key: tuple[str, str], *, by: str) -> None:
-        """Returns when it is kept, that somebody wanted it also where it was not on the list."""
+        """Returns when it is stored; audited also where the account was not paused."""
         async with self._changing:
-            act = self._audit_entry(AuditKind.ACCOUNT_RESUMED, key, by)
+            entry = self._audit_entry(AuditKind.ACCOUNT_RESUMED, key, by)
             if key not in self._paused:
-                await self._store.record_audit(act)
+                await self._store.record_audit(entry)
                 return
-            wanted = {other: row for other, row in self._paused.items() if other != key}
-            await self._write(wanted, self._store.audited(act))
+            rest = {other: row for other, row in self._paused.items() if other != key}
+            await self._write(rest, self._store.audited(entry))
 
     async def _write(
         self, accounts: dict[tuple[str, str], PausedAccount], writes: StoreWriter
     ) -> None:
         text = msgspec.json.encode(list(accounts.values())).decode()
-        await writes.set_meta(_KEY, text)
+        await writes.set_meta(_PAUSED_KEY, text)
         self._paused = accounts
 
     def _audit_entry(self, kind: AuditKind, key: tuple[str, str], by: str) -> AuditEntry:
         return AuditEntry(kind=kind, actor=by, at=self._clock.now(), subject=":".join(key))
 
 
-# MERGED holdfast.gateway.accounts.accounts: Accounts: the lines of every platform account, opened, paused, looked at and closed.
-_PROBE_TIMEOUT = 10.0  # seconds that an account is given to answer when it is checked
-_CONTROL_PLATFORMS = frozenset({"api", "web"})  # by which one would have to ask for them again
-
-
 class NotPausable(HoldfastError):
-    """This account is one of those by which the gateway itself is run."""
+    """The gateway itself is controlled through this account."""
 
 
 class Accounts:
-    """Owns the lines, from the first attempt to the last goodbye."""
+    """Owns the supervisor of each account, from its first attempt to connect until it is closed."""
 
     def __init__(self, deps: AccountDependencies, paused: PausedAccounts) -> None:
         self._deps = deps
@@ -97,23 +93,23 @@ class Accounts:
         self._closed = False
 
     async def open(self) -> None:
-        """Returns when every account of this very process is there. Of the others none is waited
-        for: one that hangs would keep the rest from starting."""
+        """Returns when every internal account is connected. The others are not waited for: one that
+        hangs would keep the rest from starting."""
         await self._paused.load()
-        # Those outside first: one that answers at once is there when this returns.
+        # External ones first: one that answers at once is connected when this returns.
         platforms = sorted(self._deps.platforms, key=_is_internal)
         for platform in platforms:
             self._start(platform)
-        for line in self._supervisors.values():
-            if _is_internal(line.platform):
-                await line.wait_until_known()
+        for supervisor in self._supervisors.values():
+            if _is_internal(supervisor.platform):
+                await supervisor.wait_until_known()
 
     async def close(self) -> None:
-        """Let all of them go at once; one that hangs keeps no other."""
+        """Close all of them at once; one that hangs delays no other."""
         self._closed = True
         running = list(self._tasks.values())
-        for line in self._supervisors.values():
-            line.close()
+        for supervisor in self._supervisors.values():
+            supervisor.close()
         try:
             if running:
                 await asyncio.wait(running)
@@ -123,84 +119,83 @@ class Accounts:
             self._tasks.clear()
 
     def add_or_replace(self, platform: Platform) -> None:
-        """An account was added, or is set up anew: it is connected by this, once what stood in its
-        place has been let go of. No other is touched, and no turn is cut."""
-        line = self._supervisors.get((platform.name, platform.account))
+        """Connect an account that was added or changed in the configuration, once its predecessor
+        is closed. No other account is affected, and no turn is interrupted."""
+        supervisor = self._supervisors.get((platform.name, platform.account))
         if self._closed:
             return
-        if line is not None and line.is_running:
-            line.replace_platform(platform)
+        if supervisor is not None and supervisor.is_running:
+            supervisor.replace_platform(platform)
             return
-        self._deps.on_disconnected(
-            platform
-        )  # what comes to be owed there waits until it is connected
+        # Deliveries to it wait until it is connected.
+        self._deps.on_disconnected(platform)
         self._deps.platforms.register(platform)
         self._start(platform)
 
     def remove(self, name: str, account: str) -> None:
-        """An account was taken out of the configuration, or switched off: it is let go of. What
-        is owed there waits."""
-        if (line := self._supervisors.get((name, account))) is not None:
-            line.close()
+        """Close an account that was removed from the configuration or disabled. Deliveries to it
+        wait."""
+        if (supervisor := self._supervisors.get((name, account))) is not None:
+            supervisor.close()
 
     def _start(self, platform: Platform) -> None:
         key = platform.name, platform.account
-        line = self._supervisors[key] = AccountSupervisor(
+        supervisor = self._supervisors[key] = AccountSupervisor(
             platform, self._deps, paused=key in self._paused
         )
-        name = f"line {platform.name}:{platform.account}"
-        task = self._deps.tasks.create_task(line.run(), name=name)
+        name = f"account {platform.name}:{platform.account}"
+        task = self._deps.tasks.create_task(supervisor.run(), name=name)
         self._tasks[key] = task
-        task.add_done_callback(lambda _: self._on_supervisor_ended(key, line))
+        task.add_done_callback(lambda _: self._on_supervisor_ended(key, supervisor))
 
     def _on_supervisor_ended(self, key: tuple[str, str], supervisor: AccountSupervisor) -> None:
-        """A stop ends all of them, and whoever looks at one until then is to see how it stands."""
+        """While the gateway stops, ended ones stay listed, so that their status can be seen."""
         if not self._closed and self._supervisors.get(key) is supervisor:
             del self._supervisors[key], self._tasks[key]
             self._deps.platforms.unregister(supervisor.platform)
             self._deps.on_change()
 
     def connection_lost(self, name: str, account: str, error: ConnectError) -> None:
-        line = self._supervisors.get((name, account))
-        if line is not None:
-            line.connection_lost(error)
+        supervisor = self._supervisors.get((name, account))
+        if supervisor is not None:
+            supervisor.connection_lost(error)
 
     def statuses(self) -> tuple[AccountStatus, ...]:
-        """How every account stands that leads outside."""
+        """The status of every external account."""
         return self._deps.platforms.statuses()
 
     async def pause(self, name: str, account: str) -> AccountStatus:
-        """It is let go of and stays so, also over a restart; no turn is cut by that, and what is
-        owed there waits. Returns when that is kept."""
-        line = self._supervisor(name, account)
+        """Disconnect it until it is resumed, also over a restart. No turn is interrupted, and
+        deliveries to it wait. Returns when that is stored."""
+        supervisor = self._supervisor(name, account)
         if name in _CONTROL_PLATFORMS:
             raise NotPausable(
-                f"{line.name} is served by the gateway itself; to do without it, set "
+                f"{supervisor.name} is served by the gateway itself; to do without it, set "
                 f"platforms.{name}.enabled = false and restart."
             )
         await self._paused.add((name, account), by=OPERATOR)
-        return await self._status_after(line, line.pause())
+        return await self._status_after(supervisor, supervisor.pause())
 
     async def resume(self, name: str, account: str) -> AccountStatus:
-        """Also one that was refused, or that waits for its next try, is tried now."""
-        line = self._supervisor(name, account)
+        """Connect it now, also one that is blocked or waits for its next attempt."""
+        supervisor = self._supervisor(name, account)
         await self._paused.remove((name, account), by=OPERATOR)
-        return await self._status_after(line, line.resume())
+        return await self._status_after(supervisor, supervisor.resume())
 
     async def check(self, name: str, account: str) -> AccountStatus:
-        """Have a round trip now, or try to connect now, and say what came of it. A paused account
-        is left in peace."""
-        line = self._supervisor(name, account)
-        if line.status.state is AccountState.CONNECTED:
-            await self._probe(line)
+        """Make a round trip, or try to connect, and return the status. A paused account stays
+        paused."""
+        supervisor = self._supervisor(name, account)
+        if supervisor.status.state is AccountState.CONNECTED:
+            await self._probe(supervisor)
         else:
-            await self._status_after(line, line.try_now())
-        return self._deps.platforms.status_of(line.platform)
+            await self._status_after(supervisor, supervisor.try_now())
+        return self._deps.platforms.status_of(supervisor.platform)
 
     async def _status_after(
         self, supervisor: AccountSupervisor, change: Coroutine[Any, Any, None]
     ) -> AccountStatus:
-        """How it stands after the change, or on the way to it: a door may take its time."""
+        """The status after the change, or after the timeout: a platform may be slow."""
         try:
             async with asyncio.timeout(_PROBE_TIMEOUT):
                 await change
@@ -222,41 +217,40 @@ class Accounts:
         except ConnectError as error:
             await supervisor.reconnect(error)
         except Throttled:
-            self._deps.platforms.mark_reachable(
-                platform.name, platform.account
-            )  # that was an answer, too
+            # A rate limit is an answer, too.
+            self._deps.platforms.mark_reachable(platform.name, platform.account)
         except SendError as error:
             await supervisor.reconnect(AccountDisconnected(str(error)))
         else:
             self._deps.platforms.mark_reachable(platform.name, platform.account)
 
     def _supervisor(self, name: str, account: str) -> AccountSupervisor:
-        line = self._supervisors.get((name, account))
-        if line is None or line.platform.name == INTERNAL_PLATFORM:
+        supervisor = self._supervisors.get((name, account))
+        if supervisor is None or supervisor.platform.name == INTERNAL_PLATFORM:
             known = list(self._names())
             near = _nearest(name, account, known)
-            meant = f" Did you mean {near}?" if near else ""
+            hint = f" Did you mean {near}?" if near else ""
             raise NoSuchAccount(
                 f"there is no account {name}:{account} that is switched on; there are: "
-                f"{', '.join(known) or 'none'}.{meant}"
+                f"{', '.join(known) or 'none'}.{hint}"
             )
-        return line
+        return supervisor
 
     def _names(self) -> Iterator[str]:
         return (
-            line.name
-            for line in self._supervisors.values()
-            if line.platform.name != INTERNAL_PLATFORM
+            each.name
+            for each in self._supervisors.values()
+            if each.platform.name != INTERNAL_PLATFORM
         )
 
 
 def _is_internal(platform: Platform) -> bool:
-    """Whether nothing lies between it and this process."""
+    """Whether it is served by this process, without a network in between."""
     return platform.capabilities.fetchable or platform.name == INTERNAL_PLATFORM
 
 
 def _nearest(name: str, account: str, known: Sequence[str]) -> str | None:
-    """First by the platform: every account that has no name is called alike."""
+    """By the platform first: all unnamed accounts have the same account name."""
     platform = closest_match(name, [each.partition(":")[0] for each in known])
-    of_it = [each for each in known if each.partition(":")[0] == platform]
-    return closest_match(f"{platform}:{account}", of_it) if of_it else None
+    accounts = [each for each in known if each.partition(":")[0] == platform]
+    return closest_match(f"{platform}:{account}", accounts) if accounts else None

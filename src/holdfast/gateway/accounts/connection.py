@@ -1,4 +1,4 @@
-"""One connection of an account: entered, kept open, closed; and the backoff between two of them."""
+"""One connection of an account: opened, held, closed; and the backoff between two of them."""
 
 import asyncio
 from collections.abc import Callable
@@ -13,15 +13,14 @@ from holdfast.core.ports.runtime import Clock
 from holdfast.gateway.accounts.registry import PlatformRegistry
 
 
-# MERGED holdfast.gateway.accounts.backoff: Backing off: how long an account that fails is left in peace before it is tried again.
 class BackoffSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """The times of a line, in seconds."""
+    """The times of an account's connection, in seconds."""
 
-    connect_timeout: float = 30.0  # that entering a door may take
+    connect_timeout: float = 30.0
     first_wait: float = 1.0  # pause after the first failure; it doubles with each
     max_wait: float = 300.0
     stable_after: float = 60.0  # a connection that held for so long counts as a success
-    close_timeout: float = 5.0  # that leaving a door may take before it is cancelled
+    close_timeout: float = 5.0  # before closing is cancelled
 
 
 DEFAULT_BACKOFF = BackoffSettings()
@@ -38,30 +37,29 @@ class ConnectionBackoff:
         self.failures = 0
 
     def next_wait(self) -> float:
-        """How long to wait now that it has failed once more."""
+        """The seconds to wait after one more failure."""
         # Counted up to a point only: two to the power of many failures is no float any more.
         doubled: float = self._settings.first_wait * 2 ** min(self.failures, 32)
         self.failures += 1
         return min(doubled * (0.75 + self._random() / 2), self._settings.max_wait)
 
     def record_connection(self, seconds: float) -> None:
-        """A connection has ended that had held for so long. One that breaks as soon as it stands
-        is no success, and would be made every second for ever."""
+        """A connection has ended that held for so long. One that breaks as soon as it is open does
+        not count as a success, or it would be opened every second for ever."""
         if seconds >= self._settings.stable_after:
             self.failures = 0
 
 
-# MERGED holdfast.gateway.accounts.connection: A connection: one account's door entered, kept open while it lives, and left again.
 class CredentialLocks(Protocol):
-    """Who may connect with which credentials, among the gateways of this machine."""
+    """Decides which gateway of this machine may connect with which credentials."""
 
     def claim(self, platform: str, account: str) -> AbstractAsyncContextManager[None]:
-        """Ours while the context is open. Raises `AccountInUse`, which says whose it is."""
+        """Locked while the context is open. Raises `AccountInUse`, which names the holder."""
         ...
 
 
 class NoCredentialLocks:
-    """Where nobody else could want the same accounts."""
+    """For tests and single gateways: every account is free."""
 
     def claim(self, platform: str, account: str) -> AbstractAsyncContextManager[None]:
         return nullcontext()
@@ -71,7 +69,7 @@ NO_CREDENTIAL_LOCKS = NoCredentialLocks()
 
 
 class AccountDependencies(msgspec.Struct, frozen=True, kw_only=True):
-    """What every line stands on."""
+    """What every account supervisor needs."""
 
     intake: Intake
     platforms: PlatformRegistry
@@ -80,10 +78,10 @@ class AccountDependencies(msgspec.Struct, frozen=True, kw_only=True):
     random: Callable[[], float]
     backoff_settings: BackoffSettings
     tasks: asyncio.TaskGroup
-    on_connected: Callable[[Platform], None]  # told when an account can be sent to,
-    on_disconnected: Callable[[Platform], None]  # and when it cannot any more
-    redact: Callable[[str], str]  # a door may quote its credentials in what it complains of
-    on_change: Callable[[], None] = lambda: None  # told when one stands otherwise than before
+    on_connected: Callable[[Platform], None]  # deliveries can be sent to the account
+    on_disconnected: Callable[[Platform], None]  # and cannot any more
+    redact: Callable[[str], str]  # a platform may quote its credentials in an error text
+    on_change: Callable[[], None] = lambda: None  # the status of an account has changed
 
 
 class AccountConnection:
@@ -100,38 +98,38 @@ class AccountConnection:
         self._closing = asyncio.Event()
         self._error: ConnectError | None = None
         self._connected_at: float | None = None
-        self.seconds = 0.0  # for which it held
+        self.seconds = 0.0  # for which it was open
 
     def fail(self, error: ConnectError) -> None:
         self._error = self._error or error
         self._closing.set()
 
     async def wait_ended(self) -> None:
-        """Returns when there is nothing to hold any more, though its door may not have closed."""
+        """Returns when the connection has ended, though its platform may still be closing."""
         await self._closing.wait()
 
     async def run(self) -> Exception | None:
-        """Why it ended; None: it was let go."""
+        """Why it ended; None: it was closed on request."""
         try:
             async with AsyncExitStack() as entered:
                 await self._enter(entered)
                 await self._hold()
-        # A platform's edge: whatever it does stays its own trouble.
-        except Exception as error:  # noqa: BLE001 - told by whoever asked for the connection
+        # The edge of a platform: its failure is its own, and the supervisor logs it.
+        except Exception as error:  # noqa: BLE001 - returned to the supervisor
             return self._error or error
         finally:
             self._deps.on_disconnected(self._platform)
-        # A door that ends its own context, without an error and unasked, has lost its line too.
+        # A platform that ends its context, without an error and unasked, is disconnected too.
         return self._error or (
-            None if self._closing.is_set() else AccountDisconnected("the door closed itself")
+            None if self._closing.is_set() else AccountDisconnected("the platform closed itself")
         )
 
     async def end(self, task: asyncio.Task[Exception | None]) -> None:
-        """Let it go, and see it gone. A door may not hear that it is cancelled, or only where it
-        was: it is told again until it has left."""
+        """Close it, and wait until it is closed. A platform may swallow a cancellation: it is
+        cancelled again until it has ended."""
         self._closing.set()
         if self._connected_at is None:
-            task.cancel()  # one that is still on its way in is not waited for
+            task.cancel()  # one that is still connecting is not waited for
         while not task.done():
             await asyncio.wait({task}, timeout=self._deps.backoff_settings.close_timeout)
             task.cancel()
@@ -140,8 +138,8 @@ class AccountConnection:
         platform, limit = self._platform, self._deps.backoff_settings.connect_timeout
         try:
             async with asyncio.timeout(limit) as timer:
-                claims = self._deps.credential_locks
-                await entered.enter_async_context(claims.claim(platform.name, platform.account))
+                lock = self._deps.credential_locks.claim(platform.name, platform.account)
+                await entered.enter_async_context(lock)
                 await entered.enter_async_context(platform.connect(self._deps.intake))
         except TimeoutError:
             if not timer.expired():
@@ -160,20 +158,19 @@ class AccountConnection:
                 except TimeoutError:
                     self._check_silence()
         finally:
-            assert self._connected_at is not None, "only who has entered stays"
+            assert self._connected_at is not None, "held only after it was opened"
             self.seconds = self._deps.clock.monotonic() - self._connected_at
-            self._deps.on_disconnected(
-                self._platform
-            )  # before its door closes: what is sent now waits
+            # Before the platform closes: what is to be sent from now on waits.
+            self._deps.on_disconnected(self._platform)
 
     def _silence_left(self) -> float | None:
-        """Seconds until silence means that nobody is there; None: it never does."""
+        """Seconds until silence means that it is disconnected; None: it never does."""
         within = self._platform.capabilities.heartbeat_interval
         if not within:
             return None
-        assert self._connected_at is not None, "only who has entered listens"
-        heard = self._deps.platforms.alive_at(self._platform) or 0.0
-        return max(0.0, max(heard, self._connected_at) + within - self._deps.clock.monotonic())
+        assert self._connected_at is not None, "held only after it was opened"
+        alive_at = self._deps.platforms.alive_at(self._platform) or 0.0
+        return max(0.0, max(alive_at, self._connected_at) + within - self._deps.clock.monotonic())
 
     def _check_silence(self) -> None:
         if (left := self._silence_left()) is not None and left <= 0:

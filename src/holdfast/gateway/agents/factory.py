@@ -25,28 +25,27 @@ from holdfast.core.turns.model import ModelChoice, accepts_images, context_windo
 from holdfast.core.turns.subagent import Subagent
 from holdfast.tools.registry import Toolbox
 
-# MERGED holdfast.gateway.agents.outfit: An outfit: what a configuration comes to for those who answer.
 LeaseModel = Callable[[str | None], ModelClient]
-"""Leases a model: the configured one, or the one a session was told to use instead."""
+"""Leases a model client: for the configured model, or for the one that a session chose instead."""
+
+LoadMemory = Callable[[], Awaitable[str]]
+"""Loads the memory text for the prompt of a session."""
 
 
 class AgentConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """What agents are built from: the settings and what was made of them."""
+
     settings: Settings
     lease: LeaseModel
     model: ModelChoice
     api_key: Secret | None
-    fallback_keys: Sequence[Secret] = ()  # of the models that stand in for it
+    fallback_keys: Sequence[Secret] = ()  # of the fallback models
     toolbox: Toolbox
-    secrets: Sequence[Secret] = ()  # whatever must never be said
-
-
-# MERGED holdfast.gateway.agents.agents: Building agents: from the config, the session's row and its transcript.
-LoadMemory = Callable[[], Awaitable[str]]
-"""What memory has for the prompt of a session."""
+    secrets: Sequence[Secret] = ()  # to be redacted everywhere
 
 
 class AgentFactory:
-    """Knows what an agent is made of; keeps nothing of any session."""
+    """Owns the current agent configuration and its signature; keeps nothing of any session."""
 
     def __init__(
         self,
@@ -62,8 +61,8 @@ class AgentFactory:
         self.apply_config(agent_config)
 
     def apply_config(self, agent_config: AgentConfig) -> None:
-        """Agents are made of this from now on. One that was made of another outfit is made anew
-        for its next turn, but only where what it was made of differs."""
+        """Build agents from this configuration from now on. An agent of an earlier one is rebuilt
+        for its next turn only where its signature differs."""
         self._agent_config = agent_config
         self._signature = _config_signature(agent_config)
 
@@ -76,10 +75,10 @@ class AgentFactory:
         return self._agent_config.model.name
 
     def signature_for(self, row: InboxRow) -> str:
-        """What the agent that answers this message must have been built from.
+        """The signature that the agent answering this message must have.
 
-        The person is part of it where one owns the session; in a session that several share a
-        change of speaker rebuilds nothing. So are the toolsets that the message is confined to.
+        The person is part of it where one owns the session; in a shared session a change of speaker
+        rebuilds nothing. So are the toolsets that the message is restricted to.
         """
         sessions = self._agent_config.settings.sessions
         shared = is_shared(
@@ -90,8 +89,8 @@ class AgentFactory:
         signature = (
             self._signature if shared else signature_for_principal(self._signature, row.principal)
         )
-        confined = row.inbound.toolsets
-        return signature if confined is None else signature_for_toolsets(signature, confined)
+        allowed = row.inbound.toolsets
+        return signature if allowed is None else signature_for_toolsets(signature, allowed)
 
     async def build(
         self,
@@ -104,42 +103,43 @@ class AgentFactory:
         toolsets: Iterable[str] | None = None,
         subagent: Subagent | None = None,
     ) -> Agent:
-        """The agent of a session; `fresh` says that the store has nothing of it yet, and `memory`
-        is asked for what it has to say only where no prompt is frozen, or where the frozen one
-        was made by a configuration of another shape."""
-        outfit = self._agent_config  # one from the first line to the last, whatever comes meanwhile
+        """The agent of a session. `fresh`: the store has nothing of it yet. `memory` is loaded only
+        where no prompt is stored, or where the stored one has another fingerprint."""
+        config = self._agent_config  # the same one throughout, whatever is applied meanwhile
         row = None if fresh else await self._reads.session(session_id)
         skipped, records = (0, []) if row is None else await self._reads.context(session_id)
-        confined = toolsets if subagent is None else subagent.toolsets
-        toolbox = outfit.toolbox if confined is None else outfit.toolbox.restricted_to(confined)
-        own = outfit.settings.agent
-        shape = prompt_fingerprint(toolbox=toolbox, instructions=own.instructions)
-        stands = row is not None and row.prompt and row.prompt_fingerprint in ("", shape)
-        if row is not None and stands:
+        allowed = toolsets if subagent is None else subagent.toolsets
+        toolbox = config.toolbox if allowed is None else config.toolbox.restricted_to(allowed)
+        settings = config.settings.agent
+        fingerprint = prompt_fingerprint(toolbox=toolbox, instructions=settings.instructions)
+        reusable = row is not None and row.prompt and row.prompt_fingerprint in ("", fingerprint)
+        if row is not None and reusable:
             prompt = row.prompt
         else:
-            prompt = await self._build_prompt(toolbox, own.instructions, instructions, memory)
+            prompt = await self._build_prompt(toolbox, settings.instructions, instructions, memory)
         override = row.model_override if row else None
-        model = override or outfit.model.name
+        model = override or config.model.name
         return Agent(
             session_id,
             signature=signature,
             close=self._close,
             prompt=prompt,
-            prompt_fingerprint=shape,
-            prompt_saved=bool(stands) and row is not None and row.prompt_fingerprint == shape,
+            prompt_fingerprint=fingerprint,
+            prompt_saved=bool(reusable)
+            and row is not None
+            and row.prompt_fingerprint == fingerprint,
             toolbox=toolbox,
-            client=outfit.lease(override),
+            client=config.lease(override),
             messages=(record.message for record in records),
-            max_steps=subagent.max_steps if subagent else own.max_steps,
-            window=_build_window(outfit.settings, model, prompt, skipped=skipped),
-            accepts_images=accepts_images(model, outfit.settings.model.vision),
+            max_steps=subagent.max_steps if subagent else settings.max_steps,
+            window=_build_window(config.settings, model, prompt, skipped=skipped),
+            accepts_images=accepts_images(model, config.settings.model.vision),
         )
 
     async def _build_prompt(
         self, toolbox: Toolbox, instructions: str, request: str, memory: LoadMemory | None
     ) -> str:
-        """The one to freeze."""
+        """The prompt that the session then keeps."""
         return build_prompt(
             date=datetime.fromtimestamp(self._clock.now(), UTC).strftime("%A, %d %B %Y"),
             toolbox=toolbox,
@@ -176,14 +176,13 @@ def _config_signature(agent_config: AgentConfig) -> str:
 
 
 def _signed_config(agent_config: AgentConfig) -> dict[str, object]:
-    """Everything in the config that an agent is made by, but for what each message may set
-    afresh (A3) and the keys, which are signed whole."""
+    """Everything in the configuration that an agent is built from, except what each message may set
+    anew (A3) and the API keys, which are hashed. The names of the keys are only hashed."""
     settings = agent_config.settings
     agent = msgspec.structs.asdict(settings.agent)
     model = msgspec.structs.asdict(settings.model)
     del agent["reasoning"], model["api_key"]
-    # In any order, and they are signed as such.
-    del agent["toolsets"]
+    del agent["toolsets"]  # `agent_signature` signs them, in any order
     return {
         "agent": agent,
         "model": model,

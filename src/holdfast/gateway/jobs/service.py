@@ -1,4 +1,7 @@
-"""Jobs: made, found, changed and run by those who may, and where their answers go."""
+"""Jobs: who may create, see, change and run them, and where their answers go.
+
+The person who made a job owns it; operators see and change all. For anyone else it does not exist.
+"""
 
 from collections.abc import Awaitable, Callable, Collection
 
@@ -39,20 +42,23 @@ from holdfast.gateway.jobs.time_zones import zone_of
 from holdfast.gateway.live_settings import LiveSettings
 from holdfast.gateway.notify.home_channels import HomeChannels
 
+_MAX_NAME = 60
+_MAX_LISTED = 1000  # jobs of one list
+STOPPED_BEFORE_START = "stopped before it began"
 
-# MERGED holdfast.gateway.jobs.destinations: Destinations: where what a job says goes, and who may send it there.
+
 class JobRequester(msgspec.Struct, frozen=True, kw_only=True):
-    """Who asks for jobs, where, and what they may."""
+    """Who asks for jobs, in which chat, and with which rights."""
 
     source: Source
     principal: PrincipalId
     is_operator: bool
     has_chat: bool = True  # False: a program asks, and there is no chat to answer in
-    from_run: bool = False  # it is a run of a job that asks
+    from_run: bool = False  # a run of a job asks
 
 
 class JobDestinations:
-    """Owns nothing: doors and homes say what there is."""
+    """Decides where the answers of a job go. Owns nothing: it asks platforms and home channels."""
 
     def __init__(self, platforms: PlatformRegistry, home_channels: HomeChannels) -> None:
         self._platforms = platforms
@@ -64,12 +70,12 @@ class JobDestinations:
         return HOME if self._home_channels.all() else NOWHERE
 
     def default_session(self, requester: JobRequester, to: str) -> RunSession:
-        """Where answers are fetched, nobody could be sent that of a session of its own."""
+        """Where replies are fetched, the answer of a session of its own could not be sent."""
         here = to == ORIGIN and self._is_fetched(source_address(requester.source))
         return RunSession.HERE if here else RunSession.FRESH
 
     def check(self, to: str, runs_in: RunSession, requester: JobRequester) -> Address | None:
-        """The chat that is named, if one is; raises `JobRefused` where this cannot be."""
+        """The chat that is named, if one is; raises `JobRefused` where that is not possible."""
         if to == ORIGIN:
             self._check_origin(runs_in, requester)
             return None
@@ -87,7 +93,7 @@ class JobDestinations:
         return self._parse_chat(to)
 
     def address_of(self, spec: JobSpec) -> Address | None:
-        """Where an answer goes now; None: nobody is sent it."""
+        """Where an answer goes now; None: it is not sent."""
         if spec.to == ORIGIN:
             return source_address(spec.source)
         if spec.to == HOME:
@@ -102,7 +108,7 @@ class JobDestinations:
             )
         if runs_in is RunSession.FRESH and self._is_fetched(source_address(requester.source)):
             raise JobRefused(
-                f"{requester.source.platform} shows conversations and sends nothing, so that nobody "
+                f"{requester.source.platform} shows conversations and sends nothing, so nobody "
                 "would see the answer of a session of its own: leave that out, and it runs here."
             )
 
@@ -114,31 +120,31 @@ class JobDestinations:
             )
 
     def _parse_chat(self, to: str) -> Address:
-        platform, _, place = to.partition(":")
-        chat, _, thread = place.partition("/")
-        doors = {
-            door.name: door
-            for door in self._platforms
-            if not door.capabilities.fetchable and door.name != INTERNAL_PLATFORM
+        name, _, target = to.partition(":")
+        chat, _, thread = target.partition("/")
+        platforms = {
+            each.name: each
+            for each in self._platforms
+            if not each.capabilities.fetchable and each.name != INTERNAL_PLATFORM
         }
-        door = doors.get(platform)
-        if door is None or not chat:
-            names = ", ".join(sorted(doors))
+        platform = platforms.get(name)
+        if platform is None or not chat:
+            names = ", ".join(sorted(platforms))
             raise JobRefused(
                 f"{to!r} is no place to tell it: say origin, home, nowhere, or platform:chat, "
                 + (f"where platform is one of {names}." if names else "once a platform is set up.")
             )
         return Address(
-            platform=platform,
-            account=door.account,
-            chat_id=normalise_chat_id(door, chat),
+            platform=name,
+            account=platform.account,
+            chat_id=normalise_chat_id(platform, chat),
             thread_id=thread or None,
         )
 
     def _home(self, platform: str) -> Address | None:
-        homes = [home.address for home in self._home_channels.all()]
-        own = [address for address in homes if address.platform == platform]
-        return next(iter((*own, *homes)), None)
+        addresses = [home.address for home in self._home_channels.all()]
+        own = [address for address in addresses if address.platform == platform]
+        return next(iter((*own, *addresses)), None)
 
     def _is_fetched(self, address: Address) -> bool:
         return self._platforms.capabilities(address).fetchable
@@ -153,30 +159,21 @@ def source_address(source: Source) -> Address:
     )
 
 
-# MERGED holdfast.gateway.jobs.jobs: Jobs: made, found, changed and asked for, by those who may.
-_MAX_NAME = 60
-_MAX_LISTED = 1000  # jobs of one list
-STOPPED_BEFORE_START = "stopped before it began"
-
-
 class JobCallbacks(msgspec.Struct, frozen=True, kw_only=True):
-    """What jobs need of the rest of the house, which is built on top of them."""
+    """What jobs need of the rest of the gateway, which is built on top of them."""
 
     destinations: JobDestinations
     is_operator: Callable[[Source], bool]
     running_jobs: Callable[[], Collection[JobId]]
-    stop: Callable[[JobId], Awaitable[bool]]  # what runs of a job
+    stop: Callable[[JobId], Awaitable[bool]]  # the running run of a job
     on_changed: Callable[[], None]  # something may be due sooner than it was
     next_due: Callable[[], float | None]
-    stop_scheduling: Callable[[], None]  # nothing begins any more
+    stop_scheduling: Callable[[], None]  # no run begins any more
 
 
 class JobService:
-    """Decides who may have what. Owns nothing: jobs are the store's, their runs the lanes'.
-
-    The person who made a job owns it; operators see and change all. To anybody else a job that
-    is another's is not there.
-    """
+    """Checks the rights of a requester and prepares the changes. Owns nothing: jobs are in the
+    store, and their runs in lanes."""
 
     def __init__(self, live_settings: LiveSettings, *, store: Store, clock: Clock) -> None:
         self._live_settings = live_settings
@@ -192,24 +189,24 @@ class JobService:
 
     @property
     def running_jobs(self) -> Collection[JobId]:
-        """Those of which a run is at work."""
+        """The jobs with a running run."""
         return self._callbacks.running_jobs()
 
     @property
     def next_due(self) -> float | None:
-        """When the next one is, as far as it is known; None: none will be."""
+        """When the next run is due, as far as is known; None: none is."""
         return self._callbacks.next_due()
 
     def on_changed(self) -> None:
-        """Something about jobs was changed in the store."""
+        """Jobs were changed in the store."""
         self._callbacks.on_changed()
 
     def stop_scheduling(self) -> None:
-        """The gateway stops: what is due from now on is the next start's."""
+        """The gateway stops: what is due from now on is run after the next start."""
         self._callbacks.stop_scheduling()
 
     async def add(self, request: JobRequest, requester: JobRequester, *, key: str) -> Job:
-        """`key` names who asks: asked again by whatever process, it is the same job."""
+        """`key` is the idempotency key of the request: with the same key it is the same job."""
         job = await self._store.add_job(
             self.prepare_add(request, requester, key=key), limit=self.max_per_person
         )
@@ -228,7 +225,7 @@ class JobService:
         return f"You have {self.max_per_person} jobs, which is the most there may be: remove one."
 
     def prepare_add(self, request: JobRequest, requester: JobRequester, *, key: str) -> NewJob:
-        """What is to be committed for it, with whatever else; call `stirred` then."""
+        """What is to be committed, possibly with other changes; call `on_changed` afterwards."""
         if requester.from_run:
             raise JobRefused("A run of a job makes no jobs: do it now, or tell the person.")
         now = self._clock.now()
@@ -249,8 +246,8 @@ class JobService:
     async def prepare_change(
         self, job_id: int, kind: JobChangeKind, requester: JobRequester
     ) -> tuple[Job, JobChange]:
-        """The job as it is and what is to be committed to change it, with whatever else; call
-        `stirred` then."""
+        """The job as it is, and what is to be committed to change it; call `on_changed`
+        afterwards."""
         job = await self.find(job_id, requester)
         due = job.next_due
         if kind is JobChangeKind.RESUME:
@@ -260,8 +257,8 @@ class JobService:
     async def prepare_update(
         self, job_id: int, update: JobUpdate, requester: JobRequester
     ) -> JobChange:
-        """What is to be committed so that it is another from now on; call `stirred` then. Where
-        its times stay as they are, so does the next of them, whatever that is by then."""
+        """What is to be committed to update it; call `on_changed` afterwards. Where its schedule is
+        not changed, neither is its next due time."""
         job, now = await self.find(job_id, requester), self._clock.now()
         spec, due = self._updated_spec(job.spec, update, requester), None
         if update.when is not None:
@@ -272,21 +269,21 @@ class JobService:
         return JobChange(job_id=job.id, kind=JobChangeKind.UPDATE, next_due=due, spec=spec)
 
     def _updated_spec(self, spec: JobSpec, update: JobUpdate, requester: JobRequester) -> JobSpec:
-        """All but its times. A name that was only the beginning of the text goes with it."""
+        """All but its schedule. A name that was only the beginning of the text follows the text."""
         text = spec.text if update.text is None else _checked_text(update.text)
         name = update.name
         if name is None:
             name = "" if spec.name == short_name(spec.text) else spec.name
         given = msgspec.structs.asdict(update)
-        kept = ("silent", "missed", "overlap", "limit")
-        changes = {field: given[field] for field in kept if given[field] is not None}
+        copied = ("silent", "missed", "overlap", "limit")
+        changes = {field: given[field] for field in copied if given[field] is not None}
         if update.to is not None and update.to != spec.to:
             address = self._callbacks.destinations.check(update.to, spec.runs_in, requester)
             changes |= {"to": update.to, "address": address}
         return msgspec.structs.replace(spec, text=text, name=short_name(name or text), **changes)
 
     async def run_now(self, job_id: int, requester: JobRequester, *, key: str) -> str:
-        """Have it run once more, now; the id of that run, which is there once for each `key`."""
+        """Run it once more, now; the id of that run. There is one run for each `key`."""
         plan, replaces = await self.prepare_run(job_id, requester, key=key)
         await self._audited_writes(AuditKind.JOB_RUN, plan.job_id, requester).plan_runs(plan)
         await self.on_planned(plan, replaces=replaces)
@@ -295,8 +292,8 @@ class JobService:
     async def prepare_run(
         self, job_id: int, requester: JobRequester, *, key: str
     ) -> tuple[RunPlan, bool]:
-        """What is to be committed so that it runs, with whatever else, and whether it replaces
-        what is at work; call `planned` then."""
+        """What is to be committed so that it runs, and whether that replaces a running run; call
+        `on_planned` afterwards."""
         job = await self.find(job_id, requester)
         busy = job.id in self.running_jobs
         if busy and job.spec.overlap is OverlapPolicy.SKIP:
@@ -304,21 +301,21 @@ class JobService:
         now = self._clock.now()
         run = NewRun(id=f"{job.id}.{key}", job_id=job.id, cause=RunCause.REQUESTED, due_at=int(now))
         replaces = job.spec.overlap is OverlapPolicy.REPLACE
-        unwanted = SKIPPED_REPLACED if replaces else ""
-        plan = RunPlan(job_id=job.id, runs=(run,), drop_waiting_reason=unwanted, at=now)
+        reason = SKIPPED_REPLACED if replaces else ""
+        plan = RunPlan(job_id=job.id, runs=(run,), drop_waiting_reason=reason, at=now)
         return plan, busy and replaces
 
     async def on_planned(self, plan: RunPlan, *, replaces: bool) -> None:
-        """What was decided for a job is in the log: what it replaces ends."""
+        """The plan is stored: stop what it replaces."""
         if replaces:
             await self._callbacks.stop(plan.job_id)
         self.on_changed()
 
     async def stop_run(self, job_id: int, requester: JobRequester) -> bool:
-        """What runs of it is stopped, and what waits is not begun; False: there was nothing."""
+        """Stop its running run and drop the waiting ones; False: there were none."""
         job = await self.find(job_id, requester)
-        acting = self._audited_writes(AuditKind.JOB_STOPPED, job.id, requester)
-        dropped = await acting.skip_runs(job.id, why=STOPPED_BEFORE_START)
+        writes = self._audited_writes(AuditKind.JOB_STOPPED, job.id, requester)
+        dropped = await writes.skip_runs(job.id, why=STOPPED_BEFORE_START)
         return await self.stop_running(job.id) or dropped > 0
 
     def _audited_writes(
@@ -328,7 +325,7 @@ class JobService:
         return self._store.audited(AuditEntry(kind=kind, actor=actor, at=at, subject=str(job_id)))
 
     async def stop_running(self, job_id: JobId) -> bool:
-        """What runs of it is stopped; False: nothing does."""
+        """Stop its running run; False: there is none."""
         return await self._callbacks.stop(job_id)
 
     async def history(self, job_id: int, requester: JobRequester, *, limit: int) -> list[JobRun]:
@@ -355,7 +352,8 @@ class JobService:
         )
 
     def _parse_schedule(self, request: JobRequest, now: float) -> Schedule:
-        from holdfast.core.jobs.parser import parse_schedule, split_zone
+        # The parser compiles many regular expressions: imported with the first schedule.
+        from holdfast.core.jobs.parser import parse_schedule, split_zone  # noqa: PLC0415
 
         words, named_zone = split_zone(request.when)
         settings = self._live_settings.current

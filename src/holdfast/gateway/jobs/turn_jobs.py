@@ -27,8 +27,12 @@ from holdfast.core.turns.subagent import INTERNAL_PLATFORM
 from holdfast.gateway.jobs.service import JobRequester, JobService
 from holdfast.gateway.jobs.time_zones import zone_of
 
-# MERGED holdfast.gateway.jobs.job_lines: Jobs and runs as people and models are told of them.
 _MAX_SHORT = 80
+_CHANGE_TEXTS = {
+    JobChangeKind.PAUSE: "Job {id} is paused.",
+    JobChangeKind.RESUME: "Job {id} goes on.",
+    JobChangeKind.REMOVE: "Job {id} is removed.",
+}
 _DESTINATION_TEXTS = {
     ORIGIN: "here",
     HOME: "to the home channel",
@@ -37,7 +41,7 @@ _DESTINATION_TEXTS = {
 
 
 def job_created_text(job: Job, *, now: float) -> str:
-    """What is told of a job that was just made: how it was understood."""
+    """The reply about a job that was just made: how its request was understood."""
     spec = job.spec
     zone = zone_of(spec.schedule.zone)
     times = first_due_times(spec.schedule, now, zone, limit=2)
@@ -51,9 +55,9 @@ def job_created_text(job: Job, *, now: float) -> str:
 
 
 def job_lines(jobs: Iterable[Job], *, busy: Iterable[int] = ()) -> Iterator[str]:
-    at_work = frozenset(busy)
+    running = frozenset(busy)
     for job in jobs:
-        yield f"{job.id}. {job.spec.name} - {job.spec.schedule.text}, {_job_state(job, at_work)}"
+        yield f"{job.id}. {job.spec.name} - {job.spec.schedule.text}, {_job_state(job, running)}"
 
 
 def run_lines(runs: Iterable[JobRun], job: Job) -> Iterator[str]:
@@ -62,9 +66,9 @@ def run_lines(runs: Iterable[JobRun], job: Job) -> Iterator[str]:
         why = {RunCause.DUE: "", RunCause.MISSED: ", late", RunCause.REQUESTED: ", asked for"}[
             run.cause
         ]
-        said = run.text if run.state is RunState.ANSWERED else run.reason
-        told = f": {shorten(said)}" if said else ""
-        yield f"{format_time(run.due_at, zone)}{why} - {run.state}{told}"
+        text = run.text if run.state is RunState.ANSWERED else run.reason
+        detail = f": {shorten(text)}" if text else ""
+        yield f"{format_time(run.due_at, zone)}{why} - {run.state}{detail}"
 
 
 def format_time(at: float, zone: tzinfo) -> str:
@@ -76,8 +80,8 @@ def shorten(text: str) -> str:
     return line if len(line) <= _MAX_SHORT else f"{line[: _MAX_SHORT - 1]}…"
 
 
-def _job_state(job: Job, at_work: frozenset[int]) -> str:
-    if job.id in at_work:
+def _job_state(job: Job, running: frozenset[int]) -> str:
+    if job.id in running:
         return "running"
     if job.paused:
         return "paused"
@@ -87,7 +91,7 @@ def _job_state(job: Job, at_work: frozenset[int]) -> str:
 
 
 def _unusual_options(spec: JobSpec) -> str:
-    """What is not as it usually is."""
+    """The options that differ from their defaults."""
     unusual = [
         ", unless there is nothing to tell" if spec.silent else "",
         ", in this conversation" if spec.runs_in is RunSession.HERE else "",
@@ -97,29 +101,21 @@ def _unusual_options(spec: JobSpec) -> str:
     return "".join(unusual)
 
 
-# MERGED holdfast.gateway.jobs.scheduling: Scheduling: jobs on behalf of one turn, for the person that it works for.
-_CHANGE_TEXTS = {
-    JobChangeKind.PAUSE: "Job {id} is paused.",
-    JobChangeKind.RESUME: "Job {id} goes on.",
-    JobChangeKind.REMOVE: "Job {id} is removed.",
-}
-
-
 def requester_of(row: InboxRow, jobs: JobService) -> JobRequester:
-    """Whoever said this; for a child, the person it works for, where they are."""
-    child = row.inbound.subagent
-    source = row.inbound.source if child is None else child.chat
+    """The sender of a message; for a subagent, the person and the chat that it works for."""
+    subagent = row.inbound.subagent
+    source = row.inbound.source if subagent is None else subagent.chat
     return JobRequester(
         source=source,
         principal=row.principal,
         is_operator=jobs.is_operator(source),
-        # Its own source is the house's, and so is that of a child which works for it.
+        # A run comes from the internal platform, and so does a subagent that works for it.
         from_run=row.inbound.run is not None or source.platform == INTERNAL_PLATFORM,
     )
 
 
 class TurnJobs:
-    """`core.job.Scheduling` for one turn; owns nothing."""
+    """Jobs for one turn, as the `schedule` tool needs them; owns nothing."""
 
     def __init__(
         self, jobs: JobService, row: InboxRow, session_id: SessionId, *, store: Store, clock: Clock

@@ -24,14 +24,14 @@ class SessionFeed:
     """
 
     __slots__ = (
-        "_wake_scheduled",
         "_loop",
         "_read_at",
-        "keepalive_due",
+        "_wake_scheduled",
         "changed",
         "closed",
         "committed",
         "ends",
+        "keepalive_due",
         "pieces",
         "stale",
         "wake",
@@ -79,7 +79,7 @@ class SessionFeed:
 class GatewayChanges:
     """Which sessions have changed since its one reader last looked, and whether the gateway has."""
 
-    __slots__ = ("audit", "keepalive_due", "closed", "deleted", "gateway", "sessions", "wake")
+    __slots__ = ("audit", "closed", "deleted", "gateway", "keepalive_due", "sessions", "wake")
 
     def __init__(self) -> None:
         self.wake = asyncio.Event()
@@ -94,7 +94,7 @@ class GatewayChanges:
 class ShutdownListener:
     """Reads what is told elsewhere, and has to know only when the gateway stops."""
 
-    __slots__ = ("keepalive_due", "closed", "wake")
+    __slots__ = ("closed", "keepalive_due", "wake")
 
     def __init__(self) -> None:
         self.wake = asyncio.Event()

@@ -1,4 +1,4 @@
-"""The step a turn is at, redacted and broadcast to those who look on before it is stored."""
+"""The current step of a turn, redacted and broadcast to subscribers before it is stored."""
 
 from collections.abc import Callable, Iterator
 
@@ -19,7 +19,6 @@ from holdfast.gateway.outbound.reply_stream import ReplyStream
 from holdfast.gateway.redaction import Redaction
 from holdfast.gateway.services import Services
 
-# MERGED holdfast.gateway.live.live: What is live of a turn: the present step, as far as the log does not have it.
 _MAX_OUTPUT = 16 * 1024  # characters of a running call's output; its result has more
 
 
@@ -51,10 +50,10 @@ class _CallBuffer:
 
 
 class LiveStep:
-    """Owns what was streamed and is not in the log.
+    """Owns what was streamed and is not in the transcript yet.
 
-    What is on its way to the log is taken out here when it is handed over, not when it has
-    arrived: whoever reads the log and then this sees nothing twice.
+    What is to be stored is removed here when the write begins, not when it has ended: reading the
+    transcript and then this shows nothing twice.
     """
 
     __slots__ = ("_calls", "_now", "_reasoning", "_text")
@@ -66,7 +65,7 @@ class LiveStep:
         self._calls: dict[CallId, _CallBuffer] = {}
 
     def add(self, event: TurnEvent) -> bool:
-        """Keep an event; True: it is a piece, to be appended to what others show."""
+        """Keep an event; True: it is a piece of text that subscribers append."""
         if isinstance(event, TextStreamed):
             self._text.append(event.text)
         elif isinstance(event, ReasoningStreamed):
@@ -82,7 +81,7 @@ class LiveStep:
         return True
 
     def clear_reply(self) -> None:
-        """The model's words belong to the log now, or are void."""
+        """The model's text is being stored, or is void."""
         self._text.clear()
         self._reasoning.clear()
 
@@ -117,15 +116,14 @@ class LiveStep:
     def _progress(self, event: ToolProgressed) -> bool:
         call = self._calls.get(event.call_id)
         if call is None:
-            return False  # its result is on its way to the log
+            return False  # its result is being stored
         call.write(event.text)
         return True
 
 
-# MERGED holdfast.gateway.live.showing: Showing: the events of a turn as its watchers may see them, with every secret taken out.
 class StreamRedactor:
-    """Owns what is held back of a turn's streams: a secret may come in several pieces, so what
-    could be the beginning of one waits for the piece that decides it."""
+    """Redacts the events of a turn. Owns what is held back of its streams: a secret may come in
+    several pieces, so what could be the start of one waits for the next piece."""
 
     def __init__(self, redact: Redaction) -> None:
         self._redact = redact
@@ -149,8 +147,8 @@ class StreamRedactor:
                 yield self._redact_whole(event)
 
     def _redact_piece(self, event: TextStreamed | ReasoningStreamed | ToolProgressed) -> str:
-        """What can be shown of a piece and of those before it. The pieces of a command's output
-        are put together by who looks on, like those of a text."""
+        """What can be shown of this piece and those held back. Subscribers concatenate the pieces
+        of a command's output, like those of a text."""
         match event:
             case TextStreamed():
                 shown, self._text = self._redact.split_stream(self._text + event.text)
@@ -175,9 +173,9 @@ class StreamRedactor:
         return event
 
 
-# MERGED holdfast.gateway.live.screen: The screen of a turn: what those see of it who look on while it runs.
 class TurnBroadcast:
-    """Owns the present step, as far as the log does not have it. Nothing here needs the disk."""
+    """Publishes the events of a running turn to subscribers, feeds and the streamed reply. Owns the
+    live step. Nothing here needs the disk."""
 
     def __init__(
         self,
@@ -188,11 +186,11 @@ class TurnBroadcast:
         stream: ReplyStream | None = None,
     ) -> None:
         self.live = LiveStep(now=services.clock.now)
-        self.first_text_at: float | None = None  # when the first word was there
+        self.first_text_at: float | None = None
         self._session_id = session_id
-        self._inbox_id = inbox_id  # the message that its watchers wait for
+        self._inbox_id = inbox_id  # the message whose subscribers get the events
         self._services = services
-        self._stream = stream  # None: its chat sees the reply when it is whole
+        self._stream = stream  # None: the chat gets the reply when it is complete
         self._redactor = StreamRedactor(services.redact)
 
     def publish(self, event: TurnEvent) -> None:
@@ -208,5 +206,5 @@ class TurnBroadcast:
                 self._services.feeds.live_step_replaced(self._session_id)
 
     def clear(self) -> None:
-        """The turn is over: what there is of it is in the log, or never will be."""
+        """The turn is over: what there is of it is stored, or never will be."""
         self.live = LiveStep(now=self._services.clock.now)

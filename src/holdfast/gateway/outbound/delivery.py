@@ -23,10 +23,11 @@ from holdfast.core.ports.store import StoreReader
 from holdfast.core.turns.subagent import INTERNAL_PLATFORM
 from holdfast.gateway.accounts.registry import PlatformRegistry
 
+_END_STATES = (DeliveryState.SENT, DeliveryState.FAILED)
 
-# MERGED holdfast.gateway.outbound.parcel: A parcel: a delivery on its way, as the one who delivers it carries it.
+
 class QueuedDelivery(msgspec.Struct, frozen=True, kw_only=True):
-    """`doubtful`: an earlier attempt may have arrived."""
+    """A delivery in the queue of its chat."""
 
     id: DeliveryId
     address: Address
@@ -34,19 +35,18 @@ class QueuedDelivery(msgspec.Struct, frozen=True, kw_only=True):
     expires_at: float | None = None
     buttons: tuple[Button, ...] = ()
     file: PendingFile | None = None
-    stale: bool = False  # it was worth saying only by the process that came to owe it
-    started: StartedDelivery | None = (
-        None  # some of it was sent before it was whole, or before this start
-    )
-    outcome_unknown: bool = False
+    stale: bool = False  # only worth sending by the process that created it
+    # Some of it was sent before it was complete, or by an earlier process.
+    started: StartedDelivery | None = None
+    outcome_unknown: bool = False  # an earlier attempt may have arrived
     resent: bool = False  # it was already sent again once, marked
     session_id: SessionId | None = None
     inbox_id: InboxId | None = None  # the message that it answers
-    failures: int = 0  # times in a row that its platform was not there
+    failures: int = 0  # times in a row that its platform was unreachable
 
 
 def queued_delivery(new: NewDelivery, *, final: str) -> QueuedDelivery:
-    """Of a row that has just been committed; `final` is the text of one without."""
+    """From a row that has just been committed; `final` is the text of a row without one."""
     return QueuedDelivery(
         id=new.id,
         address=new.address,
@@ -61,7 +61,7 @@ def queued_delivery(new: NewDelivery, *, final: str) -> QueuedDelivery:
 
 
 def recovered_delivery(row: DeliveryRow) -> QueuedDelivery:
-    """Of a row that an earlier process has left."""
+    """From a row that an earlier process has left."""
     return QueuedDelivery(
         id=row.id,
         address=row.address,
@@ -69,7 +69,7 @@ def recovered_delivery(row: DeliveryRow) -> QueuedDelivery:
         expires_at=row.expires_at,
         buttons=row.buttons,
         stale=row.kind is DeliveryKind.SHUTDOWN_NOTICE,
-        # An attempt without an outcome was cut between the send and its receipt.
+        # An attempt without an outcome was interrupted between the send and its receipt.
         outcome_unknown=row.outcome_unknown or row.state is DeliveryState.SENDING,
         resent=row.resends > 0,
         started=StartedDelivery(id=row.id, parts=row.parts) if row.parts else None,
@@ -79,9 +79,9 @@ def recovered_delivery(row: DeliveryRow) -> QueuedDelivery:
     )
 
 
-# MERGED holdfast.gateway.outbound.replies: Replies: the deliveries that answer a message, addressed to where it came from.
 class DeliveryFactory:
-    """Makes delivery rows; where committed means fetchable, a row is born sent."""
+    """Makes the delivery rows that answer a message. On a platform whose users fetch replies, a row
+    is created as sent: committed means available."""
 
     def __init__(self, platforms: PlatformRegistry, *, new_id: IdFactory) -> None:
         self._platforms = platforms
@@ -98,10 +98,10 @@ class DeliveryFactory:
         silent: bool = False,
     ) -> NewDelivery:
         """A delivery to the sender of `row`; `text` None: the final message of the turn.
-        `quiet`: nobody is sent it, and whoever looks finds it."""
+        `silent`: it is only shown in the history of its job."""
         run = row.inbound.run
         if run is not None and text is not None and kind is DeliveryKind.REPLY:
-            text = f"Job {run.job_id} ({run.name}): {text}"  # nobody there has asked just now
+            text = f"Job {run.job_id} ({run.name}): {text}"  # no one in the chat has just asked
         address = _job_history_address(row) if silent else reply_address(row)
         fetchable = self._platforms.capabilities(address).fetchable
         return NewDelivery(
@@ -116,7 +116,7 @@ class DeliveryFactory:
         )
 
     def is_fetched(self, row: InboxRow) -> bool:
-        """Whether its sender comes for the answer, and gets it in one piece."""
+        """Whether its sender fetches the reply, as a whole."""
         return self._platforms.capabilities(reply_address(row)).fetchable
 
     def notice(
@@ -128,7 +128,7 @@ class DeliveryFactory:
         turn_id: TurnId | None = None,
         expires_at: float | None = None,
     ) -> NewDelivery:
-        """Something the gateway says beside the answer to `row`, worth saying until then."""
+        """Something the gateway says besides the answer to `row`, not sent after `expires_at`."""
         return NewDelivery(
             id=DeliveryId(self._new_id("dlv")),
             address=reply_address(row),
@@ -144,15 +144,15 @@ def reply_address(row: InboxRow) -> Address:
     source, run = row.inbound.source, row.inbound.run
     if run is not None and run.address is not None:
         return run.address
-    # In a chat of two, everything answers the last message; quoting it would be noise. What the
+    # In a direct chat, everything answers the last message; quoting it would be noise. What the
     # operator says has no message there that could be quoted.
-    alone = source.chat_type is ChatType.DM or source.author is Author.OPERATOR
+    unquoted = source.chat_type is ChatType.DM or source.author is Author.OPERATOR
     return Address(
         platform=source.platform,
         account=source.account,
         chat_id=source.chat_id,
         thread_id=source.thread_id,
-        reply_to=None if alone else row.inbound.message_id,
+        reply_to=None if unquoted else row.inbound.message_id,
     )
 
 
@@ -160,25 +160,22 @@ def _job_history_address(row: InboxRow) -> Address:
     return Address(platform=INTERNAL_PLATFORM, account=JOBS_ACCOUNT, chat_id=str(row.id))
 
 
-# MERGED holdfast.gateway.outbound.receipts: Receipts: whoever waits for the end of a delivery hears of it.
-_END_STATES = (DeliveryState.SENT, DeliveryState.FAILED)
-
-
 class DeliveryWaiters:
-    """Owns who waits for what; most deliveries are waited for by nobody, and cost a look."""
+    """Owns an event per caller that waits for the end of a delivery. Most deliveries have none, and
+    cost one lookup."""
 
     def __init__(self) -> None:
         self._waiting: dict[DeliveryId, set[asyncio.Event]] = {}
         self._closed = False
 
     def close(self) -> None:
-        """Nothing is sent any more: whoever waits hears what is known by now."""
+        """Nothing is sent any more: every waiter returns with what is known now."""
         self._closed = True
         for delivery_id in self._waiting:
             self.notify(delivery_id)
 
     def notify(self, delivery_id: DeliveryId) -> None:
-        """Something is known of it now that was not before, and the store has it."""
+        """Its stored state has changed."""
         for event in self._waiting.get(delivery_id, ()):
             event.set()
 
@@ -192,7 +189,7 @@ class DeliveryWaiters:
             async with asyncio.timeout(wait):
                 while not _is_over(await reads.delivery(delivery_id)) and not self._closed:
                     await event.wait()
-                    event.clear()  # before the look: what is settled behind it is not missed
+                    event.clear()  # before reading: a change after the read sets it again
         except TimeoutError:
             pass
         finally:

@@ -1,4 +1,4 @@
-"""Files to be sent: read from the workspace when they are sent, and refused where they contain a secret."""
+"""Files to be sent: read from the workspace when sent, refused if they contain a secret."""
 
 import asyncio
 from collections.abc import Callable, Iterator

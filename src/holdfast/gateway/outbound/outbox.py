@@ -51,9 +51,8 @@ from holdfast.gateway.tracing import MessageTracer
 log = logging.getLogger(__name__)
 
 _MAX_WAIT = 60.0
-_RESEND_WAIT = (
-    0.05  # seconds, doubled each time, before a platform that accepts it once gets it again
-)
+# Seconds, doubled each time, before a delivery is sent again to a platform that accepts it once.
+_RESEND_WAIT = 0.05
 
 ChatKey = tuple[str, str, str]  # platform, account, chat
 
@@ -62,7 +61,7 @@ class ChatQueue:
     """The deliveries of one chat, in order, one under way at a time; and its reactions, which are
     sent while no delivery is pending."""
 
-    __slots__ = ("gate", "deliveries", "reactions", "first_since", "task")
+    __slots__ = ("deliveries", "first_since", "gate", "reactions", "task")
 
     def __init__(self, clock: Clock) -> None:
         self.gate = RateGate(clock)
@@ -89,7 +88,7 @@ class ChatQueues(dict[ChatKey, ChatQueue]):
 
     @property
     def oldest_since(self) -> float | None:
-        """Since when the longest-waiting delivery has been first in its queue; None: no delivery."""
+        """Since when the longest-waiting delivery is first in its queue; None: no delivery."""
         return min((chat.first_since for _, chat in self.with_deliveries), default=None)
 
     def undeliverable_counts(self, has: Callable[[str, str], bool]) -> dict[str, int]:
@@ -181,7 +180,7 @@ class OutboxWorker:
 
     @property
     def oldest_since(self) -> float | None:
-        """Since when the longest-waiting delivery has been first in its queue; None: no delivery."""
+        """Since when the longest-waiting delivery is first in its queue; None: no delivery."""
         return self._queues.oldest_since
 
     def enqueue_committed(self, deliveries: Iterable[NewDelivery], final: str = "") -> None:

@@ -1,4 +1,4 @@
-"""Accounts and chats that get answers and nothing else."""
+"""Accounts and chats that get replies only: no progress, notices or reactions."""
 
 from holdfast.core.config.settings import Settings
 from holdfast.core.messages.outbox import QuietChat

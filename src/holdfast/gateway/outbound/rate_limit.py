@@ -10,17 +10,18 @@ from holdfast.core.ports.platform import Platform
 from holdfast.core.ports.runtime import Clock
 from holdfast.gateway.accounts.registry import PlatformRegistry
 
+_FIRST_WAIT, _MAX_WAIT = 1.0, 60.0  # seconds between attempts on a platform that is unreachable
 
-# MERGED holdfast.gateway.outbound.pacing: Pacing: one gate per account and chat, in front of everything that is sent there.
+
 class RateGate:
-    """Owns until when an account or chat must be left in peace."""
+    """Owns until when nothing may be sent to one account or one chat."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._until = 0.0
 
     def hold(self, seconds: float) -> None:
-        """Nobody passes for so long; a hold never shortens another."""
+        """Send nothing for so long; a hold never shortens another."""
         self._until = max(self._until, self._clock.monotonic() + seconds)
 
     @property
@@ -38,12 +39,9 @@ class RateGate:
             await self.wait()  # the hold may have grown meanwhile
 
 
-# MERGED holdfast.gateway.outbound.way: The way to a chat: the gates that everything sent there passes, and what is found out there.
-_FIRST_WAIT, _MAX_WAIT = 1.0, 60.0
-
-
 class SendGate:
-    """Owns how often in a row its platform was not there."""
+    """The gates that a send to one chat passes, and where it reports what held it up. Owns how
+    often in a row the platform was unreachable."""
 
     def __init__(
         self,
@@ -55,8 +53,8 @@ class SendGate:
     ) -> None:
         self._chat = chat
         self._account = account
-        self._connected = connected  # set while the account has a line
-        self._on_unreachable = on_unreachable  # told when the account cannot be reached
+        self._connected = connected  # set while the account is connected
+        self._on_unreachable = on_unreachable
         self._failures = 0
 
     async def wait(self) -> None:
@@ -68,21 +66,21 @@ class SendGate:
         self._chat.hold(seconds)
 
     def record_blocked(self, why: Throttled | NotConnected) -> None:
-        """Nothing was taken: the next one waits as told, or a little longer than the last."""
+        """Nothing was sent: the next attempt waits as long as the platform asked, or backs off."""
         if isinstance(why, Throttled):
-            held = self._account if why.whole_account else self._chat
-            held.hold(why.retry_after)
+            gate = self._account if why.whole_account else self._chat
+            gate.hold(why.retry_after)
             return
         self._on_unreachable()
         if not self._connected.is_set():
-            return  # it is waited for until it is there again
+            return  # `wait` returns when it is connected again
         self._chat.hold(min(_FIRST_WAIT * 2**self._failures, _MAX_WAIT))
         self._failures += 1
 
 
-# MERGED holdfast.gateway.outbound.reach: Reach: which accounts can be sent to now, and what each of them asks to wait.
 class AccountConnectivity:
-    """Owns the line and the gate of each account, and when one was last found to be away."""
+    """Owns the connected event and the rate gate of each account, and when it was last found to be
+    unreachable."""
 
     def __init__(self, platforms: PlatformRegistry, *, clock: Clock) -> None:
         self._platforms = platforms
@@ -100,37 +98,37 @@ class AccountConnectivity:
         self._lost_one.set()
 
     def _event_of(self, platform: Platform) -> asyncio.Event:
-        """One that is gone keeps its own: what is owed to an account that was taken out of the
-        configuration waits for somebody to put it back."""
+        """Also of an account that was removed from the configuration: its deliveries wait until it
+        is configured again."""
         return self._connected.setdefault((platform.name, platform.account), asyncio.Event())
 
     def mark_unreachable(self, address: Address) -> None:
-        """Its account could not be reached."""
         self._unreachable_at[address.platform, address.account] = self._clock.now()
         self._lost_one.set()
 
     def wait_until_one_lost(self) -> Coroutine[Any, Any, bool]:
-        """Waits until an account is found to be away, from this very call on."""
+        """Waits until an account is found to be unreachable, counted from this call on."""
         self._lost_one.clear()
         return self._lost_one.wait()
 
     def is_reachable(self, name: str, account: str) -> bool:
         """Whether the account can be reached, as far as is known."""
-        line, away = self._connected.get((name, account)), self._unreachable_at.get((name, account))
-        if line is not None and not line.is_set():
+        connected = self._connected.get((name, account))
+        if connected is not None and not connected.is_set():
             return False
-        return away is None or self._platforms.reachable_since(name, account, at=away)
+        lost_at = self._unreachable_at.get((name, account))
+        return lost_at is None or self._platforms.reachable_since(name, account, at=lost_at)
 
     def connected_event(self, address: Address) -> asyncio.Event:
         """Set while its account is connected."""
-        line = self._connected.get((address.platform, address.account))
-        if line is None:  # it is not configured any more, which is found out on the way
-            line = asyncio.Event()
-            line.set()
-        return line
+        connected = self._connected.get((address.platform, address.account))
+        if connected is None:  # not configured any more: the sender finds that out and fails it
+            connected = asyncio.Event()
+            connected.set()
+        return connected
 
     def rate_gate(self, address: Address) -> RateGate:
-        """What the whole account asks to wait for."""
+        """The rate limit of the whole account."""
         key = (address.platform, address.account)
         if key not in self._gates:
             self._gates[key] = RateGate(self._clock)

@@ -17,8 +17,8 @@ from holdfast.gateway.outbound.quiet_chats import QuietChats
 
 
 class WaitingReactions:
-    """Owns the signs of the messages that wait, from the instant in which they do until they begin
-    or end, and until when an account is to have none."""
+    """Owns the reactions on waiting messages, from when they start to wait until their turn begins
+    or they end; and until when an account should get none."""
 
     def __init__(
         self,
@@ -36,19 +36,18 @@ class WaitingReactions:
         self._cool_down_until: dict[tuple[str, str], float] = {}
 
     def add(self, row: InboxRow, *, maybe_set: bool) -> None:
-        """It waits. `again`: that was decided before, so that an earlier process may have put a
-        sign on it. One that cannot be put at once is left out."""
+        """The message waits. `maybe_set`: that was decided before, so an earlier process may have
+        set a reaction on it. A reaction that cannot be set at once is left out."""
         if row.id in self._reactions or not self._is_wanted(row):
             return
-        sign = self._track(row, is_set=maybe_set)
-        if self._outbox.allows_best_effort(sign.address) and not self._is_cooling_down(
-            sign.address
-        ):
-            self._outbox.enqueue_reaction(sign)
+        reaction = self._track(row, is_set=maybe_set)
+        address = reaction.address
+        if self._outbox.allows_best_effort(address) and not self._is_cooling_down(address):
+            self._outbox.enqueue_reaction(reaction)
 
     def track_recovered(self, row: InboxRow) -> None:
-        """It waits, and no turn runs here. That something was decided about it is the one trace of
-        a sign that an earlier process may have put there."""
+        """The message waits, and no turn runs. Its stored decision is the only trace of a reaction
+        that an earlier process may have set."""
         waited = row.decision in (BusyMode.QUEUE, BusyMode.STEER)
         if waited and row.id not in self._reactions and self._is_from_person(row):
             self._track(row, is_set=True)
@@ -59,17 +58,17 @@ class WaitingReactions:
             self.remove(row.id)
 
     def remove(self, inbox_id: InboxId) -> None:
-        """It waits no longer, whatever became of it."""
-        if (sign := self._reactions.pop(inbox_id, None)) is not None:
-            sign.wanted = False
-            if sign.due:
-                self._outbox.enqueue_reaction(sign)
+        """The message does not wait any more, for whatever reason."""
+        if (reaction := self._reactions.pop(inbox_id, None)) is not None:
+            reaction.wanted = False
+            if reaction.due:
+                self._outbox.enqueue_reaction(reaction)
 
     def _track(self, row: InboxRow, *, is_set: bool) -> Reaction:
         message_id = row.inbound.message_id
-        sign = Reaction(reply_address(row), message_id, is_set=is_set, on_error=self._on_error)
-        self._reactions[row.id] = sign
-        return sign
+        reaction = Reaction(reply_address(row), message_id, is_set=is_set, on_error=self._on_error)
+        self._reactions[row.id] = reaction
+        return reaction
 
     def _on_error(self, reaction: Reaction, seconds: float) -> None:
         account = (reaction.address.platform, reaction.address.account)
@@ -78,7 +77,8 @@ class WaitingReactions:
         for each in self._reactions.values():
             if self._is_cooling_down(each.address):
                 each.skip()
-        if not reaction.wanted and reaction.due:  # who sees it takes it for a message that waits
+        # A reaction that stays would say that the message still waits.
+        if not reaction.wanted and reaction.due:
             asyncio.get_running_loop().call_later(seconds, self._outbox.enqueue_reaction, reaction)
 
     def _is_cooling_down(self, address: Address) -> bool:
@@ -93,10 +93,10 @@ class WaitingReactions:
         )
 
     def _is_from_person(self, row: InboxRow) -> bool:
-        """A person has said it, in a message that can bear one: what a job, a child or the operator
-        says has none there."""
+        """Whether a person sent it, in a message that can carry a reaction: what a job, a subagent
+        or the operator says has no message on the platform."""
         inbound = row.inbound
         if inbound.note or inbound.run is not None or inbound.source.author is Author.OPERATOR:
             return False
-        door = self._platforms.find(reply_address(row))
-        return isinstance(door, SupportsReactions) and not door.capabilities.fetchable
+        platform = self._platforms.find(reply_address(row))
+        return isinstance(platform, SupportsReactions) and not platform.capabilities.fetchable

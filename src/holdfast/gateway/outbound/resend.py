@@ -10,7 +10,7 @@ _UNFINISHED_STATES = (DeliveryState.STREAMING, DeliveryState.PENDING, DeliverySt
 
 
 class NotResent(HoldfastError):
-    """Why it is not sent again, for whoever wanted it."""
+    """The delivery is not sent again; the message says why."""
 
 
 async def resend(services: Services, outbox: OutboxWorker, row: DeliveryRow) -> DeliveryRow:

@@ -1,4 +1,9 @@
-"""Sends one delivery: attempts recorded before they are made, parts, edits, lookups and retries."""
+"""Sends one delivery: as one message, as several parts, or by editing a message already shown.
+
+Every attempt is committed before it is made, and its outcome before anything else is tried, so
+that after a crash the store shows which sends may have arrived. A send without a receipt is
+looked up where the platform allows it, and else sent again once, marked as a possible duplicate.
+"""
 
 import asyncio
 import logging
@@ -17,7 +22,7 @@ from holdfast.core.errors import (
     StoreError,
     Throttled,
 )
-from holdfast.core.ids import DeliveryId
+from holdfast.core.ids import DeliveryId, SessionId
 from holdfast.core.messages.outbox import (
     Address,
     Button,
@@ -47,12 +52,17 @@ from holdfast.gateway.tracing import MessageTracer
 
 log = logging.getLogger(__name__)
 
+FIRST_WAIT = 1.0  # seconds before a store or platform that failed is tried again
+# Attempts at a last edit. One without an answer may be on a connection that is dead and looks
+# whole: an edit can be repeated without harm, so it is, until that has been noticed.
+_MAX_REFUSED_EDITS, _MAX_UNANSWERED_EDITS = 4, 7
+# Seconds before a part is sent again, doubled each time, where the platform accepts it only once.
+_RESEND_WAIT, _MAX_RESEND_WAIT = 0.05, 60.0
 
-# MERGED holdfast.gateway.outbound.door_edge: The edge of a door: what a platform raises that its port does not name, in words of ours.
+
 class PlatformErrorBoundary:
-    """Around one call of a platform. Nothing is known of a call that ended in a fault of the
-    door's own; handed on as it is, it would end the queue of its chat, and nobody would hear
-    anything there again."""
+    """Wraps one call of a platform: an exception that the port does not name becomes
+    `OutcomeUnknown`. Raised as it is, it would end the queue of its chat for good."""
 
     __slots__ = ("_platform",)
 
@@ -71,29 +81,25 @@ class PlatformErrorBoundary:
         if not isinstance(error, Exception) or isinstance(error, SendError | StoreError):
             return
         name = f"{self._platform.name}:{self._platform.account}"
-        log.error("The door of %s failed: %r", name, error, exc_info=error, extra=_ACTION)
-        raise OutcomeUnknown(f"the door of {name} failed: {error!r}") from error
+        about = {"action": "platform_failed"}
+        log.error("Platform %s failed: %r", name, error, exc_info=error, extra=about)
+        raise OutcomeUnknown(f"platform {name} failed: {error!r}") from error
 
 
-_ACTION = {"action": "platform_failed"}
-
-
-# MERGED holdfast.gateway.outbound.looking_up: Looking up: what became of a send that got no receipt, where the platform can be asked.
 async def look_up_receipt(
     delivery_id: DeliveryId, address: Address, platform: Platform
 ) -> Receipt | None:
-    """The message it was taken as; None: it was not, or this platform cannot be asked. Raises a
-    `SendError`; nothing is sent by asking."""
+    """The receipt of a send that returned none; None: it did not arrive, or this platform cannot
+    be asked. Sends nothing. Raises `SendError`."""
     if platform.capabilities.lookup and isinstance(platform, SupportsLookup):
         with PlatformErrorBoundary(platform):
             return await platform.find_delivery(delivery_id, address)
     return None
 
 
-# MERGED holdfast.gateway.outbound.fitting: Fitting: a text as the messages in which its platform can show it.
 def split_for_platform(text: str, platform: Platform) -> tuple[str, ...]:
-    """What each message says, in order; the same in every process that has that text to send.
-    Secrets go first: cut in two, one would pass the gate in pieces."""
+    """The messages into which the platform's length limit splits a text; the same in every
+    process. The text must be redacted before: a secret cut in two would not be recognised."""
     can = platform.capabilities
     if can.max_length is None:
         return (text,)
@@ -101,12 +107,9 @@ def split_for_platform(text: str, platform: Platform) -> tuple[str, ...]:
     return split_message(text, can.max_length, unit=can.length_unit, fits=fits)
 
 
-# MERGED holdfast.gateway.outbound.attempts: Attempts: one send of one parcel, written before it is made, and what is known of it after.
-FIRST_WAIT = 1.0  # seconds before a store or a platform that failed is asked again
-
-
 class DeliverySender:
-    """Owns whose turn it is to send a file; what is known of an attempt is in the store."""
+    """Sends a delivery as one message. Owns a lock per account for sending files; what is known
+    of an attempt is in the store."""
 
     def __init__(
         self,
@@ -129,14 +132,14 @@ class DeliverySender:
         self._crash = crash
         self._outgoing_files = outgoing_files
         self._delivery_waiters = delivery_waiters
-        self._on_failed = on_failed  # told what will never arrive
-        # Files may be large: of each account one is read, and held until it is sent.
+        self._on_failed = on_failed  # called with what will never arrive
+        # Files may be large: each account has at most one in memory, until it is sent.
         self._file_locks: dict[tuple[str, str], asyncio.Lock] = {}
 
     def end_without_sending(
         self, delivery: QueuedDelivery, platform: Platform | None
     ) -> tuple[DeliveryState, str] | None:
-        """How it ends, and why, where nothing is to be sent any more."""
+        """The final state and its reason, if nothing should be sent any more."""
         if platform is None:
             return DeliveryState.FAILED, "its platform is not configured any more"
         if delivery.expires_at is not None and delivery.expires_at < self._clock.now():
@@ -146,8 +149,8 @@ class DeliverySender:
         return None
 
     async def attempt(self, delivery: QueuedDelivery, platform: Platform) -> None:
-        """Send it, or find that it has arrived. Raises a `SendError` that says what is known of
-        its fate."""
+        """Send it, or find that it has arrived. Raises a `SendError` whose type says what is known
+        of the outcome."""
         if delivery.outcome_unknown and (
             found := await look_up_receipt(delivery.id, delivery.address, platform)
         ):
@@ -171,7 +174,7 @@ class DeliverySender:
             text=self._redact(delivery.text),
             buttons=delivery.buttons if platform.capabilities.buttons else (),
             file=file,
-            # A platform that knows the delivery id takes it once: nothing to mark.
+            # A platform that knows the delivery id accepts it once: there is nothing to mark.
             may_be_duplicate=delivery.outcome_unknown
             and not platform.capabilities.can_resolve_unknown,
         )
@@ -195,22 +198,18 @@ class DeliverySender:
         message_id: str | None = None,
         error: str = "",
     ) -> None:
-        """Write what is known of an attempt, until the store takes it: to try the delivery
-        again instead would send what the platform already has."""
-        while True:
-            try:
-                await self._writes.settle_delivery(
-                    delivery.id,
-                    state,
-                    at=self._clock.now(),
-                    platform_message_id=message_id,
-                    error=error and self._redact(error),
-                )
-                break
-            except StoreError as failure:
-                about = {"action": "outbox_waiting_for_store", "session": delivery.session_id}
-                log.error("A receipt waits for the store: %s", failure, extra=about)
-                await asyncio.sleep(FIRST_WAIT)
+        """Record the outcome of an attempt, retrying until the store accepts it: trying the
+        delivery again instead would send what the platform already has."""
+        await _write_until_stored(
+            lambda: self._writes.settle_delivery(
+                delivery.id,
+                state,
+                at=self._clock.now(),
+                platform_message_id=message_id,
+                error=error and self._redact(error),
+            ),
+            session_id=delivery.session_id,
+        )
         if self._tracer is not None:
             self._tracer.record_attempt(delivery, state)
         self._delivery_waiters.notify(delivery.id)
@@ -220,25 +219,21 @@ class DeliverySender:
             await self._outgoing_files.discard(delivery.file)
 
 
-# MERGED holdfast.gateway.outbound.posting: Posting: deliveries of several messages, and those shown as they grow, brought to a platform.
-_STORE_RETRY_WAIT = 1.0
-
-
 class OutgoingPart(msgspec.Struct, frozen=True, kw_only=True):
-    """One message of a delivery: where it goes and what it is to say by then."""
+    """One message of a delivery: its address and the text that it should show."""
 
     delivery_id: DeliveryId
     address: Address
     text: str
-    final: bool  # no other words come after these
+    final: bool  # the text will not change any more
     buttons: tuple[Button, ...] = ()
 
 
 class PartSender:
-    """Puts one part where it belongs: sent the first time, changed after that.
+    """Sends one part the first time, and edits it after that.
 
-    Each attempt to send is committed before it is made, and what became of it is committed
-    before anything else is tried. A change may be made twice, so it needs no such record.
+    Each attempt to send is committed before it is made, and its outcome before anything else is
+    tried. An edit may be made twice, so it needs no such record.
     """
 
     def __init__(
@@ -251,7 +246,7 @@ class PartSender:
         redact: Redaction,
     ) -> None:
         self._platforms = platforms
-        self._redact = redact  # what a door complains of
+        self._redact = redact  # error texts of the platform
         self._writes = writes
         self._clock = clock
         self._crash = crash
@@ -259,8 +254,8 @@ class PartSender:
     async def send_or_edit(
         self, outgoing: OutgoingPart, part: DeliveryPart, platform: Platform
     ) -> DeliveryPart:
-        """One try; the part as it stands then. Raises the `SendError` after it was recorded; see
-        `outcome` for how the part stands then."""
+        """One attempt; returns the part as it is afterwards. Raises the `SendError` after recording
+        it; `part_after_error` gives the state of the part then."""
         if part.platform_message_id is None:
             return await self._send(outgoing, part, platform)
         return await self._edit(outgoing, part, platform, part.platform_message_id)
@@ -268,22 +263,20 @@ class PartSender:
     async def _send(
         self, outgoing: OutgoingPart, part: DeliveryPart, platform: Platform
     ) -> DeliveryPart:
-        name, once = (
-            part_delivery_id(outgoing.delivery_id, part.number),
-            platform.capabilities.can_resolve_unknown,
-        )
+        delivery_id = part_delivery_id(outgoing.delivery_id, part.number)
         if part.outcome_unknown and (
-            found := await look_up_receipt(name, outgoing.address, platform)
+            found := await look_up_receipt(delivery_id, outgoing.address, platform)
         ):
             return await self._record_receipt(outgoing, part, platform, found)
         await self._record_attempt(outgoing.delivery_id, part.number)
         self._crash(CrashPoint.ATTEMPT_COMMITTED)
+        can = platform.capabilities
         outbound = Outbound(
-            delivery_id=name,
+            delivery_id=delivery_id,
             address=outgoing.address,
             text=outgoing.text,
-            buttons=outgoing.buttons if platform.capabilities.buttons else (),
-            may_be_duplicate=part.outcome_unknown and not once,
+            buttons=outgoing.buttons if can.buttons else (),
+            may_be_duplicate=part.outcome_unknown and not can.can_resolve_unknown,
             part=part.number,
         )
         try:
@@ -299,9 +292,9 @@ class PartSender:
     async def _record_receipt(
         self, outgoing: OutgoingPart, part: DeliveryPart, platform: Platform, receipt: Receipt
     ) -> DeliveryPart:
-        self._mark_reachable(platform)
-        # What was taken before may have the words of the attempt before, and is changed then;
-        # where nothing can be changed, those are the words that it has.
+        self._platforms.mark_reachable(platform.name, platform.account)
+        # An earlier attempt that arrived may show older text, and is edited then; where nothing
+        # can be edited, that text is final.
         earlier = part.outcome_unknown and platform.capabilities.can_resolve_unknown
         sent = msgspec.structs.replace(
             part,
@@ -317,65 +310,66 @@ class PartSender:
         self, outgoing: OutgoingPart, part: DeliveryPart, platform: Platform, message_id: str
     ) -> DeliveryPart:
         editor = editor_of(platform)
-        assert editor is not None, "what cannot be changed is said anew: `changeable`"
-        change = MessageEdit(
+        assert editor is not None, "a part that cannot be edited is sent anew: `editable_part`"
+        edit = MessageEdit(
             delivery_id=part_delivery_id(outgoing.delivery_id, part.number),
             address=outgoing.address,
             platform_message_id=message_id,
             text=outgoing.text,
         )
         with PlatformErrorBoundary(platform):
-            await editor.edit(change)
+            await editor.edit(edit)
         self._crash(CrashPoint.EDIT_SENT)
         return await self.mark_shown(outgoing, part) if outgoing.final else part
 
     async def mark_shown(self, outgoing: OutgoingPart, part: DeliveryPart) -> DeliveryPart:
-        """The platform shows the last words of the part."""
+        """Record that the platform shows the final text of the part."""
         shown = msgspec.structs.replace(part, state=DeliveryState.SENT, final=True)
         await self.record(outgoing.delivery_id, shown)
         self._crash(CrashPoint.EDIT_COMMITTED)
         return shown
 
     async def record(self, delivery_id: DeliveryId, part: DeliveryPart, *, error: str = "") -> None:
-        """Write what is known of a part, until the store takes it: to try it again instead would
-        send what the platform already has."""
+        """Record the state of a part, retrying until the store accepts it: sending it again instead
+        would send what the platform already has."""
         settle, error = self._writes.settle_part, error and self._redact(error)
         await _write_until_stored(
             lambda: settle(delivery_id, part, at=self._clock.now(), error=error)
         )
 
     async def _record_attempt(self, delivery_id: DeliveryId, number: int) -> None:
-        """Sending what cannot be recorded would send it again after a restart."""
+        """Retried until stored: what cannot be recorded would be sent again after a restart."""
         begin = self._writes.begin_part
         await _write_until_stored(lambda: begin(delivery_id, number, at=self._clock.now()))
 
-    def _mark_reachable(self, platform: Platform) -> None:
-        self._platforms.mark_reachable(platform.name, platform.account)
 
-
-async def _write_until_stored(write: Callable[[], Awaitable[None]]) -> None:
+async def _write_until_stored(
+    write: Callable[[], Awaitable[None]], *, session_id: SessionId | None = None
+) -> None:
     while True:
         try:
             await write()
             return
         except StoreError as failure:
+            about = {"action": "outbox_waiting_for_store", "session": session_id}
             log.error(
-                "A delivery waits for the store: %s",
+                "Could not record the state of a delivery: %s; retrying in %s s",
                 failure,
-                extra={"action": "outbox_waiting_for_store"},
+                FIRST_WAIT,
+                extra=about,
             )
-            await asyncio.sleep(_STORE_RETRY_WAIT)
+            await asyncio.sleep(FIRST_WAIT)
 
 
 def editor_of(platform: Platform) -> SupportsEditing | None:
-    """Whoever can change what was sent there; None: nobody."""
+    """The platform, if it can edit messages that it has sent."""
     if platform.capabilities.edit and isinstance(platform, SupportsEditing):
         return platform
     return None
 
 
 def editable_part(part: DeliveryPart, platform: Platform) -> DeliveryPart:
-    """Where nobody can change what a part shows any more, it is said anew, once, and says so."""
+    """The part, to be sent anew (once, marked) where its message cannot be edited any more."""
     if part.platform_message_id is None or editor_of(platform) is not None:
         return part
     resends = 0 if part.state is DeliveryState.SENT else part.resends
@@ -385,8 +379,8 @@ def editable_part(part: DeliveryPart, platform: Platform) -> DeliveryPart:
 
 
 def part_after_error(part: DeliveryPart, error: SendError, *, final: bool) -> DeliveryPart:
-    """The part after an attempt to send that ended so. Words that were refused half-way may be
-    taken when they are whole."""
+    """The part after a failed attempt. Text that was refused before it was complete may be accepted
+    when it is complete."""
     match error:
         case Throttled() | NotConnected():
             return msgspec.structs.replace(part, state=DeliveryState.PENDING)
@@ -402,19 +396,11 @@ def part_after_error(part: DeliveryPart, error: SendError, *, final: bool) -> De
 
 
 def recovered_part(part: DeliveryPart) -> DeliveryPart:
-    """A part as an earlier process left it: an attempt without an outcome was cut between the
-    send and its receipt."""
+    """A part as an earlier process left it: an attempt without an outcome was interrupted between
+    the send and its receipt."""
     if part.state is DeliveryState.SENDING:
         return msgspec.structs.replace(part, outcome_unknown=True)
     return part
-
-
-# MERGED holdfast.gateway.outbound.completing: Completing: a delivery of several parts, or one that was begun early, brought to its end.
-# Tries at a last change. One that nobody answers may meet a line that is dead and looks whole: it
-# can be made again without harm, and is, for as long as it takes to find that out.
-_MAX_REFUSED_EDITS, _MAX_UNANSWERED_EDITS = 4, 7
-# Seconds before a part is sent again, doubled each time, where a platform takes it once.
-_RESEND_WAIT, _MAX_RESEND_WAIT = 0.05, 60.0
 
 
 class DeliveryOutcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -426,18 +412,19 @@ class DeliveryOutcome(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MultipartSender:
-    """Keeps nothing: what is known of each part is in the store before the next is tried."""
+    """Sends a delivery in parts, also one that was streamed. Has no state: what is known of each
+    part is in the store before the next is tried."""
 
     def __init__(self, part_sender: PartSender, *, redact: Redaction) -> None:
         self._part_sender = part_sender
         self._redact = redact
 
     def part_texts(self, delivery: QueuedDelivery, platform: Platform) -> tuple[str, ...]:
-        """What each part says, with every secret taken out."""
+        """The text of each part, redacted."""
         return split_for_platform(self._redact(delivery.text), platform)
 
     def is_one_message(self, delivery: QueuedDelivery, platform: Platform) -> bool:
-        """As it stands. One that has to lose the space behind its words first is a part of them."""
+        """Whether the text fits unchanged; one that loses trailing space by splitting does not."""
         text = self._redact(delivery.text)
         return split_for_platform(text, platform) == (text,)
 
@@ -450,13 +437,13 @@ class MultipartSender:
         shown_text: str,
         send_gate: SendGate,
     ) -> DeliveryOutcome:
-        """Part by part, in order. One that fails ends it: what follows would make no sense."""
+        """In order. A part that fails ends the delivery: the rest would make no sense."""
         texts = self.part_texts(delivery, platform)
         known = {part.number: part for part in parts}
         done: list[DeliveryPart] = []
         for number, text in enumerate(texts, 1):
             last = number == len(texts)
-            post = OutgoingPart(
+            outgoing = OutgoingPart(
                 delivery_id=delivery.id,
                 address=delivery.address,
                 text=text,
@@ -465,13 +452,13 @@ class MultipartSender:
             )
             part = _with_unknown_outcome(known.get(number, DeliveryPart(number=number)), delivery)
             if number == 1 and shown_text == text and part.state is DeliveryState.SENT:
-                part = await self._part_sender.mark_shown(post, part)
-            tries = _PartRetries(self._part_sender, post, platform, send_gate)
-            done.append(await tries.run(part))
+                part = await self._part_sender.mark_shown(outgoing, part)
+            retries = _PartRetries(self._part_sender, outgoing, platform, send_gate)
+            done.append(await retries.run(part))
             if done[-1].state is DeliveryState.FAILED:
-                why = f"part {number} of {len(texts)}: {tries.error}"
+                why = f"part {number} of {len(texts)}: {retries.error}"
                 about = {"action": "delivery_failed", "session": delivery.session_id}
-                log.warning("A reply was refused: %s", why, extra=about)
+                log.warning("The platform refused a delivery: %s", why, extra=about)
                 return DeliveryOutcome(
                     state=DeliveryState.FAILED, message_id=done[0].platform_message_id, error=why
                 )
@@ -479,7 +466,7 @@ class MultipartSender:
 
 
 class _PartRetries:
-    """Owns how often in a row the last words of a part were not taken, or not heard of, and why."""
+    """Sends one part until it is done. Owns how often in a row it was refused or got no answer."""
 
     def __init__(
         self,
@@ -497,7 +484,7 @@ class _PartRetries:
         self._unknown_outcomes = 0
 
     async def run(self, part: DeliveryPart) -> DeliveryPart:
-        """The part when it is shown as it is to be, refused for good, or for good unknown."""
+        """The part when it is shown completely, refused for good, or unknown for good."""
         while not part.final and part.state is not DeliveryState.FAILED:
             await self._send_gate.wait()
             part = editable_part(part, self._platform)
@@ -515,20 +502,20 @@ class _PartRetries:
 
     def _used_up(self, part: DeliveryPart) -> bool:
         """No receipt, and it was already sent again once."""
-        unheard = part.platform_message_id is None and part.resends > 0
-        return unheard and not self._platform.capabilities.can_resolve_unknown
+        resent = part.platform_message_id is None and part.resends > 0
+        return resent and not self._platform.capabilities.can_resolve_unknown
 
     async def _after_error(self, part: DeliveryPart, error: SendError) -> DeliveryPart:
         self.error = str(error)
         if part.platform_message_id is None:
-            if part.outcome_unknown:  # the first is sent again at once, and no other
+            if part.outcome_unknown:  # only the first resend is made at once
                 self._unknown_outcomes += 1
                 self._send_gate.hold(
                     min(_RESEND_WAIT * 2**self._unknown_outcomes, _MAX_RESEND_WAIT)
                 )
             return part_after_error(part, error, final=True)
-        # It stands there, half said. It is not said again beside itself: a change that is refused
-        # now may be taken a little later, and one that is never taken is a failure to be seen.
+        # The chat shows an incomplete message. It is not sent a second time: an edit that is
+        # refused now may be accepted later, and one that never is must show as a failure.
         self._failed_edits += 1
         self._send_gate.hold(self._platform.capabilities.edit_interval * 2**self._failed_edits)
         if self._failed_edits < (
@@ -541,8 +528,8 @@ class _PartRetries:
 
 
 def _with_unknown_outcome(part: DeliveryPart, delivery: QueuedDelivery) -> DeliveryPart:
-    """Of a delivery that may have arrived as a whole, such as one of a restored backup, so may
-    each part that is not known to stand somewhere."""
+    """Where a whole delivery may have arrived, as after restoring a backup, so may each part
+    without a message id."""
     if delivery.outcome_unknown and part.platform_message_id is None:
         return msgspec.structs.replace(part, outcome_unknown=True)
     return part
@@ -552,6 +539,6 @@ def _combined_outcome(parts: Sequence[DeliveryPart]) -> DeliveryOutcome:
     first = parts[0].platform_message_id
     if all(part.state is DeliveryState.SENT for part in parts):
         return DeliveryOutcome(state=DeliveryState.SENT, message_id=first)
-    lost = [str(part.number) for part in parts if part.state is not DeliveryState.SENT]
-    why = f"no receipt of part {', '.join(lost)}, which was already sent again once"
+    unknown = [str(part.number) for part in parts if part.state is not DeliveryState.SENT]
+    why = f"no receipt of part {', '.join(unknown)}, which was already sent again once"
     return DeliveryOutcome(state=DeliveryState.UNKNOWN, message_id=first, error=why)

@@ -1,4 +1,4 @@
-"""Decides which turns stream their reply or show typing, and how a streamed reply ends with its turn."""
+"""Decides which turns stream their reply or show typing, and how a streamed reply ends."""
 
 import msgspec
 
@@ -28,7 +28,7 @@ _CUT_TEXT = "({reason})"
 
 
 class StreamFactory:
-    """Makes the streams and typists of turns; keeps none of them."""
+    """Makes the reply streams and typing indicators of turns; keeps none of them."""
 
     def __init__(
         self,
