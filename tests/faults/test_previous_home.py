@@ -39,8 +39,14 @@ ONLY_ADDED_TO = (
 # Words of the command line that have a new name; stored values have none.
 RENAMED_OPTIONS = {"--children": "--subagents"}
 RENAMED_KEYS = {
+    "about": "topic",
     "configurations": "versions",
+    "forgotten": "texts_deleted",
+    "gist": "summary",
     "in_force": "active",
+    "marked": "parts",
+    "room": "max_chars",
+    "whole": "full_length",
 }
 
 
