@@ -43,7 +43,7 @@ def test_a_script_that_asks_is_told_whose_word_it_waits_for(
 ) -> None:
     """Or it would wait in silence until the approval has expired."""
     asked = ("ask", "--session", "alone", "--message-id", "m1", "--timeout")
-    wanted = "It waits for a person's word: sudo -n true; echo it ran"
+    wanted = "Waiting for approval: sudo -n true; echo it ran"
     while wanted not in (late := cli(*asked, "1", SUDO, **shared.where)).stderr:
         assert late.returncode == 124
     (row,) = pending(shared, cli)
@@ -72,7 +72,7 @@ def test_an_approval_is_listed_answered_and_remembered(
     assert (rule["rule"], rule["scope"]) == ("become-root", "always")
     assert "become-root" in cli("approvals", "rules", **shared.where).stdout
     assert cli("approvals", "revoke", rule["id"], **shared.where).returncode == 0
-    assert "asked about" in cli("approvals", "rules", **shared.where).stdout
+    assert "No standing rules" in cli("approvals", "rules", **shared.where).stdout
     assert cli("approvals", "revoke", rule["id"], **shared.where).returncode == exit_codes.FAILED
 
 

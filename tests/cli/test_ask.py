@@ -70,7 +70,7 @@ def test_no_answer_in_time_exits_as_timeout_does_and_the_work_goes_on(
     late = cli("ask", "--timeout", "0.5", "--json", *asked, **shared.where)
     assert late.returncode == 124
     told = json.loads(late.stdout)
-    assert "The work goes on" in told["reason"]
+    assert "The work continues" in told["reason"]
     open_gate(Paths(shared.home), told["session"])
     assert cli("ask", *asked, **shared.where).stdout == "at last\n"
     assert (

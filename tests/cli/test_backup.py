@@ -75,7 +75,7 @@ def test_a_live_gateway_is_copied_while_it_works(gateway: GatewayProcess, cli: C
     gateway.kill()
     restored = cli("restore", "latest", "--yes")
     assert restored.returncode == exit_codes.OK, restored.stderr
-    assert "1 conversation" in restored.stdout and "Set aside:" in restored.stdout
+    assert "1 conversation" in restored.stdout and "Moved aside:" in restored.stdout
     gateway.start()
     shown = cli("sessions", "list", "--json")
     assert len(json.loads(shown.stdout)["sessions"]) == 1
@@ -110,7 +110,7 @@ def test_a_home_that_was_lost_is_made_of_its_backup(cli: Cli, home: Path, tmp_pa
     again = {"HOLDFAST_HOME": str(tmp_path / "fresh")}
     restored = cli("restore", told["path"], "--yes", **again)
     assert restored.returncode == exit_codes.OK, restored.stderr
-    assert "Keys are not in it" in restored.stdout
+    assert "Keys are not in the backup" in restored.stdout
     assert "answer 2" in cli("sessions", "show", "s_c0", **again).stdout
     assert (tmp_path / "fresh" / "holdfast.toml").exists()
     assert (tmp_path / "fresh").stat().st_mode & 0o777 == 0o700

@@ -28,8 +28,8 @@ def test_keys_are_set_without_a_gateway_and_say_when_they_hold(cli: Cli, home: P
     done = cli("config", "set", *values)
     assert done.returncode == 0, done.stderr
     assert "agent.max_steps: 90 → 40\n  takes effect at the next turn" in done.stdout
-    assert "gateway.watch: true, as before; only holdfast.toml is another" in done.stdout
-    assert "No gateway is running: it holds from the next start on." in done.stdout
+    assert "gateway.watch: true, as before; only holdfast.toml changes" in done.stdout
+    assert "No gateway is running: it applies from the next start." in done.stdout
     file = home / "holdfast.toml"
     agent, model, gateway = "[agent]\nmax_steps = 40\n", '[model]\nprovider = "demo"\n', "[gateway]"
     assert file.read_text() == f"{agent}\n{model}\n{gateway}\nwatch = true\n"
@@ -49,9 +49,9 @@ def test_what_a_start_would_refuse_is_not_written(cli: Cli, home: Path) -> None:
     unpaired = cli("config", "set", "gateway.port")
     assert "gateway.port has no value" in unpaired.stderr
     overridden = cli("config", "set", "gateway.port", "80", HOLDFAST_GATEWAY_PORT="7000")
-    assert "HOLDFAST_GATEWAY_PORT goes before holdfast.toml" in overridden.stdout
+    assert "HOLDFAST_GATEWAY_PORT takes precedence over holdfast.toml" in overridden.stdout
     none = cli("config", "history")
-    assert "No configuration was in force yet" in none.stdout
+    assert "No configuration was active yet" in none.stdout
 
 
 def test_tab_offers_keys_and_then_what_the_key_may_be() -> None:
@@ -70,10 +70,10 @@ def test_a_running_gateway_takes_a_change_over_and_its_history_outlives_it(
     began = file.read_text()
     done = cli("config", "set", "agent.max_steps", "40", "runner.output_kb", "64", **gateway.where)
     assert done.returncode == 0, done.stderr
-    assert re.search(r"The gateway has taken it over, as configuration \d+\.", done.stdout)
-    assert "Waits for a restart: runner.output_kb" in done.stdout
+    assert re.search(r"Applied by the gateway as configuration \d+\.", done.stdout)
+    assert "Restart required for: runner.output_kb" in done.stdout
     shown = cli("config", "show", **gateway.where).stdout
-    assert re.search(r"runner\.output_kb .* 64 +\(waits for a restart; in force: 32\)", shown)
+    assert re.search(r"runner\.output_kb .* 64 +\(restart required; running with 32\)", shown)
     elsewhere = cli("config", "show", **gateway.where, HOLDFAST_AGENT_MAX_STEPS="7").stdout
     assert "7  (the gateway that runs has 40: holdfast.toml)" in elsewhere
     refused = cli("config", "set", "agent.toolsets", "nonsense", **gateway.where)
@@ -105,7 +105,7 @@ def test_a_running_gateway_takes_a_change_over_and_its_history_outlives_it(
     assert re.search(r"^1 .* start *$", kept, re.MULTILINE)
     refused_to(typist, file, number, "was changed by somebody else just now")
     again = cli("config", "rollback", str(newest["number"]), "--yes", **gateway.where)
-    assert "it holds from the next start on" in again.stdout
+    assert "it applies from the next start" in again.stdout
     assert "max_steps = 40" in file.read_text()
 
 

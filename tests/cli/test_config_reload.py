@@ -51,14 +51,14 @@ def test_a_change_of_the_file_is_taken_over_by_a_gateway_that_runs(
     refused = cli("config", "reload")
     assert refused.returncode == exit_codes.CONFIG_EXIT
     assert "line 2: agent.max_steps" in refused.stderr
-    assert "the last good configuration stays in force" in refused.stderr
+    assert "the last good configuration stays active" in refused.stderr
     assert "the last good one stays in force" in cli("status").stdout
 
     written_in_place(file, f"{begun}[gateway]\nwatch = false\n[backup]\nkeep = 3\n")
     done = cli("config", "reload")  # which may come behind the watch, and then finds nothing new
     assert done.returncode == 0, done.stderr
     assert "onfiguration 3 " in done.stdout
-    assert "Waits for a restart: backup.keep" in done.stdout
+    assert "Restart required for: backup.keep" in done.stdout
     assert told(gateway.home, lambda now: now["number"] == 3)["problem"] == ""
 
     file.write_text(f"{begun}[agent]\nmax_steps = 9\n")  # and nobody watches any more

@@ -38,7 +38,7 @@ def findings(run: subprocess.CompletedProcess[str], check: str) -> list[dict[str
 def test_a_sound_home_is_found_sound(cli: Cli, paths: Paths) -> None:
     shown = cli("doctor")
     assert shown.returncode == exit_codes.OK, shown.stdout + shown.stderr
-    assert "Nothing keeps the gateway from its work." in shown.stdout
+    assert "No problems found." in shown.stdout
     assert "every page of it was read" in shown.stdout
     names = [check.name for check in CHECKS]
     document = json.loads(cli("doctor", "--json").stdout)
@@ -144,7 +144,7 @@ def test_a_running_gateway_is_asked_and_not_disturbed(shared: GatewayProcess, cl
 
 def test_a_home_that_is_not_there_is_not_made(cli: Cli, tmp_path: Path) -> None:
     shown = cli("doctor")
-    assert shown.returncode == exit_codes.OK and "nothing to look at yet" in shown.stdout
+    assert shown.returncode == exit_codes.OK and "nothing to check yet" in shown.stdout
     assert not (tmp_path / "home").exists()
 
 
@@ -157,6 +157,6 @@ def test_what_takes_several_lines_stands_under_its_first(cli: Cli, paths: Paths)
     paths.config_file.write_text('[model]\nprovider = "demo"\n[modle]\n[gatewy]\n')
     lines = cli("doctor", *QUICK).stdout.splitlines()
     first = next(n for n, line in enumerate(lines) if line.startswith("✗ config"))
-    last = next(n for n, line in enumerate(lines) if n > first and line.startswith("    matters:"))
+    last = next(n for n, line in enumerate(lines) if n > first and line.startswith("    why:"))
     assert last > first + 1, "this finding has several lines"
     assert all(line.startswith(" " * 15) or not line for line in lines[first + 1 : last])

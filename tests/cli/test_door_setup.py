@@ -179,7 +179,9 @@ def test_what_is_wrong_or_broken_off_leaves_the_home_as_it_was(pigeon: Path) -> 
 
     assert "ask the keeper" in refused(environ={"PIGEON_KEY": "wrong-key"})
     assert "--set pass_key=env:PIGEON_KEY" in refused()
-    assert "other users can read a secret" in refused(settings={"loft": "n", "pass_key": "coo-coo-coo"})
+    assert "other users can read a secret" in refused(
+        settings={"loft": "n", "pass_key": "coo-coo-coo"}
+    )
     assert "NOWHERE is not set" in refused(secret_from="NOWHERE")
     assert "NOWHERE is not set" in refused(
         settings={"loft": "n", "spare_token": "env:NOWHERE"}, environ={"PIGEON_KEY": "coo-coo-coo"}

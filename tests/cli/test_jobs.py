@@ -26,11 +26,11 @@ def test_jobs_are_made_listed_run_and_removed(shared: GatewayProcess, cli: Cli) 
     zone = next(each for each in ("Europe/Berlin", "Asia/Tokyo") if far_from_nine(each))
     told = jobs("add", "every weekday at 9", "say hi [text hi there]", "--zone", zone)
     number = told.split(":")[0].removeprefix("Job ")
-    assert f"(0 9 * * 1-5, {zone})" in told and "Nobody is sent" in told
+    assert f"(0 9 * * 1-5, {zone})" in told and "not sent anywhere" in told
     assert "every weekday at 9" in jobs("list") and "nowhere" in jobs("list")
     job = json.loads(jobs("show", number, "--json"))
     assert (job["cron"], job["missed"], job["overlap"]) == ("0 9 * * 1-5", "once", "skip")
-    assert "told to" in jobs("show", number)
+    assert "sent to" in jobs("show", number)
     assert jobs("pause", number) == f"Job {number} is paused.\n"
     assert "paused" in jobs("list")
     assert jobs("resume", number).startswith(f"Job {number} is due ")
@@ -47,7 +47,7 @@ def test_jobs_are_made_listed_run_and_removed(shared: GatewayProcess, cli: Cli) 
     assert jobs("rm", number) == f"Job {number} is removed.\n"
     gone = cli("jobs", "show", number, **shared.where)
     assert gone.returncode == exit_codes.FAILED
-    assert gone.stderr == f"error: There is no job {number}; `holdfast jobs list` has all.\n"
+    assert gone.stderr == f"error: There is no job {number}; `holdfast jobs list` lists all.\n"
 
 
 def far_from_nine(zone: str) -> bool:
@@ -71,7 +71,7 @@ def test_what_is_not_understood_is_told(shared: GatewayProcess, cli: Cli) -> Non
     empty = cli("jobs", "add", "", "x", **shared.where)
     assert empty.returncode == exit_codes.USAGE and "WHEN is empty." in empty.stderr
     for said, told in (
-        ((), "Nothing to change"),
+        ((), "No change given"),
         (("--zone", "Europe/Berlin"), "--zone is that of --when: say both."),
         (("--text", " "), "--text is empty."),
     ):

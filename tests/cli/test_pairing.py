@@ -37,7 +37,7 @@ def test_people_are_let_in_from_the_shell_and_stay_so_when_it_is_killed(
         assert done.returncode == 0, done.stderr
         return done.stdout
 
-    assert "Nobody waits" in pairing("list")
+    assert "No pairing requests" in pairing("list")
     vendor.say("hello", user="eve", user_name="Eve \x1b[31m")
     vendor.say("hello", user="mallory")
     codes = {vendor.sent(2)[each]["chat_id"]: vendor.code(each + 1) for each in (0, 1)}
@@ -50,14 +50,14 @@ def test_people_are_let_in_from_the_shell_and_stay_so_when_it_is_killed(
     wrong = cli("pairing", "approve", "AAAA-AAAA")
     assert wrong.returncode == exit_codes.FAILED and "4 more wrong ones" in wrong.stderr
     assert json.loads(pairing("deny", "mallory", "--json")) == {
-        "told": "Denied: simulated:default:mallory."
+        "message": "Denied: simulated:default:mallory."
     }
     assert "is let in" in pairing("approve", *codes["eve"].lower().split("-"))
     assert vendor.sent(3)[2]["chat_id"] == "eve"
 
     gateway.kill()
     gateway.start()
-    assert [each["user_id"] for each in json.loads(pairing("list", "--json"))["people"]] == ["eve"]
+    assert [each["user_id"] for each in json.loads(pairing("list", "--json"))["users"]] == ["eve"]
     vendor.say("/status", user="eve")
     assert vendor.sent(4)[3]["chat_id"] == "eve"
     assert "may not talk" in pairing("revoke", "simulated:default:eve")

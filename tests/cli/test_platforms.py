@@ -88,17 +88,17 @@ async def test_accounts_are_listed_checked_paused_over_a_restart_and_resumed(
     refusing.set_faults(Faults(connect_refused="the token is revoked"))
     async with serve(service) as vendor, serve(refusing) as closed:
         await shell.start(HOME.format(vendor=vendor) + SECOND.format(vendor=closed))
-        await shell.until("simulated:work", "parked")
+        await shell.until("simulated:work", "blocked")
         assert (await shell.until("simulated:default", "connected"))["connected"]
         listed = await shell.platforms("list")
-        assert "simulated:work     until_acked  refused for good\n" in listed.stdout
+        assert "simulated:work     until_acked  blocked: credentials refused\n" in listed.stdout
         assert "\nsimulated:work: the token is revoked\n" in listed.stdout
         assert "Ask whoever runs the service" in listed.stderr and "one-token" not in listed.stdout
         checked = await shell.platforms("check")
         assert checked.returncode == exit_codes.FAILED
         assert checked.stderr.count("holdfast config reload") == 1
         good = await shell.platforms("check", "simulated")
-        assert good.returncode == 0 and "connected, answered" in good.stdout
+        assert good.returncode == 0 and "connected, last contact" in good.stdout
         assert "reload" not in good.stderr
         again = await shell.platforms("resume", "simulated:work")
         assert again.returncode == exit_codes.FAILED and "holdfast config reload" in again.stderr
@@ -135,9 +135,9 @@ async def test_of_two_gateways_with_one_token_the_second_says_who_has_it(
         await first.start(HOME.format(vendor=vendor))
         await first.until("simulated:default", "connected")
         await second.start(HOME.format(vendor=vendor))
-        held = await second.until("simulated:default", "away")
+        held = await second.until("simulated:default", "retrying")
         assert f"(the gateway of {first.gateway.home}, process" in held["error"]
-        assert held["next_try"] and held["remedy"]
+        assert held["next_attempt_at"] and held["remedy"]
         await asyncio.to_thread(first.gateway.kill)
         resumed = await second.platforms("resume", "simulated")
         assert resumed.returncode == 0, resumed.stdout

@@ -40,7 +40,7 @@ def test_words_are_found_with_no_gateway(cli: Cli, tmp_path: Path) -> None:
     assert "It is late." in cli("search", "late").stdout
     assert "It is late." in cli("search", "--session", "s_1", "late").stdout
     made = json.loads(cli("search", "--rebuild", "--json").stdout)
-    assert (made["messages"], made["behind"]) == (2, 0)
+    assert (made["messages"], made["pending_sessions"]) == (2, 0)
     with HomeLock(paths.home):
         assert cli("search", "late").returncode == exit_codes.HOME_IN_USE
 

@@ -58,7 +58,7 @@ def test_a_session_is_exported_imported_and_deleted(
     assert file.stat().st_mode & 0o777 == 0o600
     assert file.read_text() == cli("sessions", "export", "moving", **shared.where).stdout
     again = cli("sessions", "export", "moving", "-o", str(file), **shared.where)
-    assert "exists already" in again.stderr
+    assert "already exists" in again.stderr
 
     taken = cli("sessions", "import", "--json", str(file), **shared.where)
     copy = json.loads(taken.stdout)["id"]
@@ -136,7 +136,7 @@ def test_the_sessions_of_child_agents_are_listed_where_they_are_asked_for(
     plain = cli("sessions", "list", **shared.where).stdout
     assert "web:digging" in plain
     assert "house:" not in plain
-    listed = cli("sessions", "list", "--children", "--json", **shared.where).stdout
+    listed = cli("sessions", "list", "--subagents", "--json", **shared.where).stdout
     house = [each["id"] for each in json.loads(listed)["sessions"] if each["platform"] == "house"]
     # Not all of them are this child's: the same gateway runs the jobs of other tests.
     shown = [cli("sessions", "show", each, **shared.where).stdout for each in house]

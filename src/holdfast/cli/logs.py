@@ -16,6 +16,7 @@ import click
 from holdfast.cli.common.options import chosen_home, home_option
 from holdfast.cli.common.output import sanitize
 from holdfast.core.errors import HoldfastError
+from holdfast.system.paths import Paths
 
 LEVELS = ("debug", "info", "warning", "error")
 
@@ -37,8 +38,6 @@ def command(follow: bool, lines: int, level: str, session: str | None, as_json: 
       holdfast logs -n 100 --level warning
       holdfast logs -f --session s_0199a
     """
-    from holdfast.system.paths import Paths  # noqa: PLC0415 - as above
-
     path = Paths(chosen_home()).log_file
     wanted = LogFileFilter(levels=LEVELS[LEVELS.index(level) :], session=session)
     log = LogFileReader(path)

@@ -6,6 +6,7 @@ from urllib.parse import urlencode
 import click
 import msgspec
 
+from holdfast.cli.common.connection import api_client_for
 from holdfast.cli.common.options import chosen_home, home_option
 from holdfast.cli.common.output import (
     confirm,
@@ -68,8 +69,6 @@ def show(as_json: bool, owner: str | None) -> None:
 @click.argument("text")
 def add(owner: str | None, about: str, text: str) -> None:
     """Add a note."""
-    from holdfast.cli.common.connection import api_client_for  # noqa: PLC0415 - not needed for --help
-
     add_note(api_client_for(chosen_home()), owner=owner, text=text, about=about)
 
 
@@ -80,8 +79,6 @@ def add(owner: str | None, about: str, text: str) -> None:
 @click.argument("text", required=False)
 def edit(owner: str | None, number: int, text: str | None) -> None:
     """Say what note NUMBER is to say: TEXT, or, without it, what your editor is left with."""
-    from holdfast.cli.common.connection import api_client_for  # noqa: PLC0415 - not needed for --help
-
     edit_note(api_client_for(chosen_home()), owner=owner, number=number, text=text)
 
 
@@ -91,8 +88,6 @@ def edit(owner: str | None, number: int, text: str | None) -> None:
 @click.argument("numbers", metavar="NUMBER...", type=click.IntRange(1), nargs=-1, required=True)
 def forget(owner: str | None, numbers: tuple[int, ...]) -> None:
     """Forget notes, by number."""
-    from holdfast.cli.common.connection import api_client_for  # noqa: PLC0415 - not needed for --help
-
     forget_notes(api_client_for(chosen_home()), owner=owner, numbers=numbers)
 
 
@@ -102,8 +97,6 @@ def forget(owner: str | None, numbers: tuple[int, ...]) -> None:
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 def clear(owner: str | None, yes: bool) -> None:
     """Forget all notes of an owner."""
-    from holdfast.cli.common.connection import api_client_for  # noqa: PLC0415 - not needed for --help
-
     forget_all_notes(api_client_for(chosen_home()), owner=owner, yes=yes)
 
 
@@ -183,14 +176,12 @@ def _find_notebook(api: ApiClient, owner: str | None) -> NotebookView:
 
 
 def _fetch_notebooks(home: Path) -> list[NotebookView]:
-    from holdfast.cli.common.connection import api_client_for  # noqa: PLC0415 - a module beside this one
-
     try:
         return _fetch_all_pages(api_client_for(home))
     except GatewayStoreUnavailable:
         raise
     except GatewayDown:
-        from holdfast.cli.common.offline import read_stored_notebooks  # noqa: PLC0415 - imports the store
+        from holdfast.cli.common.offline import read_stored_notebooks  # noqa: PLC0415 - the store
 
         return read_stored_notebooks(home)
 

@@ -1,9 +1,9 @@
 """The root command: the list of all commands, loaded lazily, and the exit code of an error.
 
-Only click may be imported here: every command and every start of the gateway passes through this file.
+Only click may be imported here: every command and every start of the gateway passes through this
+file.
 """
 
-import platform
 import sys
 from collections.abc import Mapping
 from importlib import import_module
@@ -24,13 +24,16 @@ from holdfast.core.errors import HoldfastError
 
 
 class LazyCommand(NamedTuple):
-    """Where a command is defined (`module`, whose `command` it is, or `module:name`), and its help line."""
+    """Where a command is defined, and its help line. `module` is `package.module`, whose `command`
+    it is, or `package.module:name`."""
 
     module: str
     summary: str
 
 
 class LazyGroup(click.Group):
+    """A group that imports each of its commands only when it is called."""
+
     def __init__(self, *args: Any, lazy: Mapping[str, LazyCommand], **options: Any) -> None:
         super().__init__(*args, **options)
         self._commands = lazy
@@ -49,15 +52,15 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """One that there is not is told with the one that may have been meant."""
+        """An unknown command is reported with the closest known one."""
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
-            import difflib  # noqa: PLC0415 - for an error alone
+            import difflib  # noqa: PLC0415 - only for an error
 
             for near in difflib.get_close_matches(args[0], self._commands, n=1):
-                told = f"{error.message} Did you mean {near!r}?"
-                raise click.UsageError(told, ctx=error.ctx) from None
+                message = f"{error.message} Did you mean {near!r}?"
+                raise click.UsageError(message, ctx=error.ctx) from None
             raise
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
@@ -76,7 +79,7 @@ class LazyGroup(click.Group):
 
 
 COMMANDS = {
-    "run": LazyCommand("holdfast.cli.gateway.run", "Start the gateway and stay in front of it."),
+    "run": LazyCommand("holdfast.cli.gateway.run", "Start the gateway in the foreground."),
     "gateway": LazyCommand(
         "holdfast.cli.gateway.command", "Start, stop, restart or install the gateway."
     ),
@@ -87,12 +90,12 @@ COMMANDS = {
         "holdfast.cli.tokens:link_command", "Print a link that opens the page, logged in."
     ),
     "setup": LazyCommand("holdfast.cli.setup", "Choose a model, test it, and write it down."),
-    "status": LazyCommand("holdfast.cli.status.command", "Ask the running gateway how it is."),
+    "status": LazyCommand("holdfast.cli.status.command", "Show the status of the running gateway."),
     "top": LazyCommand("holdfast.cli.top.command", "Watch the gateway at work, live."),
     "sessions": LazyCommand(
         "holdfast.cli.sessions", "List, read, follow, export or delete conversations."
     ),
-    "search": LazyCommand("holdfast.cli.search", "Find words in all that was ever said."),
+    "search": LazyCommand("holdfast.cli.search", "Search all conversations."),
     "memory": LazyCommand("holdfast.cli.memory", "Show or change what is remembered about people."),
     "jobs": LazyCommand("holdfast.cli.jobs", "Have agents do something later, or regularly."),
     "platforms": LazyCommand(
@@ -102,9 +105,7 @@ COMMANDS = {
     "approvals": LazyCommand(
         "holdfast.cli.approvals", "List dangerous commands that wait for approval; answer them."
     ),
-    "pairing": LazyCommand(
-        "holdfast.cli.pairing", "Let people in who wrote to a bot; send them away."
-    ),
+    "pairing": LazyCommand("holdfast.cli.pairing", "Pair users who wrote to a bot; revoke them."),
     "logs": LazyCommand("holdfast.cli.logs", "Read the gateway's log."),
     "audit": LazyCommand("holdfast.cli.audit", "See who asked, who allowed it, and what was done."),
     "models": LazyCommand("holdfast.cli.models", "List the models, or check whether they work."),
@@ -112,18 +113,18 @@ COMMANDS = {
         "holdfast.cli.backup", "Back up a home, running or not; list and verify."
     ),
     "restore": LazyCommand(
-        "holdfast.cli.restore", "Put a backup back, or save a damaged database."
+        "holdfast.cli.restore", "Restore a backup, or recover a damaged database."
     ),
     "doctor": LazyCommand(
-        "holdfast.cli.doctor.command", "Say what is wrong here, and mend what can be."
+        "holdfast.cli.doctor.command", "Find problems, and fix what can be fixed."
     ),
     "config": LazyCommand(
-        "holdfast.cli.config.command", "Look at the configuration, change it, and go back."
+        "holdfast.cli.config.command", "Show the configuration, change it, and go back."
     ),
-    "judge": LazyCommand("holdfast.cli.judge", "Say what is thought of a shell command."),
-    "token": LazyCommand(
-        "holdfast.cli.tokens", "Print the API's token; make others that only look."
+    "judge": LazyCommand(
+        "holdfast.cli.judge", "Classify a shell command as the approval policy would."
     ),
+    "token": LazyCommand("holdfast.cli.tokens", "Print the API token; create read-only ones."),
     "completion": LazyCommand(
         "holdfast.cli.root:completion_command", "Print a completion script for your shell."
     ),
@@ -148,11 +149,11 @@ def cli() -> None:
     `holdfast config show` lists them all.
     """
     if (word := find_undecodable(sys.argv[1:])) is not None:
-        raise click.UsageError(f"'{word}' is not text in the encoding of this shell: write UTF-8.")
+        raise click.UsageError(f"'{word}' is not valid in the encoding of this shell: use UTF-8.")
 
 
 def run() -> None:
-    """Run the command line; an error of ours becomes its text and its exit code."""
+    """Runs the command line; a `HoldfastError` is printed and sets the exit code."""
     replace_unencodable()
     try:
         cli.main(prog_name="holdfast")
@@ -165,8 +166,8 @@ def run() -> None:
 
 
 def exit_code(error: HoldfastError) -> int:
-    # Imported here: by now whatever raised the error has loaded these.
-    from holdfast.config import ConfigError  # noqa: PLC0415 - not on the way of --help
+    # Imported here: what raised the error has loaded these already.
+    from holdfast.config import ConfigError  # noqa: PLC0415 - not for --help
     from holdfast.server.local.control_client import GatewayDown, GatewayStoreUnavailable  # noqa: PLC0415 - as above
     from holdfast.system import exit_codes  # noqa: PLC0415 - as above
     from holdfast.system.lock import HomeInUse  # noqa: PLC0415 - as above
@@ -188,6 +189,8 @@ def exit_code(error: HoldfastError) -> int:
 def version_command(as_json: bool) -> None:
     """Print the version."""
     if as_json:
+        import platform  # noqa: PLC0415 - not needed for other commands
+
         print_json({"holdfast": __version__, "python": platform.python_version()})
     else:
         click.echo(f"holdfast {__version__}")
@@ -209,5 +212,5 @@ def completion_command(shell: str) -> None:
     from click.shell_completion import get_completion_class  # noqa: PLC0415 - not for --help
 
     kind = get_completion_class(shell)
-    assert kind is not None, "click knows every shell that is offered"
+    assert kind is not None, "click supports every shell in SHELLS"
     click.echo(kind(cli, {}, "holdfast", "_HOLDFAST_COMPLETE").source())

@@ -89,7 +89,7 @@ def rebuild_index(home: Path, *, as_json: bool) -> None:
     except GatewayStoreUnavailable:
         raise
     except GatewayDown:
-        from holdfast.cli.common.offline import rebuild_stored_index  # noqa: PLC0415 - imports the store
+        from holdfast.cli.common.offline import rebuild_stored_index  # noqa: PLC0415 - the store
 
         state = rebuild_stored_index(home)
     if as_json:
@@ -111,7 +111,7 @@ def _fetch_results(home: Path, request: SearchRequest) -> list[SearchHitView]:
     except GatewayStoreUnavailable:
         raise
     except GatewayDown:
-        from holdfast.cli.common.offline import search_stored_messages  # noqa: PLC0415 - imports the store
+        from holdfast.cli.common.offline import search_stored_messages  # noqa: PLC0415 - the store
 
         return search_stored_messages(home, request, since=since)
 

@@ -8,6 +8,7 @@ from urllib.parse import urlencode
 import click
 import msgspec
 
+from holdfast.cli.common.connection import api_client_for
 from holdfast.cli.common.options import chosen_home, home_option
 from holdfast.cli.common.output import json_option, print_json, sanitize
 from holdfast.core.errors import HoldfastError
@@ -50,8 +51,6 @@ def command(as_json: bool, to: str, text: str | None, **given: object) -> None:
     The running gateway sends it, in order with all else that is said there, and tells the agent of
     that chat what was said. It is durable once this returns: the id that is printed names it.
     """
-    from holdfast.cli.common.connection import api_client_for  # noqa: PLC0415 - not for --help
-
     send_message(api_client_for(chosen_home()), to, text, given, as_json=as_json)
 
 

@@ -1,4 +1,4 @@
-"""`holdfast token` and `holdfast link`: API tokens of the owner and of viewers, and one-time login links."""
+"""`holdfast token` and `holdfast link`: API tokens of owner and viewers, and login links."""
 
 from datetime import datetime
 
@@ -6,6 +6,10 @@ import click
 
 from holdfast.cli.common.options import chosen_home, complete_viewer, home_option
 from holdfast.cli.common.output import json_option, print_json, print_table
+from holdfast.config import load, prepare_home
+from holdfast.server.local.control_client import ControlClient
+from holdfast.system.paths import Paths
+from holdfast.system.tokens import api_token
 
 
 @click.group("token", invoke_without_command=True)
@@ -29,10 +33,6 @@ def command(context: click.Context, as_json: bool) -> None:
     """
     if context.invoked_subcommand is not None:
         return
-    from holdfast.config import load, prepare_home  # noqa: PLC0415 - not needed for --help
-    from holdfast.system.paths import Paths  # noqa: PLC0415 - as above
-    from holdfast.system.tokens import api_token  # noqa: PLC0415 - as above
-
     home = chosen_home()
     prepare_home(home)
     configured = load(home).secret("platforms.api.token")
@@ -65,9 +65,6 @@ def add(as_json: bool, role: str, name: str) -> None:
 @json_option
 def list_tokens(as_json: bool) -> None:
     """Show the tokens that were made: names and roles, never the tokens."""
-    from holdfast.server.local.control_client import ControlClient  # noqa: PLC0415 - not needed for --help
-    from holdfast.system.paths import Paths  # noqa: PLC0415 - as above
-
     listed = ControlClient(Paths(chosen_home())).get("/tokens")
     if as_json:
         print_json(listed)
@@ -100,9 +97,6 @@ def _created_text(made_at: float) -> str:
 
 
 def _post(path: str, body: dict[str, str]) -> dict[str, str]:
-    from holdfast.server.local.control_client import ControlClient  # noqa: PLC0415 - not needed for --help
-    from holdfast.system.paths import Paths  # noqa: PLC0415 - as above
-
     answer: dict[str, str] = ControlClient(Paths(chosen_home())).post(path, body)
     return answer
 
@@ -126,9 +120,6 @@ def link_command(as_json: bool, viewer: str, open_it: bool) -> None:
       holdfast link --open
       holdfast link --viewer ann
     """
-    from holdfast.server.local.control_client import ControlClient  # noqa: PLC0415 - not needed for --help
-    from holdfast.system.paths import Paths  # noqa: PLC0415 - as above
-
     link = str(ControlClient(Paths(chosen_home())).post("/login", {"viewer": viewer})["link"])
     if as_json:
         print_json({"link": link})

@@ -1,4 +1,7 @@
-"""`holdfast chat` and `holdfast sessions follow`: sends typed messages once, shows a session's events, survives gateway restarts."""
+"""`holdfast chat` and `holdfast sessions follow`: typed messages out, events of a session in.
+
+A message is sent once, also across restarts of the gateway.
+"""
 
 import sys
 import time
@@ -12,7 +15,7 @@ import click
 from holdfast.cli.chat.conversation import ConversationView
 from holdfast.cli.chat.keyboard import Keyboard, PipedKeyboard, WakeReason
 from holdfast.cli.chat.screen import Screen
-from holdfast.cli.common.connection import find_session, get_session
+from holdfast.cli.common.connection import api_client_for, find_session, get_session
 from holdfast.cli.common.options import (
     BUSY_MODES,
     chosen_home,
@@ -81,8 +84,6 @@ def command(name: str, new: bool, mode: str | None) -> None:
       holdfast chat --session ops
       holdfast chat --new
     """
-    from holdfast.cli.common.connection import api_client_for  # noqa: PLC0415 - not needed for --help
-
     home = chosen_home()
     run_chat(api_client_for(home), name=name, new=new, mode=mode, history=home / HISTORY_FILE)
 

@@ -1,4 +1,4 @@
-"""The chat's output: streamed Markdown, tool calls on one line, and a last line that can be rewritten."""
+"""The output of the chat: streamed Markdown, tool calls, and a last line that can be rewritten."""
 
 import re
 import shutil

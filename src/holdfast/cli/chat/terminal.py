@@ -1,6 +1,7 @@
 """The chat's input on a terminal: readline with history and completion.
 
-Imports readline, which may write to the terminal: import this module only after checking that stdin is a TTY.
+Imports readline, which may write to the terminal: import this module only after checking that
+stdin is a TTY.
 """
 
 import os

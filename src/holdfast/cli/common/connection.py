@@ -14,11 +14,11 @@ from holdfast.system.paths import Paths
 
 
 def api_client_for(home: Path, *, timeout: float = CALL_TIMEOUT) -> ApiClient:
-    """A client of the home's gateway. Raises `GatewayDown` when there is none to talk to."""
+    """A client of the gateway of a home. Raises `GatewayDown` if none runs."""
     holder = read_holder(home)
     if holder is None or holder.purpose != "gateway":
         raise GatewayDown(f"No gateway is running for {home}. Start it with `holdfast run`.")
-    from holdfast.config import load  # noqa: PLC0415 - who finds no gateway needs no settings
+    from holdfast.config import load  # noqa: PLC0415 - only for a running gateway
     from holdfast.system.tokens import api_token  # noqa: PLC0415 - as above
 
     configured = load(home).secret("platforms.api.token")
@@ -26,7 +26,7 @@ def api_client_for(home: Path, *, timeout: float = CALL_TIMEOUT) -> ApiClient:
     return ApiClient(Paths(home), token=token, timeout=timeout)
 
 
-SESSION_LOOKUP_LIMIT = 500  # the newest sessions, among which a name is looked for
+SESSION_LOOKUP_LIMIT = 500  # names are searched among the newest sessions
 _COMPLETION_TIMEOUT = 1.0
 
 
@@ -41,7 +41,7 @@ def get_session(api: ApiClient, given: str) -> SessionView | None:
 
 
 def find_session(api: ApiClient, given: str) -> SessionView:
-    """The one session that `given` means; raises an error that says what it may have meant."""
+    """The session with this id, name or beginning of an id. Raises with the closest name."""
     if (exact := get_session(api, given)) is not None:
         return exact
     return match_session(
@@ -50,19 +50,18 @@ def find_session(api: ApiClient, given: str) -> SessionView:
 
 
 def match_session(given: str, sessions: list[SessionView]) -> SessionView:
-    """The one of these that `given` is the name of, or the beginning of the id of."""
+    """The session with this name, or with an id that begins so."""
     named = [session for session in sessions if session.chat == given]
     if named:
         return next((session for session in named if session.current), named[0])
-    begins = [session for session in sessions if session.id.startswith(given)]
-    if len(begins) == 1:
-        return begins[0]
-    raise HoldfastError(_unknown_session_text(given, sessions, matches=len(begins)))
+    matches = [session for session in sessions if session.id.startswith(given)]
+    if len(matches) == 1:
+        return matches[0]
+    raise HoldfastError(_unknown_session_text(given, sessions, matches=len(matches)))
 
 
 def fetch_session_names() -> dict[str, str]:
-    """Every name and id of the newest sessions, with its title; none where no gateway runs."""
-
+    """Names and ids of the newest sessions, with titles; empty without a running gateway."""
     try:
         api = api_client_for(chosen_home(), timeout=_COMPLETION_TIMEOUT)
         sessions = api.get("/sessions", SessionList, {"limit": SESSION_LOOKUP_LIMIT}).sessions
@@ -74,21 +73,20 @@ def fetch_session_names() -> dict[str, str]:
 
 def _unknown_session_text(given: str, sessions: list[SessionView], *, matches: int) -> str:
     if matches:
-        return f"{given} is the beginning of {matches} sessions; write more of the one you mean."
+        return f"{given} is the beginning of {matches} session ids; write more of it."
     names = {session.chat for session in sessions}
     near = difflib.get_close_matches(given, names, n=1)
     hint = f" Did you mean {near[0]}?" if near else ""
-    return f"There is no session {given}.{hint} `holdfast sessions list` has them all."
+    return f"There is no session {given}.{hint} `holdfast sessions list` lists all."
 
 
-_JOB_LIMIT = 500  # of the oldest on
-_JOB_COMPLETION_TIMEOUT = 1.0  # seconds
+_JOB_LIMIT = 500  # the oldest
 
 
 def fetch_job_names() -> dict[str, str]:
-    """What each job is called, by its number; none where no gateway runs."""
+    """The names of jobs by number; empty without a running gateway."""
     try:
-        api = api_client_for(chosen_home(), timeout=_JOB_COMPLETION_TIMEOUT)
+        api = api_client_for(chosen_home(), timeout=_COMPLETION_TIMEOUT)
         jobs = api.get("/jobs", JobList, {"limit": _JOB_LIMIT}).jobs
     except HoldfastError:
         return {}

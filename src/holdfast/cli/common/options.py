@@ -26,21 +26,21 @@ def home_option(command: _Command) -> _Command:
 
 
 def chosen_home() -> Path:
-    """The home this invocation is about; it need not exist yet."""
+    """The home of this invocation; it need not exist yet."""
     from holdfast.config import resolve_home  # noqa: PLC0415 - not needed for --help
 
     return resolve_home(click.get_current_context().meta.get(_HOME_KEY))
 
 
 def home_flag(home: Path) -> str:
-    """What a command that a person is told to type needs to be about this home; "": nothing."""
+    """The --home option that a suggested command needs; "": none."""
     from holdfast.config import resolve_home  # noqa: PLC0415 - not needed for --help
 
     try:
-        usual = home == resolve_home()
-    except HoldfastError:  # the environment names what can be nobody's home
-        usual = False
-    return "" if usual else f" --home {shlex.quote(str(home))}"
+        is_default = home == resolve_home()
+    except HoldfastError:  # HOLDFAST_HOME cannot be used
+        is_default = False
+    return "" if is_default else f" --home {shlex.quote(str(home))}"
 
 
 def _remember(ctx: click.Context, _: click.Parameter, value: str | None) -> None:
@@ -49,20 +49,20 @@ def _remember(ctx: click.Context, _: click.Parameter, value: str | None) -> None
 
 
 BUSY_MODES = ("interrupt", "queue", "steer")
-_COMPLETION_TIMEOUT = 1.0  # seconds that whoever presses Tab waits for a gateway
+_COMPLETION_TIMEOUT = 1.0  # seconds
 
 
 def require_name(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
-    """A name that is given is one: an empty variable of a script means no conversation."""
+    """Refuses an empty name: an empty variable of a script is a mistake."""
     if value is not None and not value.strip():
-        raise click.BadParameter("a name is wanted, and this is empty.", ctx=ctx, param=param)
+        raise click.BadParameter("the name is empty.", ctx=ctx, param=param)
     return value
 
 
 def complete_session(
     ctx: click.Context, param: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """Names and ids of sessions; none where no gateway tells any."""
+    """Names and ids of sessions; none without a running gateway."""
     from holdfast.cli.common.connection import fetch_session_names  # noqa: PLC0415 - only when Tab is pressed
 
     with ctx.scope():
@@ -85,7 +85,7 @@ def complete_viewer(
 def complete_job(
     ctx: click.Context, param: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """Numbers of jobs, with what each is called."""
+    """Numbers of jobs, with their names."""
     from holdfast.cli.common.connection import fetch_job_names  # noqa: PLC0415 - only when Tab is pressed
 
     with ctx.scope():
@@ -100,24 +100,25 @@ def complete_job(
 def complete_config_version(
     ctx: click.Context, param: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """Numbers of the newest configurations, with what each of them changed."""
-    kept = _ask_gateway(ctx, "/config/history?limit=20").get("versions", ())
+    """Numbers of the newest configurations, with the keys that each changed."""
+    versions = _ask_gateway(ctx, "/config/history?limit=20").get("versions", ())
     return [
         CompletionItem(str(each["number"]), help=", ".join(each["changed"]))
-        for each in kept
+        for each in versions
         if str(each["number"]).startswith(incomplete)
     ]
 
 
 def _ask_gateway(ctx: click.Context, path: str) -> Mapping[str, Any]:
-    """What the gateway that runs answers; nothing where there is none."""
+    """The answer of the running gateway; empty without one."""
     from holdfast.server.local.control_client import ControlClient  # noqa: PLC0415 - as above
     from holdfast.system.paths import Paths  # noqa: PLC0415 - as above
 
     with ctx.scope():
         home = chosen_home()
     try:
-        told: Mapping[str, Any] = ControlClient(Paths(home), timeout=_COMPLETION_TIMEOUT).get(path)
+        client = ControlClient(Paths(home), timeout=_COMPLETION_TIMEOUT)
+        answer: Mapping[str, Any] = client.get(path)
     except HoldfastError:
         return {}
-    return told
+    return answer

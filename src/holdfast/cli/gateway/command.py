@@ -1,6 +1,7 @@
 """`holdfast gateway`: the command group that starts, stops, checks and installs the gateway.
 
-`gateway check` must report code that does not import: keep the imports at the top of this file few and light.
+`gateway check` must report code that does not import: keep the imports at the top of this file few
+and light.
 """
 
 import sys
@@ -9,16 +10,17 @@ import click
 
 from holdfast.cli.common.options import chosen_home, home_option
 from holdfast.cli.common.output import json_option, print_json
-from holdfast.cli.root import LazyCommand, LazyGroup
+from holdfast.cli.root import LazyCommand, LazyGroup, exit_code
 from holdfast.core.errors import HoldfastError
 
 COMMANDS = {
-    "run": LazyCommand("holdfast.cli.gateway.run", "Start the gateway and stay in front of it."),
+    "run": LazyCommand("holdfast.cli.gateway.run", "Start the gateway in the foreground."),
     "install": LazyCommand(
         "holdfast.cli.gateway.command:install_command", "Have systemd or launchd keep it running."
     ),
     "uninstall": LazyCommand(
-        "holdfast.cli.gateway.command:uninstall_command", "Take that back; its data stay."
+        "holdfast.cli.gateway.command:uninstall_command",
+        "Remove the installed unit; the data stay.",
     ),
     "start": LazyCommand(
         "holdfast.cli.gateway.command:start_command", "Start the service that was installed."
@@ -27,17 +29,18 @@ COMMANDS = {
         "holdfast.cli.gateway.command:stop_command", "Stop it; it stays down until it is started."
     ),
     "restart": LazyCommand(
-        "holdfast.cli.gateway.command:restart_command", "Restart it; what runs goes on afterwards."
+        "holdfast.cli.gateway.command:restart_command",
+        "Restart it; running turns continue afterwards.",
     ),
     "boot": LazyCommand(
         "holdfast.cli.gateway.command:boot_command",
-        "Keep one running, as a container's first process.",
+        "Keep it running, as the first process of a container.",
     ),
     "check": LazyCommand(
-        "holdfast.cli.gateway.command:check_command", "Say whether a gateway could start here."
+        "holdfast.cli.gateway.command:check_command", "Check whether a gateway could start here."
     ),
     "status": LazyCommand(
-        "holdfast.cli.gateway.lifecycle:status_command", "Ask the running gateway how it is."
+        "holdfast.cli.gateway.lifecycle:status_command", "Show the status of the running gateway."
     ),
     "logs": LazyCommand("holdfast.cli.gateway.lifecycle:logs_command", "Read the gateway's log."),
 }
@@ -61,9 +64,9 @@ def command() -> None:
 def boot_command() -> None:
     """Keep a gateway running, as the first process of a container.
 
-    It starts one unless somebody stopped it, starts it again when it ends (after growing waits,
-    where it fails), and passes signals on to it. Once it is stopped, or its configuration is
-    wrong, this waits for `holdfast gateway start`. It ends with the container.
+    Starts it unless it was stopped, restarts it when it ends (with growing delays, if it fails),
+    and forwards signals to it. Once it is stopped, or its configuration is wrong, this waits for
+    `holdfast gateway start`. It ends with the container.
     """
     from holdfast.cli.gateway.lifecycle import boot  # noqa: PLC0415 - not needed for --help
 
@@ -73,13 +76,13 @@ def boot_command() -> None:
 @click.command("check")
 @home_option
 @json_option
-@click.option("--port", type=click.IntRange(0, 65535), help="As it would be given to `run`.")
+@click.option("--port", type=click.IntRange(0, 65535), help="As for `run`.")
 @click.option("--schema", type=int, default=0, hidden=True)
 def check_command(as_json: bool, port: int | None, schema: int) -> None:
-    """Say whether a gateway could start here; nothing is started or changed.
+    """Check whether a gateway could start here; nothing is started or changed.
 
-    What is on disk is tried: the configuration, the code and all that it imports, the store's
-    version, the model, memory providers, and the sandbox where one is required. Exits with 0 if
+    Tests what is on disk: the configuration, the code and all its imports, the version of
+    the store, the model, memory providers, and the sandbox where one is required. Exits with 0 if
     it would start, 78 if the configuration is wrong, and 1 if anything else is.
     """
     try:
@@ -87,8 +90,6 @@ def check_command(as_json: bool, port: int | None, schema: int) -> None:
     except HoldfastError as error:
         if not as_json:
             raise
-        from holdfast.cli.root import exit_code  # noqa: PLC0415 - as it is when it is raised
-
         print_json({"ok": False, "error": str(error)})
         sys.exit(exit_code(error))
     if as_json:
@@ -100,13 +101,14 @@ def check_command(as_json: bool, port: int | None, schema: int) -> None:
 def _check_can_start(port: int | None, schema: int) -> None:
     overrides = {} if port is None else {"gateway.port": port}
     try:
-        from holdfast.cli.gateway.takeover import check_can_start  # noqa: PLC0415 - what does not import is told
-        from holdfast.config import load  # noqa: PLC0415 - as above
+        # Imported here: an import that fails is what this command reports.
+        from holdfast.cli.gateway.takeover import check_can_start  # noqa: PLC0415
+        from holdfast.config import load  # noqa: PLC0415
 
         check_can_start(load(chosen_home(), overrides=overrides), schema=schema)
     except HoldfastError:
         raise
-    except Exception as error:  # the edge of the process: code on disk that does not even import
+    except Exception as error:  # the edge of the process: code on disk may not even import
         raise HoldfastError(
             f"{type(error).__name__}: {error}. The installation is broken: install it again."
         ) from error
@@ -115,15 +117,15 @@ def _check_can_start(port: int | None, schema: int) -> None:
 @click.command("restart")
 @home_option
 @json_option
-@click.option("--now", is_flag=True, help="Wait for no turn, not even to the end of its step.")
-@click.option("--when-idle", is_flag=True, help="Wait until no turn runs; go on meanwhile.")
+@click.option("--now", is_flag=True, help="Do not wait for running turns.")
+@click.option("--when-idle", is_flag=True, help="Restart as soon as no turn runs.")
 @click.option("--timeout", type=float, default=120.0, show_default=True, help="Seconds to wait.")
 def restart_command(as_json: bool, now: bool, when_idle: bool, timeout: float) -> None:
-    """Restart the gateway; what runs goes on in its successor.
+    """Restart the gateway; running turns continue in the new process.
 
-    The successor is checked first: where it could not start, the reason is told and the running
-    gateway goes on. Exits with 0 when the successor takes messages, 1 when it was refused or is
-    not there after the timeout, 3 when no gateway was running.
+    The new process is checked first: if it could not start, the reason is printed and the running
+    gateway stays. Exits with 0 when the new process accepts messages, 1 when it could not start or
+    is not ready after the timeout, 3 when no gateway was running.
     """
     from holdfast.cli.gateway.lifecycle import restart  # noqa: PLC0415 - not needed for --help
 
@@ -136,13 +138,13 @@ def restart_command(as_json: bool, now: bool, when_idle: bool, timeout: float) -
 @click.command("stop")
 @home_option
 @json_option
-@click.option("--now", is_flag=True, help="Wait for no turn, not even for the drain.")
+@click.option("--now", is_flag=True, help="Do not wait for running turns.")
 @click.option("--timeout", type=float, default=120.0, show_default=True, help="Seconds to wait.")
 def stop_command(as_json: bool, now: bool, timeout: float) -> None:
     """Stop the gateway; it stays down until it is started again.
 
-    Turns that run are cut and go on when it is started. Exits with 0 when it has gone, 3 when
-    none was running, 1 when it was still there after the timeout.
+    Running turns are interrupted and continue when it is started. Exits with 0 when it has
+    stopped, 3 when none was running, 1 when it still runs after the timeout.
     """
     from holdfast.cli.gateway.lifecycle import stop  # noqa: PLC0415 - not needed for --help
 
@@ -151,19 +153,21 @@ def stop_command(as_json: bool, now: bool, timeout: float) -> None:
 
 @click.command("install")
 @home_option
-@click.option("--user", "scope", flag_value="user", help="For you alone.  [default, but for root]")
+@click.option(
+    "--user", "scope", flag_value="user", help="For you only.  [default, except for root]"
+)
 @click.option("--system", "scope", flag_value="system", help="For the machine; needs root.")
-@click.option("--run-as", metavar="USER", help="Whose rights a system unit's gateway has.")
-@click.option("--name", default="", help="The unit's, beside another one: holdfast-NAME.")
-@click.option("--force", is_flag=True, help="Write over a unit that is different.")
-@click.option("--dry-run", is_flag=True, help="Show what would be written and called.")
+@click.option("--run-as", metavar="USER", help="The user that a system unit runs as.")
+@click.option("--name", default="", help="For a second unit: holdfast-NAME.")
+@click.option("--force", is_flag=True, help="Overwrite a unit that differs.")
+@click.option("--dry-run", is_flag=True, help="Show what would be written and run.")
 def install_command(
     scope: str | None, run_as: str | None, name: str, force: bool, dry_run: bool
 ) -> None:
-    """Write a unit for systemd or launchd, from the configuration, and have it started at boot.
+    """Write a unit for systemd or launchd, from the configuration, and enable it at boot.
 
-    Nothing is started. A unit that is there and right is left alone; one that is different is
-    shown, and written over with --force.
+    Starts nothing. A unit that is up to date is not changed; one that differs is shown, and
+    overwritten with --force.
 
     \b
     Examples:
@@ -171,10 +175,7 @@ def install_command(
       sudo holdfast gateway install --system --run-as holdfast --home /var/lib/holdfast
       holdfast gateway install --home /srv/bot --name bot --dry-run
     """
-    from holdfast.cli.gateway.install import (
-        InstallOptions,  # noqa: PLC0415 - as above
-        install_service,  # noqa: PLC0415 - not for --help
-    )
+    from holdfast.cli.gateway.install import InstallOptions, install_service  # noqa: PLC0415
 
     install_service(
         InstallOptions(scope=scope, run_as=run_as, name=name, force=force, dry_run=dry_run)
@@ -183,9 +184,9 @@ def install_command(
 
 @click.command("uninstall")
 @home_option
-@click.option("--dry-run", is_flag=True, help="Show what would be called and removed.")
+@click.option("--dry-run", is_flag=True, help="Show what would be run and removed.")
 def uninstall_command(dry_run: bool) -> None:
-    """Stop the gateway and remove its unit; the home and all that is in it stay.
+    """Stop the gateway and remove its unit; the home stays.
 
     Only a unit that `holdfast gateway install` wrote is removed.
     """
@@ -197,7 +198,7 @@ def uninstall_command(dry_run: bool) -> None:
 @click.command("start")
 @home_option
 def start_command() -> None:
-    """Start the installed service; returns when the gateway is ready, where that can be told."""
+    """Start the installed service; returns when the gateway is ready, if that is known."""
     from holdfast.cli.gateway.lifecycle import start  # noqa: PLC0415 - not for --help
 
     start(chosen_home())

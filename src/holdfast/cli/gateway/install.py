@@ -1,4 +1,4 @@
-"""`holdfast gateway install` and `uninstall`: writes, compares and removes the systemd or launchd unit of a home."""
+"""`holdfast gateway install` and `uninstall`: the systemd or launchd unit of a home."""
 
 import difflib
 import grp

@@ -1,6 +1,7 @@
-"""Starts, stops and restarts a gateway and its supervisor together, and waits until it has happened.
+"""Starts, stops and restarts a gateway and its supervisor together, and waits until it is done.
 
-Also `gateway boot` for containers, and `gateway status` and `gateway logs`, which add what the supervisor knows.
+Also `gateway boot` for containers, and `gateway status` and `gateway logs`, which add the state of
+the supervisor.
 """
 
 import os
@@ -53,8 +54,8 @@ from holdfast.system.process import has_ended, open_pidfd
 
 
 def cancel_pending_start(home: Path) -> bool:
-    """True if no gateway runs here and whoever was about to start one will not: a starter of a
-    successor, or a container's boot. It stays down, as after any stop."""
+    """True if no gateway runs here and a pending start was cancelled, that of a successor or of the
+    boot process of a container. It stays down, as after any stop."""
     return read_holder(home) is None and cancel_respawn(str(Paths(home).run)) and record_stop(home)
 
 

@@ -1,4 +1,6 @@
-"""Checks whether a gateway could start in a home, and takes over from the one that runs (`run --replace`) without a gap.
+"""Checks whether a gateway could start in a home, and takes over from the running one.
+
+`run --replace` leaves no gap: the sockets are handed over.
 
 Imports the store, the models and the runner: import this module inside functions only.
 """
@@ -134,35 +136,36 @@ class Takeover:
     def take_over(self) -> list[socket.socket]:
         """Returns with the lock held, and with the sockets of the gateway that held it.
 
-        Where nobody did there are none, and this is an ordinary start. Raises `RestartDelegated` when a
-        supervisor restarts it; whatever else is raised, the live one goes on, or says why not.
+        Without a running gateway there are none, and this is an ordinary start. Raises
+        `RestartDelegated` when a supervisor restarts it; after any other error the running gateway
+        continues.
         """
         try:
             self._lock.acquire()
             return []
         except HomeInUse as in_use:
             holder = in_use.holder
-        check_can_start(self._config)  # before anybody is asked to go for us
+        check_can_start(self._config)  # before the running gateway is asked to stop
         sockets = self._take_over_from(holder)
         self._report("this process has taken over")
         return sockets
 
     def _take_over_from(self, holder: LockHolder | None) -> list[socket.socket]:
         if holder is None or holder.purpose != "gateway":
-            # Somebody reads the store for a moment, or has the lock and no name yet.
+            # A command reads the store, or the holder has not written its name yet.
             with LockWait(self._lock) as waiting:
                 if not waiting.wait(timeout=self._response_timeout):
                     raise HomeInUse(self._home, read_holder(self._home))
             return []
         sockets: list[socket.socket] = []
-        why, patience = "its stop has taken too long", self._stop_timeout
+        why, timeout = "its stop took too long", self._stop_timeout
         try:
             sockets = self._receive_sockets(holder)
         except (GatewayDown, HandoverFailed) as error:
-            why, patience = str(error), self._response_timeout  # it may be on its way out already
+            why, timeout = str(error), self._response_timeout  # it may be stopping already
         # Not before it was asked: where a supervisor starts another, the lock is that one's.
         with LockWait(self._lock) as waiting:
-            if not waiting.wait(timeout=patience):
+            if not waiting.wait(timeout=timeout):
                 self._force(holder, waiting, reason=why)
         return sockets
 
