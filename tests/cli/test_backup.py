@@ -133,7 +133,7 @@ def test_what_cannot_be_done_says_what_to_do(cli: Cli, home: Path, tmp_path: Pat
     assert cli("restore").returncode == exit_codes.USAGE
     file = tmp_path / "taken.tar.gz"
     file.write_text("mine")
-    assert "exists already" in cli("backup", "create", "--to", str(file)).stderr
+    assert "already exists" in cli("backup", "create", "--to", str(file)).stderr
     assert file.read_text() == "mine"
     zipped = cli("backup", "create", "--to", str(tmp_path / "mine.zip"))
     assert zipped.returncode == exit_codes.FAILED and "FILE.tar.gz" in zipped.stderr

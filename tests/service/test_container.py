@@ -155,7 +155,7 @@ def test_a_container_is_stopped_and_started_by_the_same_commands(
     assert not healthy(machine)
     assert boot.poll() is None
     # Who was stopped has gone; the boot hears of that a moment later.
-    machine.until(lambda: "boot is idle" in machine.call("gateway", "status", code=3).stdout)
+    machine.until(lambda: "container: idle" in machine.call("gateway", "status", code=3).stdout)
     assert "starting" in machine.call("gateway", "start").stdout
     machine.until(lambda: _state(machine) == "running")
     before = read_status(machine.paths)["pid"]

@@ -90,7 +90,7 @@ def test_a_name_that_another_home_has_is_refused(quiet_systemd: Systemd) -> None
     assert "--name" in refused.stderr
     second = machine.call("gateway", "install", "--user", "--name", "second", code=1)
     assert "already installed" in second.stderr
-    assert "as it should be" in machine.call("gateway", "install", "--user").stdout
+    assert "is up to date" in machine.call("gateway", "install", "--user").stdout
 
 
 def test_only_what_we_wrote_is_removed(quiet_systemd: Systemd) -> None:
@@ -98,7 +98,7 @@ def test_only_what_we_wrote_is_removed(quiet_systemd: Systemd) -> None:
     machine.units.mkdir(parents=True)
     machine.unit.write_text(f"[Service]\nExecStart=/bin/true --home {machine.home}\n")
     refused = machine.call("gateway", "uninstall", code=1)
-    assert "left alone" in refused.stderr
+    assert "is not removed" in refused.stderr
     assert machine.unit.exists()
 
 

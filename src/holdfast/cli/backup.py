@@ -43,8 +43,8 @@ from holdfast.system.paths import Paths
 def command() -> None:
     """Back up conversations, memory, files that people sent, and the configuration.
 
-    A running gateway is copied while it works; with none running, its home is locked for the
-    while. `holdfast restore` puts a backup back. A gateway makes one a day by itself.
+    A running gateway is copied while it works; otherwise the home is locked meanwhile.
+    `holdfast restore` restores a backup. A gateway makes one a day by itself.
 
     \b
     Examples:
@@ -58,9 +58,11 @@ def command() -> None:
 @home_option
 @json_option
 @click.option("--to", metavar="DIR|FILE", help="Where to put it.  [default: backup.dir]")
-@click.option("--include-workspaces", is_flag=True, help="With all files that agents made.")
-@click.option("--include-secrets", is_flag=True, help="With .env and the folder secrets.")
-@click.option("--keep", type=click.IntRange(1), help="Remove all but the newest so many there.")
+@click.option("--include-workspaces", is_flag=True, help="Include all files that agents made.")
+@click.option("--include-secrets", is_flag=True, help="Include .env and the folder secrets.")
+@click.option(
+    "--keep", type=click.IntRange(1), help="Keep only that many of the newest backups there."
+)
 # Made by the gateway itself, at the lowest priority. The version before this one writes --gently.
 @click.option("--scheduled", "--gently", "scheduled", is_flag=True, hidden=True)
 def create_command(
@@ -71,12 +73,11 @@ def create_command(
     keep: int | None,
     scheduled: bool,
 ) -> None:
-    """Make a backup, in one file, and verify it by opening it.
+    """Create a backup, in one file, and verify it by opening it.
 
-    Keys and tokens are left out unless you ask for them: they are not made by the gateway, and a
-    backup may end up anywhere. The file is for its owner alone (mode 0600).
+    Keys and tokens are left out unless you ask for them: a backup may end up anywhere. Only the
+    owner can read the file (mode 0600).
     """
-
     options = CreateBackupOptions(
         to=to,
         workspaces=include_workspaces,
@@ -90,24 +91,22 @@ def create_command(
 @command.command("list")
 @home_option
 @json_option
-@click.option("--in", "folder", metavar="DIR", help="Look there.  [default: backup.dir]")
+@click.option("--in", "folder", metavar="DIR", help="Another folder.  [default: backup.dir]")
 def list_backups(as_json: bool, folder: str | None) -> None:
-    """The backups that are there, the newest first."""
-
+    """List backups, the newest first."""
     print_backups(chosen_home(), folder=folder, as_json=as_json)
 
 
-@command.command("verify", short_help="Unpack backups, check their sums, open them.")
+@command.command("verify", short_help="Unpack backups, compare their checksums, open them.")
 @home_option
 @json_option
 @click.argument("names", metavar="[NAME|FILE]...", nargs=-1)
-@click.option("--all", "every", is_flag=True, help="Every one there is.")
+@click.option("--all", "every", is_flag=True, help="Every backup.")
 def verify_command(as_json: bool, names: tuple[str, ...], every: bool) -> None:
-    """Unpack backups, hold them against their sums and open their databases.
+    """Unpack backups, compare their checksums and open their databases.
 
-    Without a name, the newest. Exits with 1 if one of them is not good.
+    Without a name, the newest. Exits with 1 if one is not valid.
     """
-
     verify_backups(chosen_home(), names, every=every, as_json=as_json)
 
 
@@ -115,10 +114,9 @@ def verify_command(as_json: bool, names: tuple[str, ...], every: bool) -> None:
 @home_option
 @json_option
 @click.option("--keep", type=click.IntRange(1), help="How many to keep.  [default: backup.keep]")
-@click.option("--dry-run", is_flag=True, help="Only say what would be removed.")
+@click.option("--dry-run", is_flag=True, help="Only show what would be removed.")
 def prune_command(as_json: bool, keep: int | None, dry_run: bool) -> None:
     """Remove all but the newest backups."""
-
     prune_backups(chosen_home(), keep=keep, dry_run=dry_run, as_json=as_json)
 
 
@@ -127,18 +125,20 @@ def backup_dir(home: Path) -> Path:
 
 
 def notify_gateway(home: Path) -> None:
-    """That the backups are others now, so that its status has the newest. It looks by itself when
-    it starts, and one that has no ear for it is not needed for a backup."""
+    """Tells the gateway that the backups have changed, so that its status shows the newest. Without
+    a gateway this is not needed: it reads them when it starts."""
     with suppress(GatewayDown, GatewayRefused):
         ControlClient(Paths(home)).post("/backup/refresh")
 
 
 def load_backup_settings(home: Path) -> BackupSettings:
-    """A configuration that is broken keeps nobody from a backup."""
+    """A broken configuration must not prevent a backup."""
     try:
         return load_settings(home).backup
     except ConfigError:
-        click.echo("The configuration cannot be read; backups are taken to be as usual.", err=True)
+        click.echo(
+            "The configuration cannot be read; the default backup settings are used.", err=True
+        )
         return BackupSettings()
 
 
@@ -154,18 +154,18 @@ def backup_json(path: Path, manifest: BackupManifest) -> dict[str, Any]:
 
 @contextmanager
 def staging_dir_beside(path: Path) -> Iterator[Path]:
-    """Beside the backup, where there was room for one; on a disk that is read-only, elsewhere."""
+    """A folder next to the backup, where there is space; for a read-only disk, elsewhere."""
     if os.access(path.parent, os.W_OK):
-        with directory.staging_folder(path.parent) as room:
-            yield room
+        with directory.staging_folder(path.parent) as staging:
+            yield staging
         return
-    with tempfile.TemporaryDirectory(prefix="holdfast-") as made:
-        yield Path(made)
+    with tempfile.TemporaryDirectory(prefix="holdfast-") as created:
+        yield Path(created)
 
 
 _LOCK_PURPOSE = "holdfast backup"
 _ARCHIVE_SUFFIXES = (".tar.gz", ".tgz")
-_COPY_TIMEOUT = 120.0  # seconds without a line from the gateway: another copy may be in front
+_COPY_TIMEOUT = 120.0  # seconds without progress: another copy may be running first
 
 
 class CreateBackupOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -173,9 +173,7 @@ class CreateBackupOptions(msgspec.Struct, frozen=True, kw_only=True):
     workspaces: bool = False
     secrets: bool = False
     keep: int | None = None
-    scheduled: bool = (
-        False  # nobody asked for it: it is one of those that the gateway makes by itself
-    )
+    scheduled: bool = False  # made by the gateway itself, not requested by a user
 
 
 def create_backup(home: Path, request: CreateBackupOptions, *, as_json: bool) -> None:
@@ -200,21 +198,21 @@ def create_backup(home: Path, request: CreateBackupOptions, *, as_json: bool) ->
 
 
 def make_backup(home: Path, request: CreateBackupOptions) -> Path:
-    """A new backup, verified."""
+    """Creates a backup and verifies it."""
     database = Paths(home).db
     if home.is_dir() and not os.access(home, os.R_OK | os.X_OK):
-        raise HoldfastError(f"{home} may not be read by this user; ask as its owner.")
+        raise HoldfastError(f"{home} cannot be read by this user; run this as its owner.")
     if (home / PLAN_FILE).exists():
         with HomeLock(home, purpose=_LOCK_PURPOSE):
             finish_restore(home)
     if not database.exists():
         raise HoldfastError(f"Nothing was stored in {home} yet: there is nothing to back up.")
     folder, file = _destination(home, request.to)
-    with directory.staging_folder(folder) as room:
+    with directory.staging_folder(folder) as staging:
         needed = database.stat().st_size
         create.require_free_space(folder, 2 * needed)
-        _copy(home, room / DATABASE, scheduled=request.scheduled)
-        wanted = create.BackupSpec(
+        _copy(home, staging / DATABASE, scheduled=request.scheduled)
+        spec = create.BackupSpec(
             version=__version__,
             at=time.time(),
             workspaces=request.workspaces,
@@ -222,7 +220,7 @@ def make_backup(home: Path, request: CreateBackupOptions) -> Path:
             to=file,
         )
         with progress_bar("Packing, verifying", 2 * needed) as advance:
-            return create.create_backup(home, room / DATABASE, folder, wanted, progress=advance)
+            return create.create_backup(home, staging / DATABASE, folder, spec, progress=advance)
 
 
 def _destination(home: Path, to: str | None) -> tuple[Path, Path | None]:
@@ -234,11 +232,11 @@ def _destination(home: Path, to: str | None) -> tuple[Path, Path | None]:
         return path, None
     if not path.name.endswith(_ARCHIVE_SUFFIXES):
         raise HoldfastError(
-            f"{path} is no folder, and no name for a backup, which is a FILE.tar.gz. For a folder "
-            f"that is to be made, say {path}/"
+            f"{path} is neither a folder nor the name of a backup (FILE.tar.gz). For a new folder, "
+            f"write {path}/"
         )
     if path.exists():
-        raise HoldfastError(f"{path} exists already; remove it or name another.")
+        raise HoldfastError(f"{path} already exists; remove it or choose another name.")
     return path.parent, path
 
 
@@ -274,13 +272,15 @@ def _copy_offline(database: Path, to: Path) -> None:
 
 
 def print_backups(home: Path, *, folder: str | None, as_json: bool) -> None:
-    place = Path(folder).expanduser().absolute() if folder else backup_dir(home)
-    found = directory.list_backups(place)
+    directory_path = Path(folder).expanduser().absolute() if folder else backup_dir(home)
+    found = directory.list_backups(directory_path)
     if as_json:
-        print_json({"folder": str(place), "backups": [*map(_listed_backup_json, found)]})
+        print_json({"folder": str(directory_path), "backups": [*map(_listed_backup_json, found)]})
         return
     if not found:
-        click.echo(f"There are no backups in {place}; `holdfast backup create` makes one.")
+        click.echo(
+            f"There are no backups in {directory_path}; `holdfast backup create` creates one."
+        )
         return
     now = time.time()
     print_table(
@@ -290,36 +290,38 @@ def print_backups(home: Path, *, folder: str | None, as_json: bool) -> None:
 
 
 def verify_backups(home: Path, names: tuple[str, ...], *, every: bool, as_json: bool) -> None:
-    place = backup_dir(home)
-    paths = [one.path for one in directory.list_backups(place)] if every else []
+    directory_path = backup_dir(home)
+    paths = [one.path for one in directory.list_backups(directory_path)] if every else []
     paths += [
-        directory.find_backup(place, name)
+        directory.find_backup(directory_path, name)
         for name in names or (() if every else (directory.LATEST,))
     ]
     results = [_verify_backup(path, as_json=as_json) for path in paths]
     if as_json:
         print_json({"verified": results})
     elif not results:
-        click.echo(f"There are no backups in {place}.")
+        click.echo(f"There are no backups in {directory_path}.")
     sys.exit(exit_codes.OK if all(each["good"] for each in results) else exit_codes.FAILED)
 
 
 def prune_backups(home: Path, *, keep: int | None, dry_run: bool, as_json: bool) -> None:
     settings = load_backup_settings(home)
-    place, keep = configured_backup_dir(home, settings), keep or settings.keep
+    directory_path, keep = configured_backup_dir(home, settings), keep or settings.keep
     if dry_run:
-        whole = [one.path for one in directory.list_backups(place) if one.manifest is not None]
-        gone = whole[keep:]
+        valid = [
+            one.path for one in directory.list_backups(directory_path) if one.manifest is not None
+        ]
+        removed = valid[keep:]
     else:
-        gone = directory.prune_backups(place, keep=keep)
+        removed = directory.prune_backups(directory_path, keep=keep)
         notify_gateway(home)
     if as_json:
-        print_json({"removed": [str(path) for path in gone], "dry_run": dry_run})
+        print_json({"removed": [str(path) for path in removed], "dry_run": dry_run})
         return
-    for path in gone:
+    for path in removed:
         click.echo(f"{path.name} {'would be' if dry_run else 'is'} removed.")
-    if not gone:
-        click.echo(f"There are no more than {keep} backups in {place}; none is removed.")
+    if not removed:
+        click.echo(f"There are no more than {keep} backups in {directory_path}; none is removed.")
 
 
 def _listed_backup_json(backup: StoredBackup) -> dict[str, Any]:
@@ -346,19 +348,19 @@ def _backup_row(backup: StoredBackup, now: float) -> tuple[str, ...]:
         )
     manifest = backup.manifest
     more = [word for word, there in _included_parts(backup) if there]
-    holds = ", ".join([manifest.describe(), *more])
+    contents = ", ".join([manifest.describe(), *more])
     return (
         backup.name,
         format_time(backup.made_at),
         age,
         format_size(backup.bytes),
-        holds,
+        contents,
         manifest.version,
     )
 
 
 def _included_parts(backup: StoredBackup) -> Iterator[tuple[str, bool]]:
-    assert backup.manifest is not None, "only those that are whole are asked"
+    assert backup.manifest is not None, "only valid backups have a manifest"
     yield "workspaces", backup.manifest.workspaces
     yield "secrets", backup.manifest.secrets
 
@@ -367,10 +369,10 @@ def _verify_backup(path: Path, *, as_json: bool) -> dict[str, Any]:
     try:
         length = archive.read_manifest(path).database_bytes
         with (
-            staging_dir_beside(path) as room,
+            staging_dir_beside(path) as staging,
             progress_bar(f"Verifying {path.name[9:24]}", length) as advance,
         ):
-            manifest = create.verify_backup(path, room, progress=advance)
+            manifest = create.verify_backup(path, staging, progress=advance)
     except InvalidBackup as error:
         if not as_json:
             click.echo(f"{click.style('bad', fg='red')}   {path.name}: {error}")

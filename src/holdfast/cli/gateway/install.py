@@ -30,7 +30,7 @@ from holdfast.system.paths import Paths, private_dir
 
 @dataclass(frozen=True, kw_only=True)
 class InstallOptions:
-    """The options as they were given."""
+    """The options of the command line."""
 
     scope: str | None
     run_as: str | None
@@ -41,18 +41,20 @@ class InstallOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class InstallPlan:
-    """What is to be there, and whom to tell."""
+    """The unit to install, and the supervisor that runs it."""
 
     unit: Unit
     service: SupervisorBackend
 
 
 def plan_install(options: InstallOptions, home: Path) -> InstallPlan:
-    """What was not said is as it is in the unit that is installed, if there is one."""
-    there = find_service(home)
-    usual = UnitScope.USER if os.geteuid() else UnitScope.SYSTEM
-    scope = UnitScope(options.scope) if options.scope else there.scope if there else usual
-    name = options.name or (there.file.stem if there is not None and there.scope is scope else "")
+    """Options that are not given are taken from the installed unit, if there is one."""
+    installed = find_service(home)
+    default = UnitScope.USER if os.geteuid() else UnitScope.SYSTEM
+    scope = UnitScope(options.scope) if options.scope else installed.scope if installed else default
+    name = options.name or (
+        installed.file.stem if installed is not None and installed.scope is scope else ""
+    )
     if options.run_as and scope is UnitScope.USER:
         raise HoldfastError("--run-as is for a system unit: a user unit runs as its user.")
     if scope is UnitScope.SYSTEM and options.run_as and home == default_home(process_environment()):
@@ -71,7 +73,7 @@ def plan_install(options: InstallOptions, home: Path) -> InstallPlan:
 
 
 def _resolve_user(run_as: str | None, home: Path) -> tuple[str, str]:
-    """Who a system unit's gateway is: who was named, else who owns the home; "": root."""
+    """User and group of a system unit: the given user, or else the owner of the home; "": root."""
     try:
         if run_as:
             entry = pwd.getpwnam(run_as)
@@ -82,7 +84,7 @@ def _resolve_user(run_as: str | None, home: Path) -> tuple[str, str]:
     except KeyError:
         who = run_as or f"number {home.stat().st_uid}"
         raise HoldfastError(
-            f"There is no user {who}. Make one (Debian, Ubuntu: useradd --system "
+            f"There is no user {who}. Create one (Debian, Ubuntu: useradd --system "
             f"{run_as or 'holdfast'}) or name another with --run-as."
         ) from None
     if entry.pw_uid == 0:
@@ -106,7 +108,7 @@ def install_hints(planned: InstallPlan) -> Iterator[str]:
 
 
 def _environment_hints(home: Path, environ: Mapping[str, str]) -> Iterator[str]:
-    """A service hears nothing of the variables of the shell that installed it."""
+    """A service does not get the variables of the shell that installed it."""
     bare = {name: value for name, value in environ.items() if name in _SERVICE_VARIABLES}
     here = load(home)
     try:
@@ -116,8 +118,8 @@ def _environment_hints(home: Path, environ: Mapping[str, str]) -> Iterator[str]:
         return
     if there.signature != here.signature:
         set_here = [origin for origin in here.origins.values() if origin.startswith("environment")]
-        told = ", ".join(sorted(set(set_here))) or "variables of this shell"
-        yield f"The service will not see {told}: what it needs goes into {home / '.env'}."
+        names = ", ".join(sorted(set(set_here))) or "variables of this shell"
+        yield f"The service will not see {names}: put what it needs into {home / '.env'}."
 
 
 def _linger_hints(planned: InstallPlan, environ: Mapping[str, str]) -> Iterator[str]:
@@ -138,66 +140,66 @@ def _linger_hints(planned: InstallPlan, environ: Mapping[str, str]) -> Iterator[
 
 def install_service(options: InstallOptions) -> None:
     planned = plan_install(options, chosen_home())
-    keeper, unit = planned.service, planned.unit
-    wanted = keeper.render(unit).decode()
-    before = keeper.file.read_text(encoding="utf-8") if keeper.file.is_file() else None
-    if before == wanted:
-        click.echo(f"{keeper.file} is as it should be; nothing was changed.")
+    service, unit = planned.service, planned.unit
+    content = service.render(unit).decode()
+    before = service.file.read_text(encoding="utf-8") if service.file.is_file() else None
+    if before == content:
+        click.echo(f"{service.file} is up to date; nothing was changed.")
         return
     _refuse_second_unit(planned)
-    _print_unit(keeper.file, before, wanted, whole=options.dry_run)
+    _print_unit(service.file, before, content, whole=options.dry_run)
     if options.dry_run:
-        _print_commands(keeper.commands_after_install())
+        _print_commands(service.commands_after_install())
         return
     if before is not None and not options.force:
         raise HoldfastError(
-            f"{keeper.file} is there and is different. `holdfast gateway install --force` writes "
-            "over it; nothing was changed."
+            f"{service.file} exists and differs; nothing was changed. `holdfast gateway install "
+            "--force` overwrites it."
         )
     _require_supervisor(planned)
     _prepare_home_dirs(planned)
-    _write_unit(keeper, wanted)
-    click.echo(f"{keeper.file} is installed.")
+    _write_unit(service, content)
+    click.echo(f"{service.file} is installed.")
     for hint in install_hints(planned):
         click.echo(hint)
 
 
 def uninstall_service(home: Path, *, dry_run: bool) -> None:
-    keeper = find_service(home)
-    if keeper is None:
+    service = find_service(home)
+    if service is None:
         raise ServiceNotInstalled(home)
-    if not keeper.is_ours():
+    if not service.is_ours():
         raise HoldfastError(
-            f"{keeper.file} was not written by `holdfast gateway install`, and is left alone."
+            f"{service.file} was not written by `holdfast gateway install`, and is not removed."
         )
     if dry_run:
         _print_commands(
             [
-                *keeper.commands_before_removal(),
-                ["rm", str(keeper.file)],
-                *keeper.commands_after_removal(),
+                *service.commands_before_removal(),
+                ["rm", str(service.file)],
+                *service.commands_after_removal(),
             ]
         )
         return
-    stop_for_removal(home, keeper)
-    _run_commands(keeper.commands_before_removal())
-    keeper.file.unlink()
-    _run_commands(keeper.commands_after_removal())
-    click.echo(f"{keeper.file} is removed. {home} and all that is in it stay.")
+    stop_for_removal(home, service)
+    _run_commands(service.commands_before_removal())
+    service.file.unlink()
+    _run_commands(service.commands_after_removal())
+    click.echo(f"{service.file} is removed. {home} stays as it is.")
 
 
 def _refuse_second_unit(planned: InstallPlan) -> None:
-    """One home has one unit, and a unit one home: two would fight over either."""
-    keeper, unit = planned.service, planned.unit
+    """One home has one unit, and one unit one home: two would compete for the lock."""
+    service, unit = planned.service, planned.unit
     other = find_service(unit.home)
-    if other is not None and other.file != keeper.file:
+    if other is not None and other.file != service.file:
         raise HoldfastError(
             f"A unit for this home is already installed: {other.file}. Remove it with `holdfast "
             f"gateway uninstall`, or update it with `--name {other.file.stem}`."
         )
-    theirs = keeper.home()
+    theirs = service.home()
     if theirs is not None and theirs != unit.home:
-        raise HoldfastError(f"{keeper.file} is for {theirs}. Choose another name with --name.")
+        raise HoldfastError(f"{service.file} is for {theirs}. Choose another name with --name.")
 
 
 def _print_unit(file: Path, before: str | None, content: str, *, whole: bool) -> None:
@@ -218,9 +220,9 @@ def _require_supervisor(planned: InstallPlan) -> None:
     where = find_supervisors()
     if not (where.launchd or where.systemd):
         raise HoldfastError(
-            "Neither systemd nor launchd is here. In a container, `holdfast gateway boot` keeps "
-            "the gateway; elsewhere let your supervisor run `holdfast run` and start it again "
-            "when it ends with anything but 0 or 78. --dry-run shows the unit all the same."
+            "There is neither systemd nor launchd. In a container, use `holdfast gateway boot`; "
+            "elsewhere let your supervisor run `holdfast run` and restart it unless it exits with "
+            "0 or 78. --dry-run shows the unit anyway."
         )
     if planned.service.scope is UnitScope.SYSTEM and os.geteuid():
         raise HoldfastError("A system unit is installed by root: sudo holdfast gateway install …")
@@ -228,9 +230,9 @@ def _require_supervisor(planned: InstallPlan) -> None:
 
 
 def _prepare_home_dirs(planned: InstallPlan) -> None:
-    """The home is there and its gateway's own, with a folder for what a supervisor writes."""
+    """Creates the home and its log folder, owned by the user of the gateway."""
     home, user = planned.unit.home, planned.unit.user
-    # What is there already is as its owner wants it, who may be another than who installs.
+    # Existing folders keep their owner, who may not be the user who installs.
     missing = [folder for folder in (home, Paths(home).logs) if not folder.exists()]
     if home in missing:
         prepare_home(home)
@@ -245,7 +247,7 @@ def _write_unit(service: SupervisorBackend, content: str) -> None:
     try:
         service.file.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise HoldfastError(f"{service.file.parent} cannot be made: {error.strerror}") from None
+        raise HoldfastError(f"{service.file.parent} cannot be created: {error.strerror}") from None
     write_atomically(service.file, content, mode=0o644)
     _run_commands(service.commands_after_install())
 

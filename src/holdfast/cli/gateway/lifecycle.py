@@ -18,7 +18,7 @@ import click
 from holdfast.cli import logs
 from holdfast.cli.common.options import chosen_home
 from holdfast.cli.common.output import format_duration, print_json
-from holdfast.cli.status import command
+from holdfast.cli.status import command as status_module
 from holdfast.config import prepare_home
 from holdfast.config.home import process_environment
 from holdfast.core.errors import HoldfastError
@@ -60,34 +60,34 @@ def cancel_pending_start(home: Path) -> bool:
 
 
 def record_stop(home: Path) -> bool:
-    """Write down that a person has stopped it; False: somebody holds the home after all."""
+    """Records that an operator has stopped it; False: a process holds the home after all."""
     paths = Paths(home)
     order = StopOrder(kind=StopKind.STOP, by=StopRequester.CLI, at=time.time())
     try:
         with HomeLock(home, purpose="stop"):
             IntentFile(paths.intent, now=time.time).record_stopping(order, "")
     except HomeInUse:
-        return False  # it has just been started after all
+        return False  # it has just been started
     return True
 
 
-# Nothing tells another process that a socket has come to be, so its coming is looked for.
+# No event tells another process that a socket was created, so this polls.
 _POLL_SECONDS = 0.05
-_STOP_RESPONSE_TIMEOUT = 5.0  # seconds in which one that is well says that it goes
-_RESTART_RESPONSE_TIMEOUT = 40.0  # its successor is looked at first
+_STOP_RESPONSE_TIMEOUT = 5.0  # seconds
+_RESTART_RESPONSE_TIMEOUT = 40.0  # seconds; its successor is checked first
 
 
 class GatewayTimedOut(HoldfastError):
-    """It did not come to its end in the time that was given."""
+    """The gateway did not stop, or its successor did not start, within the timeout."""
 
 
 def stop_gateway(home: Path, *, now: bool, timeout: float, as_json: bool) -> None:
-    """Returns when the process has gone, and where it was about to restart, its successor too: the
-    order to restart stands, and whoever says stop wants no gateway."""
+    """Returns when the process has ended. If it was restarting, its successor is stopped too: after
+    a stop no gateway may run."""
     watch = _ProgressWatch(timeout, quiet=as_json)
     if cancel_pending_start(home):
         _print_result(
-            as_json, watch, f"The gateway of {home} is not started any more.", {"stopped": None}
+            as_json, watch, f"The gateway of {home} is no longer going to start.", {"stopped": None}
         )
         return
     pid = _stop_until_gone(home, watch, now=now)
@@ -95,7 +95,7 @@ def stop_gateway(home: Path, *, now: bool, timeout: float, as_json: bool) -> Non
 
 
 def _stop_until_gone(home: Path, watch: "_ProgressWatch", *, now: bool) -> int:
-    """The process that has gone last, when none comes after it."""
+    """Returns the id of the last process that ended, when none follows it."""
     with _open_holder(home) as (holder, fd):
         restarting = _is_restarting(home)
         try:
@@ -103,22 +103,24 @@ def _stop_until_gone(home: Path, watch: "_ProgressWatch", *, now: bool) -> int:
                 Paths(home), "/stop", {"now": now}, response_timeout=_STOP_RESPONSE_TIMEOUT
             )
         except GatewayDown:
-            # It starts and has no control socket yet, or hangs. Ctrl-C says the same.
+            # It is starting and has no control socket yet, or hangs. SIGINT means the same.
             signal.pidfd_send_signal(fd, signal.SIGINT)
         watch.wait_until_gone(fd, holder)
     if not (restarting and _wait_for_successor(home, holder, watch)):
         return holder.pid
     pid = holder.pid
-    with suppress(GatewayDown):  # it was told to go as it started, and has gone since
-        # The stop has hurried the drain of the restart already: the turns that were cut then run
-        # again here, and are not given the whole window for a second time.
+    with suppress(GatewayDown):  # it was stopped while it started, and has ended
+        # The stop has already hurried the drain of the restart: the interrupted turns run again
+        # here, and are not given the whole drain timeout a second time.
         pid = _stop_until_gone(home, watch, now=True)
-    record_stop(home)  # it may have gone by the word of its starter, which is no operator's
+    record_stop(
+        home
+    )  # it may have ended because its respawner was cancelled, which is not recorded
     return pid
 
 
 def restart_gateway(home: Path, *, mode: str | None, timeout: float, as_json: bool) -> None:
-    """Returns when the successor takes messages."""
+    """Returns when the successor accepts messages."""
     watch = _ProgressWatch(timeout, quiet=as_json)
     with _open_holder(home) as (holder, fd):
         try:
@@ -134,7 +136,7 @@ def restart_gateway(home: Path, *, mode: str | None, timeout: float, as_json: bo
 
 
 class _ProgressWatch:
-    """Owns the deadline of one departure, and shows how far it has come."""
+    """Owns the deadline of one stop or restart, and prints its phases."""
 
     def __init__(self, timeout: float, *, quiet: bool) -> None:
         self._began = time.monotonic()
@@ -160,9 +162,9 @@ class _ProgressWatch:
     def wait_until_gone(self, fd: int, holder: LockHolder) -> None:
         if not has_ended(fd, timeout=self.remaining):
             raise GatewayTimedOut(
-                f"Process {holder.pid} has not ended within {self.timeout:g} s; it is still on "
-                "its way. `holdfast status` says where it stands. Should it hang: nothing that was "
-                f"accepted is lost by `kill -9 {holder.pid}`."
+                f"Process {holder.pid} has not ended within {self.timeout:g} s; it is still "
+                "stopping. `holdfast status` shows its phase. If it hangs, use "
+                f"`kill -9 {holder.pid}`: no accepted message is lost."
             )
 
     def wait_until_ready(self, paths: Paths, previous: LockHolder) -> int:
@@ -174,7 +176,7 @@ class _ProgressWatch:
                     return int(status["pid"])
             time.sleep(_POLL_SECONDS)
         raise GatewayTimedOut(
-            f"Process {previous.pid} has ended, and no successor took messages within "
+            f"Process {previous.pid} has ended, and no successor accepted messages within "
             f"{self.timeout:g} s. `holdfast logs` says why; `holdfast run` starts one."
         )
 
@@ -184,16 +186,15 @@ class _ProgressWatch:
 
 
 def _wait_for_successor(home: Path, previous: LockHolder, watch: _ProgressWatch) -> bool:
-    """Whether a successor has come to run, once that is known; False: it was called off, as it
-    started or before, or nobody came."""
-    told = False
+    """Waits until it is known whether a successor runs; False: cancelled, or none came."""
+    cancelled = False
     while watch.elapsed < watch.timeout:
         holder = read_holder(home)
         if holder is None:
-            # Whoever starts it is told first; when that one has gone, nobody will come any more.
+            # The respawner is cancelled first; when it has ended, no successor can come.
             if cancel_respawn(str(Paths(home).run)):
-                told = True
-            elif told and record_stop(home):
+                cancelled = True
+            elif cancelled and record_stop(home):
                 return False
         elif holder.pid != previous.pid and _answers_status(home, holder):
             return True
@@ -202,7 +203,7 @@ def _wait_for_successor(home: Path, previous: LockHolder, watch: _ProgressWatch)
 
 
 def _answers_status(home: Path, holder: LockHolder) -> bool:
-    """One that still starts may have been told to go already, and is waited for instead."""
+    """False for one that is still starting: it may have been stopped already."""
     try:
         return bool(read_status(Paths(home))["pid"] == holder.pid)
     except GatewayDown:
@@ -211,7 +212,7 @@ def _answers_status(home: Path, holder: LockHolder) -> bool:
 
 @contextmanager
 def _open_holder(home: Path) -> Iterator[tuple[LockHolder, int]]:
-    """Who holds the home, with a descriptor that is that process and no other."""
+    """The holder of the home, with a pidfd of exactly that process."""
     holder = read_holder(home)
     fd = open_pidfd(holder.pid, expected_start=holder.start_time) if holder is not None else None
     if holder is None or fd is None or holder.purpose != "gateway":
@@ -223,7 +224,7 @@ def _open_holder(home: Path) -> Iterator[tuple[LockHolder, int]]:
 
 
 def _is_restarting(home: Path) -> bool:
-    """Whether who holds the home has an order to restart: it writes that down before anything."""
+    """Whether the holder of the home is restarting: it records that first."""
     intent = IntentFile(Paths(home).intent, now=time.time).read()
     return intent is not None and intent.restart is not None
 
@@ -249,44 +250,44 @@ def find_supervisors() -> SupervisorBackends:
 
 
 def find_service(home: Path) -> SupervisorBackend | None:
-    """None: no unit of this home is installed where this user could see it."""
+    """None: no unit of this home is installed that this user can see."""
     return find_supervisors().find_unit(home, default_home=default_home(process_environment()))
 
 
 def print_service_state(service: SupervisorBackend, state: UnitStatus) -> None:
-    """One line about the unit, for a person."""
+    """Prints one line about the unit."""
     colour = "red" if state.failed else "green" if state.pid else "yellow"
     more = [f"process {state.pid}"] if state.pid else []
     more += [f"restarted {state.restarts} times"] if state.restarts else []
     more += [] if state.enabled else ["not started at boot"]
-    told = f" ({', '.join(more)})" if more else ""
-    click.echo(f"{service.name} is {click.style(state.state, fg=colour)}{told}")
+    details = f" ({', '.join(more)})" if more else ""
+    click.echo(f"{service.name} is {click.style(state.state, fg=colour)}{details}")
 
 
 class ServiceNotInstalled(HoldfastError):
-    """No supervisor keeps this home's gateway."""
+    """No unit is installed for this home."""
 
     def __init__(self, home: Path) -> None:
         super().__init__(
-            f"No service is installed for {home}. `holdfast gateway install` makes one; "
+            f"No service is installed for {home}. `holdfast gateway install` installs one; "
             "`holdfast run` starts the gateway in this terminal."
         )
 
 
-_REMOVAL_STOP_TIMEOUT = 900.0  # seconds that a removal waits for a stop
+_REMOVAL_STOP_TIMEOUT = 900.0  # seconds
 
 
 def start(home: Path) -> None:
-    keeper = find_service(home)
-    if keeper is not None:
-        keeper.start()
-        print_service_state(keeper, keeper.status())
+    service = find_service(home)
+    if service is not None:
+        service.start()
+        print_service_state(service, service.status())
     elif not _ask_boot_process(home):
         raise ServiceNotInstalled(home)
 
 
 def _ask_boot_process(home: Path) -> bool:
-    """The container's first process was asked; False: this is no container with one."""
+    """True: the boot process of the container was asked to start it; False: there is none."""
     answer = ask_container_supervisor(Paths(home), "start")
     if answer is not None:
         click.echo(
@@ -296,59 +297,58 @@ def _ask_boot_process(home: Path) -> bool:
 
 
 def stop(home: Path, *, now: bool, timeout: float, as_json: bool) -> None:
-    """The gateway is told first, so that it is an operator's stop and stays one; then its
+    """Stops the gateway first, so that this is recorded as a stop by an operator; then its
     supervisor, which may be about to start it again."""
-    keeper = find_service(home)
+    service = find_service(home)
     try:
         stop_gateway(home, now=now, timeout=timeout, as_json=as_json)
     except GatewayDown:
-        if keeper is None or not keeper.status().active:
+        if service is None or not service.status().active:
             raise
-        click.echo(f"No gateway was running; {keeper.name} is told not to start one.", err=True)
-    if keeper is not None and keeper.status().active:
-        keeper.stop()
+        click.echo(f"No gateway was running; {service.name} is told not to start it.", err=True)
+    if service is not None and service.status().active:
+        service.stop()
 
 
 def restart(home: Path, *, mode: str | None, timeout: float, as_json: bool) -> None:
-    """The gateway knows its supervisor and asks it. Where none runs, its supervisor is asked."""
-    keeper = find_service(home)
+    """The gateway asks its supervisor. If no gateway runs, the supervisor is asked directly."""
+    service = find_service(home)
     try:
         restart_gateway(home, mode=mode, timeout=timeout, as_json=as_json)
     except GatewayDown:
-        if keeper is None and not _ask_boot_process(home):
+        if service is None and not _ask_boot_process(home):
             raise
-        if keeper is not None:
-            click.echo(f"No gateway was running; {keeper.name} is started.", err=True)
-            keeper.restart()
+        if service is not None:
+            click.echo(f"No gateway was running; {service.name} is started.", err=True)
+            service.restart()
 
 
 def stop_for_removal(home: Path, service: SupervisorBackend) -> None:
-    """Whatever runs of this service ends, and is not started again."""
-    with suppress(GatewayDown):  # its supervisor is told all the same
+    """Stops the gateway and its service; neither starts again."""
+    with suppress(GatewayDown):  # the service is stopped in any case
         stop_gateway(home, now=False, timeout=_REMOVAL_STOP_TIMEOUT, as_json=False)
     if service.status().active:
         service.stop()
 
 
 def boot(home: Path, *, command: Sequence[str] = (), backoff: RestartBackoff | None = None) -> int:
-    """Returns when the container is told to end. `command`: what is started, if not this very
-    program."""
+    """Returns when the container ends. `command`: the program to start, if not this one."""
     prepare_home(home)
     paths, clock = Paths(home), SystemClock()
     intent = IntentFile(paths.intent, now=clock.now)
     folder = str(private_dir(paths.run))
-    # The signals first: one that comes before anybody listens would end the container at once,
-    # or, as it is the first process of its world, be lost.
+    # Signal handlers first: an earlier signal would end the container at once, or be lost, as this
+    # is process 1.
     with (
         SignalQueue(HANDLED_SIGNALS) as signals,
-        GatewayLauncher(folder) as nest,
-        ContainerSocket(paths) as door,
+        GatewayLauncher(folder) as launcher,
+        ContainerSocket(paths) as control,
     ):
         return ContainerSupervisor(
             [*(command or module_command()), "run", "--home", str(home)],
             environ=successor_environ(process_environment()) | {BOOT_VARIABLE: "1"},
-            launcher=nest,
-            control=door,
+            launcher=launcher,
+            control=control,
             signals=signals,
             intent=intent.read,
             clock=clock,
@@ -367,34 +367,37 @@ _MACHINE_OPTIONS = ("as_json", "quiet", "watch")
 def _show_status(**options: Any) -> None:
     if not any(map(options.get, _MACHINE_OPTIONS)):
         _print_supervisor_state(chosen_home())
-    click.get_current_context().invoke(command.command, **options)
+    click.get_current_context().invoke(status_module.command, **options)
 
 
 def _print_supervisor_state(home: Path) -> None:
-    keeper = find_service(home)
+    service = find_service(home)
     try:
-        if keeper is not None:
-            print_service_state(keeper, keeper.status())
+        if service is not None:
+            print_service_state(service, service.status())
         elif (boot := ask_container_supervisor(Paths(home), "state")) is not None:
             click.echo(f"the boot process of the container: {boot}")
     except HoldfastError as error:
-        click.echo(str(error), err=True)  # the gateway may answer all the same
+        click.echo(str(error), err=True)  # the gateway may still answer
 
 
-# The options are those of `holdfast status`, whatever they are.
+# The options are those of `holdfast status`.
 status_command = click.Command(
-    "status", params=command.command.params, callback=_show_status, help=command.command.help
+    "status",
+    params=status_module.command.params,
+    callback=_show_status,
+    help=status_module.command.help,
 )
 
 
 def _show_logs(**options: Any) -> None:
-    keeper = find_service(chosen_home()) if sys.stderr.isatty() else None
-    if keeper is not None:
-        click.echo(f"What it says before it has a log:  {keeper.log_command()}", err=True)
+    service = find_service(chosen_home()) if sys.stderr.isatty() else None
+    if service is not None:
+        click.echo(f"Its output before it has a log:  {service.log_command()}", err=True)
     click.get_current_context().invoke(logs.command, **options)
 
 
-# The options are those of `holdfast logs`, whatever they are.
+# The options are those of `holdfast logs`.
 logs_command = click.Command(
     "logs", params=logs.command.params, callback=_show_logs, help=logs.command.help
 )
