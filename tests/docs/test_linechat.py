@@ -142,5 +142,5 @@ def test_a_gateway_answers_over_it_beside_a_door_that_is_broken(
     )
     found = {each["name"]: each for each in json.loads(done.stdout)}
     assert found["linechat"]["connected"]
-    assert found["pigeon"]["state"] == "parked"
+    assert found["pigeon"]["state"] == "blocked"
     assert "pigeon-post" in found["pigeon"]["error"]

@@ -161,7 +161,7 @@ async def test_a_body_that_is_too_large_is_not_read(intake: RecordingIntake) -> 
         (b"[" * 100_000, "application/json", "nested too deeply"),
         (b'{"a": "\xff"}', "application/json", "the body is not application/json"),
         (b"\xff", "text/plain", "the body is not text/plain"),
-        (b"<x/>", "text/xml", "this hook takes application/json"),
+        (b"<x/>", "text/xml", "this hook accepts application/json"),
     ],
 )
 async def test_what_makes_no_sense_is_told_to_who_is_known(

@@ -1,4 +1,5 @@
-"""The HTTP side of the API: the bearer token, errors in the form that OpenAI clients read, and server-sent events."""
+"""The HTTP side of the API: the bearer token, errors in the form that OpenAI clients read, and
+server-sent events."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
@@ -12,29 +13,35 @@ from aiohttp import web
 from holdfast.core.errors import StoreError
 from holdfast.core.secrets import Secret
 
+KEEPALIVE_INTERVAL = 15.0  # seconds; proxies close connections that are silent for longer
+WRITE_TIMEOUT = 120.0  # seconds for which a client may read nothing of what is sent
+_STREAM_HEADERS = {
+    "Content-Type": "text/event-stream; charset=utf-8",
+    "Cache-Control": "no-cache",
+    "X-Accel-Buffering": "no",  # nginx would buffer the chunks
+}
 
-# MERGED holdfast.platforms.api.bearer: The bearer token: what a request brought as one, and whether it is the gateway's own.
+
 def has_token(request: web.Request, token: Secret) -> bool:
     given = bearer_token(request)
     return given is not None and token.matches(given)
 
 
 def bearer_token(request: web.Request) -> str | None:
-    """The token that the request brings, whoever's it is; None: it brings none."""
+    """The token of the request, valid or not; None: it has none."""
     kind, _, given = request.headers.get("Authorization", "").partition(" ")
     return given.strip() if kind.lower() == "bearer" else None
 
 
-# MERGED holdfast.platforms.api.refusals: Refusals of the API: what is wrong, where, and what to do, in the shape OpenAI clients read.
 class RetryAdvice(StrEnum):
     """Whether the same request may be sent again.
 
-    OpenAI's clients do that by themselves on 409 and on every 5xx, unless they are told not to.
+    OpenAI's clients retry by themselves on 409 and on every 5xx, unless a header forbids it.
     """
 
     YES = "yes"  # nothing was accepted
-    WITH_ID = "with_id"  # accepted: without the message's id it would be asked twice
-    NO = "no"  # it would get the same answer, or be asked twice
+    WITH_ID = "with_id"  # accepted: without the message's id it would be processed twice
+    NO = "no"  # it would get the same answer, or be processed twice
 
 
 class OpenAiError(Exception):
@@ -68,7 +75,7 @@ class OpenAiError(Exception):
         }
 
     def to_response(self, *, has_id: bool = False) -> web.Response:
-        """The refusal as it is sent; `has_id`: the request named its message."""
+        """`has_id`: the request gave its message an id."""
         headers = {}
         if self.retry is RetryAdvice.NO or (self.retry is RetryAdvice.WITH_ID and not has_id):
             headers["x-should-retry"] = "false"
@@ -102,16 +109,6 @@ def json_response(
     )
 
 
-# MERGED holdfast.platforms.api.streaming: Streaming an answer as server-sent events, and keeping the line open while tools work.
-KEEPALIVE_INTERVAL = 15.0  # seconds after which a proxy might think that nobody is there
-WRITE_TIMEOUT = 120.0  # seconds for which a client may take nothing of what is sent
-_STREAM_HEADERS = {
-    "Content-Type": "text/event-stream; charset=utf-8",
-    "Cache-Control": "no-cache",
-    "X-Accel-Buffering": "no",  # nginx would hold pieces back
-}
-
-
 async def stream_events(
     request: web.Request,
     chunks: AsyncGenerator[bytes, None],
@@ -120,14 +117,15 @@ async def stream_events(
     keepalive_interval: float = KEEPALIVE_INTERVAL,
     write_timeout: float = WRITE_TIMEOUT,
 ) -> web.StreamResponse:
-    """Write the pieces as they come. A client that leaves ends the stream, never the turn."""
+    """Writes the chunks as they come, with keep-alives while tools work. A client that disconnects
+    ends the stream, never the turn."""
     response = web.StreamResponse(headers={**_STREAM_HEADERS, **headers})
     try:
         await response.prepare(request)
         async with _keep_alive(response, interval=keepalive_interval), aclosing(chunks):
-            async for piece in chunks:
+            async for chunk in chunks:
                 async with asyncio.timeout(write_timeout):
-                    await response.write(piece)
+                    await response.write(chunk)
         async with asyncio.timeout(write_timeout):
             await response.write_eof()
     except TimeoutError:
@@ -140,16 +138,16 @@ async def stream_events(
 
 @asynccontextmanager
 async def _keep_alive(response: web.StreamResponse, *, interval: float) -> AsyncIterator[None]:
-    async def breathe() -> None:
+    async def write_keepalives() -> None:
         while True:
             await asyncio.sleep(interval)
             await response.write(b": still here\n\n")
 
-    breathing = asyncio.create_task(breathe())
+    task = asyncio.create_task(write_keepalives())
     try:
         yield
     finally:
-        breathing.cancel()
-        await asyncio.wait([breathing])
-        if not breathing.cancelled():
-            breathing.exception()  # the connection went; whoever writes next finds out
+        task.cancel()
+        await asyncio.wait([task])
+        if not task.cancelled():
+            task.exception()  # the connection is gone; the next write raises it

@@ -1,4 +1,5 @@
-"""Parses OpenAI requests (chat completions and Responses) into the inbound message, its history, instructions and files.
+"""Parses OpenAI requests (chat completions and Responses) into the inbound message, its history,
+instructions and files.
 
 Fields that are not named here are ignored.
 """
@@ -28,8 +29,35 @@ from holdfast.core.messages.transcript import (
 from holdfast.core.turns.projection import NO_RESULT, open_calls
 from holdfast.platforms.api.http import OpenAiError, bad_request
 
+T = TypeVar("T")
 
-# MERGED holdfast.platforms.api.shapes: The shapes of OpenAI requests: what is read of them. What is not named here is ignored.
+SESSION_HEADER = "X-Holdfast-Session"
+MESSAGE_ID_HEADER = "X-Holdfast-Message-Id"
+_MAX_HEADER_LENGTH = 200
+
+# https://platform.openai.com/docs/guides/pdf-files: `file` in a chat, `input_file` in a response.
+FILE_TYPES = frozenset({"file", "input_file"})
+_TEXT_TYPES = {"text", "input_text", "output_text", "refusal"}
+_IMAGE_TYPES = {"image_url", "input_image"}
+_FILE_DATA_URL = re.compile(r"data:([\w.+-]+/[\w.+-]+)?(?:;[\w.+=-]+)*;base64,", re.ASCII)
+_IMAGE_DATA_URL = re.compile(r"data:(image/[\w.+-]+);base64,", re.ASCII)
+_ERROR_PATH = re.compile(r" - at `\$\.?(.*)`$")
+
+NO_TOOLS = (
+    "`tools` in a request are not supported: the agent behind this gateway brings its own tools "
+    "and runs them itself. Leave `tools` out."
+)
+NO_FORMAT = "only plain text answers are supported: leave `{param}` out."
+NO_CONVERSATION = (
+    "`conversation` is not supported: name the session in the header X-Holdfast-Session, or go "
+    "on from a response with `previous_response_id`."
+)
+NO_BACKGROUND = (
+    "`background` is not needed: an answer is kept whether or not you wait for it. Leave it out "
+    "and fetch /v1/responses/{id}."
+)
+
+
 class ImageUrl(msgspec.Struct, frozen=True):
     url: str
 
@@ -103,11 +131,7 @@ class ResponsesRequest(msgspec.Struct, frozen=True):
     conversation: Any = None
 
 
-# MERGED holdfast.platforms.api.files: Files that a request brings as parts of its message, in the words of either API.
-#
-# https://platform.openai.com/docs/guides/pdf-files: `file` in a chat, `input_file` in a response.
-FILE_TYPES = frozenset({"file", "input_file"})
-_FILE_DATA_URL = re.compile(r"data:([\w.+-]+/[\w.+-]+)?(?:;[\w.+=-]+)*;base64,", re.ASCII)
+Content = str | list[ContentPart] | None
 
 
 class RequestFile(msgspec.Struct, frozen=True, kw_only=True):
@@ -115,7 +139,7 @@ class RequestFile(msgspec.Struct, frozen=True, kw_only=True):
     data: bytes
 
 
-def extract_files(content: str | list[ContentPart] | None, path: str) -> tuple[RequestFile, ...]:
+def extract_files(content: Content, path: str) -> tuple[RequestFile, ...]:
     if not content or isinstance(content, str):
         return ()
     return tuple(
@@ -125,8 +149,8 @@ def extract_files(content: str | list[ContentPart] | None, path: str) -> tuple[R
     )
 
 
-def describe_past_files(content: str | list[ContentPart] | None) -> str:
-    """What is left of files in a past that is merely told: nobody keeps them a second time."""
+def describe_past_files(content: Content) -> str:
+    """A note for files in the history of a request, which are not stored again."""
     parts = [] if not content or isinstance(content, str) else content
     names = [_file_part(part).filename or "a file" for part in parts if part.type in FILE_TYPES]
     return f"[Attached then, and not here: {', '.join(names)}]" if names else ""
@@ -144,34 +168,26 @@ def _to_attachment(file: RequestFile) -> Attachment:
 
 
 def _file_part(part: ContentPart) -> FilePart:
-    """In a chat it is a table of its own, in a response its keys are those of the part."""
+    """In a chat it is an object of its own, in a response its keys are those of the part."""
     return part.file if part.file is not None else part
 
 
 def _parse_file(part: ContentPart, path: str, number: int) -> RequestFile:
-    given = _file_part(part)
-    if not given.file_data:
+    file = _file_part(part)
+    if not file.file_data:
         raise bad_request(
             f"{path}: a file comes with its data, as base64 in `file_data`; nothing is uploaded "
             "here beforehand (`file_id`), and nothing fetched from elsewhere (`file_url`).",
             param=path,
         )
-    head = _FILE_DATA_URL.match(given.file_data)
+    head = _FILE_DATA_URL.match(file.file_data)
     try:
-        said = given.file_data[head.end() :] if head else given.file_data
-        data = base64.b64decode(said, validate=True)
+        encoded = file.file_data[head.end() :] if head else file.file_data
+        data = base64.b64decode(encoded, validate=True)
     except (binascii.Error, ValueError):
         raise bad_request(f"{path}: the file's base64 data is damaged.", param=path) from None
-    ending = mimetypes.guess_extension(head[1]) if head and head[1] else None
-    return RequestFile(name=given.filename or f"file-{number + 1}{ending or ''}", data=data)
-
-
-# MERGED holdfast.platforms.api.content: Reading content: the text and the images of one message, in the words of either API.
-_IMAGE_DATA_URL = re.compile(r"data:(image/[\w.+-]+);base64,", re.ASCII)
-_TEXT_TYPES = {"text", "input_text", "output_text", "refusal"}
-_IMAGE_TYPES = {"image_url", "input_image"}
-
-Content = str | list[ContentPart] | None
+    extension = mimetypes.guess_extension(head[1]) if head and head[1] else None
+    return RequestFile(name=file.filename or f"file-{number + 1}{extension or ''}", data=data)
 
 
 def extract_text(content: Content, path: str, *, files: bool = False) -> str:
@@ -217,37 +233,17 @@ def _parse_image(part: ContentPart, path: str) -> Image:
     )
 
 
-# MERGED holdfast.platforms.api.reading: Reading requests: an OpenAI conversation as history, instructions and the message to answer.
-_ERROR_PATH = re.compile(r" - at `\$\.?(.*)`$")
-
-NO_TOOLS = (
-    "`tools` in a request are not supported: the agent behind this gateway brings its own tools "
-    "and runs them itself. Leave `tools` out."
-)
-NO_FORMAT = "only plain text answers are supported: leave `{param}` out."
-NO_CONVERSATION = (
-    "`conversation` is not supported: name the session in the header X-Holdfast-Session, or go "
-    "on from a response with `previous_response_id`."
-)
-NO_BACKGROUND = (
-    "`background` is not needed: an answer is kept whether or not you wait for it. Leave it out "
-    "and fetch /v1/responses/{id}."
-)
-
-T = TypeVar("T")
-
-
 class ApiConversation(msgspec.Struct, frozen=True, kw_only=True):
-    """What a request says: the message to answer and what stands before it."""
+    """The message to answer, with the history and instructions of the request."""
 
     message: UserMessage
     history: tuple[Message, ...] = ()
     instructions: str = ""
-    files: tuple[RequestFile, ...] = ()  # that came with the message to answer
+    files: tuple[RequestFile, ...] = ()  # of the message to answer
 
 
 class MessageWithFiles(msgspec.Struct, frozen=True, kw_only=True):
-    """What a person said, with files beside it."""
+    """A user's message with files."""
 
     message: UserMessage
     files: tuple[RequestFile, ...]
@@ -255,7 +251,7 @@ class MessageWithFiles(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def as_history(self) -> UserMessage:
-        """The same, as a thing of the past."""
+        """The message without its files, which are named in its text."""
         text = "\n\n".join(each for each in (self.message.text, self.file_names) if each.strip())
         return msgspec.structs.replace(self.message, text=text)
 
@@ -268,18 +264,20 @@ def parse_chat_request(body: bytes) -> tuple[ChatRequest, ApiConversation]:
         raise bad_request("only one answer is given: leave `n` out.", param="n")
     if (request.response_format or {}).get("type", "text") != "text":
         raise bad_request(NO_FORMAT.format(param="response_format"), param="response_format")
-    said = [_parse_message(message, f"messages[{n}]") for n, message in enumerate(request.messages)]
-    return request, _to_conversation(said, "messages")
+    parsed = [
+        _parse_message(message, f"messages[{n}]") for n, message in enumerate(request.messages)
+    ]
+    return request, _to_conversation(parsed, "messages")
 
 
 def parse_responses_request(body: bytes) -> tuple[ResponsesRequest, ApiConversation]:
     request = _decode(body, ResponsesRequest)
     _check_supported(request)
     if isinstance(request.input, str):
-        said: list[str | Message | MessageWithFiles] = [UserMessage(text=request.input)]
+        parsed: list[str | Message | MessageWithFiles] = [UserMessage(text=request.input)]
     else:
-        said = [_parse_item(item, f"input[{n}]") for n, item in enumerate(request.input)]
-    return request, _to_conversation([request.instructions or "", *said], "input")
+        parsed = [_parse_item(item, f"input[{n}]") for n, item in enumerate(request.input)]
+    return request, _to_conversation([request.instructions or "", *parsed], "input")
 
 
 def _decode(body: bytes, kind: type[T]) -> T:
@@ -310,19 +308,21 @@ def _check_supported(request: ResponsesRequest) -> None:
 def _to_conversation(
     parsed: Sequence[str | Message | MessageWithFiles], param: str
 ) -> ApiConversation:
-    """Plain strings are instructions, wherever they stand; the last message must be a user's."""
+    """Plain strings are instructions, at any position; the last message must be a user's."""
     messages = [one for one in parsed if not isinstance(one, str)]
     last = messages[-1] if messages else None
-    asked, files = (last.message, last.files) if isinstance(last, MessageWithFiles) else (last, ())
-    if not isinstance(asked, UserMessage):
+    message, files = (
+        (last.message, last.files) if isinstance(last, MessageWithFiles) else (last, ())
+    )
+    if not isinstance(message, UserMessage):
         raise bad_request(f"the last of `{param}` must be a user's message.", param=param)
-    if not asked.images and not files and not asked.text.strip():
+    if not message.images and not files and not message.text.strip():
         raise bad_request(f"the last of `{param}` is empty.", param=param)
     history = [
         one.as_history if isinstance(one, MessageWithFiles) else one for one in messages[:-1]
     ]
     return ApiConversation(
-        message=asked,
+        message=message,
         files=files,
         history=(*history, *_missing_tool_results(history)),
         instructions="\n\n".join(one for one in parsed if isinstance(one, str) and one),
@@ -330,7 +330,7 @@ def _to_conversation(
 
 
 def _missing_tool_results(history: Sequence[Message]) -> Iterable[ToolMessage]:
-    """What an agent finds open it runs; calls of a past that is merely told are not ours to run."""
+    """An agent runs calls without results; those in the history of a request must not run."""
     for call in open_calls(history):
         yield ToolMessage(
             call_id=call.id, name=call.name, text=NO_RESULT, outcome=ToolOutcome.UNKNOWN
@@ -385,12 +385,6 @@ def _parse_item(item: ResponsesItem, path: str) -> str | Message | MessageWithFi
     raise bad_request(
         f"{path}.type: an item of type {item.type!r} is not supported.", param=f"{path}.type"
     )
-
-
-# MERGED holdfast.platforms.api.names: Names in the API: which session a request belongs to, and how an answer is called.
-SESSION_HEADER = "X-Holdfast-Session"
-MESSAGE_ID_HEADER = "X-Holdfast-Message-Id"
-_MAX_HEADER_LENGTH = 200
 
 
 def validate_header(value: str | None, name: str) -> str | None:

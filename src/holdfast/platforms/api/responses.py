@@ -1,4 +1,5 @@
-"""Answers requests: waits for the end of a message or streams it, as a chat completion or as a response of the Responses API."""
+"""Answers requests: waits for the end of a message or streams it, as a chat completion or as a
+response of the Responses API."""
 
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from typing import Any, Protocol
@@ -29,10 +30,19 @@ from holdfast.platforms.api.requests import (
     response_not_found,
 )
 
+_encode = msgspec.json.Encoder().encode
 
-# MERGED holdfast.platforms.api.answering: Answering: from a request's message to the end it comes to, waited for or told as it grows.
+_RESPONSE_STATUS = {
+    InboxState.QUEUED: "queued",
+    InboxState.RUNNING: "in_progress",
+    InboxState.ANSWERED: "completed",
+    InboxState.MERGED: "completed",
+    InboxState.SUPERSEDED: "cancelled",
+}
+
+
 class AnswerFormat(Protocol):
-    """How one of the two APIs says the events of an answer."""
+    """How one of the two APIs encodes the events of an answer."""
 
     def start(self) -> Iterator[bytes]: ...
     def on_event(self, event: TurnEvent) -> Iterator[bytes]: ...
@@ -40,7 +50,7 @@ class AnswerFormat(Protocol):
 
 
 class RequestProcessor:
-    """Asks the gateway in the API's name; keeps nothing of any request."""
+    """Passes requests to the gateway; stateless."""
 
     def __init__(self, intake: Intake, *, reads: StoreReader, platform: str) -> None:
         self._intake = intake
@@ -48,7 +58,7 @@ class RequestProcessor:
         self._platform = platform
 
     async def accept(self, message: Inbound, attachments: Sequence[Attachment] = ()) -> InboxRow:
-        """The row of the message; a repeated id attaches to the row there was."""
+        """Returns the row of the message; with a repeated id, the existing row."""
         try:
             accepted = await self._intake.accept(message, attachments)
         except (StoreError, IntakeClosed) as error:
@@ -68,7 +78,7 @@ class RequestProcessor:
         return accepted.row
 
     async def wait_for_answer(self, row: InboxRow) -> MessageEnded:
-        """The answer, waited for; raises `Refusal` where there will be none."""
+        """Waits for the answer; raises `OpenAiError` where there will be none."""
         return _check_answered(await self.wait_for_end(row))
 
     async def wait_for_end(self, row: InboxRow) -> MessageEnded:
@@ -80,20 +90,20 @@ class RequestProcessor:
     async def stream_answer(
         self, row: InboxRow, answer_format: AnswerFormat
     ) -> AsyncGenerator[bytes, None]:
-        """The answer as it grows; what goes wrong is its last piece."""
+        """The answer as it grows; an error is its last chunk."""
         yield b"".join(answer_format.start())
         try:
             async with self._intake.watch(row.id) as events:
                 async for event in events:
                     if isinstance(event, MessageEnded):
                         _check_answered(event)
-                    if piece := b"".join(answer_format.on_event(event)):
-                        yield piece
+                    if chunk := b"".join(answer_format.on_event(event)):
+                        yield chunk
                     if isinstance(event, MessageEnded):
                         return
             raise _gateway_stopped(row)
-        except OpenAiError as refusal:
-            yield b"".join(answer_format.on_error(refusal))
+        except OpenAiError as error:
+            yield b"".join(answer_format.on_error(error))
         except StoreError as error:
             yield b"".join(answer_format.on_error(store_unavailable(error)))
 
@@ -104,7 +114,7 @@ class RequestProcessor:
         return row
 
     async def conversation_until(self, response: str) -> tuple[Message, ...]:
-        """The conversation up to the end of that response, which is waited for."""
+        """The conversation up to the end of that response; waits for it."""
         row = await self.find_row(response)
         if row.state in OPEN_STATES:
             await self.wait_for_end(row)
@@ -142,20 +152,20 @@ def _gateway_stopped(row: InboxRow) -> OpenAiError:
     )
 
 
-# MERGED holdfast.platforms.api.telling: Telling an answer piece by piece to somebody to whom nothing said can be unsaid.
 class AnswerText:
-    """Owns what was told of the present step.
+    """Turns the events of a turn into one growing text, since nothing that was streamed can be
+    taken back. Owns the text of the current step.
 
-    A step that follows another begins a new paragraph, one that is made again says so, and
-    whatever of the final text was not streamed comes with the end.
+    A further step begins a new paragraph, a step that is repeated says so, and the part of the
+    final text that was not streamed comes at the end.
     """
 
     def __init__(self) -> None:
         self._sent: list[str] = []
-        self._gap = ""  # what is to stand before the next piece
+        self._gap = ""  # precedes the next text
 
     def delta(self, event: TurnEvent) -> str:
-        """What to say on this event; "": nothing."""
+        """The text to send for this event; "": none."""
         match event:
             case TextStreamed():
                 return self._emit(event.text)
@@ -175,19 +185,15 @@ class AnswerText:
         return gap + text
 
     def _remainder(self, text: str) -> str:
-        told = "".join(self._sent)
-        if text.startswith(told):
-            return self._emit(text[len(told) :])
-        self._start_over("\n\n")  # the stream was joined late, or another answer came of it
+        sent = "".join(self._sent)
+        if text.startswith(sent):
+            return self._emit(text[len(sent) :])
+        self._start_over("\n\n")  # the client joined late, or the final answer is another
         return self._emit(text)
 
     def _start_over(self, gap: str) -> None:
         self._gap = gap
         self._sent.clear()
-
-
-# MERGED holdfast.platforms.api.chat: Answers in the shape of chat completions.
-_encode = msgspec.json.Encoder().encode
 
 
 def chat_completion(
@@ -255,16 +261,6 @@ class ChatCompletionStream:
 
 def _sse_data(body: dict[str, Any]) -> bytes:
     return b"data: " + _encode(body) + b"\n\n"
-
-
-# MERGED holdfast.platforms.api.responses: Answers in the shape of the Responses API.
-_RESPONSE_STATUS = {
-    InboxState.QUEUED: "queued",
-    InboxState.RUNNING: "in_progress",
-    InboxState.ANSWERED: "completed",
-    InboxState.MERGED: "completed",
-    InboxState.SUPERSEDED: "cancelled",
-}
 
 
 def response_body(

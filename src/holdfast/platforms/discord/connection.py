@@ -1,7 +1,8 @@
-"""The websocket to Discord's gateway, held by discord.py, which also resumes it where Discord allows that.
+"""The websocket to Discord's gateway, by discord.py, which resumes it where Discord allows that.
 
-Importing this imports discord.py, so it is imported only when a connection is opened. The library parses each event into
-objects of its own and passes those to tasks; here the raw frames are taken instead, in the order in which they arrive.
+Importing this imports discord.py, so it is imported only when a connection is opened. The library
+parses each event into its own objects and passes those to tasks; here the raw frames are used
+instead, in the order in which they arrive.
 """
 
 from collections.abc import AsyncIterator, Callable
@@ -19,19 +20,19 @@ from holdfast.platforms.discord.plugin import NEW_TOKEN_REMEDY, PORTAL_URL
 _CLOSED_BAD_TOKEN, _CLOSED_BAD_INTENTS = 4004, 4014
 # https://discord.com/developers/docs/topics/opcodes-and-status-codes#gateway-gateway-close-event-codes
 _FATAL_CLOSE_CODES = {
-    4010: "Discord did not take the shard that the bot asked for",
-    4011: "this bot is in more servers than one line can serve, and needs shards",
+    4010: "Discord did not accept the shard that the bot asked for",
+    4011: "this bot is in more servers than one connection can serve, and needs shards",
     4012: "Discord no longer speaks the version of its gateway that discord.py asks for",
     4013: "Discord does not know the intents that the bot asked for",
 }
 _CONNECTION_ERRORS = (discord.DiscordException, aiohttp.ClientError, OSError, TimeoutError)
 
-# The library warns at each start that it cannot speak aloud; nobody here asks it to.
+# The library warns at each start that voice is not available; it is not used here.
 discord.VoiceClient.warn_nacl = discord.VoiceClient.warn_dave = False
 
 
 class DiscordConnection(discord.Client):
-    """Owns one connection to the gateway, and serves for that one alone."""
+    """Owns one connection to the gateway; not reusable."""
 
     def __init__(self, *, content: bool) -> None:
         super().__init__(
@@ -39,8 +40,8 @@ class DiscordConnection(discord.Client):
             max_messages=None,
             member_cache_flags=discord.MemberCacheFlags.none(),
             chunk_guilds_at_startup=False,
-            guild_ready_timeout=0,  # nobody here waits until it has heard of every server
-            enable_debug_events=True,  # else no frame is told
+            guild_ready_timeout=0,  # do not wait for the data of every server
+            enable_debug_events=True,  # without this, raw frames are not passed on
         )
         self._on_frame: Callable[[str], None] = _ignore_frame
         self._on_disconnect: Callable[[], None] = _ignore
@@ -56,8 +57,8 @@ class DiscordConnection(discord.Client):
         """Who we are, and the id of our application. Raises a `ConnectError`."""
         async with self:
             await self._log_in(token)
-            assert self.user is not None, "whoever is logged in is somebody"
-            assert self.application_id is not None, "and belongs to an application"
+            assert self.user is not None, "a client that is logged in has a user"
+            assert self.application_id is not None, "and an application"
             me = DiscordUser(id=str(self.user.id), username=self.user.name, bot=True)
             yield me, str(self.application_id)
 

@@ -1,7 +1,8 @@
-"""Discord's payload types, as far as they are read (https://discord.com/developers/docs), and how they become inbound messages.
+"""Discord's payload types, as far as they are read (https://discord.com/developers/docs), and how
+they become inbound messages.
 
-Ids are snowflakes (https://discord.com/developers/docs/reference#snowflakes): the upper bits are milliseconds since
-2015-01-01, so of two ids the greater one is the later, whatever they name.
+Ids are snowflakes (https://discord.com/developers/docs/reference#snowflakes): the upper bits are
+milliseconds since 2015-01-01, so of two ids the greater one is the later, whatever they identify.
 """
 
 import re
@@ -12,15 +13,16 @@ import msgspec
 from holdfast.core.messages.inbox import Cursor, Inbound
 from holdfast.core.messages.source import Author, ChatType, Quote, Source
 
-# MERGED holdfast.platforms.discord.wire: Discord's objects, as far as this door reads them: https://discord.com/developers/docs.
+PLATFORM = "discord"
+
 THREAD_TYPES = frozenset({10, 11, 12})  # of an announcement channel, public, private
-TYPES_WITHOUT_MESSAGES = frozenset(
-    {4, 14, 15, 16}
-)  # categories, directories, and forums, of threads
-USER_MESSAGE_TYPES = frozenset(
-    {0, 19}
-)  # types of messages that somebody wrote: all others tell of an event
+TYPES_WITHOUT_MESSAGES = frozenset({4, 14, 15, 16})  # categories, directories, forums, media
+USER_MESSAGE_TYPES = frozenset({0, 19})  # messages and replies; all others are system messages
 COMMAND_INTERACTION, COMPONENT_INTERACTION = 2, 3  # types of interactions
+
+_DISCORD_EPOCH_MS = 1_420_070_400_000
+_TIMESTAMP_SHIFT = 22
+_MENTION = re.compile(r"<@!?(\d+)>")
 
 
 class DiscordUser(msgspec.Struct, frozen=True):
@@ -61,10 +63,10 @@ class MessageSnapshot(msgspec.Struct, frozen=True):
 class DiscordMessage(msgspec.Struct, frozen=True):
     id: str
     channel_id: str
-    author: DiscordUser | None = None  # left out where an update tells only what has changed
+    author: DiscordUser | None = None  # missing where an update has only the changes
     content: str = ""
     type: int = 0
-    guild_id: str | None = None  # told with an event; in the history of a channel it is left out
+    guild_id: str | None = None  # present in events, missing in the history of a channel
     edited_timestamp: str | None = None
     member: DiscordMember | None = None
     mentions: tuple[DiscordUser, ...] = ()
@@ -77,7 +79,7 @@ class DiscordMessage(msgspec.Struct, frozen=True):
 
 
 class DiscordMessageId(msgspec.Struct, frozen=True):
-    """A message of which nothing but its number need make sense."""
+    """Decoded first: enough to skip a message that is invalid otherwise."""
 
     id: str
 
@@ -121,7 +123,7 @@ class CommandOption(msgspec.Struct, frozen=True):
 
 
 class InteractionData(msgspec.Struct, frozen=True):
-    """Which command was given, with what; or which button was pressed."""
+    """The command with its options, or the button that was pressed."""
 
     name: str = ""
     options: tuple[CommandOption, ...] = ()
@@ -142,7 +144,7 @@ class Interaction(msgspec.Struct, frozen=True):
 
 
 class DiscordFrame(msgspec.Struct, frozen=True):
-    """What comes over the gateway: `t` names the event, `d` is what it tells."""
+    """A frame of the gateway websocket: `t` is the event's name, `d` its data."""
 
     op: int
     t: str | None = None
@@ -160,16 +162,8 @@ class DiscordError(msgspec.Struct, frozen=True):
     is_global: bool = msgspec.field(default=False, name="global")
 
 
-# MERGED holdfast.platforms.discord.snowflakes: Snowflakes: Discord's ids, which are times.
-#
-# https://discord.com/developers/docs/reference#snowflakes: the upper bits are milliseconds since the
-# first of January 2015, so that of two ids the greater one is the later, whatever they name.
-_DISCORD_EPOCH_MS = 1_420_070_400_000  # milliseconds
-_TIMESTAMP_SHIFT = 22
-
-
 def snowflake_at(seconds: float) -> int:
-    """The least id of that time, which is in seconds since the usual epoch."""
+    """The smallest id of that Unix time."""
     return max(0, int(seconds * 1000) - _DISCORD_EPOCH_MS) << _TIMESTAMP_SHIFT
 
 
@@ -177,9 +171,9 @@ def snowflake_before(snowflake: int, *, seconds: float) -> int:
     return max(0, snowflake - (int(seconds * 1000) << _TIMESTAMP_SHIFT))
 
 
-# MERGED holdfast.platforms.discord.places: Places: which channels there are, and what each is to us.
 class ChannelLocation(msgspec.Struct, frozen=True, kw_only=True):
-    """A thread belongs to a channel, and is one itself: messages go to its own id."""
+    """Which chat a channel is. A thread belongs to a channel and is one itself: messages go to its
+    own id."""
 
     chat_id: str
     chat_type: ChatType
@@ -199,24 +193,24 @@ def guild_location(channel: DiscordChannel) -> ChannelLocation:
 
 
 class ChannelDirectory:
-    """Owns what this connection was told of the servers that the bot is in."""
+    """Owns what this connection has learned of the channels and roles of the bot's servers."""
 
     def __init__(self, bot_id: str) -> None:
         self._bot_id = bot_id
         self._locations: dict[str, ChannelLocation] = {}
-        self.bot_roles: set[str] = set()  # that stand for the bot itself, and for nobody else
+        self.bot_roles: set[str] = set()  # that belong to the bot alone
 
     def add(self, channel: DiscordChannel) -> ChannelLocation:
-        place = self._locations[channel.id] = guild_location(channel)
-        return place
+        location = self._locations[channel.id] = guild_location(channel)
+        return location
 
     def add_guild(self, guild: DiscordGuild) -> list[DiscordChannel]:
-        """Those of its channels in which something can be said, as they stand now."""
+        """Returns those of its channels that can contain messages."""
         self.bot_roles |= {role.id for role in guild.roles if role.tags.bot_id == self._bot_id}
-        every = [*guild.channels, *guild.threads]
-        for channel in every:
+        channels = [*guild.channels, *guild.threads]
+        for channel in channels:
             self.add(channel)
-        return [channel for channel in every if channel.type not in TYPES_WITHOUT_MESSAGES]
+        return [channel for channel in channels if channel.type not in TYPES_WITHOUT_MESSAGES]
 
     def remove(self, channel_id: str) -> None:
         self._locations.pop(channel_id, None)
@@ -225,15 +219,9 @@ class ChannelDirectory:
         return self._locations.get(channel_id)
 
 
-# MERGED holdfast.platforms.discord.reading: Reading: a message or an interaction of Discord in our words.
-PLATFORM = "discord"
-
-_MENTION = re.compile(r"<@!?(\d+)>")
-
-
 class DiscordParser:
-    """Reads what one bot is told; keeps nothing but who that is. `roles` are those that stand for
-    it alone, and grow as servers are told."""
+    """Turns the events of one bot into inbound messages. `roles` are those of the bot alone; the
+    set grows as servers become known."""
 
     def __init__(self, me: DiscordUser, *, account: str, roles: set[str]) -> None:
         self._me = me
@@ -241,14 +229,14 @@ class DiscordParser:
         self._roles = roles
 
     def cursor(self, channel_id: str) -> str:
-        """Of this very bot: another one under the same name has answered other messages."""
+        """Contains the bot's id: another bot in this account has read other messages."""
         return f"{self._me.id} in {channel_id}"
 
     def is_ours(self, message: DiscordMessage) -> bool:
         return message.author is not None and message.author.id == self._me.id
 
     def from_message(self, message: DiscordMessage, location: ChannelLocation) -> Inbound | None:
-        """None: nobody said it, or we did."""
+        """None: a system message, or one of our own."""
         if (
             message.author is None
             or message.type not in USER_MESSAGE_TYPES
@@ -266,8 +254,8 @@ class DiscordParser:
         )
 
     def from_edit(self, message: DiscordMessage, location: ChannelLocation) -> Inbound | None:
-        """An update tells also of pictures that were found behind a link: then nobody has edited
-        anything. It says nothing of how far the channel was read."""
+        """An update without a time of edit only adds link previews: None. An edit does not move the
+        cursor of its channel."""
         if (
             message.edited_timestamp is None
             or (inbound := self.from_message(message, location)) is None
@@ -279,7 +267,7 @@ class DiscordParser:
     def from_interaction(
         self, interaction: Interaction, location: ChannelLocation
     ) -> Inbound | None:
-        """A button says what stands on it, and a slash command itself."""
+        """A button sends its value as a message, a slash command its text."""
         member = interaction.member
         by = interaction.user or (member.user if member else None)
         data = interaction.data
@@ -295,8 +283,8 @@ class DiscordParser:
             mentioned=True,
         )
 
-    def _event_id(self, name: str) -> str:
-        return f"{self._me.id}/{name}"
+    def _event_id(self, suffix: str) -> str:
+        return f"{self._me.id}/{suffix}"
 
     def _source(
         self,
@@ -322,14 +310,14 @@ class DiscordParser:
         return named or not self._roles.isdisjoint(message.mention_roles)
 
     def _text(self, message: DiscordMessage) -> str:
-        """People are called by their names, and the bot's own in front is left out, so that
+        """Mentions become names. A mention of the bot at the beginning is removed, so that
         "@bot /stop" is a command."""
         names = {user.id: user.name or user.id for user in message.mentions}
         text = message.content
         for own in (f"<@{self._me.id}>", f"<@!{self._me.id}>", *map("<@&{}>".format, self._roles)):
             text = text.strip().removeprefix(own)
         text = _MENTION.sub(lambda found: f"@{names.get(found[1], found[1])}", text).strip()
-        if message.content and not text:  # called by its name, the bot is meant to look up
+        if message.content and not text:  # only a mention of the bot: that is a message too
             text = f"@{self._me.name}"
         return "\n".join(filter(None, (text, *_describe_content(message))))
 
@@ -359,13 +347,13 @@ def _without_cursor(inbound: Inbound, *, event_id: str) -> Inbound:
 
 
 def _author_kind(message: DiscordMessage) -> Author:
-    """A hook writes under any name it likes."""
+    """A webhook may use any name, so it counts as a bot."""
     is_bot = message.webhook_id is not None or (message.author is not None and message.author.bot)
     return Author.BOT if is_bot else Author.PERSON
 
 
 def _describe_content(message: DiscordMessage) -> list[str]:
-    """What has no words of its own, in words."""
+    """Texts for content that has none."""
     forwarded = [each.message.content for each in message.message_snapshots]
     stickers = [f"[Sticker: {each.name}]" for each in message.sticker_items]
     return [*(f"[Forwarded: {text}]" for text in forwarded if text), *stickers]

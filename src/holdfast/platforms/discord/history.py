@@ -1,7 +1,9 @@
-"""Finds messages that were written while the bot was disconnected: the checkpoint file, and the history of channels.
+"""Finds messages that were written while the bot was disconnected: the checkpoint file, and the
+history of channels.
 
-Discord does not tell a bot which direct chats it has, so the file lists them. It also says up to which message everything
-was looked at: most messages of a server are not for the agent and leave no row, and would be fetched again at each start.
+Discord does not tell a bot which direct chats it has, so the file lists them. It also says up to
+which message everything was read: most messages of a server are not for the agent and leave no row,
+and would be fetched again at each start.
 """
 
 import asyncio
@@ -20,44 +22,36 @@ from holdfast.system import state_file
 
 log = logging.getLogger(__name__)
 
-
-# MERGED holdfast.platforms.discord.record: The record: what a bot has to know after a restart, and Discord does not tell.
-#
-# A bot is not told which chats of two it has: without the list, what is written there while nobody
-# listens would be found by nobody. And most of what is said in a server is not for the agent, so
-# no row of the inbox says that it was looked at: without the mark, all of it would be fetched again
-# at each start.
-_LOSS_CONSEQUENCE = (
-    "what was written in Discord while the gateway was down is not looked for this time."
-)
+_LOSS_CONSEQUENCE = "messages written in Discord while the gateway was down are not fetched."
+_PAGE_SIZE = 100  # messages, the maximum of one request
 
 
 class DiscordCheckpointData(msgspec.Struct, frozen=True, kw_only=True):
-    until: int  # everything before this snowflake was looked at, in every channel
+    until: int  # everything before this snowflake was read, in every channel
     dms: tuple[str, ...] = ()
 
 
 class DiscordCheckpoint:
-    """Owns one file, which is replaced as a whole. What it says may be old: whoever goes by it
-    looks at some messages twice, and at none never."""
+    """Owns one file, which is replaced as a whole. It may be out of date: then some messages are
+    read twice, but none is missed."""
 
     def __init__(self, path: Path, data: DiscordCheckpointData) -> None:
         self._path = path
         self._until = self._saved_until = data.until
         self._dms = dict.fromkeys(data.dms)
         self._saved_dms = set(data.dms)
-        self._write_lock = Lock()  # of a thread, which goes on when nobody waits for it any more
+        self._write_lock = Lock()  # the thread continues when its caller was cancelled
 
     @classmethod
     async def load(cls, path: Path, *, start: int) -> "DiscordCheckpoint":
-        """A bot that was never here before has seen everything there is."""
-        written = await asyncio.to_thread(
+        """Without a file, everything before `start` counts as read."""
+        data = await asyncio.to_thread(
             state_file.load, path, DiscordCheckpointData, consequence=_LOSS_CONSEQUENCE
         )
-        record = cls(path, written or DiscordCheckpointData(until=start))
-        if written is None:
-            await record.save()
-        return record
+        checkpoint = cls(path, data or DiscordCheckpointData(until=start))
+        if data is None:
+            await checkpoint.save()
+        return checkpoint
 
     @property
     def until(self) -> int:
@@ -68,7 +62,7 @@ class DiscordCheckpoint:
         return tuple(self._dms)
 
     async def add_dm(self, channel_id: str) -> None:
-        """Durable when this returns: the first message of a chat is handed over after that.
+        """Durable when this returns: the first message of a chat is passed to intake after that.
         Raises `TransientStoreError`."""
         if channel_id in self._saved_dms:
             return
@@ -77,15 +71,15 @@ class DiscordCheckpoint:
         self._saved_dms.add(channel_id)
 
     async def advance(self, until: int) -> None:
-        """Written when this returns, also where an earlier call was cancelled half-way; where it
-        cannot be, the older mark stands."""
+        """Saved when this returns, also where an earlier call was cancelled half-way. Where saving
+        fails, the older position stays in the file."""
         self._until = max(until, self._until)
         if self._until == self._saved_until:
             return
         try:
             await self.save()
         except TransientStoreError as error:
-            # An older mark does no harm, and the next one is not far.
+            # An older position does no harm, and the next one is saved soon.
             log.warning("%s", error, extra={"action": "checkpoint_not_saved"})
 
     async def save(self) -> None:
@@ -95,19 +89,15 @@ class DiscordCheckpoint:
             raise TransientStoreError(f"{self._path} cannot be written: {error}") from error
 
     def _save(self) -> None:
-        with self._write_lock:  # what is written last is what is known last
-            written = DiscordCheckpointData(until=self._until, dms=self.dms)
-            state_file.write_atomically(self._path, msgspec.json.encode(written))
-            self._saved_until = written.until
-
-
-# MERGED holdfast.platforms.discord.backlog: The backlog: what was said in a channel while nobody listened, oldest first.
-_PAGE_SIZE = 100  # messages, the most that are given at once
+        with self._write_lock:  # the last write has the latest position
+            data = DiscordCheckpointData(until=self._until, dms=self.dms)
+            state_file.write_atomically(self._path, msgspec.json.encode(data))
+            self._saved_until = data.until
 
 
 class ChannelHistory:
-    """Owns the turn in which channels are asked for: one after the other, so that a bot of many
-    channels does not use up at its start what Discord grants it for its answers."""
+    """Fetches channels one after the other, so that a bot with many channels does not use up its
+    rate limit, which its answers need, at the start."""
 
     def __init__(
         self, client: DiscordClient, *, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
@@ -117,9 +107,9 @@ class ChannelHistory:
         self._lock = asyncio.Lock()
 
     async def messages_after(self, channel_id: str, after: int) -> AsyncIterator[DiscordMessage]:
-        """What makes no sense is passed over: asked for again, it would hold up the rest for ever.
-        Raises `NotConnected` where there is no answer now, and `Refused` where the bot may not
-        read the channel, or it is gone."""
+        """Oldest first. Invalid messages are skipped: retried, they would block the rest for ever.
+        Raises `NotConnected` where Discord does not answer now, and `SendRejected` where the bot
+        may not read the channel, or it was deleted."""
         while True:
             page = await self._fetch_page(channel_id, after)
             for number in sorted(page):
@@ -130,7 +120,7 @@ class ChannelHistory:
                 return
 
     async def _fetch_page(self, channel_id: str, after: int) -> dict[int, msgspec.Raw]:
-        """By their numbers: those that follow, though the newest of them stands first.
+        """By id: the messages that follow, although the response has the newest first.
 
         https://discord.com/developers/docs/resources/message#get-channel-messages
         """
@@ -143,7 +133,7 @@ class ChannelHistory:
                     return {int(decode_json(raw, type=DiscordMessageId).id): raw for raw in page}
                 except Throttled as error:
                     await self._sleep(error.retry_after)
-                except OutcomeUnknown as error:  # asking again does no harm
+                except OutcomeUnknown as error:  # a repeated request does no harm
                     raise NotConnected(str(error)) from error
 
 
@@ -152,7 +142,7 @@ def _decode_message(raw: msgspec.Raw) -> DiscordMessage | None:
         return decode_json(raw, type=DiscordMessage)
     except msgspec.MsgspecError as error:
         log.warning(
-            "A message of Discord makes no sense and is passed over: %s",
+            "Skipping an invalid message of Discord: %s",
             error,
             extra={"action": "message_invalid"},
         )

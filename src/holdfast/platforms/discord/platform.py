@@ -31,16 +31,15 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-
-# MERGED holdfast.platforms.discord.slash_commands: Slash commands: what Discord offers to whoever types a slash.
 _MAX_DESCRIPTION_LENGTH = 100
 _TEXT_OPTION = 3  # the type of an option that is a text
 _GUILD_CONTEXT, _DM_CONTEXT = 0, 1  # where a command is offered
 
 
 def slash_commands() -> list[dict[str, Any]]:
-    """https://discord.com/developers/docs/interactions/application-commands: those that everybody
-    may give. Whatever follows a command is one text: what it means is for the command to say."""
+    """The commands that Discord offers in its menu, without those of admins
+    (https://discord.com/developers/docs/interactions/application-commands). The arguments of a
+    command are one text, which the command parses."""
     return [
         {
             "name": each.name,
@@ -62,7 +61,6 @@ def _options(arguments: str) -> list[dict[str, Any]]:
     ]
 
 
-# MERGED holdfast.platforms.discord.platform: The Discord platform: one bot, which hears over the gateway and speaks over REST.
 def capabilities_of(settings: DiscordSettings) -> Capabilities:
     """Discord takes about five messages in five seconds in a channel, edits among them; its
     heartbeat is answered every 41 seconds."""
@@ -85,8 +83,7 @@ def capabilities_of(settings: DiscordSettings) -> Capabilities:
 
 
 class DiscordPlatform:
-    """A door to one bot. It owns its line while it is connected, and keeps a record of how far it
-    was heard in `folder`."""
+    """One bot. Owns its connection while it is connected, and its checkpoint in `folder`."""
 
     def __init__(
         self,
@@ -98,7 +95,7 @@ class DiscordPlatform:
         clock: Clock,
         timeout: float = 20.0,
     ) -> None:
-        """`limit`: seconds after which a question without an answer has none."""
+        """`timeout`: seconds for each REST call."""
         self.name = PLATFORM
         self.account = account
         self.capabilities = capabilities_of(settings)
@@ -107,27 +104,26 @@ class DiscordPlatform:
         self._folder = folder
         self._clock = clock
         self._client = DiscordClient(token, timeout=timeout)
-        most = settings.max_file_mb * 2**20
         self._receiver_config = DiscordReceiverConfig(
-            client=self._client, account=account, max_file_bytes=most
+            client=self._client, account=account, max_file_bytes=settings.max_file_mb * 2**20
         )
         self._sender = DiscordSender(self._client)
 
     @asynccontextmanager
     async def connect(self, intake: Intake) -> AsyncIterator[None]:
-        base_url, line = await asyncio.to_thread(load_connection, self._settings)
+        base_url, connection = await asyncio.to_thread(load_connection, self._settings)
         async with (
             self._client.open(base_url, lambda: intake.report_alive(self.name, self.account)),
-            line.logged_in(self._token) as (me, application),
+            connection.logged_in(self._token) as (me, application),
         ):
-            record = await self._load_checkpoint(me)
+            checkpoint = await self._load_checkpoint(me)
             async with asyncio.TaskGroup() as tasks:
-                hearing = DiscordReceiver(
-                    self._receiver_config, me, record, intake=intake, tasks=tasks
+                receiver = DiscordReceiver(
+                    self._receiver_config, me, checkpoint, intake=intake, tasks=tasks
                 )
-                work = [tasks.create_task(hearing.run_until_closed(line), name="gateway")]
+                work = [tasks.create_task(receiver.run_until_closed(connection), name="gateway")]
                 try:
-                    ended = await hearing.wait_connected(work[0])
+                    ended = await receiver.wait_connected(work[0])
                     if ended is None:
                         work[0].add_done_callback(partial(self._report_lost, intake))
                         work += self._startup_tasks(application, tasks)
@@ -135,8 +131,8 @@ class DiscordPlatform:
                 finally:
                     for task in work:
                         task.cancel()
-                    await hearing.stop()
-            if ended is not None:  # raised within, the group would hide it
+                    await receiver.stop()
+            if ended is not None:  # raised inside, the task group would wrap it
                 raise ended
 
     def fits(self, text: str) -> bool:
@@ -165,9 +161,9 @@ class DiscordPlatform:
             intake.report_lost(self.name, self.account, running.result())
 
     async def _load_checkpoint(self, me: DiscordUser) -> DiscordCheckpoint:
-        """Of this very bot: another one under the same name has chats of its own."""
-        beginning = snowflake_at(self._clock.now())
-        return await DiscordCheckpoint.load(self._folder / f"{me.id}.json", start=beginning)
+        """One file per bot: another bot in this account has other chats."""
+        now = snowflake_at(self._clock.now())
+        return await DiscordCheckpoint.load(self._folder / f"{me.id}.json", start=now)
 
     def _startup_tasks(
         self, application: str, tasks: asyncio.TaskGroup
@@ -181,30 +177,34 @@ class DiscordPlatform:
         try:
             await self._client.call("PUT", path, msgspec.Raw, body=slash_commands())
         except SendError as error:
-            # A bot without a menu answers as well as one with it.
+            # The bot works without a menu.
             log.warning(
-                "The menu could not be set: %s", error, extra={"action": "command_menu_not_set"}
+                "Could not set the command menu: %s",
+                error,
+                extra={"action": "command_menu_not_set"},
             )
 
 
 def load_connection(settings: DiscordSettings) -> "tuple[str, DiscordConnection]":
-    """In a thread: the import takes half a second, and the loop has others to serve."""
+    """Call it in a thread: the import takes half a second."""
     try:
-        from holdfast.platforms.discord.connection import DiscordConnection, base_url
+        from holdfast.platforms.discord.connection import (  # noqa: PLC0415 - imports discord.py
+            DiscordConnection,
+            base_url,
+        )
     except ModuleNotFoundError as error:
         raise ConnectRefused(
-            f"the library that speaks with Discord is not installed ({error})",
+            f"discord.py is not installed ({error})",
             remedy="pip install 'holdfast[discord]', then restart the gateway",
         ) from error
     return base_url(), DiscordConnection(content=settings.message_content)
 
 
-# MERGED holdfast.platforms.discord.check: Asking Discord whose token that is.
 async def check_account(context: PluginContext[DiscordSettings]) -> AccountIdentity:
-    """Raises a `SendError` for a token that Discord does not know, and `ConnectRefused` where the
-    library is missing without which the account could not be connected."""
+    """Raises a `SendError` where Discord rejects the token, and `ConnectRefused` where discord.py
+    is not installed."""
     base_url, _ = load_connection(context.settings)
-    api = DiscordClient(context.secrets["token"])
-    async with api.open(base_url, lambda: None):
-        me = await api.call("GET", "/users/@me", DiscordUser)
+    client = DiscordClient(context.secrets["token"])
+    async with client.open(base_url, lambda: None):
+        me = await client.call("GET", "/users/@me", DiscordUser)
     return AccountIdentity(name=me.username, chat_link=f"https://discord.com/users/{me.id}")

@@ -47,7 +47,9 @@ def _open(context: PluginContext[DiscordSettings]) -> Platform:
 
 
 async def _check(context: PluginContext[DiscordSettings]) -> AccountIdentity:
-    from holdfast.platforms.discord.platform import check_account  # noqa: PLC0415 - imports an HTTP client
+    from holdfast.platforms.discord.platform import (  # noqa: PLC0415 - imports an HTTP client
+        check_account,
+    )
 
     return await check_account(context)
 
@@ -57,7 +59,8 @@ PLUGIN = PlatformPlugin(
     settings=DiscordSettings,
     open=_open,
     setup_guide=(
-        f"Open {PORTAL_URL}, choose New Application, and under Bot switch on Message Content Intent. "
+        f"Open {PORTAL_URL}, choose New Application, and under Bot switch on Message Content "
+        "Intent. "
         "Under OAuth2, URL Generator, tick bot and applications.commands with the permissions "
         "View Channels, Send Messages, Send Messages in Threads, Attach Files, Read Message "
         "History and Add Reactions; open the address that it makes, and choose your server."

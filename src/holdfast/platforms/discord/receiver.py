@@ -1,4 +1,8 @@
-"""Receives events from Discord's gateway: messages in the order of their channel, and interactions at once."""
+"""Receives events from Discord's gateway: messages in the order of their channel, and interactions
+at once.
+
+`DiscordReceiver`, at the end, puts the parts together for one connection.
+"""
 
 import asyncio
 import logging
@@ -53,23 +57,36 @@ from holdfast.platforms.inbound import backoff_delays
 
 log = logging.getLogger(__name__)
 
+ChannelTask = Callable[[], Awaitable[None]]
+ParseMessage = Callable[[DiscordMessage, ChannelLocation], Inbound | None]
 
-# MERGED holdfast.platforms.discord.ears: Ears: what every connection of an account listens with.
+_MAX_FILE_ATTEMPTS = 4  # for the files of one message
+_MAX_MESSAGE_DELAY = 60.0  # seconds that a message takes to arrive at most, while connected
+_MAX_DISCONNECTS = 3  # in a row, after which the connection is replaced, with a backoff
+_CHECKPOINT_INTERVAL = 300.0  # seconds between two checkpoints
+
+_ACCEPTED_TEXT = "✓"  # a command needs a response; its reply comes as a message
+_NOT_ALLOWED_TEXT = "You may not do this here."
+_NOT_NOW_TEXT = "This cannot be stored just now. Try again in a moment."
+_RESPOND_WITH_MESSAGE, _RESPOND_SILENTLY = 4, 6  # types of interaction responses
+_EPHEMERAL = 1 << 6  # the flag EPHEMERAL
+_ACKNOWLEDGE_TIMEOUT = 5.0  # seconds: a stop does not wait longer for a button
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiscordReceiverConfig:
-    """The same, whoever the bot turns out to be."""
+    """What is known before the bot has logged in."""
 
     client: DiscordClient
     account: str
     max_file_bytes: int  # bytes of one file
 
 
-# MERGED holdfast.platforms.discord.files: Files that people send: which of them a message has, and how each is fetched.
 def attachments_of(
     message: DiscordMessage, client: DiscordClient, *, max_bytes: int, last_attempt: bool
 ) -> tuple[Attachment, ...]:
-    """None is fetched yet. `most` is in bytes. At the last try, what cannot be fetched is not to
-    be had: whatever else is said in that channel waits behind it."""
+    """The files of the message, not fetched yet. At the last attempt, a file that cannot be fetched
+    is unavailable: later messages of the channel wait behind this one."""
     if not max_bytes:
         return ()
     forwarded = [file for each in message.message_snapshots for file in each.message.attachments]
@@ -97,13 +114,9 @@ def _make_fetch(
     return fetch
 
 
-# MERGED holdfast.platforms.discord.order: Order: what is to be done about a channel is done in turn, and no channel waits for another.
-ChannelTask = Callable[[], Awaitable[None]]
-
-
 class ChannelQueues:
-    """Owns what waits, by channel; each has a task while something does. What cannot be done for
-    the moment is tried again, and what comes behind it waits."""
+    """Owns the jobs that wait, by channel; each channel has a task while it has jobs. A job that
+    fails temporarily is retried, and the later jobs of the channel wait."""
 
     def __init__(
         self,
@@ -131,48 +144,43 @@ class ChannelQueues:
         self.start_now(self._run_queue(channel_id))
 
     def start_now(self, work: Coroutine[Any, Any, None]) -> None:
-        """At once, in no order."""
+        """Starts it at once, in no order."""
         task = self._tasks.create_task(work)
         self._running.add(task)
         task.add_done_callback(self._running.discard)
 
     def stop(self) -> None:
-        """The connection ends: what waits is found again by the next one."""
+        """The connection ends: the next one fetches again what waits."""
         self._stopped = True
         for task in self._running:
             task.cancel()
 
     async def _run_queue(self, channel_id: str) -> None:
-        waiting = self._queues[channel_id]
-        while waiting:
-            await self._run_with_retry(waiting[0])
-            waiting.popleft()
+        jobs = self._queues[channel_id]
+        while jobs:
+            await self._run_with_retry(jobs[0])
+            jobs.popleft()
         del self._queues[channel_id]
 
     async def _run_with_retry(self, job: ChannelTask) -> None:
-        pauses = backoff_delays()
+        delays = backoff_delays()
         while True:
             try:
                 return await job()
             except (StoreError, IntakeClosed, NotConnected) as error:
-                pause = next(pauses)
+                delay = next(delays)
                 log.warning(
-                    "Messages of Discord are not taken: %s. The next try is in %.1f s.",
+                    "Could not accept messages of Discord: %s. Retrying in %.1f s.",
                     error,
-                    pause,
+                    delay,
                     extra={"action": "receiver_retrying"},
                 )
-                await self._sleep(pause)
-
-
-# MERGED holdfast.platforms.discord.taking: Taking: messages are read and handed to intake, each channel's in its own order.
-ParseMessage = Callable[[DiscordMessage, ChannelLocation], Inbound | None]
-_MAX_FILE_ATTEMPTS = 4  # at the files of a message
+                await self._sleep(delay)
 
 
 class DiscordMessageHandler:
-    """Owns what is being taken. What cannot be kept for the moment is tried again, and what was
-    said in that channel after it waits: the cursor of a channel never passes over a message."""
+    """Owns how far the gaps of channels are filled. A message that cannot be stored is retried, and
+    the later messages of its channel wait: the cursor of a channel never skips a message."""
 
     def __init__(
         self,
@@ -191,10 +199,9 @@ class DiscordMessageHandler:
         self._intake = intake
         self._queues = queues
         self._history = ChannelHistory(config.client)
-        # The last message of each channel that had a gap, as far as that is filled: a second try
-        # goes on where the first has failed.
+        # Per channel with a gap, the last message fetched: a retry continues where it failed.
         self._fetched_until: dict[str, int] = {}
-        self._file_failures: Counter[str] = Counter()  # tries at the files of messages
+        self._file_failures: Counter[str] = Counter()  # failed attempts, by message
 
     def on_message(self, message: DiscordMessage) -> None:
         self._enqueue(message, self._parse_unseen)
@@ -203,26 +210,26 @@ class DiscordMessageHandler:
         self._enqueue(message, self._parser.from_edit)
 
     def fetch_missed(self, channel_id: str, location: ChannelLocation, *, since: int) -> None:
-        """Whatever was said there after that, and after what is durable, comes first."""
+        """Messages after `since` that are not durable yet come before all others of the channel."""
         self._fetched_until[channel_id] = max(since, self._fetched_until.get(channel_id, 0))
 
-        async def fill() -> None:
+        async def fetch() -> None:
             await self._fetch_missed(channel_id, location)
 
-        self._queues.enqueue(channel_id, fill)
+        self._queues.enqueue(channel_id, fetch)
 
     def _enqueue(self, message: DiscordMessage, parse: ParseMessage) -> None:
         if message.author is None or self._parser.is_ours(message):
             return
 
-        async def take() -> None:
-            if (place := await self._locate(message)) is not None:
-                await self._handle(message, place, parse)
+        async def handle() -> None:
+            if (location := await self._locate(message)) is not None:
+                await self._handle(message, location, parse)
 
-        self._queues.enqueue(message.channel_id, take)
+        self._queues.enqueue(message.channel_id, handle)
 
     def _parse_unseen(self, message: DiscordMessage, location: ChannelLocation) -> Inbound | None:
-        """What was said while the gap before it was being filled was found there already."""
+        """None where the message was already fetched, with the gap before it."""
         if int(message.id) <= self._fetched_until.get(message.channel_id, 0):
             return None
         return self._parser.from_message(message, location)
@@ -240,7 +247,7 @@ class DiscordMessageHandler:
                 self._fetched_until[channel_id] = int(message.id)
         except SendRejected as error:
             log.info(
-                "What was said in channel %s meanwhile is not to be had: %s",
+                "Could not fetch missed messages of channel %s: %s",
                 channel_id,
                 error,
                 extra={"action": "history_refused"},
@@ -263,16 +270,16 @@ class DiscordMessageHandler:
 
     async def _accept(self, message: DiscordMessage, inbound: Inbound) -> None:
         last_try = self._file_failures[message.id] + 1 >= _MAX_FILE_ATTEMPTS
-        attached = attachments_of(
+        attachments = attachments_of(
             message,
             self._config.client,
             max_bytes=self._config.max_file_bytes,
             last_attempt=last_try,
         )
-        if not inbound.text.strip() and not attached:
+        if not inbound.text.strip() and not attachments:
             return
         try:
-            await self._intake.accept(inbound, attached)
+            await self._intake.accept(inbound, attachments)
         except NotAddressed as error:
             log.debug("%s: %s", inbound.event_id, error, extra={"action": "message_ignored"})
         except NotAllowed as error:
@@ -285,38 +292,27 @@ class DiscordMessageHandler:
             )
 
     async def _locate(self, message: DiscordMessage) -> ChannelLocation | None:
-        """A thread may be one that this connection was never told of. None: it is gone."""
+        """A thread may be unknown to this connection. None: it was deleted."""
         if message.guild_id is None:
             return dm_location(message.channel_id)
-        if (place := self._channels.get(message.channel_id)) is not None:
-            return place
+        if (location := self._channels.get(message.channel_id)) is not None:
+            return location
         try:
             path = f"/channels/{message.channel_id}"
             return self._channels.add(await self._config.client.call("GET", path, DiscordChannel))
-        except (OutcomeUnknown, Throttled) as error:  # asking again does no harm
+        except (OutcomeUnknown, Throttled) as error:  # a repeated request does no harm
             raise NotConnected(str(error)) from error
         except SendRejected:
             return None
 
 
-# MERGED holdfast.platforms.discord.pressing: Pressing: slash commands and buttons, which are acknowledged when they are durable.
-#
-# Discord tells whoever pressed, after three seconds without an acknowledgement, that it has failed
-# (https://discord.com/developers/docs/interactions/receiving-and-responding). So there is no second
-# try: it would be done behind the back of somebody who was told that it was not.
-_ACCEPTED_TEXT = "✓"  # a command has to be answered; what it has to say comes as a message
-_NOT_ALLOWED_TEXT = "You may not do this here."
-_NOT_NOW_TEXT = "This cannot be taken just now. Try again in a moment."
-_RESPOND_WITH_MESSAGE, _RESPOND_SILENTLY = (
-    4,
-    6,
-)  # types of an acknowledgement: with words, and without
-_EPHEMERAL = 1 << 6  # the flag EPHEMERAL
-_ACKNOWLEDGE_TIMEOUT = 5.0  # seconds: a stop does not wait longer for a button
-
-
 class DiscordInteractionHandler:
-    """Keeps nothing."""
+    """Handles slash commands and buttons, and acknowledges each once it is durable.
+
+    Three seconds after a press without acknowledgement, Discord shows the person that it failed
+    (https://discord.com/developers/docs/interactions/receiving-and-responding). So there is no
+    retry: the command would run although the person saw that it did not.
+    """
 
     def __init__(
         self,
@@ -336,17 +332,19 @@ class DiscordInteractionHandler:
     async def handle(self, interaction: Interaction) -> None:
         if interaction.type not in (COMMAND_INTERACTION, COMPONENT_INTERACTION):
             return
-        place = self._locate(interaction)
-        inbound = self._parser.from_interaction(interaction, place) if place is not None else None
-        if place is None or inbound is None:
+        location = self._locate(interaction)
+        if location is None:
             return
-        words = ""
+        inbound = self._parser.from_interaction(interaction, location)
+        if inbound is None:
+            return
+        text = ""
         try:
-            if place.chat_type is ChatType.DM:
-                await self._checkpoint.add_dm(place.chat_id)
+            if location.chat_type is ChatType.DM:
+                await self._checkpoint.add_dm(location.chat_id)
             await self._intake.accept(inbound)
         except NotAllowed as error:
-            words = _NOT_ALLOWED_TEXT
+            text = _NOT_ALLOWED_TEXT
             log.info(
                 "Interaction %s of user %s was dropped: %s",
                 inbound.event_id,
@@ -355,13 +353,13 @@ class DiscordInteractionHandler:
                 extra={"action": "interaction_not_allowed"},
             )
         except (StoreError, IntakeClosed) as error:
-            words = _NOT_NOW_TEXT
+            text = _NOT_NOW_TEXT
             log.warning(
-                "An interaction was not taken: %s",
+                "Could not store an interaction: %s",
                 error,
                 extra={"action": "interaction_not_stored"},
             )
-        await self._acknowledge(interaction, words)
+        await self._acknowledge(interaction, text)
 
     def _locate(self, interaction: Interaction) -> ChannelLocation | None:
         channel = interaction.channel
@@ -372,7 +370,7 @@ class DiscordInteractionHandler:
         return self._channels.get(interaction.channel_id) if interaction.channel_id else None
 
     async def _acknowledge(self, interaction: Interaction, text: str) -> None:
-        """Nobody is the worse where this fails: what was pressed is ours."""
+        """A failure has no consequences: the interaction is durable or was refused."""
         path = f"/interactions/{interaction.id}/{interaction.token}/callback"
         body = _interaction_response(
             text or (_ACCEPTED_TEXT if interaction.type == COMMAND_INTERACTION else "")
@@ -383,7 +381,9 @@ class DiscordInteractionHandler:
             )
         except SendError as error:
             log.debug(
-                "A press was not answered: %s", error, extra={"action": "button_not_acknowledged"}
+                "Could not acknowledge an interaction: %s",
+                error,
+                extra={"action": "button_not_acknowledged"},
             )
 
 
@@ -393,17 +393,9 @@ def _interaction_response(text: str) -> dict[str, Any]:
     return {"type": _RESPOND_WITH_MESSAGE, "data": {"content": text, "flags": _EPHEMERAL}}
 
 
-# MERGED holdfast.platforms.discord.events: Events: what comes over the gateway, given to whom it concerns.
-_MAX_MESSAGE_DELAY = (
-    60.0  # seconds that a message may take to us, at the most, while the line is whole
-)
-_MAX_DISCONNECTS = 3  # in a row, after which a line had better be made anew, and later
-_CHECKPOINT_INTERVAL = 300.0  # seconds between two marks of how far everything was looked at
-
-
 class DiscordEventDispatcher:
-    """Owns whether the line is whole, and how far it was heard. `up` is told each time it is,
-    `down` where it had better be made anew."""
+    """Owns whether the connection is established, and up to where events were received. Calls
+    `on_connected` each time it is established, `on_unstable` where it should be replaced."""
 
     def __init__(
         self,
@@ -424,8 +416,8 @@ class DiscordEventDispatcher:
         self._on_connected = on_connected
         self._on_unstable = on_unstable
         self._is_connected = False
-        self._disconnects = 0  # since it was whole
-        self._pending_guilds: set[str] = set()  # servers that are there, and were not told yet
+        self._disconnects = 0  # since it was connected
+        self._pending_guilds: set[str] = set()  # servers whose data has not arrived yet
         self._newest_message = 0  # of the messages that came
         self._handlers: Mapping[str, Callable[[msgspec.Raw], None]] = {
             "READY": self._on_ready,
@@ -444,14 +436,14 @@ class DiscordEventDispatcher:
         }
 
     def on_frame(self, raw: str) -> None:
-        """In the order in which it came; nothing here waits."""
+        """Called in the order of arrival; never blocks."""
         try:
             frame = decode_json(raw, type=DiscordFrame)
             if frame.t is not None and frame.t in self._handlers:
                 self._handlers[frame.t](frame.d)
         except msgspec.MsgspecError as error:
             log.warning(
-                "An event of Discord makes no sense and is passed over: %s",
+                "Skipping an invalid event of Discord: %s",
                 error,
                 extra={"action": "event_invalid"},
             )
@@ -462,8 +454,8 @@ class DiscordEventDispatcher:
             self._queues.start_now(self._checkpoint.advance(self.seen_until))
 
     def on_disconnect(self) -> None:
-        """Until the line is whole again, nobody knows what was said meanwhile. The library takes
-        it up again at once, however often: one that never holds is given up."""
+        """Until it is connected again, messages may be missing. The library reconnects at once,
+        however often: a connection that never lasts is given up."""
         self._is_connected = False
         self._disconnects += 1
         if self._disconnects >= _MAX_DISCONNECTS:
@@ -471,7 +463,7 @@ class DiscordEventDispatcher:
 
     @property
     def seen_until(self) -> int:
-        """Everything before it was looked at; where that is not known, what was known before."""
+        """Everything before this snowflake was read; where that is unknown, the last checkpoint."""
         if not self._is_connected or self._pending_guilds or not self._queues.is_idle:
             return self._checkpoint.until
         return max(
@@ -480,7 +472,7 @@ class DiscordEventDispatcher:
         )
 
     def _on_ready(self, raw: msgspec.Raw) -> None:
-        """A new session: what came before it is not told. Servers are told one by one, after."""
+        """A new session: earlier events are not replayed. Servers follow one by one."""
         self._pending_guilds = {guild.id for guild in decode_json(raw, type=ReadyEvent).guilds}
         for channel_id in self._checkpoint.dms:
             self._messages.fetch_missed(
@@ -489,7 +481,7 @@ class DiscordEventDispatcher:
         self._on_resumed(raw)
 
     def _on_resumed(self, raw: msgspec.Raw) -> None:
-        """Whatever was missed has been told by now, or is being asked for."""
+        """Missed events have been replayed by now, or are being fetched."""
         self._is_connected = True
         self._disconnects = 0
         self._on_connected()
@@ -505,7 +497,7 @@ class DiscordEventDispatcher:
 
     def _on_guild_delete(self, raw: msgspec.Raw) -> None:
         guild = decode_json(raw, type=DiscordGuild)
-        if guild.unavailable:  # it comes back, and has to be looked at then
+        if guild.unavailable:  # an outage: its data comes again afterwards
             self._pending_guilds.add(guild.id)
         else:
             self._pending_guilds.discard(guild.id)
@@ -535,9 +527,8 @@ class DiscordEventDispatcher:
         self._queues.start_now(self._interactions.handle(interaction))
 
 
-# MERGED holdfast.platforms.discord.hearing: Hearing: all that one connection of a bot listens with, put together.
 class FrameSource(Protocol):
-    """A line, as `line.Line` is one."""
+    """The connection, as `connection.DiscordConnection` is one."""
 
     async def run_until_closed(
         self, *, on_frame: Callable[[str], None], on_disconnect: Callable[[], None]
@@ -545,7 +536,8 @@ class FrameSource(Protocol):
 
 
 class DiscordReceiver:
-    """Owns the tasks that what is heard begins, among those of the connection."""
+    """Everything that one connection of a bot receives with. Owns the tasks that events start, in
+    the task group of the connection."""
 
     def __init__(
         self,
@@ -562,15 +554,14 @@ class DiscordReceiver:
         self._queues = ChannelQueues(tasks)
         self._connected = asyncio.Event()
         self._unstable = asyncio.Event()
-        places = ChannelDirectory(me.id)
-        reader = DiscordParser(me, account=config.account, roles=places.bot_roles)
-        taking = DiscordMessageHandler(
-            config, reader, places, checkpoint, intake=intake, queues=self._queues
-        )
+        channels = ChannelDirectory(me.id)
+        parser = DiscordParser(me, account=config.account, roles=channels.bot_roles)
         self._dispatcher = DiscordEventDispatcher(
-            taking,
-            DiscordInteractionHandler(config.client, reader, places, checkpoint, intake=intake),
-            places,
+            DiscordMessageHandler(
+                config, parser, channels, checkpoint, intake=intake, queues=self._queues
+            ),
+            DiscordInteractionHandler(config.client, parser, channels, checkpoint, intake=intake),
+            channels,
             checkpoint,
             queues=self._queues,
             on_connected=self._connected.set,
@@ -578,40 +569,42 @@ class DiscordReceiver:
         )
 
     async def wait_connected(self, running: asyncio.Task[ConnectError]) -> ConnectError | None:
-        """Returns when the line is whole, or why it never was."""
-        up = asyncio.ensure_future(self._connected.wait())
+        """Returns None once it is connected, or the error where it never was."""
+        connected = asyncio.ensure_future(self._connected.wait())
         try:
-            await asyncio.wait({running, up}, return_when=asyncio.FIRST_COMPLETED)
-            return None if up.done() else running.result()
+            await asyncio.wait({running, connected}, return_when=asyncio.FIRST_COMPLETED)
+            return None if connected.done() else running.result()
         finally:
-            up.cancel()
+            connected.cancel()
 
     async def run_until_closed(self, connection: FrameSource) -> ConnectError:
-        """Until the line is gone for good, or never holds: what that means."""
-        holding = asyncio.ensure_future(
+        """Runs until the connection is lost, or found to be unstable, and returns the error."""
+        running = asyncio.ensure_future(
             connection.run_until_closed(
                 on_frame=self._on_frame, on_disconnect=self._dispatcher.on_disconnect
             )
         )
-        hopeless = asyncio.ensure_future(self._unstable.wait())
+        unstable = asyncio.ensure_future(self._unstable.wait())
         try:
-            await asyncio.wait({holding, hopeless}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({running, unstable}, return_when=asyncio.FIRST_COMPLETED)
             return (
-                holding.result() if holding.done() else AccountDisconnected("the line never holds")
+                running.result()
+                if running.done()
+                else AccountDisconnected("the connection keeps breaking")
             )
         finally:
-            holding.cancel()
-            hopeless.cancel()
-            await asyncio.wait({holding, hopeless})
+            running.cancel()
+            unstable.cancel()
+            await asyncio.wait({running, unstable})
 
     async def stop(self) -> None:
-        """Nothing more is taken. What is known of how far everything was looked at is written
-        down, so that the next connection need not look again."""
-        mark = self._dispatcher.seen_until
+        """Accepts nothing more, and saves the checkpoint, so that the next connection continues
+        from there."""
+        seen_until = self._dispatcher.seen_until
         self._queues.stop()
-        await self._checkpoint.advance(mark)
+        await self._checkpoint.advance(seen_until)
 
     def _on_frame(self, frame: str) -> None:
-        """Whatever comes is a sign of life, the answer to a heartbeat above all."""
+        """Every frame proves that the connection is alive, above all the answer to a heartbeat."""
         self._intake.report_alive(PLATFORM, self._account)
         self._dispatcher.on_frame(frame)

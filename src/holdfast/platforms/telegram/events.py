@@ -1,12 +1,23 @@
-"""The Bot API's payload types, as far as they are read (https://core.telegram.org/bots/api), and how they become inbound messages."""
+"""The Bot API's payload types, as far as they are read (https://core.telegram.org/bots/api), and
+how they become inbound messages."""
 
 import msgspec
 
 from holdfast.core.messages.inbox import Cursor, Inbound
 from holdfast.core.messages.source import Author, ChatType, Quote, Source
 
+PLATFORM = "telegram"
 
-# MERGED holdfast.platforms.telegram.wire: The Bot API's objects, as far as this door reads them: https://core.telegram.org/bots/api.
+_CHAT_TYPES = {"private": ChatType.DM, "channel": ChatType.CHANNEL}  # all others are groups
+ALLOWED_UPDATES = (
+    "message",
+    "edited_message",
+    "channel_post",
+    "edited_channel_post",
+    "callback_query",
+)
+
+
 class TelegramUser(msgspec.Struct, frozen=True):
     id: int
     is_bot: bool = False
@@ -23,7 +34,7 @@ class TelegramChat(msgspec.Struct, frozen=True):
 
 
 class TelegramEntity(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A mark on a stretch of text, counted in UTF-16 units."""
+    """Formatting, a mention or a command in a part of the text, counted in UTF-16 units."""
 
     type: str
     offset: int
@@ -34,7 +45,7 @@ class TelegramEntity(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class TelegramFileInfo(msgspec.Struct, frozen=True):
-    """What all kinds of files have; a kind that has no name of its own is given one here."""
+    """The fields that all kinds of files share; some kinds have no name."""
 
     file_id: str
     file_size: int | None = None
@@ -58,7 +69,7 @@ class TelegramContact(msgspec.Struct, frozen=True):
 
 
 class TelegramTextQuote(msgspec.Struct, frozen=True):
-    """The part of a message that somebody chose to answer."""
+    """The part of a message that a reply quotes."""
 
     text: str = ""
 
@@ -117,21 +128,12 @@ class TelegramUpdate(msgspec.Struct, frozen=True):
 
     @property
     def any_message(self) -> TelegramMessage | None:
-        """An edited message is another event about it: it is said once more, with its new words."""
+        """An edit is a further event about the same message, with its new text."""
         return self.message or self.edited_message or self.channel_post or self.edited_channel_post
 
 
-ALLOWED_UPDATES = (
-    "message",
-    "edited_message",
-    "channel_post",
-    "edited_channel_post",
-    "callback_query",
-)
-
-
 class TelegramUpdateId(msgspec.Struct, frozen=True):
-    """What is read of an update first: enough to confirm one that makes no sense."""
+    """Decoded first: enough to confirm an update that is invalid otherwise."""
 
     update_id: int
 
@@ -150,7 +152,7 @@ class TelegramWebhookInfo(msgspec.Struct, frozen=True):
 
 
 class TelegramResponseParameters(msgspec.Struct, frozen=True):
-    """What some refusals say besides."""
+    """Additional fields of some errors."""
 
     retry_after: float | None = None
     migrate_to_chat_id: int | None = None
@@ -163,14 +165,8 @@ class TelegramResponse(msgspec.Struct, frozen=True):
     parameters: TelegramResponseParameters = TelegramResponseParameters()
 
 
-# MERGED holdfast.platforms.telegram.reading: Reading: an update of the Bot API in our words.
-PLATFORM = "telegram"
-
-_CHAT_TYPES = {"private": ChatType.DM, "channel": ChatType.CHANNEL}  # all others are groups
-
-
 class TelegramParser:
-    """Reads the updates of one bot; keeps nothing but who that is."""
+    """Turns the updates of one bot into inbound messages; stateless."""
 
     def __init__(self, me: TelegramUser, *, account: str) -> None:
         self._me = me
@@ -178,12 +174,12 @@ class TelegramParser:
 
     @property
     def cursor(self) -> str:
-        """Of this very bot: another one under the same name counts its updates from elsewhere."""
+        """Contains the bot's id: another bot in this account numbers its updates differently."""
         return f"updates of {self._me.id}"
 
     def to_inbound(self, update: TelegramUpdate, *, with_cursor: bool = True) -> Inbound | None:
-        """None: nothing that anybody said. `kept`: updates come in order, so this one says how far
-        the stream was taken."""
+        """None: it is no message. `with_cursor`: updates come in order, so this one is the position
+        in the stream."""
         value = str(update.update_id)
         cursor = Cursor(name=self.cursor, value=value) if with_cursor else None
         if update.callback_query is not None:
@@ -195,7 +191,7 @@ class TelegramParser:
     def _from_message(
         self, message: TelegramMessage, event_id: str, cursor: Cursor | None
     ) -> Inbound:
-        text, ours = self._strip_bot_name(message)
+        text, is_ours = self._strip_bot_name(message)
         return Inbound(
             source=self._source(message, _sender_of(message), author=self._author(message)),
             event_id=event_id,
@@ -204,15 +200,15 @@ class TelegramParser:
             mentioned=self._is_mentioned(message),
             quoted=self._quote(message),
             group=message.media_group_id,
-            commands=ours,
+            commands=is_ours,
             cursor=cursor,
         )
 
     def _from_button(
         self, query: TelegramCallbackQuery, event_id: str, cursor: Cursor | None
     ) -> Inbound | None:
-        """A button says what stands on it. Under a message that nobody can see any more, there is
-        no chat to say it in."""
+        """A button sends its value as a message. Below a message that is too old, the API names no
+        chat to send it to."""
         if query.message is None or not query.data:
             return None
         return Inbound(
@@ -247,7 +243,7 @@ class TelegramParser:
         sender = message.sender
         if sender is not None and sender.id == self._me.id:
             return Author.SELF
-        if message.is_automatic_forward:  # of a channel, into the group that talks about it
+        if message.is_automatic_forward:  # of a channel, into its discussion group
             return Author.BOT
         is_bot = sender is not None and sender.is_bot and message.sender_chat is None
         return Author.BOT if is_bot else Author.PERSON
@@ -255,22 +251,23 @@ class TelegramParser:
     def _is_mentioned(self, message: TelegramMessage) -> bool:
         name = f"@{self._me.username}".lower()
         return any(
-            (mark.user is not None and mark.user.id == self._me.id)
+            (entity.user is not None and entity.user.id == self._me.id)
             or (
-                mark.type == "mention"
-                and _entity_text(message.text_or_caption, mark).lower() == name
+                entity.type == "mention"
+                and _entity_text(message.text_or_caption, entity).lower() == name
             )
             or (
-                mark.type == "bot_command"
-                and _entity_text(message.text_or_caption, mark).lower().endswith(name)
+                entity.type == "bot_command"
+                and _entity_text(message.text_or_caption, entity).lower().endswith(name)
             )
-            for mark in message.text_entities
+            for entity in message.text_entities
         )
 
     def _strip_bot_name(self, message: TelegramMessage) -> tuple[str, bool]:
-        """The text, where "/stop@this_bot" is "/stop", and whether its command is ours to do: in a
+        """The text, with "/stop@this_bot" as "/stop", and whether its command is for this bot: in a
         group, "/stop@other_bot" is not."""
-        first = next((mark for mark in message.text_entities if mark.type == "bot_command"), None)
+        entities = message.text_entities
+        first = next((each for each in entities if each.type == "bot_command"), None)
         if first is None or first.offset != 0:
             return message.text_or_caption, True
         command, at, bot = _entity_text(message.text_or_caption, first).partition("@")
@@ -282,7 +279,7 @@ class TelegramParser:
 
     def _quote(self, message: TelegramMessage) -> Quote | None:
         replied = message.reply_to_message
-        # Whatever is said in a topic answers the message that opened it, as the API has it.
+        # In the API, every message of a topic is a reply to the message that opened it.
         if replied is None or replied.message_id == message.message_thread_id:
             return None
         by = _sender_of(replied)
@@ -296,8 +293,8 @@ class TelegramParser:
 
 
 def _sender_of(message: TelegramMessage) -> TelegramUser | TelegramChat:
-    """A person, or the group or channel in whose name somebody writes: then the person that the
-    API names is one of its own making, the same for all of them."""
+    """A person, or the group or channel on whose behalf a person writes: then `from` is a
+    placeholder of the API, the same for all of them."""
     return message.sender_chat or message.sender or message.chat
 
 
@@ -316,7 +313,7 @@ def _entity_text(text: str, entity: TelegramEntity) -> str:
 
 
 def _describe_content(message: TelegramMessage) -> str:
-    """What has no words of its own, in words."""
+    """A text for content that has none."""
     if message.location is not None:
         return f"[Location: {message.location.latitude}, {message.location.longitude}]"
     if message.contact is not None:

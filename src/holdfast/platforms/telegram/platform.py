@@ -42,11 +42,9 @@ from holdfast.platforms.text.telegram import fits
 
 log = logging.getLogger(__name__)
 
-
-# MERGED holdfast.platforms.telegram.platform: The Telegram platform: one bot, connected by getting its updates, polled or posted.
 _MAX_LENGTH = 4096  # UTF-16 units of one message
 _MAX_FILE_BYTES = 50 * 1024 * 1024  # bytes of one file from a bot
-_MAX_DESCRIPTION_LENGTH = 256  # characters of a line in the menu
+_MAX_DESCRIPTION_LENGTH = 256  # characters of a command in the menu
 
 
 def capabilities_of(settings: TelegramSettings) -> Capabilities:
@@ -74,12 +72,12 @@ def capabilities_of(settings: TelegramSettings) -> Capabilities:
 
 
 class TelegramPlatform:
-    """A door to one bot. It owns its line while it is connected, and keeps nothing else."""
+    """One bot. Owns its connection while it is connected, and no other state."""
 
     def __init__(
         self, token: Secret, *, account: str, settings: TelegramSettings, timeout: float = 20.0
     ) -> None:
-        """`limit`: seconds after which a question without an answer has none."""
+        """`timeout`: seconds for each call of the Bot API."""
         self.name = PLATFORM
         self.account = account
         self.capabilities = capabilities_of(settings)
@@ -97,10 +95,10 @@ class TelegramPlatform:
     async def connect(self, intake: Intake) -> AsyncIterator[None]:
         async with self._client.open(lambda: intake.report_alive(self.name, self.account)):
             me = await self._identify()
-            async with asyncio.TaskGroup() as errands:
-                tasks = [errands.create_task(self._receive(me, intake, errands), name="updates")]
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(self._receive(me, intake, group), name="updates")]
                 if self._settings.menu:
-                    tasks.append(errands.create_task(self._set_commands(), name="menu"))
+                    tasks.append(group.create_task(self._set_commands(), name="menu"))
                 try:
                     yield
                 finally:
@@ -129,7 +127,7 @@ class TelegramPlatform:
             raise self._to_connect_error(error) from error
 
     async def _identify(self) -> TelegramUser:
-        """Who we are. With a webhook, Telegram knows from now on where to post."""
+        """Returns our own user, and registers the webhook, where there is one."""
         try:
             me = await self._client.call("getMe", TelegramUser)
             if self._settings.webhook:
@@ -142,48 +140,48 @@ class TelegramPlatform:
             raise self._to_connect_error(error) from error
 
     def _warn_about_privacy_mode(self, me: TelegramUser) -> None:
-        everything = [
+        chats = [
             chat
             for chat, each in self._settings.chats.items()
             if each.answers is GroupReplyMode.ALL
         ]
-        if everything and not me.can_read_all_group_messages:
+        if chats and not me.can_read_all_group_messages:
             log.warning(
-                "@%s is to answer all that is said in %s, and Telegram gives it only commands and "
+                "@%s is set to answer every message in %s, but Telegram sends it only commands and "
                 "replies there: say /setprivacy to @BotFather and choose Disable, then remove it "
                 "from the group and add it again, or make it an administrator.",
                 me.username,
-                ", ".join(everything),
+                ", ".join(chats),
                 extra={"action": "privacy_mode"},
             )
 
     async def _receive(self, me: TelegramUser, intake: Intake, tasks: asyncio.TaskGroup) -> None:
-        """Until the line breaks, which is told to whoever mends lines."""
-        reader = TelegramParser(me, account=self.account)
-        most = self._settings.max_file_mb * 2**20
-        taking = TelegramReceiver(
-            self._client, reader, intake=intake, max_file_bytes=most, tasks=tasks
+        """Runs until the connection breaks, and reports that to the gateway."""
+        parser = TelegramParser(me, account=self.account)
+        max_bytes = self._settings.max_file_mb * 2**20
+        receiver = TelegramReceiver(
+            self._client, parser, intake=intake, max_file_bytes=max_bytes, tasks=tasks
         )
         try:
             if self._settings.webhook:
-                await self._webhook.run(taking)
+                await self._webhook.run(receiver)
             else:
-                await self._poll(reader, taking, intake)
+                await self._poll(parser, receiver, intake)
         except SendError as error:
             intake.report_lost(self.name, self.account, self._to_connect_error(error))
         finally:
-            taking.stop()
+            receiver.stop()
 
     async def _poll(
         self, parser: TelegramParser, receiver: TelegramReceiver, intake: Intake
     ) -> None:
-        polling = TelegramPoller(self._client, receiver, poll_seconds=self._settings.poll_seconds)
+        poller = TelegramPoller(self._client, receiver, poll_seconds=self._settings.poll_seconds)
         cursor = await intake.cursor(self.name, self.account, parser.cursor)
         try:
-            await polling.run(cursor)
+            await poller.run(cursor)
         except TelegramWebhookActive:
             await self._webhook.delete()
-            await polling.run(cursor)
+            await poller.run(cursor)
 
     async def _set_commands(self) -> None:
         commands = [
@@ -193,13 +191,15 @@ class TelegramPlatform:
         try:
             await self._client.call("setMyCommands", bool, commands=commands)
         except SendError as error:
-            # A bot without a menu answers as well as one with it.
+            # The bot works without a menu.
             log.warning(
-                "The menu could not be set: %s", error, extra={"action": "command_menu_not_set"}
+                "Could not set the command menu: %s",
+                error,
+                extra={"action": "command_menu_not_set"},
             )
 
     def _to_connect_error(self, error: SendError) -> ConnectError:
-        """What a broken line means for the account."""
+        """What a failed call means for the account."""
         if isinstance(error, TelegramBadToken):
             key = "token" if self.account == "default" else f"accounts.{self.account}.token"
             return ConnectRefused(
@@ -208,17 +208,16 @@ class TelegramPlatform:
             )
         if isinstance(error, TelegramConflict):
             return AccountInUse(
-                f"somebody else receives the messages of this bot ({error}). Stop it there, or "
-                "give this gateway a bot of its own: what the other one gets never comes here",
+                f"another program receives the messages of this bot ({error}). Stop it there, or "
+                "give this gateway its own bot: what the other one receives never arrives here",
                 holder=error.holder,
             )
         return AccountDisconnected(str(error))
 
 
-# MERGED holdfast.platforms.telegram.check: Asking Telegram whose token that is.
 async def check_account(context: PluginContext[TelegramSettings]) -> AccountIdentity:
-    """Raises the `SendError` that says what Telegram made of the token."""
-    api = TelegramClient(context.secrets["token"], base_url=context.settings.base_url)
-    async with api.open(lambda: None):
-        me = await api.call("getMe", TelegramUser)
+    """Raises a `SendError` where Telegram rejects the token or is unreachable."""
+    client = TelegramClient(context.secrets["token"], base_url=context.settings.base_url)
+    async with client.open(lambda: None):
+        me = await client.call("getMe", TelegramUser)
     return AccountIdentity(name=f"@{me.username}", chat_link=f"https://t.me/{me.username}")

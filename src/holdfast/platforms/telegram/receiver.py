@@ -1,4 +1,5 @@
-"""Receives updates, polled or posted by Telegram: parses each, passes it to intake, and only then confirms it."""
+"""Receives updates, polled or posted by Telegram: parses each, passes it to intake, and only then
+confirms it."""
 
 import asyncio
 import hashlib
@@ -40,17 +41,22 @@ from holdfast.platforms.telegram.events import (
 
 log = logging.getLogger(__name__)
 
-
-# MERGED holdfast.platforms.telegram.files: Files that people send: which of them a message has, and how each is fetched.
-# What a kind of file is called where it has no name of its own.
+SECRET_HEADER = "X-Telegram-Bot-Api-Secret-Token"
+CHECK_INTERVAL = 60.0  # seconds between two checks whether Telegram still posts to us
+POLL_GRACE = 10.0  # seconds that a response may take beyond the duration of a long poll
+_MAX_FILE_ATTEMPTS = 4  # for the files of one update
+_BUTTON_TIMEOUT = 5.0  # seconds: a stop does not wait longer for a button
+_NOT_ALLOWED_TEXT = "You may not do this here."
+_RETRY_HEADERS = {"Retry-After": "1"}
+# The file extension for kinds of files that have no name.
 _EXTENSIONS = {"voice": "ogg", "audio": "mp3", "video": "mp4", "video_note": "mp4"}
 
 
 def attachments_of(
     message: TelegramMessage, client: TelegramClient, *, max_bytes: int, last_attempt: bool
 ) -> tuple[Attachment, ...]:
-    """None is fetched yet. `most` is in bytes. At the last try, what cannot be fetched is not to
-    be had: whatever else people say waits behind it."""
+    """The files of the message, not fetched yet. At the last attempt, a file that cannot be fetched
+    is unavailable: all later updates wait behind this one."""
     return tuple(
         Attachment(
             name=name,
@@ -76,8 +82,7 @@ def _make_fetch(
 
 
 def _files_in(message: TelegramMessage) -> Iterator[tuple[str, TelegramFileInfo]]:
-    """Of a photo the largest of its sizes, which is the last; an animation is also told as a
-    document."""
+    """Of a photo the largest size, which is the last one; an animation also comes as a document."""
     number = message.message_id
     if message.photo:
         yield f"photo-{number}.jpg", message.photo[-1]
@@ -89,14 +94,8 @@ def _files_in(message: TelegramMessage) -> Iterator[tuple[str, TelegramFileInfo]
             yield info.file_name or f"{kind}-{number}.{ending}", info
 
 
-# MERGED holdfast.platforms.telegram.taking: Taking: one update is read, handed to intake, and only then confirmed by whoever brought it.
-_NOT_ALLOWED_TEXT = "You may not do this here."
-_MAX_FILE_ATTEMPTS = 4  # at the files of an update
-_BUTTON_TIMEOUT = 5.0  # seconds: a stop does not wait longer for a button
-
-
 class TelegramReceiver:
-    """Owns the errands that an update leaves behind, in the task group of the connection."""
+    """Owns the background tasks that an update starts, in the task group of the connection."""
 
     def __init__(
         self,
@@ -112,22 +111,23 @@ class TelegramReceiver:
         self._intake = intake
         self._max_file_bytes = max_file_bytes  # bytes of one file
         self._tasks = tasks
-        self._file_failures: Counter[int] = Counter()  # tries at the files of updates
+        self._file_failures: Counter[int] = Counter()  # failed attempts, by update
         self._stopped = False
 
     async def handle_update(self, raw: msgspec.Raw | bytes, *, with_cursor: bool) -> int:
-        """The number of the update, which may be confirmed now: it is durable, or nothing to keep.
+        """Returns the number of the update, which may be confirmed now: it is durable, or needs no
+        storing.
 
-        Raises where it can be neither for the moment: `StoreError`, `IntakeClosed`, and a
-        `NotConnected` where a file of it cannot be fetched yet. The vendor then gives it again.
+        Raises `StoreError` or `IntakeClosed` where it cannot be stored now, and `NotConnected`
+        where one of its files cannot be fetched yet. Telegram then sends it again.
         """
         number = decode_json(raw, type=TelegramUpdateId).update_id
         try:
             update = decode_json(raw, type=TelegramUpdate)
         except msgspec.MsgspecError as error:
-            # Unconfirmed, it would come back for ever and hold up the rest.
+            # Unconfirmed, it would come back for ever and block the rest.
             log.warning(
-                "Update %d of Telegram makes no sense and is passed over: %s",
+                "Skipping invalid update %d of Telegram: %s",
                 number,
                 error,
                 extra={"action": "update_invalid"},
@@ -144,15 +144,15 @@ class TelegramReceiver:
         return number
 
     def stop(self) -> None:
-        """The connection ends: nothing more is done on the side."""
+        """The connection ends: no further background task is started."""
         self._stopped = True
 
     async def _accept(self, update: TelegramUpdate, inbound: Inbound) -> None:
         reply = ""
         try:
-            attached = self._attachments(update)
-            if inbound.text.strip() or attached:  # else somebody joined, or pinned something
-                await self._intake.accept(inbound, attached)
+            attachments = self._attachments(update)
+            if inbound.text.strip() or attachments:  # else a person joined, or pinned a message
+                await self._intake.accept(inbound, attachments)
         except NotAddressed as error:
             log.debug("%s: %s", inbound.event_id, error, extra={"action": "update_ignored"})
         except NotAllowed as error:
@@ -176,8 +176,8 @@ class TelegramReceiver:
         )
 
     async def _answer_button(self, query: TelegramCallbackQuery, text: str) -> None:
-        """The button stops showing that it waits. After the commit, so that it waits until its
-        press is ours; nobody is the worse where this fails."""
+        """Stops the progress indicator of the button. Called after the commit, so that it is shown
+        until the press is durable; a failure has no consequences."""
         try:
             await self._client.call(
                 "answerCallbackQuery",
@@ -188,17 +188,15 @@ class TelegramReceiver:
             )
         except SendError as error:
             log.debug(
-                "A button was not answered: %s", error, extra={"action": "button_not_acknowledged"}
+                "Could not acknowledge a button: %s",
+                error,
+                extra={"action": "button_not_acknowledged"},
             )
 
 
-# MERGED holdfast.platforms.telegram.polling: Polling: updates are asked for, taken, and confirmed by the next question.
-POLL_GRACE = 10.0  # seconds that an answer may take beyond the time for which a poll is held
-
-
 class TelegramPoller:
-    """Owns how far the stream of updates is confirmed. Runs until it is cancelled, or until the
-    line breaks: that is raised, for whoever mends lines."""
+    """Owns the position up to which updates are confirmed. Runs until it is cancelled, or until the
+    connection breaks, which is raised."""
 
     def __init__(
         self,
@@ -210,37 +208,35 @@ class TelegramPoller:
     ) -> None:
         self._client = client
         self._receiver = receiver
-        self._poll_seconds = (
-            poll_seconds  # seconds for which the vendor holds a poll that has nothing to tell
-        )
+        self._poll_seconds = poll_seconds  # the duration of a long poll without updates
         self._sleep = sleep
 
     async def run(self, cursor: str | None) -> None:
-        """`cursor` is the last update that is durable here: those behind it are asked for.
+        """`cursor` is the last update that is durable here: polling starts after it.
 
-        Assigned, never the greater of two: after a week without updates the vendor numbers them
-        anew, and an offset beyond them all would confirm none.
+        The offset is assigned, never the maximum of two: after a week without updates Telegram
+        starts other numbers, and an offset beyond all of them would confirm none.
         """
         offset = None if cursor is None else int(cursor) + 1
-        pauses = backoff_delays()
+        delays = backoff_delays()
         while True:
             updates = await self._get_updates(offset)
             try:
                 for raw in updates:
                     offset = await self._receiver.handle_update(raw, with_cursor=True) + 1
-                pauses = backoff_delays()
+                delays = backoff_delays()
             except (StoreError, IntakeClosed, NotConnected) as error:
-                pause = next(pauses)
+                delay = next(delays)
                 log.warning(
-                    "Updates of Telegram are not taken: %s. The next try is in %.1f s.",
+                    "Could not accept updates of Telegram: %s. Retrying in %.1f s.",
                     error,
-                    pause,
+                    delay,
                     extra={"action": "receiver_retrying"},
                 )
-                await self._sleep(pause)
+                await self._sleep(delay)
 
     async def _get_updates(self, offset: int | None) -> list[msgspec.Raw]:
-        """Raises `NotConnected` for every kind of broken line: asking again does no harm."""
+        """Raises `NotConnected` for every connection failure: polling again does no harm."""
         while True:
             try:
                 return await self._client.call(
@@ -257,24 +253,19 @@ class TelegramPoller:
                 raise NotConnected(str(error)) from error
 
 
-# MERGED holdfast.platforms.telegram.webhook: Webhook: Telegram posts updates to the gateway's own listener, and repeats what is not taken.
-SECRET_HEADER = "X-Telegram-Bot-Api-Secret-Token"
-CHECK_INTERVAL = 60.0  # seconds between two questions whether Telegram still posts to us
-_RETRY_HEADERS = {"Retry-After": "1"}
-
-
 def webhook_path(account: str) -> str:
-    """Where on our listener the updates of an account arrive."""
+    """The path on the gateway's listener for the updates of an account."""
     return f"/hooks/telegram/{account}"
 
 
 def is_our_webhook(url: str, account: str) -> bool:
-    """Whether a gateway like this one has set it: then it may be taken down, or moved."""
+    """Whether a gateway has set it, or none is set: then it may be deleted or replaced."""
     return not url or urlsplit(url).path == webhook_path(account)
 
 
 class TelegramWebhook:
-    """Owns whether posts are taken: only while a `Taking` is there."""
+    """Owns the receiver while the account is connected (posts are accepted only then), and the
+    posts in progress."""
 
     def __init__(
         self, client: TelegramClient, token: Secret, *, account: str, address: str
@@ -282,11 +273,11 @@ class TelegramWebhook:
         self._client = client
         self._account = account
         self._url = address.rstrip("/") + webhook_path(account) if address else ""
-        # Known to Telegram and to us, over a restart too, and kept by nobody.
+        # Derived, so that it is the same after a restart without being stored.
         digest = hashlib.sha256(f"webhook of {token.reveal()}".encode()).hexdigest()
         self._secret = Secret(digest)
         self._receiver: TelegramReceiver | None = None
-        self._in_progress: set[asyncio.Task[int]] = set()  # those that are being taken
+        self._in_progress: set[asyncio.Task[int]] = set()
 
     def routes(self) -> Sequence[web.RouteDef]:
         return (web.post(webhook_path(self._account), self._handle_request),) if self._url else ()
@@ -294,8 +285,8 @@ class TelegramWebhook:
     async def run(
         self, receiver: TelegramReceiver, *, check_interval: float = CHECK_INTERVAL
     ) -> None:
-        """Take what is posted, until cancelled. Raises `NotConnected` where Telegram is gone, and
-        `Held` where it posts elsewhere by now."""
+        """Accepts posts until cancelled. Raises `NotConnected` where Telegram is unreachable, and
+        `TelegramConflict` where it posts to another URL by now."""
         self._receiver = receiver
         try:
             while True:
@@ -309,7 +300,7 @@ class TelegramWebhook:
                 post.cancel()
 
     async def register(self) -> None:
-        """One post at a time, so that what was said first is accepted first."""
+        """One connection, so that updates are accepted in order."""
         info = await self._client.call("getWebhookInfo", TelegramWebhookInfo)
         if not is_our_webhook(info.url, self._account):
             raise _conflict(info.url)
@@ -323,7 +314,7 @@ class TelegramWebhook:
         )
 
     async def delete(self) -> None:
-        """So that updates can be polled for; none of those that wait is lost by it."""
+        """So that updates can be polled; pending ones are not lost."""
         info = await self._client.call("getWebhookInfo", TelegramWebhookInfo)
         if not is_our_webhook(info.url, self._account):
             raise _conflict(info.url)
@@ -338,21 +329,25 @@ class TelegramWebhook:
         try:
             await self._handle_update(self._receiver, await request.read())
         except (StoreError, IntakeClosed, NotConnected) as error:
-            log.warning("An update is not taken: %s", error, extra={"action": "receiver_retrying"})
+            log.warning(
+                "Could not accept an update of Telegram: %s",
+                error,
+                extra={"action": "receiver_retrying"},
+            )
             return web.Response(status=503, headers=_RETRY_HEADERS)
         except msgspec.MsgspecError as error:
             return web.Response(status=400, text=f"this is no update: {error}\n")
         return web.Response()
 
     async def _handle_update(self, receiver: TelegramReceiver, body: bytes) -> None:
-        """In a task of its own, which goes with the account: the listener that asks here stays."""
+        """In a task of its own, which is cancelled with the account; the listener stays open."""
         post = asyncio.ensure_future(receiver.handle_update(body, with_cursor=False))
         self._in_progress.add(post)
         try:
             await post
         except asyncio.CancelledError:
             if self._receiver is None:
-                raise NotConnected("the account was let go meanwhile") from None
+                raise NotConnected("the account was disconnected meanwhile") from None
             raise
         finally:
             self._in_progress.discard(post)

@@ -24,47 +24,30 @@ from holdfast.platforms.telegram.client import (
 from holdfast.platforms.telegram.events import TelegramSentMessage
 from holdfast.platforms.text.telegram import MAX_LENGTH, render
 
-
-# MERGED holdfast.platforms.telegram.formatting: Formatting: Markdown as the text and the marks that the Bot API shows it by.
-def formatted_arguments(text: str) -> dict[str, Any]:
-    """The arguments that say this text. One that is too long only as it would be shown, a table
-    for example, is said as it was written: refused, it would be lost."""
-    shown = render(text)
-    if message_length(shown.text, LengthUnit.UTF16) > MAX_LENGTH:
-        return raw_arguments(text)
-    return {"text": shown.text, "entities": shown.entities or None}
-
-
-def raw_arguments(text: str) -> dict[str, Any]:
-    """The text as it was written, signs and all: there is nothing in it to be refused."""
-    return {"text": text}
-
-
-# MERGED holdfast.platforms.telegram.sending: Sending: our messages, changes and signs as calls of the Bot API.
 _REPEAT_NOTICE = "*(This may have reached you before.)*\n\n"
 REPEAT_NOTICE_LENGTH = len(_REPEAT_NOTICE)
 _BUTTONS_IN_A_ROW = 2
 _NO_PREVIEW = {"is_disabled": True}
-_MAX_PHOTO_BYTES = 10 * 1024 * 1024  # bytes of one that Telegram shows as such
+_MAX_PHOTO_BYTES = 10 * 1024 * 1024  # larger pictures are sent as files
 _VOICE_EXTENSIONS = (".ogg", ".oga", ".opus")
 
 
 class TelegramSender:
-    """Keeps nothing. Everything raises a `SendError` that says what is known of the call's fate."""
+    """Stateless. Every method raises a `SendError` that says what is known of the outcome."""
 
     def __init__(self, client: TelegramClient) -> None:
         self._client = client
 
     async def send(self, outbound: Outbound) -> Receipt:
-        """A chat that has moved, and marks that are not understood, were refused as a whole: what
-        is sent instead is no repetition."""
+        """A message to a migrated chat, or with an invalid format, was refused as a whole: the
+        second attempt is no duplicate."""
         text = f"{_REPEAT_NOTICE}{outbound.text}" if outbound.may_be_duplicate else outbound.text
-        place = _target(outbound.address) | _reply_and_buttons(outbound)
+        target = _target(outbound.address) | _reply_and_buttons(outbound)
         try:
-            sent = await self._send_content(text, outbound.file, place)
+            sent = await self._send_content(text, outbound.file, target)
         except TelegramChatMigrated as moved:
-            place["chat_id"] = moved.chat_id
-            sent = await self._send_content(text, outbound.file, place)
+            target["chat_id"] = moved.chat_id
+            sent = await self._send_content(text, outbound.file, target)
         return Receipt(platform_message_id=str(sent.message_id))
 
     async def _send_content(
@@ -79,7 +62,7 @@ class TelegramSender:
                 method, TelegramSentMessage, field=field, file=file, caption=caption, **target
             )
         except SendRejected as error:
-            # A picture may be too large or too odd for one, and is a file all the same.
+            # A picture may be too large for a photo, but can still be sent as a file.
             if field == "document" or isinstance(error, TelegramChatMigrated):
                 raise
             return await self._client.upload(
@@ -92,9 +75,9 @@ class TelegramSender:
             )
 
     async def edit(self, change: MessageEdit) -> None:
-        place = {"chat_id": change.address.chat_id, "message_id": int(change.platform_message_id)}
+        target = {"chat_id": change.address.chat_id, "message_id": int(change.platform_message_id)}
         try:
-            await self._call_with_text("editMessageText", TelegramSentMessage, change.text, place)
+            await self._call_with_text("editMessageText", TelegramSentMessage, change.text, target)
         except TelegramNotModified:
             return
 
@@ -125,8 +108,22 @@ class TelegramSender:
             return await self._client.call(method, kind, **raw_arguments(text), **target)
 
 
+def formatted_arguments(text: str) -> dict[str, Any]:
+    """The text with its entities. A text that is too long only when rendered, a table for example,
+    is sent as it was written: Telegram would refuse it otherwise."""
+    rendered = render(text)
+    if message_length(rendered.text, LengthUnit.UTF16) > MAX_LENGTH:
+        return raw_arguments(text)
+    return {"text": rendered.text, "entities": rendered.entities or None}
+
+
+def raw_arguments(text: str) -> dict[str, Any]:
+    """The Markdown as it was written: without entities there is nothing to refuse."""
+    return {"text": text}
+
+
 def _upload_method(file: OutboundFile) -> tuple[str, str]:
-    """The method and its field: pictures are shown, voices can be listened to."""
+    """The method and its field: pictures are shown, voice messages can be played."""
     if len(file.data) <= _MAX_PHOTO_BYTES and detect_image(file.data) is not None:
         return "sendPhoto", "photo"
     if file.name.endswith(_VOICE_EXTENSIONS):
@@ -140,23 +137,26 @@ def _target(address: Address) -> dict[str, Any]:
 
 
 def _reply_and_buttons(outbound: Outbound) -> dict[str, Any]:
-    """What it answers, under the first of its messages only, and its buttons. What it answers may
-    have been deleted meanwhile; the answer is owed all the same."""
-    hung: dict[str, Any] = {} if outbound.file else {"link_preview_options": _NO_PREVIEW}
-    answered = _to_int(outbound.address.reply_to)
-    if answered is not None and outbound.part == 1:
-        hung["reply_parameters"] = {"message_id": answered, "allow_sending_without_reply": True}
+    """The message that it replies to, for the first part only, and the buttons. The reply is sent
+    also where that message was deleted meanwhile."""
+    arguments: dict[str, Any] = {} if outbound.file else {"link_preview_options": _NO_PREVIEW}
+    reply_to = _to_int(outbound.address.reply_to)
+    if reply_to is not None and outbound.part == 1:
+        arguments["reply_parameters"] = {
+            "message_id": reply_to,
+            "allow_sending_without_reply": True,
+        }
     if outbound.buttons:
-        hung["reply_markup"] = {"inline_keyboard": _keyboard(outbound.buttons)}
-    return hung
+        arguments["reply_markup"] = {"inline_keyboard": _keyboard(outbound.buttons)}
+    return arguments
 
 
-def _keyboard(choices: Sequence[Button]) -> list[list[dict[str, str]]]:
-    buttons = [{"text": choice.label, "callback_data": choice.value} for choice in choices]
-    starts = range(0, len(buttons), _BUTTONS_IN_A_ROW)
-    return [buttons[start : start + _BUTTONS_IN_A_ROW] for start in starts]
+def _keyboard(buttons: Sequence[Button]) -> list[list[dict[str, str]]]:
+    keys = [{"text": button.label, "callback_data": button.value} for button in buttons]
+    starts = range(0, len(keys), _BUTTONS_IN_A_ROW)
+    return [keys[start : start + _BUTTONS_IN_A_ROW] for start in starts]
 
 
 def _to_int(name: str | None) -> int | None:
-    """An id of this platform; one that is none was made up by nobody here, and is left out."""
+    """A Telegram id as a number; anything else is left out."""
     return int(name) if name is not None and name.isascii() and name.isdigit() else None

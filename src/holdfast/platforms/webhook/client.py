@@ -1,4 +1,5 @@
-"""Posts answers to the endpoint of an account, and says what its HTTP status means for the delivery."""
+"""Posts answers to the endpoint of an account, and says what its HTTP status means for the
+delivery."""
 
 import asyncio
 import logging

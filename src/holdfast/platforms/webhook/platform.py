@@ -28,8 +28,6 @@ from holdfast.platforms.webhook.receiver import WebhookFile, WebhookReceiver, en
 
 log = logging.getLogger(__name__)
 
-
-# MERGED holdfast.platforms.webhook.platform: The webhook platform: hooks that programs post to, and a receiver that answers are posted to.
 MAX_MESSAGE_LENGTH = 100_000  # characters of one message: what is longer is posted in parts
 MAX_FILE_BYTES = 25 * 1024 * 1024  # bytes of one file; what is posted of it is a third longer
 
@@ -48,8 +46,8 @@ class WebhookMessage(msgspec.Struct, frozen=True, kw_only=True, tag_field="type"
 
 
 def capabilities_of(settings: WebhookSettings) -> Capabilities:
-    """Without a receiver, answers are fetched from us. What a program does with a post that nobody
-    takes is its own affair, so no backlog is promised."""
+    """Without a url, answers are fetched from us. Whether a program repeats a post that was not
+    accepted is unknown, so no backlog is promised."""
     sends = bool(settings.url)
     return Capabilities(
         fetchable=not sends,
@@ -66,9 +64,9 @@ def capabilities_of(settings: WebhookSettings) -> Capabilities:
 
 
 class WebhookPlatform:
-    """A door to programs. It owns its hooks and its line to the receiver while it is connected.
+    """Owns its hooks and its HTTP client while it is connected.
 
-    The two are kept apart: what is posted here is taken whether or not the receiver is there.
+    The two are independent: posts are accepted whether or not the endpoint is reachable.
     """
 
     def __init__(
@@ -101,19 +99,17 @@ class WebhookPlatform:
             intake.report_lost(self.name, self.account, error)
 
         async with self._client.open(alive):
-            self._receiver.start(intake)  # who posts does not wait for the receiver
+            self._receiver.start(intake)  # posts do not wait for the endpoint
             try:
                 if self._pings_enabled:
                     await self._first_ping()
                 self._report_lost = lost
-                async with asyncio.TaskGroup() as errands:
-                    asking = errands.create_task(
-                        self._ping_periodically(), name="webhook signs of life"
-                    )
+                async with asyncio.TaskGroup() as tasks:
+                    pings = tasks.create_task(self._ping_periodically(), name="webhook pings")
                     try:
                         yield
                     finally:
-                        asking.cancel()
+                        pings.cancel()
             finally:
                 self._receiver.stop()
 
@@ -133,15 +129,15 @@ class WebhookPlatform:
             await self._ping()
 
     async def _first_ping(self) -> None:
-        """Raises `ConnectRefused` where the receiver does not know us. One that is away is not in
-        the way of what is posted here; only where nothing is, there is no line without it."""
+        """Raises `ConnectRefused` where the endpoint rejects our secret. Hooks work without the
+        endpoint; only an account without hooks is not connected then."""
         try:
             await self._ping()
         except SendError as error:
             if not self._settings.hooks:
                 raise
             log.warning(
-                "%s:%s takes posts, but what it is to send waits: %s",
+                "%s:%s accepts posts, but its answers wait: %s",
                 self.name,
                 self.account,
                 error,
@@ -178,12 +174,12 @@ class WebhookPlatform:
         table = account_table(self.name, self.account)
         return ConnectRefused(
             str(error),
-            remedy=f"See that {table}.url and {table}.secret are those that the receiver has",
+            remedy=f"Set {table}.url and {table}.secret to those of the endpoint",
         )
 
 
 async def _encode_message(outbound: Outbound) -> bytes:
-    """A file takes longer to write down than the event loop should be held up."""
+    """A message with a file is encoded in a thread, to keep the event loop free."""
     if outbound.file is None:
         return msgspec.json.encode(_to_message(outbound))
     return await asyncio.to_thread(lambda: msgspec.json.encode(_to_message(outbound)))
@@ -203,14 +199,13 @@ def _to_message(outbound: Outbound) -> WebhookMessage:
     )
 
 
-# MERGED holdfast.platforms.webhook.check: Asking a receiver whether it knows us.
 async def check_account(context: PluginContext[WebhookSettings]) -> AccountIdentity:
-    """Raises the `SendError` that says what is wrong. Without a receiver there is nobody to ask:
-    who posts is known when they do."""
+    """Raises a `SendError` where the endpoint rejects us or is unreachable. Without a url there is
+    nothing to check: a hook is verified when it is posted to."""
     settings = context.settings
     if not settings.url:
         return AccountIdentity(name=f"hooks {', '.join(settings.hooks)}")
-    receiver = create_client(settings, context.secrets, clock=context.clock)
-    async with receiver.open(lambda: None):
-        await receiver.ping(context.new_id("ping"), account=context.account)
+    client = create_client(settings, context.secrets, clock=context.clock)
+    async with client.open(lambda: None):
+        await client.ping(context.new_id("ping"), account=context.account)
     return AccountIdentity(name=mask_passwords(settings.url))

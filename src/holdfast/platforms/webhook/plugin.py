@@ -1,4 +1,5 @@
-"""Declares the webhook platform: the settings of an account and of its hooks (who may post, what is said, and where)."""
+"""Declares the webhook platform: the settings of an account and of its hooks (who may post, what
+becomes of a post, and where)."""
 
 import re
 from collections.abc import Iterator
@@ -20,13 +21,10 @@ from holdfast.core.ports.platform_plugin import (
 from holdfast.core.turns.subagent import DELEGATE_TOOL, INTERNAL_PLATFORM
 from holdfast.platforms.webhook.template import Template, parse_template
 
-# MERGED holdfast.platforms.webhook.hook_settings: A hook as it is set: who may post to it, what becomes of a post, and where that is said.
 PLATFORM = "webhook"
 USER_AGENT = "Holdfast"  # what a gateway calls itself where it posts
 _SCHEDULE_TOOLSET = "schedule"  # the toolset of jobs
-_OWNER_PLATFORMS = frozenset(
-    {"api", "web", INTERNAL_PLATFORM}
-)  # whatever comes from there is the owner's word
+_OWNER_PLATFORMS = frozenset({"api", "web", INTERNAL_PLATFORM})  # all messages are the owner's
 _SECRET_HEADERS = frozenset({"authorization", "cookie", "proxy-authorization"})
 
 
@@ -49,9 +47,8 @@ SIGNATURE_HEADERS = {
 }
 _TIMESTAMP_HEADERS = {SignatureScheme.SLACK: "X-Slack-Request-Timestamp"}
 _EVENT_TEMPLATES = {SignatureScheme.GITHUB: "{@X-GitHub-Event|}"}
-_SIGNATURE_SUFFIX = (
-    "-signature"  # what the name of the header ends with, beside those of id and time
-)
+_SIGNATURE_SUFFIX = "-signature"  # of the header's name; those of id and time differ in it
+_HOOK_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")  # it is part of a URL
 
 
 class HookSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -116,7 +113,8 @@ class HookSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
             self.signature_header
         ):
             raise ValueError(
-                f"header must end with {_SIGNATURE_SUFFIX!r}, as {SIGNATURE_HEADERS[self.scheme]} does"
+                f"header must end with {_SIGNATURE_SUFFIX!r}, as "
+                f"{SIGNATURE_HEADERS[self.scheme]} does"
             )
         self._check_templates()
         self._check_destination()
@@ -128,8 +126,8 @@ class HookSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
                 template = parse_template(text)
             except ValueError as error:
                 raise ValueError(f"{key} is no template: {error}") from None
-            if said := self._secret_header_in(template):
-                raise ValueError(f"{key} names the header {said}, which proves who posts")
+            if header := self._secret_header_in(template):
+                raise ValueError(f"{key} names the header {header}, which proves who posts")
             if key == "id" and template.header_names and self.scheme is not SignatureScheme.BEARER:
                 raise ValueError(
                     "id names a header, which is not signed: a copy of a post with another one "
@@ -143,7 +141,7 @@ class HookSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         yield from {**named, "event": self.event_template}.items()
 
     def _secret_header_in(self, template: Template) -> str:
-        """A header of it whose value is nobody's to read."""
+        """A header in it whose value must stay secret; "": none."""
         hidden = {*_SECRET_HEADERS, self.signature_header.lower()}
         return next((name for name in template.header_names if name.lower() in hidden), "")
 
@@ -177,10 +175,6 @@ def _has_signature_suffix(header: str) -> bool:
     return header.lower().endswith(_SIGNATURE_SUFFIX) and len(header) > len(_SIGNATURE_SUFFIX)
 
 
-# MERGED holdfast.platforms.webhook.door: Webhooks as a door: what can be set about an account, its hooks and its receiver.
-_HOOK_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")  # it stands in an address
-
-
 class WebhookSettings(PlatformSettings, frozen=True, kw_only=True):
     hooks: dict[str, HookSettings] = msgspec.field(default_factory=dict)
     url: str = ""  # that answers are posted to; "": they are fetched
@@ -203,8 +197,8 @@ class WebhookSettings(PlatformSettings, frozen=True, kw_only=True):
         if self.url:
             self._check_url()
         # A hook with a secret is let in by being there: its table is the permission.
-        voices = [each.user or name for name, each in self.hooks.items() if not each.platform]
-        msgspec.structs.force_setattr(self, "allow", tuple(dict.fromkeys((*self.allow, *voices))))
+        senders = [each.user or name for name, each in self.hooks.items() if not each.platform]
+        msgspec.structs.force_setattr(self, "allow", tuple(dict.fromkeys((*self.allow, *senders))))
 
     def _check_url(self) -> None:
         parts = urlsplit(self.url)
@@ -214,8 +208,8 @@ class WebhookSettings(PlatformSettings, frozen=True, kw_only=True):
         if self.allow_private:
             return
         address = parse_ip(host)
-        ours = f".{host}".rstrip(".").endswith(".localhost")
-        if ours or (address is not None and not is_public(address)):
+        is_local = f".{host}".rstrip(".").endswith(".localhost")
+        if is_local or (address is not None and not is_public(address)):
             raise ValueError(
                 f"url leads into this machine's own network ({host}): write allow_private = true "
                 "if that is meant"
@@ -254,7 +248,9 @@ def _open(context: PluginContext[WebhookSettings]) -> Platform:
 
 
 async def _check(context: PluginContext[WebhookSettings]) -> AccountIdentity:
-    from holdfast.platforms.webhook.platform import check_account  # noqa: PLC0415 - imports an HTTP client
+    from holdfast.platforms.webhook.platform import (  # noqa: PLC0415 - imports an HTTP client
+        check_account,
+    )
 
     return await check_account(context)
 

@@ -1,4 +1,5 @@
-"""Receives posts to the hooks of an account: verifies, parses and limits them, and answers 202 once the message is durable."""
+"""Receives posts to the hooks of an account: verifies, parses and limits them, and answers 202 once
+the message is durable."""
 
 import asyncio
 import base64
@@ -36,13 +37,28 @@ from holdfast.platforms.webhook.template import (
 
 log = logging.getLogger(__name__)
 
+ParsedPost = tuple[Inbound, Sequence[Attachment]]
 
-# MERGED holdfast.platforms.webhook.files: Files that come with a post, as our own posts have them: a name, and data in base64.
+MAX_TEXT_LENGTH = 32_000  # characters of the message: a model reads all of it
+_MAX_ID_LENGTH = 128
+_FORM_TYPE = "application/x-www-form-urlencoded"
+_IDEMPOTENCY_KEY = "{@Idempotency-Key|}"
+_MINUTE = 60.0
+_BODY_TIMEOUT = 30.0  # seconds that a body may take to arrive
+_LARGE_BODY = 256 * 1024  # bytes; a larger body is parsed in a thread, to keep the event loop free
+
+
 class UnreadablePost(HoldfastError):
-    """The body is not what it is said to be."""
+    """The body does not have the format that it declares."""
+
+
+class EventIgnored(HoldfastError):
+    """An event of a kind that this hook does not accept."""
 
 
 class WebhookFile(msgspec.Struct, frozen=True, kw_only=True):
+    """A file of a post, incoming or outgoing."""
+
     name: str
     data: str  # in base64
 
@@ -52,7 +68,7 @@ def encode_file(name: str, data: bytes) -> WebhookFile:
 
 
 def decode_files(found: Any, *, field: str) -> Sequence[Attachment]:
-    """One file, a list of them, or none. Raises `Unreadable` where it is something else."""
+    """One file, a list of them, or none. Raises `UnreadablePost` for anything else."""
     listed = [] if found is None else found if isinstance(found, list) else [found]
     try:
         return [_to_attachment(file) for file in msgspec.convert(listed, list[WebhookFile])]
@@ -69,20 +85,16 @@ def _to_attachment(file: WebhookFile) -> Attachment:
     return Attachment(name=file.name, fetch=fetch, size=len(data))
 
 
-# MERGED holdfast.platforms.webhook.rate: The rate: how many posts of one hook are taken in a minute.
-_MINUTE = 60.0
-
-
 class HookRateLimiter:
-    """Owns when posts were taken within the last minute; lost with the process."""
+    """Owns the times of the posts that one hook accepted in the last minute; not persisted."""
 
     def __init__(self, per_minute: int, *, clock: Clock) -> None:
-        self._per_minute = per_minute  # 0: any number
+        self._per_minute = per_minute  # 0: no limit
         self._clock = clock
         self._accepted_at: deque[float] = deque()
 
     def acquire(self) -> float:
-        """Seconds until another one may be taken; 0: it is counted, and may be now."""
+        """Seconds until another post may be accepted; 0: this one is accepted and counted."""
         if not self._per_minute:
             return 0.0
         now = self._clock.monotonic()
@@ -94,19 +106,8 @@ class HookRateLimiter:
         return 0.0
 
 
-# MERGED holdfast.platforms.webhook.reading: Reading: a post that is genuine, as a message in our words.
-MAX_TEXT_LENGTH = 32_000  # characters of what is said: a model reads all of it
-_MAX_ID_LENGTH = 128
-_FORM_TYPE = "application/x-www-form-urlencoded"
-_IDEMPOTENCY_KEY = "{@Idempotency-Key|}"
-
-
-class EventIgnored(HoldfastError):
-    """An event of a kind that this hook does not take."""
-
-
 class WebhookParser:
-    """Knows what one hook says, where, and as whom; keeps nothing."""
+    """Turns a verified post of one hook into an inbound message; stateless."""
 
     def __init__(self, name: str, hook: HookSettings, *, account: str) -> None:
         self._name = name
@@ -119,21 +120,18 @@ class WebhookParser:
             hook.id or (_IDEMPOTENCY_KEY if hook.scheme is SignatureScheme.BEARER else "")
         )
 
-    def parse(
-        self, headers: Mapping[str, str], content_type: str, body: bytes
-    ) -> tuple[Inbound, Sequence[Attachment]]:
-        """What is said, and the files that come with it. Raises `Unreadable`, `MissingFields`, or
-        `EventIgnored`."""
+    def parse(self, headers: Mapping[str, str], content_type: str, body: bytes) -> ParsedPost:
+        """The message and its files. Raises `UnreadablePost`, `MissingFields` or `EventIgnored`."""
         try:
             return self._parse_post(
                 WebhookPost(body=_decode_body(content_type, body), headers=headers), body
             )
-        except RecursionError:  # reading and writing it again reach their limits apart
+        except RecursionError:  # decoding and encoding have different limits
             raise UnreadablePost("the body is nested too deeply") from None
 
-    def _parse_post(self, post: WebhookPost, body: bytes) -> tuple[Inbound, Sequence[Attachment]]:
+    def _parse_post(self, post: WebhookPost, body: bytes) -> ParsedPost:
         if self._hook.events and (event := self._event.fill(post)) not in self._hook.events:
-            raise EventIgnored(f"events of the kind {event!r} are not taken here")
+            raise EventIgnored(f"events of the kind {event!r} are ignored here")
         inbound = self._to_inbound(post, self._delivery_id(post, body))
         found = value_at_path(post.body, self._hook.files) if self._hook.files else None
         return inbound, decode_files(found, field=self._hook.files)
@@ -144,7 +142,7 @@ class WebhookParser:
             event_id=f"{PLATFORM}:{self._account}:{self._name}:{delivery_id}",
             message_id=delivery_id,
             text=self._message_text(self._template.fill(post)),
-            # Each post is an event of its own: none is cut short, or answered with another.
+            # Each post is an event of its own: it interrupts nothing, and is not merged.
             busy_mode=BusyMode.QUEUE,
             mergeable=False,
             commands=self._hook.commands,
@@ -152,37 +150,38 @@ class WebhookParser:
         )
 
     def _delivery_id(self, post: WebhookPost, body: bytes) -> str:
-        """What the same post has when it comes again, and no other. It comes from what is signed:
-        whoever copies a post cannot give it another."""
+        """The same whenever the same post comes again, and different for every other post. It is
+        taken from the signed part: a copy of a post cannot have another id."""
         header = self._hook.id_header
-        given = post.headers.get(header, "") if header else ""
-        named = self._id.fill(post) or given
-        if not named:
+        delivery_id = self._id.fill(post) or (post.headers.get(header, "") if header else "")
+        if not delivery_id:
             return hashlib.sha256(body).hexdigest()
-        if named.isascii() and named.isprintable() and len(named) <= _MAX_ID_LENGTH:
-            return named
-        return hashlib.sha256(named.encode("utf-8", "surrogateescape")).hexdigest()
+        printable = delivery_id.isascii() and delivery_id.isprintable()
+        if printable and len(delivery_id) <= _MAX_ID_LENGTH:
+            return delivery_id
+        return hashlib.sha256(delivery_id.encode("utf-8", "surrogateescape")).hexdigest()
 
     def _source(self, post: WebhookPost) -> Source:
-        hook, elsewhere = self._hook, bool(self._hook.platform)
-        # A hook is there to be answered, but two gateways would answer each other for ever.
-        gateway = post.headers.get("User-Agent", "").startswith(USER_AGENT)
+        hook, other_platform = self._hook, bool(self._hook.platform)
+        # Posts are answered, but two gateways would answer each other for ever.
+        is_gateway = post.headers.get("User-Agent", "").startswith(USER_AGENT)
         return Source(
             platform=hook.platform or PLATFORM,
-            account=hook.account if elsewhere else self._account,
+            account=hook.account if other_platform else self._account,
             chat_id=hook.chat or self._name,
             thread_id=self._thread.fill(post) or None,
             user_id=hook.user or self._name,
-            user_name=None if elsewhere else self._name,
-            author=Author.BOT if gateway else Author.PERSON,
+            user_name=None if other_platform else self._name,
+            author=Author.BOT if is_gateway else Author.PERSON,
         )
 
     def _message_text(self, text: str) -> str:
         if len(text) > MAX_TEXT_LENGTH:
-            text = f"{text[:MAX_TEXT_LENGTH]}\n[{len(text) - MAX_TEXT_LENGTH} characters more were posted]"
+            omitted = len(text) - MAX_TEXT_LENGTH
+            text = f"{text[:MAX_TEXT_LENGTH]}\n[{omitted} characters more were posted]"
         if not self._hook.platform or (self._hook.commands and text.startswith("/")):
             return text
-        # In the chat of a person nobody should take this for that person's words.
+        # In a person's chat this must not look like that person's own message.
         return f"[Posted to the webhook {self._name}]\n{text}"
 
 
@@ -197,20 +196,13 @@ def _decode_body(content_type: str, body: bytes) -> Any:
         raise UnreadablePost(f"the body is not {content_type}: {error}") from None
 
 
-# MERGED holdfast.platforms.webhook.hooks: Hooks: what programs post to those of an account, answered well once it is durable.
-ParsedPost = tuple[Inbound, Sequence[Attachment]]
-
-_BODY_TIMEOUT = 30.0  # seconds that a body may take to arrive
-_LARGE_BODY = 256 * 1024  # a body that takes longer to read than the event loop should be held up
-
-
 def hook_path(account: str, hook: str) -> str:
-    """Where on our listener a hook is posted to."""
+    """The path of a hook on the gateway's listener."""
     return f"/hooks/webhook/{account}/{hook}"
 
 
 class HookEndpoint:
-    """One hook: knows its secret and how often it was posted to."""
+    """One hook: its signature verifier, its parser and its rate limit."""
 
     def __init__(
         self, name: str, settings: HookSettings, secret: Secret, *, account: str, clock: Clock
@@ -222,15 +214,16 @@ class HookEndpoint:
         self._parser = WebhookParser(name, settings, account=account)
 
     def parse(self, headers: Mapping[str, str], content_type: str, body: bytes) -> ParsedPost:
-        """Nothing of a post is looked at before it is known whose it is."""
+        """Verifies the signature before it looks at anything else."""
         self._verifier.verify(headers, body)
         if content_type not in self.settings.content_types:
-            raise UnreadablePost(f"this hook takes {', '.join(self.settings.content_types)}")
+            raise UnreadablePost(f"this hook accepts {', '.join(self.settings.content_types)}")
         return self._parser.parse(headers, content_type, body)
 
 
 class WebhookReceiver:
-    """Owns whether posts are taken, only while an intake is there, and those in hand."""
+    """Owns the intake while the account is connected (posts are accepted only then), and the posts
+    in progress."""
 
     def __init__(
         self,
@@ -258,14 +251,14 @@ class WebhookReceiver:
         self._intake = intake
 
     def stop(self) -> None:
-        """What is not durable by now is left with whoever posted it."""
+        """Posts that are not durable yet are answered with 503: the sender posts them again."""
         self._intake = None
         for post in self._in_progress:
             post.reschedule(0.0)
 
     async def _handle(self, hook: HookEndpoint, request: web.Request) -> web.Response:
-        """202 once it is durable. A refusal says what is wrong with the post, to those who are
-        known; to others it says nothing but that they are not."""
+        """202 once it is durable. Errors describe what is wrong with the post only where the
+        signature is valid; without one, the answer says nothing more."""
         try:
             body = await _read_body(request, hook.settings.max_kb * 1024)
         except TimeoutError:
@@ -273,19 +266,21 @@ class WebhookReceiver:
         if body is None:
             return _respond(413, f"the body is larger than {hook.settings.max_kb} kB")
         try:
-            said = await _parse_request(hook, request, body)
+            parsed = await _parse_request(hook, request, body)
         except (InvalidSignature, SignatureExpired) as error:
             return _respond(401, str(error))
         except EventIgnored as error:
             return _respond(200, str(error), status="ignored")
         except (UnreadablePost, MissingFields) as error:
-            # Many a client says of JSON that it is a form, unless it is told otherwise.
-            told = f"{error} (it came as {request.content_type})"
-            log.warning("A post to %s: %s", hook.name, told, extra={"action": "hook_post_invalid"})
-            return _respond(422, told)
+            # Many clients declare JSON as a form unless they are configured otherwise.
+            why = f"{error} (it came as {request.content_type})"
+            log.warning(
+                "Invalid post to hook %s: %s", hook.name, why, extra={"action": "hook_post_invalid"}
+            )
+            return _respond(422, why)
         if wait := hook.rate_limiter.acquire():
-            return _retry_later(429, "more posts than this hook takes in a minute", wait)
-        return await self._accept_and_respond(hook, *said)
+            return _retry_later(429, "more posts than this hook accepts in a minute", wait)
+        return await self._accept_and_respond(hook, *parsed)
 
     async def _accept_and_respond(
         self, hook: HookEndpoint, inbound: Inbound, attachments: Sequence[Attachment]
@@ -295,17 +290,24 @@ class WebhookReceiver:
         except NotAddressed as error:
             return _respond(200, str(error), status="ignored")
         except NotAllowed as error:
-            log.warning("The hook %s: %s", hook.name, error, extra={"action": "hook_not_allowed"})
+            log.warning(
+                "Hook %s refused: %s", hook.name, error, extra={"action": "hook_not_allowed"}
+            )
             return _respond(403, "this hook may not speak there; the log of the gateway says why")
         except (StoreError, IntakeClosed, TimeoutError) as error:
-            log.warning("A post is not taken: %s", error, extra={"action": "receiver_retrying"})
+            log.warning(
+                "Could not store a post to hook %s: %s",
+                hook.name,
+                error,
+                extra={"action": "receiver_retrying"},
+            )
             return _retry_later(503, "it cannot be kept at the moment; post it again", 1.0)
         if accepted:
             return _respond(202, "", status="accepted", id=inbound.message_id)
         return _respond(200, "", status="duplicate", id=inbound.message_id)
 
     async def _accept(self, inbound: Inbound, attachments: Sequence[Attachment]) -> bool:
-        """Whether it is a new one."""
+        """Whether the message is new."""
         if self._intake is None:
             raise IntakeClosed("the account is not connected")
         async with asyncio.timeout(None) as post:
@@ -317,26 +319,26 @@ class WebhookReceiver:
 
 
 async def _parse_request(hook: HookEndpoint, request: web.Request, body: bytes) -> ParsedPost:
-    reading = partial(hook.parse, request.headers, request.content_type, body)
-    return reading() if len(body) < _LARGE_BODY else await asyncio.to_thread(reading)
+    parse = partial(hook.parse, request.headers, request.content_type, body)
+    return parse() if len(body) < _LARGE_BODY else await asyncio.to_thread(parse)
 
 
 async def _read_body(request: web.Request, max_bytes: int) -> bytes | None:
     """None: it is larger than that."""
     if (request.content_length or 0) > max_bytes:
         return None
-    held = bytearray()
+    body = bytearray()
     async with asyncio.timeout(_BODY_TIMEOUT):
-        async for piece in request.content.iter_any():
-            held += piece
-            if len(held) > max_bytes:
+        async for chunk in request.content.iter_any():
+            body += chunk
+            if len(body) > max_bytes:
                 return None
-    return bytes(held)
+    return bytes(body)
 
 
 def _respond(code: int, message: str, **fields: str) -> web.Response:
-    told = {"error": message} if code >= 400 else {"message": message} if message else {}
-    return web.json_response({**fields, **told}, status=code)
+    text = {"error": message} if code >= 400 else {"message": message} if message else {}
+    return web.json_response({**fields, **text}, status=code)
 
 
 def _retry_later(code: int, message: str, wait: float) -> web.Response:

@@ -1,7 +1,7 @@
 """Templates: text with fields of a posted body in it, which is filled in and never executed.
 
-`{issue.title}` is a field, `{commits.0.message}` an item of a list, `{note|none}` a field with a default,
-`{@X-GitHub-Event}` a header, `{*}` the whole body; `{{` and `}}` are braces.
+`{issue.title}` is a field, `{commits.0.message}` an item of a list, `{note|none}` a field with a
+default, `{@X-GitHub-Event}` a header, `{*}` the whole body; `{{` and `}}` are braces.
 """
 
 import re
