@@ -86,7 +86,7 @@ async def test_letting_go_leaves_everything_running_for_a_successor(open_runners
     waiting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await waiting
-    with pytest.raises(RunnerError, match="going away"):
+    with pytest.raises(RunnerError, match="is stopping"):
         await first.sandbox("s_1").run("c2", "true", limit=5)
     second = open_runners()
     assert await second.adopt([row], wanted={"s_1"}) == ["s_1"]

@@ -87,7 +87,7 @@ def test_one_that_failed_is_not_asked_again_for_a_while(
         tmp_path, systemd_run_prefix({"PATH": path}, user_unit=True, uid=1), clock=clock
     )
     scopes.report_failure("no bus")
-    assert "ends it with all that runs in it" in caplog.text
+    assert "kills it with all its processes" in caplog.text
     assert scopes.wrapper(SessionId("s_1")) == []
     clock.at += RETRY_AFTER
     assert scopes.wrapper(SessionId("s_1")) != []

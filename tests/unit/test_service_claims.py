@@ -75,7 +75,7 @@ async def test_where_nothing_can_be_claimed_the_account_is_used_all_the_same(
 ) -> None:
     (tmp_path / "claims").write_text("a file where the folder should be")
     async with claims("/home/ann", default=("telegram", "token")).claim("telegram", "default"):
-        assert "cannot be claimed" in caplog.text
+        assert "Cannot lock" in caplog.text
 
 
 async def test_a_file_that_somebody_removed_keeps_nobody_out_and_nobody_in(

@@ -6,6 +6,9 @@ from collections.abc import Callable
 
 from holdfast.core.ports.runtime import Clock
 
+_RANDOM_DIGITS = 14  # 56 unpredictable bits
+_BATCH = 4096  # random bytes drawn at once: a system call for each id costs more than the id
+
 
 class SystemClock:
     def now(self) -> float:
@@ -15,15 +18,11 @@ class SystemClock:
         return time.monotonic()
 
 
-_RANDOM_DIGITS = 14  # 56 bits that nobody can know
-_BATCH = 4096  # bytes of chance drawn at once: asking the kernel for each id costs more than it
-
-
 class IdGenerator:
     """Makes ids for one process; each sorts after those it made before.
 
-    An instance is a `core.ports.NewId`: `ids("t")` gives `t_` and 27 hexadecimal digits, of
-    which the first 13 are the time in microseconds, good until the year 2112.
+    Implements `IdFactory`: `ids("t")` gives `t_` and 27 hexadecimal digits, of which the first 13
+    are the time in microseconds, enough until the year 2112.
     """
 
     def __init__(self, *, clock: Clock, urandom: Callable[[int], bytes] = os.urandom) -> None:
@@ -34,7 +33,7 @@ class IdGenerator:
         self._used = 0
 
     def __call__(self, prefix: str) -> str:
-        # A clock that stands still or steps back must not undo the order.
+        # A clock that stops or is set back must not change the order.
         self._last = max(int(self._clock.now() * 1_000_000), self._last + 1)
         return f"{prefix}_{self._last:013x}{self._next_random()}"
 

@@ -17,11 +17,11 @@ from holdfast.system.paths import private_dir
 log = logging.getLogger(__name__)
 
 CredentialIdentity = tuple[str, ...]
-"""What says which account of a vendor is meant: its platform, and the values of its keys."""
+"""Identifies an account of a vendor: its platform, and the values of its identity keys."""
 
 
 class CredentialHolder(msgspec.Struct, frozen=True, kw_only=True):
-    """Who has claimed an account, as written in its file for those who meet it."""
+    """The process that has locked an account, as written in the lock file for other processes."""
 
     home: str
     account: str
@@ -32,9 +32,9 @@ class CredentialHolder(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FileCredentialLocks:
-    """Owns the OS locks on the accounts that are connected from here, in a folder that every
-    gateway of this user looks into. A lock is the kernel's and dies with its process, so nothing
-    that a killed one left keeps another out. No credential is written there, only a hash.
+    """Owns the OS locks on the accounts that this process has connected, in a folder that all
+    gateways of this user share. The kernel releases a lock when its process ends, so a file of a
+    killed process blocks no other. The files contain no credentials; their names are hashes.
     """
 
     def __init__(
@@ -45,8 +45,7 @@ class FileCredentialLocks:
         self._identities = identities
 
     def set_identities(self, identities: Mapping[tuple[str, str], CredentialIdentity]) -> None:
-        """Accounts are claimed by these from now on; a claim that is held is held until its
-        connection ends."""
+        """Use these identities for new locks; existing locks stay until their connection ends."""
         self._identities = identities
 
     @asynccontextmanager
@@ -59,13 +58,13 @@ class FileCredentialLocks:
         mine = CredentialHolder(
             home=str(self._home), account=f"{platform}:{account}", pid=os.getpid()
         )
-        taking = asyncio.ensure_future(asyncio.to_thread(_try_lock, self._folder / name, mine))
+        locking = asyncio.ensure_future(asyncio.to_thread(_try_lock, self._folder / name, mine))
         try:
-            await asyncio.shield(taking)
+            await asyncio.shield(locking)
             yield
         finally:
-            # A thread cannot be cancelled: what it takes after all is given back then.
-            taking.add_done_callback(_release)
+            # A thread cannot be cancelled: a lock that it gets later is released then.
+            locking.add_done_callback(_release)
 
 
 def _release(locking: asyncio.Future[int | None]) -> None:
@@ -74,8 +73,8 @@ def _release(locking: asyncio.Future[int | None]) -> None:
 
 
 def _try_lock(path: Path, holder: CredentialHolder) -> int | None:
-    """None: nothing can be claimed on this machine, and the account is used unclaimed: it is not
-    the fault of its people, and where the vendor knows of two it says so itself."""
+    """None: locks do not work on this machine, and the account is used without one. That is better
+    than not at all, and most vendors report a second connection themselves."""
     try:
         private_dir(path.parent)
         return _lock(path, holder)
@@ -83,7 +82,7 @@ def _try_lock(path: Path, holder: CredentialHolder) -> int | None:
         if isinstance(error, AccountInUse):
             raise
         log.warning(
-            "%s cannot be claimed in %s, so another gateway could connect with its credentials: %s",
+            "Cannot lock %s in %s, so another gateway could connect with its credentials: %s",
             holder.account,
             path.parent,
             error,
@@ -104,7 +103,7 @@ def _lock(path: Path, new_holder: CredentialHolder) -> int:
                 "another gateway of this machine is connected with the same credentials",
                 holder="" if holder is None else str(holder),
             ) from None
-        # Somebody may have removed the file meanwhile: a lock on what has no name keeps nobody out.
+        # The file may have been removed meanwhile: a lock on a removed file locks nothing.
         if _same_file(path, fd):
             os.ftruncate(fd, 0)
             os.pwrite(fd, msgspec.json.encode(new_holder), 0)
@@ -120,7 +119,7 @@ def _same_file(path: Path, fd: int) -> bool:
 
 
 def _read_holder(fd: int) -> CredentialHolder | None:
-    """None: whoever has it has not written down who they are."""
+    """None: the holder has not written the file yet."""
     try:
         return msgspec.json.decode(os.pread(fd, 65536, 0), type=CredentialHolder)
     except (OSError, msgspec.MsgspecError):

@@ -16,28 +16,28 @@ GATEWAY_DOWN = 3  # a command that needs a running gateway found none
 HOME_IN_USE = 4  # another process holds the home
 
 GATEWAY_SERVICE_RESTART_EXIT_CODE = 75  # launchd and s6 take it as "start me again"
-CONFIG_EXIT = 78  # no supervisor restarts this: a person has to mend the configuration
+CONFIG_EXIT = 78  # no supervisor restarts this: the configuration must be fixed first
 
 
 def exit_now(code: int) -> NoReturn:
-    """End this process now, when all that was open has been closed.
+    """End this process at once, after everything was closed.
 
-    To take the interpreter apart object by object would take ten times as long as the stop did,
-    beside a successor that starts meanwhile; the kernel does it at once.
+    The shutdown of the interpreter would take ten times as long as the stop, and compete with the
+    starting successor; the kernel frees everything at once.
     """
     for stream in (sys.stdout, sys.stderr):
-        with suppress(OSError, ValueError):  # whoever read it has gone
+        with suppress(OSError, ValueError):  # its reader has ended
             stream.flush()
     os._exit(code)
 
 
 def launchd_exit_code(code: int, environ: Mapping[str, str]) -> int:
-    """What the process ends with, where launchd keeps it.
+    """The exit code under launchd.
 
-    launchd starts again whatever ends with anything but 0, for ever. A configuration that is
-    wrong stays so until a person mends it, so the process ends with 0 after it has said what is
-    wrong; `holdfast gateway start` tries again.
+    launchd restarts a job for ever unless it exits with 0. An invalid configuration stays invalid
+    until a person fixes it, so the process exits with 0 after it has reported the problem;
+    `holdfast gateway start` tries again.
     """
     name = environ.get("XPC_SERVICE_NAME", "")
-    kept_by_launchd = bool(name) and name == environ.get("HOLDFAST_UNIT")
-    return OK if kept_by_launchd and code == CONFIG_EXIT else code
+    under_launchd = bool(name) and name == environ.get("HOLDFAST_UNIT")
+    return OK if under_launchd and code == CONFIG_EXIT else code

@@ -20,14 +20,16 @@ from holdfast.system.clock import SystemClock
 from holdfast.system.paths import Paths
 from holdfast.system.process import has_ended, open_pidfd, start_time
 
-# Seconds for which a home is tried again whose holder has no name: it mostly has one in an instant.
+GATEWAY = "gateway"  # the usual purpose of a lock
+SIGKILL_TIMEOUT = 10.0  # a process that is left after it waits for a disk or a device
+
+# How long to retry while the lock file names no holder: usually it does after an instant.
 _UNKNOWN_HOLDER_TIMEOUT = 2.0
 _RETRY_PAUSE = 0.01
-GATEWAY = "gateway"  # what a home is held for, mostly
 
 
 class LockHolder(msgspec.Struct, frozen=True, kw_only=True):
-    """Who holds a home, as written in the lock file for those who meet it."""
+    """The process that holds a home, as written in the lock file for other processes."""
 
     pid: int
     start_time: int | None
@@ -45,16 +47,16 @@ class HomeInUse(HoldfastError):
 
 
 class HolderUnreadable(HoldfastError):
-    """Who holds the home may not be known by this user."""
+    """This user may not read the lock file."""
 
 
 class HomeLock:
     """Owns the OS lock on a home while its context is open.
 
-    The lock is the kernel's and dies with its process, so no file left by a killed one blocks a
-    start. It is held on the directory itself: a lock file can be removed by somebody who takes
-    it for a stale one, and a second gateway would then start beside the first. No program that
-    this process starts inherits it.
+    The kernel releases the lock when the process ends, so a file left by a killed process never
+    blocks a start. The lock is on the directory itself: a lock file could be removed by a person
+    who takes it for a stale one, and a second gateway would start. Child processes do not inherit
+    the lock.
     """
 
     def __init__(self, home: Path, *, purpose: str = GATEWAY, clock: Clock | None = None) -> None:
@@ -72,7 +74,7 @@ class HomeLock:
         self.release()
 
     def acquire(self) -> None:
-        """Take the lock or raise `HomeInUse`, which says who has it. Once it is ours a second call
+        """Take the lock or raise `HomeInUse`, which names the holder. If it is held already, this
         does nothing."""
         if self._fd is not None:
             return
@@ -82,8 +84,8 @@ class HomeLock:
         self._record_holder()
 
     def _try_lock(self, *, last_try: bool) -> bool:
-        """Whoever is there without a name has not written it down yet, has just taken it away, or
-        was killed while it bore a process, which has the lock until it is a program of its own."""
+        """A holder that is not in the lock file has not written it yet, has just removed it, or was
+        killed during a fork: the child has the lock until its exec."""
         try:
             self._fd = _lock(self._home)
         except BlockingIOError:
@@ -95,8 +97,8 @@ class HomeLock:
         return self._fd is not None
 
     def wait(self) -> None:
-        """Take the lock as soon as it is free, however long that is. Blocks: the kernel wakes
-        whoever waits in the instant in which the holder lets go or dies."""
+        """Block until the lock is free, and take it. The kernel wakes the waiting process as soon
+        as the holder releases it or dies."""
         try:
             self._fd = _lock(self._home, wait=True)
         except OSError as error:
@@ -108,7 +110,7 @@ class HomeLock:
         self.announce("")
 
     def announce(self, address: str) -> None:
-        """Write down where this process can be reached, for those who meet the lock."""
+        """Write the address of this process into the lock file, for other processes."""
         pid = os.getpid()
         holder = LockHolder(
             pid=pid,
@@ -120,20 +122,20 @@ class HomeLock:
         _write_atomically(Paths(self._home).lock, msgspec.json.encode(holder))
 
     def release(self) -> None:
-        """Give the lock back; a second call does nothing."""
+        """Release the lock; a second call does nothing."""
         if self._fd is None:
             return
         fd, self._fd = self._fd, None
-        # While the lock is still held, or a successor's name would be removed.
+        # While the lock is still held, or the successor's file would be removed.
         Paths(self._home).lock.unlink(missing_ok=True)
         os.close(fd)
 
 
 def read_holder(home: Path) -> LockHolder | None:
-    """Who holds the home, as far as the lock file tells; None: nobody who is still alive.
+    """The holder in the lock file; None: there is none, or it has ended.
 
-    This only reads: it takes no lock, so that asking never makes a start fail. Raises
-    `HolderUnreadable` where this user may not look: a gateway of somebody else may well be there.
+    This only reads and takes no lock, so it never makes a start fail. Raises `HolderUnreadable` if
+    this user may not read it: the gateway may belong to another user.
     """
     path = Paths(home).lock
     try:
@@ -149,7 +151,7 @@ def read_holder(home: Path) -> LockHolder | None:
 
 
 def is_gateway_running(home: Path) -> bool:
-    """Whether whoever holds the home is a gateway, and not somebody who mends or reads it."""
+    """Whether the holder is a gateway, and not a command such as a restore."""
     holder = read_holder(home)
     return holder is not None and holder.purpose == GATEWAY
 
@@ -165,7 +167,7 @@ def _lock(home: Path, *, wait: bool = False) -> int:
 
 
 def _write_atomically(path: Path, content: bytes) -> None:
-    """Whole or not at all: those who read it take no lock."""
+    """Readers take no lock, so they must never see a half-written file."""
     draft = path.with_name(path.name + ".new")
     try:
         fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
@@ -178,11 +180,11 @@ def _write_atomically(path: Path, content: bytes) -> None:
 
 def _in_use_text(home: Path, holder: LockHolder | None, purpose: str) -> str:
     if holder is None:
-        return f"{home} is in use by another process, which does not say who it is; try again"
+        return f"{home} is in use by another process, which is not named yet; try again"
     since = datetime.fromtimestamp(holder.since).strftime("%Y-%m-%d %H:%M:%S")
     at = f" at {holder.address}" if holder.address else ""
-    told = f"{home} is in use: {holder.purpose}, process {holder.pid}{at}, since {since}."
-    return f"{told}\n{_remedy(holder, purpose)}"
+    text = f"{home} is in use: {holder.purpose}, process {holder.pid}{at}, since {since}."
+    return f"{text}\n{_remedy(holder, purpose)}"
 
 
 def _remedy(holder: LockHolder, purpose: str) -> str:
@@ -199,19 +201,16 @@ def _remedy(holder: LockHolder, purpose: str) -> str:
     return "This needs the home for itself: try again when that one is through."
 
 
-SIGKILL_TIMEOUT = 10.0  # a process that is not gone by then waits for a disk or a device
-
-
 class HolderUnverified(HoldfastError):
-    """Nobody is signalled: who holds the home could not be proven."""
+    """The holder of the home could not be verified, so no process was signalled."""
 
 
 def verify_holder(home: Path, holder: LockHolder) -> int | None:
-    """A descriptor of the process that holds the lock of this home; None: it has gone.
+    """A pidfd of the process that holds the lock of this home; None: it has ended.
 
-    Three things must agree: the pid and start time that the holder wrote down, and the kernel's
-    own word that this process has the home's directory open and locked. The descriptor is had
-    first, so that none of it can come to be about another process of the same pid.
+    Three things must agree: the pid and start time in the lock file, and the kernel's information
+    that this process has the home's directory open and locked. The pidfd is opened first, so that
+    none of the checks can be about another process with a reused pid.
     """
     fd = open_pidfd(holder.pid, expected_start=holder.start_time)
     if fd is None:
@@ -264,9 +263,9 @@ def _is_flocked(pid: int, number: str) -> bool:
 
 
 def terminate(fd: int, *, timeout: float, report: Callable[[str], None]) -> None:
-    """SIGTERM, and SIGKILL when that has not helped in `within` seconds. Blocks until it is gone.
+    """SIGTERM, then SIGKILL after `timeout` seconds. Blocks until the process has ended.
 
-    `fd` is what `prove` gave. Raises `HolderUnverified` only where even SIGKILL does not end it.
+    `fd` is the result of `verify_holder`. Raises `HolderUnverified` only if SIGKILL has no effect.
     """
     report("it does not answer: SIGTERM")
     if _signal_and_wait(fd, signal.SIGTERM, timeout):

@@ -29,13 +29,13 @@ from holdfast.system.paths import private_dir
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 _COLOURS = {"DEBUG": "\033[2m", "WARNING": "\033[33m", "ERROR": "\033[31m", "CRITICAL": "\033[31m"}
 _DIM, _PLAIN = "\033[2m", "\033[0m"
-# A record may quote what a stranger wrote, or a server: no terminal is to obey that.
+# A record may quote untrusted text: a terminal must not interpret its control characters.
 _CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}
 del _CONTROLS[ord("\n")], _CONTROLS[ord("\t")]
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object a line: time, level, logger, message, then whatever `extra` brought."""
+    """One JSON object per line: time, level, logger, message, then the fields of `extra`."""
 
     def __init__(self, redact: Callable[[str], str]) -> None:
         super().__init__()
@@ -52,13 +52,13 @@ class JsonFormatter(logging.Formatter):
         }
         if trace := _traceback_text(self, record):
             fields["exception"] = trace
-        # Before encoding: in JSON a secret with a quote or an umlaut is spelt differently.
+        # Before encoding: in JSON a secret with a quote or an umlaut is spelled differently.
         return json.dumps(_redact_values(fields, self._redact), ensure_ascii=False, default=str)
 
 
 class TextFormatter(logging.Formatter):
-    """The time, the sentence and its fields, in colours. Tables are for programs: they would
-    bury the sentence."""
+    """The time, the message and its fields, in colours. Nested fields are left out: they would
+    hide the message."""
 
     def __init__(self, redact: Callable[[str], str]) -> None:
         super().__init__()
@@ -82,7 +82,7 @@ def _escape_controls(text: str) -> str:
 
 
 def record_session(record: logging.LogRecord) -> str:
-    """The session that a record says it is about; "": none."""
+    """The session of a record, from its extra fields; "": none."""
     fields = vars(record)
     return str(fields.get("session") or fields.get("session_id") or "")
 
@@ -111,11 +111,14 @@ def _redact_values(value: Any, redact: Callable[[str], str]) -> Any:
 
 
 QUEUE_LENGTH = 20_000
+MAX_LINES = 2_000  # in memory
+MAX_CHARS = 2_000_000  # of all of them: one line may have a long traceback
 _MEGABYTE = 1_000_000
 _LOGGER_NAME = "holdfast"
 
 RecordQueue = queue.Queue[logging.LogRecord]
 Flush = Callable[[float], bool]
+LogCallback = Callable[[], None]
 
 
 @contextmanager
@@ -129,12 +132,12 @@ def logging_to(
     recent: logging.Handler | None = None,
 ) -> Iterator[Flush]:
     """Log to `stream` (standard error) and to `file` while the context is open; `unattended`: to
-    the file alone, where there is one, for nobody reads the stream and it would only grow.
-    `recent` gets every record, too, from the thread that writes.
+    the file only, if there is one, since the stream is not read and would only grow. `recent` also
+    gets every record, from the thread that writes.
 
-    Every text passes `redact` before it is written. Lines are written by a thread of their own;
-    when it cannot keep up, lines are dropped and their number is logged. What was queued when
-    the context closes is written first; the function that is given writes it before.
+    Every text passes `redact` before it is written. A thread writes the lines; when it cannot keep
+    up, lines are dropped and their number is logged. Leaving the context writes what is queued; the
+    yielded function does that earlier.
     """
     handlers = _make_handlers(file, settings, redact=redact, stream=stream or sys.stderr)
     if unattended:
@@ -162,12 +165,12 @@ def logging_to(
 
 
 def apply_log_level(settings: Settings) -> None:
-    """From now on so much is logged."""
+    """Log from this level on from now on."""
     logging.getLogger(_LOGGER_NAME).setLevel(settings.log.level.upper())
 
 
 def _wait_until_written(records: RecordQueue, timeout: float) -> bool:
-    """True once all that was logged is written; False if that takes longer."""
+    """True once everything logged is written; False after `timeout`."""
     with records.all_tasks_done:
         return records.all_tasks_done.wait_for(lambda: not records.unfinished_tasks, timeout)
 
@@ -188,7 +191,7 @@ def _make_handlers(
 
 
 class _NonBlockingHandler(logging.handlers.QueueHandler):
-    """The handler that the program meets: it hands records over and never waits."""
+    """The handler of the root logger: it queues records and never blocks."""
 
     def __init__(self, records: RecordQueue) -> None:
         super().__init__(records)
@@ -197,7 +200,7 @@ class _NonBlockingHandler(logging.handlers.QueueHandler):
 
     def prepare(self, record: logging.LogRecord) -> logging.LogRecord:
         # Arguments may change after the call, and a traceback holds its frames: both become
-        # text now. The base class would melt the traceback into the message.
+        # text now. The base class would merge the traceback into the message.
         record = copy.copy(record)
         record.msg = record.getMessage()
         record.args = None
@@ -225,7 +228,7 @@ def _dropped_record(count: int) -> logging.LogRecord:
 
 
 class _PrivateLogFile(logging.handlers.RotatingFileHandler):
-    """A rotated file for its owner alone; when it cannot be written it says so, once."""
+    """A rotated file with mode 0600; a failure to write is reported once, on stderr."""
 
     _error_reported = False
 
@@ -239,15 +242,9 @@ class _PrivateLogFile(logging.handlers.RotatingFileHandler):
             print(f"{self.baseFilename} cannot be written: {sys.exc_info()[1]}", file=sys.stderr)
 
 
-MAX_LINES = 2_000
-MAX_CHARS = 2_000_000  # of all of them: one line may carry a long traceback
-
-LogCallback = Callable[[], None]
-
-
 class RecentLogLine(msgspec.Struct, frozen=True):
-    """`number` orders lines over restarts, too: it is the millisecond in which the line was made,
-    or the next one that is free."""
+    """`number` orders lines across restarts too: it is the time of the line in milliseconds, or the
+    next free number."""
 
     number: int
     level: int
@@ -256,8 +253,8 @@ class RecentLogLine(msgspec.Struct, frozen=True):
 
 
 class RecentLogFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """`level`: this and what is worse. `session`: its id or how that begins. `words`: anywhere in
-    the line, whatever their case."""
+    """`level`: this and higher ones. `session`: an id or a prefix of one. `text`: anywhere in the
+    line, ignoring case."""
 
     level: int = logging.NOTSET
     session: str = ""
@@ -272,10 +269,10 @@ class RecentLogFilter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RecentLog(logging.Handler):
-    """Owns the newest lines of this process. The log's own thread brings them; any other may read.
+    """Owns the newest lines of this process. The log thread adds them; any thread may read.
 
-    Lines are dropped by their number and their length, never for a reader: one that is slow finds
-    that it has missed some, and nobody waits for it.
+    Old lines are dropped by number and size, whether they were read or not: a slow reader finds
+    that it has missed some.
     """
 
     def __init__(
@@ -293,7 +290,7 @@ class RecentLog(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         try:
             text = self.format(record)
-        except Exception:  # noqa: BLE001 - anybody's `extra`: it must not end the log's thread
+        except Exception:  # noqa: BLE001 - `extra` may hold anything: it must not end the log thread
             self.handleError(record)
             return
         with self._lines_lock:
@@ -307,7 +304,7 @@ class RecentLog(logging.Handler):
     def _append(self, record: logging.LogRecord, text: str) -> None:
         first = self._newest == 0
         self._newest = max(self._newest + 1, int(record.created * 1000))
-        if first:  # whoever read another process before this one has missed how that ended
+        if first:  # a reader of the previous process has missed the end of its log
             self._dropped = self._newest - 1
         self._lines.append(
             RecentLogLine(self._newest, record.levelno, record_session(record), text)
@@ -326,7 +323,7 @@ class RecentLog(logging.Handler):
     def before(
         self, number: int | None, line_filter: RecentLogFilter, *, limit: int
     ) -> list[RecentLogLine]:
-        """The last that are wanted, or the last before that line; the oldest of them first."""
+        """The last matching lines, or the last before that line; the oldest first."""
         with self._lines_lock:
             lines = list(self._lines)
         earlier = (line for line in reversed(lines) if number is None or line.number < number)
@@ -336,8 +333,8 @@ class RecentLog(logging.Handler):
     def subscribe(
         self, line_filter: RecentLogFilter, *, after: int, on_lines: LogCallback
     ) -> Iterator["LogSubscription"]:
-        """Read what comes after that line. `news` is called by the thread of the log, once for
-        all there is until it is taken."""
+        """Read the lines after that one. The log thread calls `on_lines` once for all new lines,
+        until they are taken."""
         reader = LogSubscription(self, line_filter, after=after, on_lines=on_lines)
         with self._lines_lock:
             self._subscriptions.append(reader)
@@ -365,7 +362,7 @@ class RecentLog(logging.Handler):
 
 
 class LogSubscription:
-    """How far one reader has come; `told`: it knows that there is more."""
+    """The position of one reader; `notified`: it knows that there are new lines."""
 
     __slots__ = ("_log", "after", "line_filter", "notified", "on_lines")
 
@@ -379,6 +376,6 @@ class LogSubscription:
         self.notified = False
 
     def take(self, *, limit: int) -> tuple[list[RecentLogLine], bool]:
-        """The next lines that are wanted, of at most so many; and whether some before them are not
-        kept any more. `told` says afterwards whether there is more to take."""
+        """The matching lines among the next `limit` ones, and whether some before them were
+        dropped. `notified` says afterwards whether there are more."""
         return self._log.take(self, limit=limit)

@@ -60,12 +60,12 @@ class Paths:
 
     @property
     def outgoing(self) -> Path:
-        """What was handed in to be sent, and has not arrived."""
+        """Uploaded files that are not delivered yet."""
         return self.home / "outgoing"
 
     @property
     def platforms(self) -> Path:
-        """What doors keep for themselves, by platform and account."""
+        """Files of platform plugins, by platform and account."""
         return self.home / "platforms"
 
     @property
@@ -78,12 +78,13 @@ class Paths:
 
     @property
     def viewers(self) -> Path:
-        """The digests of the tokens of those who may look."""
+        """The digests of the viewers' tokens."""
         return self.secrets / "viewers.json"
 
     @property
     def run(self) -> Path:
-        """Where the sockets are. A home too deep for a socket's address has them elsewhere."""
+        """The folder of the sockets. If the path of the home is too long for a socket, it is in
+        /tmp."""
         inside = self.home / "run"
         if len(os.fsencode(inside)) + _LONGEST_SOCKET_NAME <= SOCKET_PATH_LIMIT:
             return inside
@@ -102,9 +103,9 @@ class Paths:
 
 
 def private_dir(path: Path) -> Path:
-    """Create a directory for its owner alone, or make sure that it is one.
+    """Create a directory with mode 0700, or make sure that it has it.
 
-    A directory of somebody else is refused: under /tmp anybody may have made it first.
+    A directory of another user is refused: under /tmp any user may have created it first.
     """
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
     check_owner(path)

@@ -26,11 +26,11 @@ _CREDENTIALS = struct.Struct("3i")  # pid, uid, gid
 
 
 class HandoverFailed(HoldfastError):
-    """The sockets did not pass, for this reason; whoever had them has them still."""
+    """The sockets were not passed, for this reason; the sender still has them."""
 
 
 class HandoverNote(msgspec.Struct, frozen=True, kw_only=True):
-    """Who hands over, and what; it goes with the sockets."""
+    """Describes the sender; it is sent with the sockets."""
 
     pid: int
     start_time: int | None
@@ -46,22 +46,22 @@ def make_note(home: Path, *, address: str) -> HandoverNote:
 def send_sockets(
     to: Path, note: HandoverNote, sockets: Sequence[socket.socket], *, paths: Paths
 ) -> int:
-    """Dial a successor that waits at `to`, and return when it has the sockets. Blocks.
+    """Connect to a successor that waits at `to`, and return when it has the sockets. Blocks.
 
-    What is returned is a descriptor of its process, which tells whether it is still there.
+    Returns a pidfd of its process, which shows whether it is still running.
 
-    Only a socket in the home's own private folder is dialled, and only one of this user: what
-    asks us may be anybody who can open the control socket, and what it names may be anything.
+    Connects only to a socket in the home's own private folder, of this user: the request may come
+    from any process that can open the control socket, with any path.
     """
     _check_path(to, paths)
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
         connection.settimeout(HANDOVER_TIMEOUT)
         try:
             connection.connect(str(to))
-            # While it is connected its pid is its own, and cannot have been given out again.
+            # While it is connected its pid cannot have been reused.
             successor = os.pidfd_open(_check_peer(connection))
         except OSError as error:
-            raise HandoverFailed(f"{to} cannot be dialled: {error}") from None
+            raise HandoverFailed(f"cannot connect to {to}: {error}") from None
         try:
             _send(connection, note, sockets)
         except (OSError, HandoverFailed) as error:
@@ -74,7 +74,7 @@ def _send(connection: socket.socket, note: HandoverNote, sockets: Sequence[socke
     fds = [sock.fileno() for sock in sockets]
     socket.send_fds(connection, [msgspec.json.encode(note)], fds)
     if connection.recv(1) != _ACK:
-        raise HandoverFailed("whoever waited there has gone")
+        raise HandoverFailed("the receiver has ended")
 
 
 def _check_path(to: Path, paths: Paths) -> None:
@@ -98,11 +98,11 @@ def _check_peer(connection: socket.socket) -> int:
 
 
 class HandoverReceiver:
-    """Owns the private socket at which a successor waits for what is handed to it."""
+    """Owns the private socket at which a successor waits for the listening sockets."""
 
     def __init__(self, paths: Paths) -> None:
         self._home = paths.home
-        # No longer than `control.sock`, by which the folder was chosen.
+        # No longer than `control.sock`: the folder was chosen so that that path fits.
         self.path = paths.run / f"{os.getpid()}.next"
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
 
@@ -140,7 +140,7 @@ class HandoverReceiver:
             connection.settimeout(timeout)
             if (pid := _check_peer(connection)) != sender_pid:
                 raise HandoverFailed(
-                    f"process {pid} dialled, and not {sender_pid}, which holds the home"
+                    f"process {pid} connected, not {sender_pid}, which holds the home"
                 )
             return self._receive(connection)
 

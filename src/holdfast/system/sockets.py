@@ -12,10 +12,10 @@ import os
 import socket
 from collections.abc import Mapping, Sequence
 
-FD_NAME = "http"  # what a supervisor that keeps them calls them (FDNAME)
+FD_NAME = "http"  # their FDNAME in a supervisor's descriptor store
 LISTEN_VARIABLES = ("LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES")
 
-_FIRST_FD = 3  # where systemd, and all who do as it does, begin to count
+_FIRST_FD = 3  # the first passed descriptor, by systemd's convention
 _BACKLOG = 1024
 _MAX_FDS = 16
 _INT = array.array("i").itemsize
@@ -24,10 +24,10 @@ _UNAVAILABLE = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
 
 
 def adopt_inherited(environ: Mapping[str, str], *, pid: int) -> list[socket.socket]:
-    """The listening sockets that were given to this very process; no child of it gets them.
+    """The listening sockets that were passed to this process; its children do not inherit them.
 
-    `handed` has the variables of the start. Others' descriptors (`LISTEN_PID` is not ours) are
-    not touched; what is no TCP listener is closed, for nobody else would.
+    `environ` has the variables of the start. Descriptors for another process (`LISTEN_PID` is not
+    ours) are not touched; those that are not TCP listeners are closed.
     """
     count = environ.get("LISTEN_FDS", "")
     if environ.get("LISTEN_PID") != str(pid) or not count.isdecimal():
@@ -41,7 +41,7 @@ def _adopt_fd(fd: int) -> socket.socket | None:
         os.set_inheritable(fd, False)
         sock = socket.socket(fileno=fd)
     except OSError:
-        return None  # it was promised and is not there, or is no socket
+        return None  # it does not exist, or is not a socket
     listens = sock.family in _FAMILIES and sock.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
     if not listens:
         sock.close()
@@ -58,10 +58,10 @@ def bound_address(sock: socket.socket) -> tuple[str, int]:
 def pick_inherited(
     inherited: Sequence[socket.socket], *, addresses: Sequence[str], ports: Sequence[int]
 ) -> tuple[list[socket.socket], list[socket.socket]]:
-    """Which of those that were left to us listen where we are to listen, and which do not.
+    """The inherited sockets with a configured address, and the others.
 
-    `ports`: any of them will do; 0 among them is any port at all. Of two that listen at the same
-    place, which are one socket, the second is not needed.
+    `ports`: any of them matches; 0 among them matches every port. Two descriptors of the same
+    address are one socket, and the second one is not needed.
     """
     chosen: dict[tuple[str, int], socket.socket] = {}
     others = []
@@ -75,10 +75,10 @@ def pick_inherited(
 
 
 def bind_listeners(addresses: Sequence[str], port: int) -> list[socket.socket]:
-    """New sockets that listen on all of these, at one port; 0: at one that is free.
+    """New sockets that listen on all of these addresses, at one port; 0: at a free one.
 
-    Raises `OSError` where one cannot be had, with none left open. An address that this machine
-    does not have is left out, if another is there.
+    Raises `OSError` if one cannot be bound, and leaves none open. An address that this machine does
+    not have is skipped, if there is another one.
     """
     made: list[socket.socket] = []
     missing: OSError | None = None
@@ -117,10 +117,10 @@ def _bind_one(address: str, port: int) -> socket.socket:
 def receive_with_sockets(
     connection: socket.socket, max_bytes: int
 ) -> tuple[bytes, list[socket.socket]]:
-    """The next bytes and the sockets that came with them, which no child ever has: `recv_fds`
-    would leave them open to one that is started at this instant."""
-    room = socket.CMSG_SPACE(_MAX_FDS * _INT)
-    body, rights, _, _ = connection.recvmsg(max_bytes, room, socket.MSG_CMSG_CLOEXEC)
+    """The next bytes and the sockets that came with them, close-on-exec from the start: with
+    `recv_fds` a child that is started at this moment would inherit them."""
+    space = socket.CMSG_SPACE(_MAX_FDS * _INT)
+    body, rights, _, _ = connection.recvmsg(max_bytes, space, socket.MSG_CMSG_CLOEXEC)
     fds = array.array("i")
     for level, kind, data in rights:
         if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):

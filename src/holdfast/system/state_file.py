@@ -17,8 +17,8 @@ T = TypeVar("T")
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Durable when this returns, and to be read by nobody else: there may be tokens in it. In a
-    thread: it waits for the disk. Raises `OSError`."""
+    """Durable when this returns, and private, since it may contain tokens. Blocks: call it in a
+    thread. Raises `OSError`."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     fresh = path.with_suffix(".new")
     descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
@@ -29,13 +29,13 @@ def write_atomically(path: Path, content: bytes) -> None:
     fresh.replace(path)
     folder = os.open(path.parent, os.O_RDONLY)
     try:
-        os.fsync(folder)  # else a crash of the machine could take the new name away
+        os.fsync(folder)  # otherwise a power cut could undo the rename
     finally:
         os.close(folder)
 
 
 async def save(path: Path, value: object) -> None:
-    """`replace`, beside the event loop. Raises `TransientStoreError`."""
+    """`write_atomically`, in a thread. Raises `TransientStoreError`."""
     try:
         await asyncio.to_thread(write_atomically, path, msgspec.json.encode(value))
     except OSError as error:
@@ -43,15 +43,15 @@ async def save(path: Path, value: object) -> None:
 
 
 def load(path: Path, kind: type[T], *, consequence: str) -> T | None:
-    """What it holds. None: there is none, or it makes no sense and is begun anew; then the log
-    has it, with what is `lost` by that."""
+    """The value in the file. None: there is no file, or it is invalid; then the `consequence` is
+    logged."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=kind)
     except FileNotFoundError:
         return None
     except msgspec.MsgspecError as error:
         log.warning(
-            "%s makes no sense (%s) and is begun anew: %s",
+            "%s is invalid (%s) and starts empty: %s",
             path,
             error,
             consequence,

@@ -11,9 +11,9 @@ from holdfast.system.paths import Paths, private_dir
 
 
 def api_token(paths: Paths, *, configured: Secret | None = None) -> Secret:
-    """The token that the configuration names, else the one of this home, made if need be.
+    """The configured token, else the one of this home, created if it does not exist.
 
-    Two processes that make it at once get the same one, and a crash leaves no half of one.
+    Two processes that create it at once get the same one; a crash leaves no incomplete file.
     """
     if configured is not None:
         return configured
@@ -35,6 +35,6 @@ def _create(path: Path, token: str) -> None:
     try:
         os.link(draft, path)
     except FileExistsError:
-        pass  # somebody was quicker: theirs is the token
+        pass  # another process was faster: its token counts
     finally:
         os.unlink(draft)

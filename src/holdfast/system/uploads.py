@@ -15,14 +15,14 @@ _MAX_AGE = 30 * 86400.0  # seconds: what has not been sent by then never will be
 
 
 class UploadedFiles:
-    """Owns `outgoing/` in the home: a folder for each file, named by a key of ours. Every method
-    blocks, and belongs into a thread."""
+    """Owns `outgoing/` in the home: a folder for each file, named by a generated key. Every method
+    blocks: call them in a thread."""
 
     def __init__(self, home: Path) -> None:
         self._folder = Paths(home).outgoing
 
     def create(self, key: str, name: str) -> BinaryIO:
-        """A new file, to be written and then kept or dropped."""
+        """A new file, to be written and then saved or removed."""
         return open(private_dir(private_dir(self._folder) / key) / name, "xb")
 
     def save(self, key: str, file: BinaryIO) -> None:
@@ -34,14 +34,14 @@ class UploadedFiles:
         _fsync_dir(self._folder)
 
     def find(self, key: str) -> str | None:
-        """The path of what was handed in under that key, as the other methods take it."""
-        if not _KEY.fullmatch(key) or not (place := self._folder / key).is_dir():
+        """The path of the file with that key, as the other methods take it."""
+        if not _KEY.fullmatch(key) or not (folder := self._folder / key).is_dir():
             return None
-        return next((f"{key}/{file.name}" for file in place.iterdir()), None)
+        return next((f"{key}/{file.name}" for file in folder.iterdir()), None)
 
     def assign(self, path: str, owner: str) -> str:
-        """What was handed in is one delivery's from now on, under its name, and nobody else's; one
-        that has a file already is asked for again, and this copy is dropped."""
+        """Give the file to one delivery, under its name. If that delivery has a file already, the
+        request is a repetition, and this copy is removed."""
         key, _, name = path.partition("/")
         try:
             (self._folder / key).rename(self._folder / owner)
@@ -50,31 +50,31 @@ class UploadedFiles:
         return f"{owner}/{name}"
 
     def open(self, path: str) -> BinaryIO:
-        """Raises `AttachmentUnavailable` where it is there no longer."""
+        """Raises `AttachmentUnavailable` if it does not exist any more."""
         try:
             return open(self._folder / path, "rb")
         except OSError:
             name = path.rpartition("/")[2]
             raise AttachmentUnavailable(
-                f"{name!r}, which was handed in to be sent, is gone"
+                f"the uploaded file {name!r} does not exist any more"
             ) from None
 
     def remove(self, path: str) -> None:
-        """One that is gone already is no error."""
+        """No error if it does not exist."""
         key = path.partition("/")[0]
         if _KEY.fullmatch(key):
             shutil.rmtree(self._folder / key, ignore_errors=True)
 
     def remove_expired(self, *, now: float) -> None:
-        """Forget what nobody has sent for long: whoever handed it in did not go on."""
-        for place in self._folder.glob("*/"):
+        """Remove uploads that were not sent for a long time."""
+        for folder in self._folder.glob("*/"):
             with suppress(FileNotFoundError):
-                if place.stat().st_mtime < now - _MAX_AGE:
-                    shutil.rmtree(place, ignore_errors=True)
+                if folder.stat().st_mtime < now - _MAX_AGE:
+                    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _fsync_dir(folder: Path) -> None:
-    """A file is found again after a power cut once its folder is written, too."""
+    """A new file survives a power cut only after its folder is synced too."""
     fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(fd)

@@ -11,7 +11,7 @@ from holdfast.core.errors import HoldfastError
 from holdfast.service.supervisors.drift import UnitProblem
 from holdfast.service.supervisors.unit import Unit, UnitScope
 
-NOT_FOUND = 127  # what a shell says of a program that does not exist
+NOT_FOUND = 127  # the exit code of a shell for a program that does not exist
 _PROGRAM_TIMEOUT = 900.0  # seconds: a supervisor waits for a stop as long as its unit allows
 
 
@@ -22,15 +22,15 @@ class ProgramResult(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def reason(self) -> str:
-        """What it said of its failure, in one line."""
-        return " ".join((self.err or self.out).split()) or f"it ended with {self.code}"
+        """The error output in one line."""
+        return " ".join((self.err or self.out).split()) or f"it exited with {self.code}"
 
 
 RunProgram = Callable[[Sequence[str]], ProgramResult]
 
 
 class ProgramFailed(HoldfastError):
-    """A program of the system did not do what was asked of it."""
+    """A program of the system failed."""
 
     def __init__(self, argv: Sequence[str], result: ProgramResult, *, hint: str = "") -> None:
         super().__init__(
@@ -39,7 +39,7 @@ class ProgramFailed(HoldfastError):
 
 
 def program_caller(environ: Mapping[str, str]) -> RunProgram:
-    """Runs programs found on this environment's PATH, with nothing but this environment."""
+    """Runs programs from this environment's PATH, in exactly this environment."""
 
     def call(argv: Sequence[str]) -> ProgramResult:
         try:
@@ -50,7 +50,7 @@ def program_caller(environ: Mapping[str, str]) -> RunProgram:
             return ProgramResult(code=NOT_FOUND, err=f"{argv[0]} is not installed")
         except (OSError, subprocess.TimeoutExpired) as error:
             return ProgramResult(code=1, err=str(error))
-        out, err = (said.decode("utf-8", "replace") for said in (ran.stdout, ran.stderr))
+        out, err = (each.decode("utf-8", "replace") for each in (ran.stdout, ran.stderr))
         return ProgramResult(code=ran.returncode, out=out, err=err)
 
     return call
@@ -64,7 +64,7 @@ def run_or_raise(run: RunProgram, argv: Sequence[str], *, hint: str = "") -> Pro
 
 
 class UnitStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """What a supervisor says of its unit; its own words, for people."""
+    """The state of a unit, in the supervisor's own words."""
 
     state: str  # "active (running)"
     active: bool  # it runs, or its supervisor may start it by itself
@@ -75,7 +75,7 @@ class UnitStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SupervisorBackend(Protocol):
-    """One installed unit, or one about to be, and the supervisor that it belongs to."""
+    """One unit, installed or about to be, and its supervisor."""
 
     @property
     def name(self) -> str:
@@ -87,41 +87,41 @@ class SupervisorBackend(Protocol):
     @property
     def file(self) -> Path: ...
     def start(self) -> None:
-        """Returns when the gateway is ready, where the supervisor can tell."""
+        """Returns when the gateway is ready, if the supervisor knows that."""
         ...
 
     def stop(self) -> None:
-        """Returns when it has gone and will not be started again by itself."""
+        """Returns when it has ended and will not be restarted automatically."""
         ...
 
     def restart(self) -> None: ...
     def status(self) -> UnitStatus: ...
     def check_available(self) -> None:
-        """Raises where there are only the supervisor's programs, and no supervisor."""
+        """Raises if only the supervisor's programs are installed, and it does not run."""
         ...
 
     def render(self, unit: Unit) -> bytes:
-        """The file as it is to be."""
+        """The contents of the unit file."""
         ...
 
     def home(self) -> Path | None:
-        """The home of the unit that is installed; None: none is, or not for any home."""
+        """The home of the installed unit; None: there is none, or it names no home."""
         ...
 
     def is_ours(self) -> bool:
-        """What is installed was written by us, and nobody else has a say in it."""
+        """Whether the installed unit was written by us."""
         ...
 
     def problems(self, unit: Unit) -> list[UnitProblem]:
-        """Where the installed file disagrees with what is needed."""
+        """Where the installed file differs from the needed unit."""
         ...
 
     def commands_after_install(self) -> Sequence[Sequence[str]]:
-        """The calls that make a written file count, from now on and at each boot."""
+        """The commands that activate a written file, now and at each boot."""
         ...
 
     def commands_before_removal(self) -> Sequence[Sequence[str]]: ...
     def commands_after_removal(self) -> Sequence[Sequence[str]]: ...
     def log_command(self) -> str:
-        """The command that shows what the gateway printed before it had a log."""
+        """The command that shows the gateway's output before it logs."""
         ...

@@ -23,10 +23,15 @@ from holdfast.system.paths import Paths, check_owner, private_dir
 _SOCKET_TIMEOUT = 2.0
 _MAX_BYTES = 64
 SOCKET_NAME = "boot.sock"
+FORWARDED_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)
+START_SIGNALS = (signal.SIGHUP, signal.SIGUSR2)
+_STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+HANDLED_SIGNALS = (*FORWARDED_SIGNALS, *START_SIGNALS, signal.SIGCHLD)
 
 
 class ContainerSocket:
-    """Owns the door while its context is open: one word in, one word out."""
+    """The socket of `holdfast gateway start` and `stop`: one word in, one word out. Owned while its
+    context is open."""
 
     def __init__(self, paths: Paths) -> None:
         self._path = paths.run / SOCKET_NAME
@@ -45,11 +50,11 @@ class ContainerSocket:
         self._path.unlink(missing_ok=True)
 
     def fileno(self) -> int:
-        """Readable when somebody is at the door."""
+        """Readable when a client has connected."""
         return self._listener.fileno()
 
     def answer_one(self, handle: Callable[[str], str]) -> None:
-        """Let one in. Who says nothing gets nothing, and holds nobody up for long."""
+        """Answer one client. A silent one gets no answer, and is dropped after the timeout."""
         try:
             client, _ = self._listener.accept()
             with client:
@@ -61,9 +66,9 @@ class ContainerSocket:
 
 
 def ask_container_supervisor(paths: Paths, request: str) -> str | None:
-    """What the boot of this home answers to "start" or "state"; None: there is no boot.
+    """The answer of this home's container supervisor to "start" or "state"; None: there is none.
 
-    "starting": it starts one now; else its state: `idle`, `running`, `waiting`, `leaving`.
+    "starting": it starts a gateway now; else its state: `idle`, `running`, `waiting`, `leaving`.
     """
     try:
         check_owner(paths.run)
@@ -76,28 +81,19 @@ def ask_container_supervisor(paths: Paths, request: str) -> str | None:
         return None
     except OSError as error:
         raise HoldfastError(
-            f"the boot of {paths.home} does not answer at {paths.run / SOCKET_NAME}: {error}"
+            f"the supervisor of {paths.home} does not answer at {paths.run / SOCKET_NAME}: {error}"
         ) from None
 
 
-# It starts what is meant to run, starts again what ended without having been stopped, passes
-# signals on, reaps whatever is left to it as the first process of its world, and waits for
-# nothing but events.
-FORWARDED_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)
-START_SIGNALS = (signal.SIGHUP, signal.SIGUSR2)
-_STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
-HANDLED_SIGNALS = (*FORWARDED_SIGNALS, *START_SIGNALS, signal.SIGCHLD)
-
-
 class ContainerState(StrEnum):
-    IDLE = "idle"  # nothing runs until somebody says so
-    RUNNING = "running"  # a gateway is there, ready or not
-    WAITING = "waiting"  # it ended badly, and is started again in a while
+    IDLE = "idle"  # no gateway runs until one is requested
+    RUNNING = "running"  # a gateway runs, ready or not
+    WAITING = "waiting"  # it failed, and is restarted after the backoff
     STOPPING = "leaving"  # the container ends
 
 
 class ContainerSupervisor:
-    """Owns the gateway of a container, one after the other, and their sockets between them."""
+    """Owns the gateways of a container, one after the other, and the sockets they pass on."""
 
     def __init__(
         self,
@@ -124,7 +120,7 @@ class ContainerSupervisor:
         self._restart_at = 0.0
 
     def run(self) -> int:
-        """Returns the exit code of the container, when it is told to end."""
+        """Runs until a stop signal; returns the exit code of the container."""
         if should_start(self._intent()):
             self._start()
         else:
@@ -138,15 +134,15 @@ class ContainerSupervisor:
         poll = select.poll()
         for each in (self._launcher, self._control, self._signals):
             poll.register(each, select.POLLIN)
-        awake = {fd for fd, _ in poll.poll(self._poll_timeout())}
-        if self._launcher.fileno() in awake and self._launcher.read_notifications():
+        readable = {fd for fd, _ in poll.poll(self._poll_timeout())}
+        if self._launcher.fileno() in readable and self._launcher.read_notifications():
             self._report("the gateway is ready")
         if self._launcher.cancelled:
             self._on_cancelled()
-        if self._signals.fileno() in awake:
+        if self._signals.fileno() in readable:
             for number in self._signals.read():
                 self._on_signal(number)
-        if self._control.fileno() in awake:
+        if self._control.fileno() in readable:
             self._control.answer_one(self._answer)
         if self._state is ContainerState.WAITING and self._clock.monotonic() >= self._restart_at:
             self._start()
@@ -154,7 +150,7 @@ class ContainerSupervisor:
     def _poll_timeout(self) -> float | None:
         if self._state is not ContainerState.WAITING:
             return None
-        # Rounded up: a wait that ends a moment early would be waited for again and again.
+        # Rounded up: a timeout that ends a moment early would loop.
         return (self._restart_at - self._clock.monotonic()) * 1000 + 1
 
     def _on_signal(self, number: int) -> None:
@@ -170,10 +166,10 @@ class ContainerSupervisor:
             self._state = ContainerState.STOPPING
         if self._pid:
             self._report(f"{which.name} is passed on to the gateway, process {self._pid}")
-            os.kill(self._pid, which)  # our own child, not reaped yet: the pid is nobody else's
+            os.kill(self._pid, which)  # our own child, not reaped yet: the pid is not reused
 
     def _answer(self, request: str) -> str:
-        """What the door says to a word."""
+        """The answer to a word on the socket."""
         if request == "start" and self._state in (ContainerState.IDLE, ContainerState.WAITING):
             self._start()
             return "starting"
@@ -186,7 +182,7 @@ class ContainerSupervisor:
         self._report(f"the gateway is started, as process {self._pid}")
 
     def _reap(self) -> None:
-        """All that have ended: the gateway, and orphans that the kernel has given to us."""
+        """Reap all that have ended: the gateway, and orphans, whose parent is the first process."""
         while True:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
@@ -229,5 +225,5 @@ class ContainerSupervisor:
 
 
 def should_start(intent: Intent | None) -> bool:
-    """Whether a boot starts a gateway: always the first, and never one that somebody stopped."""
+    """Whether a boot starts a gateway: always the first, and never one that was stopped."""
     return intent is None or intent.should_start

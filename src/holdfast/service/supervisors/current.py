@@ -1,6 +1,6 @@
-"""The supervisor that started this process: which one it is, what it is told, how it restarts us.
+"""The supervisor that started this process: which one it is, notifications to it, and restarts.
 
-What it is told follows sd_notify: readiness, status, watchdog keep-alives, sockets to store.
+Notifications follow sd_notify: readiness, status, watchdog keep-alives, sockets to store.
 """
 
 import array
@@ -18,18 +18,19 @@ from holdfast.core.config.settings import SupervisorChoice
 from holdfast.core.errors import HoldfastError
 
 UNIT_VARIABLE, SCOPE_VARIABLE, BOOT_VARIABLE = "HOLDFAST_UNIT", "HOLDFAST_SCOPE", "HOLDFAST_BOOT"
-SYSTEMCTL_TIMEOUT = 2.0  # seconds; it is asked to queue the work, not to do it
+SYSTEMCTL_TIMEOUT = 2.0  # seconds; it only queues the restart
 
 _SUPERVISOR_PROCESSES = frozenset({"s6-supervise", "runsv", "supervise"})
-_OWN_VARIABLES = ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID")  # for no program we start
+_OWN_VARIABLES = ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID")  # not for our child processes
+_MAX_STATUS = 200  # characters of a status line
 
 
 class SupervisorUnreachable(HoldfastError):
-    """The supervisor could not be asked."""
+    """The supervisor cannot be reached."""
 
 
 class CurrentUnit(msgspec.Struct, frozen=True, kw_only=True):
-    """The unit of systemd that a process is, and whose that is."""
+    """The systemd unit of a process, and whether it is a user's unit."""
 
     name: str
     user: bool
@@ -38,7 +39,7 @@ class CurrentUnit(msgspec.Struct, frozen=True, kw_only=True):
 def detect_supervisor(
     choice: SupervisorChoice, environ: Mapping[str, str], *, pid: int, parent: str
 ) -> SupervisorChoice:
-    """Who it is, never AUTO. `parent`: the name of the process that started this one."""
+    """The actual supervisor, never AUTO. `parent`: the name of the parent process."""
     if choice is not SupervisorChoice.AUTO:
         return choice
     if _is_systemd(environ, pid):
@@ -53,19 +54,19 @@ def detect_supervisor(
 
 
 def _is_systemd(environ: Mapping[str, str], pid: int) -> bool:
-    """What a service starts inherits its variables, a terminal's shell for one. The pid that
-    systemd itself started is named in one of them, by all but old ones."""
+    """Processes that a service starts, such as a terminal's shell, inherit its variables. One of
+    them has the pid that systemd itself started, except in old versions."""
     return "INVOCATION_ID" in environ and environ.get("SYSTEMD_EXEC_PID", str(pid)) == str(pid)
 
 
 def _is_launchd(environ: Mapping[str, str]) -> bool:
-    """Programs that a person opened have a name of that kind too, or "0"."""
+    """Programs that a person opened have such a name too, or "0"."""
     name = environ.get("XPC_SERVICE_NAME", "0")
     return name != "0" and not name.startswith("application.")
 
 
 def parent_name(pid: int | None = None) -> str:
-    """What the kernel calls our parent; "": it does not say."""
+    """The name of our parent process, from the kernel; "": unknown."""
     try:
         return Path(f"/proc/{pid or os.getppid()}/comm").read_text().strip()
     except OSError:
@@ -73,14 +74,13 @@ def parent_name(pid: int | None = None) -> str:
 
 
 def current_unit(environ: Mapping[str, str], *, cgroup: str) -> CurrentUnit | None:
-    """The unit that this process is: named by itself, else by where the kernel has put us."""
+    """The unit of this process, from the variable of our units, else from its cgroup."""
     if name := environ.get(UNIT_VARIABLE):
         return CurrentUnit(name=name, user=environ.get(SCOPE_VARIABLE) == "user")
-    places = cgroup.strip().rpartition("::")[2].split("/")
-    if not places[-1].endswith(".service"):
+    *parents, name = cgroup.strip().rpartition("::")[2].split("/")
+    if not name.endswith(".service"):
         return None
-    above = places[:-1]
-    return CurrentUnit(name=places[-1], user=any(place.startswith("user@") for place in above))
+    return CurrentUnit(name=name, user=any(each.startswith("user@") for each in parents))
 
 
 def read_own_cgroup() -> str:
@@ -91,7 +91,7 @@ def read_own_cgroup() -> str:
 
 
 async def request_systemd_restart(unit: CurrentUnit | None, environ: Mapping[str, str]) -> None:
-    """Ask for a restart of the unit and do not wait for it: it waits for our own end.
+    """Request a restart of the unit without waiting for it: the restart waits for our own end.
 
     Raises `SupervisorUnreachable`.
     """
@@ -122,23 +122,20 @@ async def _run_systemctl(command: list[str], environ: Mapping[str, str]) -> None
         stderr=asyncio.subprocess.PIPE,
     )
     try:
-        _, told = await process.communicate()
+        _, errors = await process.communicate()
     except BaseException:
         process.kill()
         raise
     if process.returncode:
-        text = told.decode(errors="replace").strip()
+        text = errors.decode(errors="replace").strip()
         raise SupervisorUnreachable(
             f"`{' '.join(command)}` failed with {process.returncode}: {text}"
         )
 
 
-_MAX_STATUS = 200  # a status line is looked at, not read
-
-
 class SdNotifier:
-    """Owns the socket to the supervisor (`NOTIFY_SOCKET`). Where there is none, or it does not
-    listen, nothing happens: nobody who supervises may hold up what is supervised."""
+    """Owns the socket to the supervisor (`NOTIFY_SOCKET`). Without one, or if it is not read,
+    nothing happens: a supervisor must not block the gateway."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         name = environ.get("NOTIFY_SOCKET", "")
@@ -149,17 +146,17 @@ class SdNotifier:
             self._socket = socket.socket(socket.AF_UNIX, kind)
 
     def notify(self, *facts: str, fds: Sequence[int] = (), timeout: float = 0.0) -> None:
-        """`facts` are assignments ("READY=1"); `fds` are given along, for it to keep.
+        """`facts` are assignments ("READY=1"); `fds` are sent with them, to be stored.
 
-        One that is slow to listen is waited for at most `patience` seconds; what it has no room
-        for is dropped, which is right for all but what is said once.
+        Waits for a slow supervisor at most `timeout` seconds, then drops the message. That is fine
+        for everything that is sent repeatedly.
         """
         if self._socket is None:
             return
         rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))
         text = "\n".join(facts).encode()
         self._socket.settimeout(timeout)
-        with suppress(OSError):  # it went away, or does not read what it is told
+        with suppress(OSError):  # it has ended, or does not read
             self._socket.sendmsg([text], [rights] if fds else [], 0, self._address)
 
     def status(self, text: str) -> None:
@@ -172,8 +169,8 @@ class SdNotifier:
 
 
 class WatchdogKeepalive:
-    """Feeds the supervisor's watchdog while its context is open, on the event loop and nowhere
-    else: what is fed is the proof that the loop turns."""
+    """Sends the supervisor's watchdog keep-alives while its context is open, from the event loop
+    only: they prove that the loop runs."""
 
     def __init__(
         self, loop: asyncio.AbstractEventLoop, notifier: SdNotifier, *, interval: float | None
@@ -198,9 +195,9 @@ class WatchdogKeepalive:
 
 
 def keepalive_interval(environ: Mapping[str, str], *, pid: int) -> float | None:
-    """Seconds between two feedings, half of what is asked for; None: nobody watches this pid."""
-    asked = environ.get("WATCHDOG_USEC", "")
+    """Seconds between two keep-alives, half of the watchdog's timeout; None: no watchdog."""
+    usec = environ.get("WATCHDOG_USEC", "")
     watched = environ.get("WATCHDOG_PID", str(pid))
-    if watched != str(pid) or not asked.isascii() or not asked.isdigit() or not int(asked):
+    if watched != str(pid) or not usec.isascii() or not usec.isdigit() or not int(usec):
         return None
-    return int(asked) / 2e6
+    return int(usec) / 2e6

@@ -19,10 +19,11 @@ from holdfast.service.supervisors.unit import (
 )
 from holdfast.system.process import holdfast_command, is_setuid
 
+SYSTEM_HOME = Path("/var/lib/holdfast")  # of a gateway that runs as a system service
+
 
 class SupervisorBackends(msgspec.Struct, frozen=True, kw_only=True):
-    """The supervisors of this machine, as its environment shows them. Nothing is asked by
-    making one."""
+    """The supervisors of this machine. Creating one runs no program."""
 
     environ: Mapping[str, str]
     user_id: int
@@ -37,7 +38,7 @@ class SupervisorBackends(msgspec.Struct, frozen=True, kw_only=True):
         return self._has_program("systemctl")
 
     def unit_dir(self, scope: UnitScope) -> Path:
-        """Where a unit of that scope is installed."""
+        """The folder of units of that scope."""
         own = Path(self.environ.get("HOME") or "/")
         if self.launchd:
             return (
@@ -46,32 +47,32 @@ class SupervisorBackends(msgspec.Struct, frozen=True, kw_only=True):
                 else own / "Library/LaunchAgents"
             )
         if scope is UnitScope.SYSTEM:
-            # systemd's own variable; the first that it names goes before the others.
-            told = self.environ.get("SYSTEMD_UNIT_PATH", "").split(":")[0]
-            return Path(told or "/etc/systemd/system")
+            # systemd's own variable; its first folder has precedence.
+            first = self.environ.get("SYSTEMD_UNIT_PATH", "").split(":")[0]
+            return Path(first or "/etc/systemd/system")
         config = self.environ.get("XDG_CONFIG_HOME") or own / ".config"
         return Path(config) / "systemd/user"
 
     def backend(self, name: str, scope: UnitScope) -> SupervisorBackend:
-        """Of the unit with that name, installed or not."""
+        """The backend of the unit with that name, installed or not."""
         return self._backend(self.unit_dir(scope) / f"{name}{self._suffix}", scope)
 
     def installed_units(self) -> Iterator[SupervisorBackend]:
-        """Every unit that is called like one of ours, a person's own first."""
+        """Every unit with a name like ours, those of the user first."""
         for scope in UnitScope:
             for file in sorted(self.unit_dir(scope).glob(f"{UNIT_NAME}*{self._suffix}")):
                 if file.stem == UNIT_NAME or file.stem.startswith(f"{UNIT_NAME}-"):
                     yield self._backend(file, scope)
 
     def find_unit(self, home: Path, *, default_home: Path) -> SupervisorBackend | None:
-        """The unit that keeps this home's gateway. One that names no home has the usual one."""
-        for keeper in self.installed_units():
+        """The unit of this home's gateway. A unit that names no home has the default one."""
+        for backend in self.installed_units():
             try:
-                kept = keeper.home() or default_home
+                unit_home = backend.home() or default_home
             except OSError:
-                continue  # somebody else's, and not for us to read
-            if kept == home:
-                return keeper
+                continue  # another user's, and not readable
+            if unit_home == home:
+                return backend
         return None
 
     @property
@@ -80,7 +81,7 @@ class SupervisorBackends(msgspec.Struct, frozen=True, kw_only=True):
 
     def _backend(self, file: Path, scope: UnitScope) -> SupervisorBackend:
         if self.launchd:
-            from holdfast.service.supervisors.launchd import LaunchdBackend  # noqa: PLC0415 - brings XML with it
+            from holdfast.service.supervisors.launchd import LaunchdBackend  # noqa: PLC0415 - imports XML
 
             return LaunchdBackend(file=file, scope=scope, user_id=self.user_id, run=self.run)
         return SystemdBackend(file=file, scope=scope, run=self.run)
@@ -91,9 +92,6 @@ class SupervisorBackends(msgspec.Struct, frozen=True, kw_only=True):
 
 def supervisor_backends(environ: Mapping[str, str], *, user_id: int) -> SupervisorBackends:
     return SupervisorBackends(environ=environ, user_id=user_id, run=program_caller(environ))
-
-
-SYSTEM_HOME = Path("/var/lib/holdfast")  # of a gateway that no person owns
 
 
 def default_home(environ: Mapping[str, str]) -> Path:
@@ -125,20 +123,20 @@ def needed_unit(
 
 
 def unit_drift(home: Path, settings: GatewaySettings, *, backends: SupervisorBackends) -> list[str]:
-    """What is wrong with the unit that keeps this home's gateway, a sentence each; []: nothing,
-    or there is none. Reads a few small files and calls no program."""
-    keeper = backends.find_unit(home, default_home=default_home(backends.environ))
-    if keeper is None:
+    """The problems of this home's unit, one sentence each; []: none, or there is no unit. Reads a
+    few small files and runs no program."""
+    backend = backends.find_unit(home, default_home=default_home(backends.environ))
+    if backend is None:
         return []
     unit = needed_unit(
-        home, settings, environ=backends.environ, scope=keeper.scope, name=keeper.file.stem
+        home, settings, environ=backends.environ, scope=backend.scope, name=backend.file.stem
     )
-    return describe_drift(keeper.problems(unit), unit=unit, file=keeper.file)
+    return describe_drift(backend.problems(unit), unit=unit, file=backend.file)
 
 
 class UnitDriftCache:
-    """Owns what was found last. To look through the folders of units takes hundreds of small
-    reads, and each may wait for a busy event loop; to see that nothing changed takes four."""
+    """Owns the last result. Reading the folders of units takes hundreds of small reads, each of
+    which may wait for a busy event loop; checking that nothing has changed takes four."""
 
     def __init__(
         self, home: Path, settings: GatewaySettings, *, backends: SupervisorBackends
@@ -151,16 +149,16 @@ class UnitDriftCache:
         self._problems: Sequence[str] = ()
 
     def drift(self) -> Sequence[str]:
-        """A sentence for each thing in which the unit disagrees with the configuration."""
+        """A sentence for each difference between the unit and the configuration."""
         if [_mtime(file) for file in self._files] != self._mtimes:
             self._refresh()
         return self._problems
 
     def _refresh(self) -> None:
-        keeper = self._backends.find_unit(
+        backend = self._backends.find_unit(
             self._home, default_home=default_home(self._backends.environ)
         )
-        own = () if keeper is None else _unit_files(keeper.file)
+        own = () if backend is None else _unit_files(backend.file)
         self._files = [*(self._backends.unit_dir(scope) for scope in UnitScope), *own]
         self._mtimes = [_mtime(file) for file in self._files]
         try:
@@ -170,13 +168,13 @@ class UnitDriftCache:
 
 
 def _unit_files(unit: Path) -> Iterator[Path]:
-    """The file, and what `systemctl edit` put over it."""
-    over = unit.with_name(f"{unit.name}.d")
-    yield from (unit, over, *sorted(over.glob("*.conf")))
+    """The file and its drop-ins (`systemctl edit`)."""
+    drop_ins = unit.with_name(f"{unit.name}.d")
+    yield from (unit, drop_ins, *sorted(drop_ins.glob("*.conf")))
 
 
 def _mtime(file: Path) -> int:
-    """When it last did; 0: it is not there."""
+    """The time of its last change; 0: it does not exist."""
     try:
         return file.stat().st_mtime_ns
     except OSError:

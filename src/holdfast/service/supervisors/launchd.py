@@ -17,10 +17,13 @@ from holdfast.service.supervisors.systemd_unit import home_from_command
 from holdfast.service.supervisors.unit import Unit, UnitScope, check_writable
 from holdfast.system.paths import Paths
 
-# launchd starts what ended not sooner than this after it was last started.
+# launchd restarts a job at the earliest this long after its last start.
 MIN_RESTART_SECONDS = 10
-NO_TIMEOUT = 0  # as launchd has it
+NO_TIMEOUT = 0  # launchd's value for an unlimited stop
 _PATH = "/usr/local/bin:/opt/homebrew/bin:/usr/bin:/bin:/usr/sbin:/sbin"
+_STATE = re.compile(r"^\s*state = (.+)$", re.MULTILINE)
+_PID = re.compile(r"^\s*pid = (\d+)$", re.MULTILINE)
+_RUNS = re.compile(r"^\s*runs = (\d+)$", re.MULTILINE)
 
 
 def plist_name(unit: Unit) -> str:
@@ -33,7 +36,7 @@ def render_plist(unit: Unit) -> bytes:
 
 def _document(unit: Unit) -> dict[str, Any]:
     home = check_writable(unit.home)
-    printed = str(Paths(home).logs / "launchd.log")
+    output = str(Paths(home).logs / "launchd.log")
     document: dict[str, Any] = {
         "Label": unit.name,
         "ProgramArguments": list(unit.command),
@@ -44,15 +47,15 @@ def _document(unit: Unit) -> dict[str, Any]:
             "HOLDFAST_SCOPE": unit.scope.value,
         },
         "RunAtLoad": True,
-        # Whatever ends with 0 stays down. A wrong configuration does so too, as launchd knows no
-        # exit code that it should leave alone: `launchd_exit` has that.
+        # A job that exits with 0 is not restarted. An invalid configuration exits with 0 too, as
+        # launchd has no other exit code for that: see `launchd_exit_code`.
         "KeepAlive": {"SuccessfulExit": False},
         "ThrottleInterval": MIN_RESTART_SECONDS,
         "ExitTimeOut": unit.whole_stop_seconds or NO_TIMEOUT,
-        "ProcessType": "Interactive",  # or macOS slows it down as a thing nobody waits for
+        "ProcessType": "Interactive",  # otherwise macOS throttles it as a background task
         "Umask": 0o077,
-        "StandardOutPath": printed,
-        "StandardErrorPath": printed,
+        "StandardOutPath": output,
+        "StandardErrorPath": output,
     }
     if unit.scope is UnitScope.SYSTEM:
         document |= {key: name for key, name in _user_and_group(unit) if name}
@@ -64,7 +67,7 @@ def _user_and_group(unit: Unit) -> list[tuple[str, str]]:
 
 
 def parse_plist(content: bytes) -> dict[str, Any]:
-    """What a file says; {}: it is no property list, or no table."""
+    """The contents of a property list; {}: it is invalid, or not a dictionary."""
     try:
         document = plistlib.loads(content)
     except (plistlib.InvalidFileException, ValueError):
@@ -76,13 +79,8 @@ def plist_home(document: dict[str, Any]) -> Path | None:
     return home_from_command([str(word) for word in document.get("ProgramArguments", [])])
 
 
-_STATE = re.compile(r"^\s*state = (.+)$", re.MULTILINE)
-_PID = re.compile(r"^\s*pid = (\d+)$", re.MULTILINE)
-_RUNS = re.compile(r"^\s*runs = (\d+)$", re.MULTILINE)
-
-
 class LaunchdBackend(msgspec.Struct, frozen=True, kw_only=True):
-    """`keeping.Keeper` for one property list, of a person's launchd or of the machine's."""
+    """Implements `SupervisorBackend` for one property list, of a user or of the system."""
 
     file: Path
     scope: UnitScope
@@ -102,8 +100,8 @@ class LaunchdBackend(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self._domain}/{self.name}"
 
     def start(self) -> None:
-        """launchd knows no readiness: this returns when it has been started."""
-        advice = "`holdfast logs` says why."
+        """launchd does not know readiness: this returns when the process was started."""
+        advice = "See `holdfast logs` for the reason."
         if self._print_job() is None:
             run_or_raise(
                 self.run, ["launchctl", "bootstrap", self._domain, str(self.file)], hint=advice
@@ -112,7 +110,7 @@ class LaunchdBackend(msgspec.Struct, frozen=True, kw_only=True):
             run_or_raise(self.run, ["launchctl", "kickstart", self._target], hint=advice)
 
     def stop(self) -> None:
-        # Unloaded: one that is only killed would be started again, or at the next wish of a job.
+        # Unloaded: a job that is only killed would be restarted.
         if self._print_job() is not None:
             run_or_raise(self.run, ["launchctl", "bootout", self._target])
 
@@ -123,10 +121,10 @@ class LaunchdBackend(msgspec.Struct, frozen=True, kw_only=True):
             run_or_raise(self.run, ["launchctl", "kickstart", "-k", self._target])
 
     def status(self) -> UnitStatus:
-        said = self._print_job()
-        if said is None:
+        description = self._print_job()
+        if description is None:
             return UnitStatus(state="not loaded", active=False, enabled=True)
-        state, pid, runs = (found.search(said) for found in (_STATE, _PID, _RUNS))
+        state, pid, runs = (pattern.search(description) for pattern in (_STATE, _PID, _RUNS))
         return UnitStatus(
             state=state[1] if state else "loaded",
             active=True,
@@ -136,7 +134,7 @@ class LaunchdBackend(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def check_available(self) -> None:
-        """It always does: it is the first process of its machine."""
+        """launchd always runs: it is the first process of the machine."""
 
     def render(self, unit: Unit) -> bytes:
         return render_plist(unit)
@@ -163,7 +161,7 @@ class LaunchdBackend(msgspec.Struct, frozen=True, kw_only=True):
         return f"cat {self._read_plist().get('StandardErrorPath', self.file)}"
 
     def _print_job(self) -> str | None:
-        """What launchd says of the job; None: it does not know it."""
+        """launchd's description of the job; None: it is not loaded."""
         ran = self.run(["launchctl", "print", self._target])
         return ran.out if ran.code == 0 else None
 

@@ -7,7 +7,6 @@ from pathlib import Path
 import msgspec
 
 from holdfast.service.supervisors import systemd_unit
-from holdfast.service.supervisors import systemd_unit as unit_file
 from holdfast.service.supervisors.backend import RunProgram, UnitStatus, run_or_raise
 from holdfast.service.supervisors.drift import UnitProblem, systemd_problems
 from holdfast.service.supervisors.unit import Unit, UnitScope
@@ -17,7 +16,7 @@ _VERSION = re.compile(r"systemd (\d+)")
 
 
 class SystemdBackend(msgspec.Struct, frozen=True, kw_only=True):
-    """`keeping.Keeper` for one unit file, of a person's systemd or of the machine's."""
+    """Implements `SupervisorBackend` for one unit file, of a user or of the system."""
 
     file: Path
     scope: UnitScope
@@ -69,7 +68,7 @@ class SystemdBackend(msgspec.Struct, frozen=True, kw_only=True):
 
     def home(self) -> Path | None:
         return (
-            unit_file.parse_home(unit_file.read_unit_text(self.file))
+            systemd_unit.parse_home(systemd_unit.read_unit_text(self.file))
             if self.file.is_file()
             else None
         )
@@ -78,7 +77,7 @@ class SystemdBackend(msgspec.Struct, frozen=True, kw_only=True):
         return self.file.read_bytes().startswith(systemd_unit.WRITTEN_BY.encode())
 
     def problems(self, unit: Unit) -> list[UnitProblem]:
-        return systemd_problems(unit_file.read_unit_text(self.file), unit=unit)
+        return systemd_problems(systemd_unit.read_unit_text(self.file), unit=unit)
 
     def commands_after_install(self) -> Sequence[Sequence[str]]:
         return [self._systemctl("daemon-reload"), self._systemctl("enable", self.name)]

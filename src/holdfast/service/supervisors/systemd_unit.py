@@ -9,8 +9,36 @@ from pathlib import Path
 from holdfast.service.supervisors.unit import Unit, UnitScope, check_writable
 from holdfast.system import exit_codes
 
+WRITTEN_BY = "# Written by `holdfast gateway install`"  # also recognises our units: keep it
+WATCHDOG_SECONDS = 120
+# systemd keeps the listening sockets over a restart, so that no connection is refused meanwhile.
+STORED_DESCRIPTORS = 16
+# The first version with growing waits between failed starts.
+BACKOFF_VERSION = 254
+# systemd rejects program paths with these characters; a shell that execs the program does not.
+EXEC_SHELL = ("/bin/sh", "-c", 'exec "$0" "$@"')
+
+_STATE_DIR = Path("/var/lib")
+_READ_ONLY_DIRS = (Path("/usr"), Path("/boot"), Path("/efi"), Path("/etc"))
+_NEEDS_SHELL = re.compile(r"""["'\\]""")
+_SIMPLE = re.compile(r"[A-Za-z0-9_./-]+")
+_DEFAULT_STOP_SECONDS = 90.0  # systemd's default for units without a value
+_TIME_UNITS = {
+    "us": 1e-6,
+    "ms": 1e-3,
+    "": 1,
+    "s": 1,
+    "sec": 1,
+    "m": 60,
+    "min": 60,
+    "h": 3600,
+    "hr": 3600,
+}
+_TIME_PART = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]*)")
+_NAMED_STATUSES = {"TEMPFAIL": 75, "CONFIG": 78}  # systemd's names of our exit codes
+
 _PLAIN = re.compile(r"[A-Za-z0-9_@+=:,./-]+")
-# No other space is one to systemd than the four that are named here.
+# systemd treats only these four characters as space.
 _WORD_PART = re.compile(
     r"""
       "(?P<double>(?:[^"\\]|\\.)*)"
@@ -30,7 +58,7 @@ _ESCAPES = {
 
 
 def quote(word: str, *, variables: bool = False) -> str:
-    """A word that is read back as it is. `variables`: where it stands, `$` has a meaning."""
+    """Quote a word for a unit file. `variables`: also escape `$`, for command arguments."""
     text = word.replace("%", "%%")
     if variables:
         text = text.replace("$", "$$")
@@ -40,9 +68,9 @@ def quote(word: str, *, variables: bool = False) -> str:
 
 
 def split_words(value: str, *, specifiers: Mapping[str, str] | None = None) -> list[str]:
-    """The words of a value, as systemd takes it apart. Raises `ValueError` for open quotes.
+    """Split a value into words as systemd does. Raises `ValueError` for open quotes.
 
-    `%%` is a `%`; a specifier that is not told stays as it is written.
+    `%%` is a `%`; a specifier without a given value stays as it is written.
     """
     return [_expand(word, specifiers or {}) for word in _iter_words(value)]
 
@@ -83,27 +111,12 @@ def _expand(word: str, specifiers: Mapping[str, str]) -> str:
     return re.sub(r"%(.)", lambda found: known.get(found[1], found[0]), word)
 
 
-WRITTEN_BY = "# Written by `holdfast gateway install`"
-WATCHDOG_SECONDS = 120
-# Listening sockets are kept here over a restart, so that no connection is refused meanwhile.
-STORED_DESCRIPTORS = 16
-# The first that waits longer and longer between starts that fail.
-BACKOFF_VERSION = 254
-# systemd takes no program whose path has these; a shell that becomes it does.
-EXEC_SHELL = ("/bin/sh", "-c", 'exec "$0" "$@"')
-
-_STATE_DIR = Path("/var/lib")
-_READ_ONLY_DIRS = (Path("/usr"), Path("/boot"), Path("/efi"), Path("/etc"))
-_NEEDS_SHELL = re.compile(r"""["'\\]""")
-_SIMPLE = re.compile(r"[A-Za-z0-9_./-]+")
-
-
 def unit_file_name(unit: Unit) -> str:
     return f"{unit.name}.service"
 
 
 def render_unit(unit: Unit, *, version: int) -> str:
-    """The file. `version` is systemd's own: what it does not know yet is left out."""
+    """The unit file. `version` is systemd's: settings that it does not know are left out."""
     check_writable(unit.home)
     sections = {
         "Unit": _unit_section(unit),
@@ -113,7 +126,7 @@ def render_unit(unit: Unit, *, version: int) -> str:
     written = [f"[{name}]\n" + "\n".join(lines) + "\n" for name, lines in sections.items()]
     return (
         f"{WRITTEN_BY} from the configuration of {unit.home}.\n"
-        f"# What is to differ goes into `systemctl edit`, which outlives `install --force`.\n\n"
+        f"# Change it with `systemctl edit`, which survives `install --force`.\n\n"
     ) + "\n".join(written)
 
 
@@ -122,7 +135,7 @@ def _unit_section(unit: Unit) -> Iterator[str]:
     if unit.scope is UnitScope.SYSTEM:
         yield "Wants=network-online.target"
         yield "After=network-online.target"
-    # Starts that fail wait; they are never given up without a word.
+    # Failed starts are retried for ever, with waits in between.
     yield "StartLimitIntervalSec=0"
 
 
@@ -142,11 +155,11 @@ def _service_section(unit: Unit, version: int) -> Iterator[str]:
     yield f"TimeoutStopSec={unit.whole_stop_seconds or 'infinity'}"
     yield "TimeoutStartSec=300"
     yield f"WatchdogSec={WATCHDOG_SECONDS}"
-    # The watchdog's abort leaves where every thread stood, and no core with conversations in it.
+    # The watchdog's abort leaves a stack dump of every thread, but no core dump with conversations.
     yield "LimitCORE=0"
     yield "KillMode=mixed"
     yield f"FileDescriptorStoreMax={STORED_DESCRIPTORS}"
-    # A command that eats all memory ends alone, not the gateway with it.
+    # A command that uses up all memory is killed alone, without the gateway.
     yield "OOMPolicy=continue"
     yield from _confinement(unit)
 
@@ -174,9 +187,9 @@ def _identity(unit: Unit) -> Iterator[str]:
     if unit.group:
         yield f"Group={unit.group}"
     if unit.user and unit.home.is_relative_to(_STATE_DIR) and unit.home != _STATE_DIR:
-        place = str(unit.home.relative_to(_STATE_DIR))
-        if _SIMPLE.fullmatch(place):
-            yield f"StateDirectory={place}"
+        folder = str(unit.home.relative_to(_STATE_DIR))
+        if _SIMPLE.fullmatch(folder):
+            yield f"StateDirectory={folder}"
             yield "StateDirectoryMode=0700"
 
 
@@ -185,8 +198,8 @@ def _restarts(unit: Unit, version: int) -> Iterator[str]:
     yield f"RestartForceExitStatus={exit_codes.GATEWAY_SERVICE_RESTART_EXIT_CODE}"
     yield f"RestartPreventExitStatus={exit_codes.CONFIG_EXIT}"
     if unit.user:
-        # It may not ask the machine's systemd for anything, so a planned restart is an exit code
-        # too: waits that grow with each would grow with those.
+        # It may not call the system's systemd, so a planned restart is an exit code too, and
+        # growing waits would grow with planned restarts.
         yield "RestartSec=2"
     elif version >= BACKOFF_VERSION:
         yield from ("RestartSec=1", "RestartSteps=8", "RestartMaxDelaySec=60")
@@ -195,7 +208,7 @@ def _restarts(unit: Unit, version: int) -> Iterator[str]:
 
 
 def _confinement(unit: Unit) -> Iterator[str]:
-    """Only what bubblewrap can live with; docs/services.md says what is left out, and why."""
+    """Only settings that bubblewrap works with; see docs/services.md for the others."""
     yield "UMask=0077"
     if not unit.confined:
         return
@@ -206,41 +219,25 @@ def _confinement(unit: Unit) -> Iterator[str]:
         yield "ProtectSystem=full"
 
 
-_DEFAULT_STOP_SECONDS = 90.0  # what systemd gives where a unit does not say
-_TIME_UNITS = {
-    "us": 1e-6,
-    "ms": 1e-3,
-    "": 1,
-    "s": 1,
-    "sec": 1,
-    "m": 60,
-    "min": 60,
-    "h": 3600,
-    "hr": 3600,
-}
-_TIME_PART = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]*)")
-_NAMED_STATUSES = {"TEMPFAIL": 75, "CONFIG": 78}  # names that systemd has for ours
-
-
 def read_unit_text(file: Path) -> str:
-    """The unit with what `systemctl edit` put over it, in the order in which it counts."""
+    """The unit file followed by its drop-ins (`systemctl edit`), in order of precedence."""
     parts = sorted(file.with_name(f"{file.name}.d").glob("*.conf"))
     return "\n".join(part.read_text(encoding="utf-8", errors="replace") for part in [file, *parts])
 
 
 def get_value(text: str, key: str) -> str | None:
-    """Of several lines the last counts; None: it does not say."""
+    """The last value of a key; None: it has none."""
     return next(iter(reversed(_get_values(text, key))), None)
 
 
 def parse_stop_seconds(text: str) -> float | None:
-    """What the unit gives a stop; None: it says something that is no time."""
-    given = get_value(text, "TimeoutStopSec")
-    return _DEFAULT_STOP_SECONDS if given is None else _parse_seconds(given)
+    """The unit's stop timeout; None: its value is invalid."""
+    value = get_value(text, "TimeoutStopSec")
+    return _DEFAULT_STOP_SECONDS if value is None else _parse_seconds(value)
 
 
 def parse_command(text: str, *, specifiers: Mapping[str, str] | None = None) -> list[str]:
-    """What the unit starts, program and arguments; []: nothing, or nothing that can be read."""
+    """The program and arguments that the unit starts; []: none, or not readable."""
     try:
         words = split_words(get_value(text, "ExecStart") or "", specifiers=specifiers)
     except ValueError:
@@ -253,16 +250,16 @@ def parse_command(text: str, *, specifiers: Mapping[str, str] | None = None) -> 
 
 
 def parse_home(text: str) -> Path | None:
-    """The home that the unit's gateway is told to have; None: it is not told any."""
+    """The home that the unit names, in its command or its environment; None: none."""
     found = parse_environment(text).get("HOLDFAST_HOME")
     return home_from_command(parse_command(text)) or (Path(found) if found else None)
 
 
 def home_from_command(words: Sequence[str]) -> Path | None:
     """The home that a command line names."""
-    told = [after for word, after in pairwise(words) if word == "--home"]
-    told += [word.removeprefix("--home=") for word in words if word.startswith("--home=")]
-    return Path(told[-1]) if told else None
+    homes = [after for word, after in pairwise(words) if word == "--home"]
+    homes += [word.removeprefix("--home=") for word in words if word.startswith("--home=")]
+    return Path(homes[-1]) if homes else None
 
 
 def parse_environment(text: str) -> dict[str, str]:
@@ -271,40 +268,40 @@ def parse_environment(text: str) -> dict[str, str]:
     except ValueError:
         return {}
     pairs = (word.partition("=") for word in words)
-    return {name: told for name, _, told in pairs}
+    return {name: value for name, _, value in pairs}
 
 
 def parse_exit_statuses(text: str, key: str) -> set[int]:
-    """Exit codes that a list of them names; names of signals are left out."""
+    """The exit codes in a list; names of signals are left out."""
     words = " ".join(_get_values(text, key)).split()
     named = {_NAMED_STATUSES[word] for word in words if word in _NAMED_STATUSES}
     return named | {int(word) for word in words if word.isdigit()}
 
 
 def _get_values(text: str, key: str) -> list[str]:
-    """All values of a key; an empty one takes back those before it, as systemd has it."""
+    """All values of a key; as in systemd, an empty one clears those before it."""
     found: list[str] = []
     for line in _logical_lines(text):
-        name, equals, told = line.partition("=")
-        told = told.strip(" \t\r")
+        name, equals, value = line.partition("=")
+        value = value.strip(" \t\r")
         if equals and name.strip() == key:
-            found = [*found, told] if told else []
+            found = [*found, value] if value else []
     return found
 
 
 def _logical_lines(text: str) -> Iterator[str]:
-    """Lines with what continues them; comments are none, also between continued ones."""
-    kept = ""
+    """Lines joined with their continuations; comments are skipped, also between continuations."""
+    pending = ""
     for line in text.split("\n"):
         if line.lstrip().startswith(("#", ";")):
             continue
         if line.endswith("\\"):
-            kept += line[:-1] + " "
+            pending += line[:-1] + " "
             continue
-        yield kept + line
-        kept = ""
-    if kept:
-        yield kept
+        yield pending + line
+        pending = ""
+    if pending:
+        yield pending
 
 
 def _parse_seconds(value: str) -> float | None:
