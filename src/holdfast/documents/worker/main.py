@@ -48,17 +48,17 @@ def _confine() -> None:
 
 
 def _reader_for(kind: str) -> Callable[[bytes, TextBuffer], None]:
-    """Each is imported for its own kind alone."""
+    """Each reader is imported for its own kind only: zipfile, expat and zlib cost a start."""
     match kind:
         case "pdf":
-            from holdfast.documents.worker.pdf_text import read_pdf
+            from holdfast.documents.worker.pdf_text import read_pdf  # noqa: PLC0415 - see above
 
             return read_pdf
         case "html":
             return _read_html
         case "docx" | "pptx" | "xlsx" | "odt" | "ods" | "odp":
-            return lambda data, gathered: _read_office(kind, data, gathered)
-    raise UnreadableDocument("it is of a kind that nobody here reads")
+            return lambda data, buffer: _read_office(kind, data, buffer)
+    raise UnreadableDocument("documents of its kind cannot be read")
 
 
 def _read_html(data: bytes, buffer: TextBuffer) -> None:
@@ -68,20 +68,18 @@ def _read_html(data: bytes, buffer: TextBuffer) -> None:
 
 
 def _read_office(kind: str, data: bytes, buffer: TextBuffer) -> None:
-    from holdfast.documents.worker import office  # noqa: PLC0415 - as above
-    from holdfast.documents.worker import office as writings
-    from holdfast.documents.worker.office import ZipDocument  # noqa: PLC0415 - as above
+    from holdfast.documents.worker import office  # noqa: PLC0415 - see `_reader_for`
 
-    packed = ZipDocument(data)
+    document = office.ZipDocument(data)
     match kind:
         case "docx":
-            writings.read_docx(packed, buffer)
+            office.read_docx(document, buffer)
         case "pptx":
-            writings.read_pptx(packed, buffer)
+            office.read_pptx(document, buffer)
         case "xlsx":
-            office.read_xlsx(packed, buffer)
+            office.read_xlsx(document, buffer)
         case _:
-            writings.read_open_document(packed, buffer)
+            office.read_open_document(document, buffer)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,8 @@
-"""Text of Office and OpenDocument files (docx, pptx, xlsx, odt, ods, odp): zip, XML, paragraphs, sheets."""
+"""The text of Office and OpenDocument files: docx, pptx, xlsx, odt, ods, odp.
+
+They are zip archives of XML files. Neither may expand to more than a document can have: an archive
+is unpacked up to a limit and a ratio, and XML may not declare entities.
+"""
 
 import io
 import re
@@ -11,14 +15,19 @@ from xml.parsers import expat
 
 from holdfast.documents.worker.text_buffer import TextBuffer, UnreadableDocument
 
-# MERGED holdfast.documents.worker.packed: A packed document: the files in a zip archive, none of which may unpack to more than is sane.
-_MAX_FILE_BYTES = 64 * 2**20  # bytes of one file in it
+_MAX_FILE_BYTES = 64 * 2**20  # of one file in the archive, unpacked
 _MAX_TOTAL_BYTES = 128 * 2**20
-_MAX_RATIO = 250  # times: text packs to a twentieth, and a bomb to a thousandth
-_RATIO_FREE_BYTES = 2**20  # bytes that are too few to be a bomb, however they are packed
+_MAX_RATIO = 250  # text compresses to a twentieth, and a zip bomb to a thousandth
+_RATIO_FREE_BYTES = 2**20  # too few to be a bomb, whatever the ratio
 _MAX_FILES = 20_000
 _ENCRYPTED_FLAG = 0x1
-# What the library says of an archive that is none, or of which a part is missing or mixed up.
+_MAX_DEPTH = 256  # of nested XML elements
+_SLIDE = re.compile(r"ppt/slides/slide(\d+)\.xml")
+_MAX_SPACES = 100  # for one space element of OpenDocument
+_MAX_STRINGS = 500_000
+_MAX_COLUMNS = 256
+_COLUMN = re.compile(r"[A-Z]{1,3}")
+# What zipfile raises for data that is no archive, or a damaged one.
 _DAMAGED_ERRORS = (
     zipfile.BadZipFile,
     zlib.error,
@@ -31,8 +40,8 @@ _DAMAGED_ERRORS = (
 
 
 class ZipDocument:
-    """Owns the open archive, and how much of it has been unpacked. What its directory says of sizes
-    is believed only where it is bad news."""
+    """Owns the open archive, and how much of it has been unpacked. The sizes in its directory are
+    not trusted: what is unpacked is counted."""
 
     def __init__(self, data: bytes) -> None:
         try:
@@ -55,24 +64,20 @@ class ZipDocument:
             return b""
         if info.flag_bits & _ENCRYPTED_FLAG:
             raise UnreadableDocument("it is encrypted")
-        most = min(_MAX_FILE_BYTES, self._left)
+        limit = min(_MAX_FILE_BYTES, self._left)
         try:
             with self._archive.open(info) as file:
-                data = file.read(most + 1)
+                data = file.read(limit + 1)
         except _DAMAGED_ERRORS as error:
             raise UnreadableDocument(f"it is damaged ({error})") from None
-        if len(data) > most or len(data) > max(_RATIO_FREE_BYTES, _MAX_RATIO * info.compress_size):
+        if len(data) > limit or len(data) > max(_RATIO_FREE_BYTES, _MAX_RATIO * info.compress_size):
             raise UnreadableDocument("it unpacks to far more than a document has")
         self._left -= len(data)
         return data
 
 
-# MERGED holdfast.documents.worker.markup: XML as it comes by: each element told as it begins and ends, and nothing of it kept.
-_MAX_DEPTH = 256
-
-
 class XmlHandler(Protocol):
-    """Names come without what stands before their colon."""
+    """Gets each element as it starts and ends. Names come without their namespace."""
 
     def start_element(self, name: str, attributes: Mapping[str, str]) -> None: ...
     def end_element(self, name: str) -> None: ...
@@ -80,8 +85,8 @@ class XmlHandler(Protocol):
 
 
 def parse_xml(data: bytes, handler: XmlHandler) -> None:
-    """Raises `Unreadable` for what is no XML, is nested absurdly, or declares entities: no document
-    of an office has a use for those, and a few lines of them unfold to gigabytes."""
+    """Raises `UnreadableDocument` for what is no XML, is nested too deeply, or declares entities:
+    Office files have none, and a few lines of them expand to gigabytes."""
     parser = expat.ParserCreate(namespace_separator=" ")
     parser.buffer_text = True
     depth = 0
@@ -118,11 +123,6 @@ def _local_name(name: str) -> str:
     return name.rpartition(" ")[2]
 
 
-# MERGED holdfast.documents.worker.writings: Writings and slides: docx, pptx, and the documents of the OpenDocument family.
-_SLIDE = re.compile(r"ppt/slides/slide(\d+)\.xml")
-_MAX_SPACES = 100  # that stand for one mark of OpenDocument
-
-
 def read_docx(document: ZipDocument, buffer: TextBuffer) -> None:
     body = document.read("word/document.xml")
     if not body:
@@ -153,8 +153,8 @@ def read_open_document(document: ZipDocument, buffer: TextBuffer) -> None:
 
 
 class _RunsHandler:
-    """Words stand in runs of paragraphs, in Word and PowerPoint alike. What stands in a drawing is
-    written down twice, the second time for programs that cannot draw it (`Fallback`)."""
+    """Text is in runs of paragraphs, in Word and PowerPoint alike. Text in a drawing is there
+    twice, the second time for programs that cannot draw it (`Fallback`)."""
 
     def __init__(self, buffer: TextBuffer) -> None:
         self._buffer = buffer
@@ -168,7 +168,7 @@ class _RunsHandler:
             return
         if name == "t":
             self._in_run = True
-        elif name == "tab" and "val" not in attributes:  # with one, it is a stop of the ruler
+        elif name == "tab" and "val" not in attributes:  # with one, it is a tab stop definition
             self._buffer.add("\t")
         elif name in ("br", "cr"):
             self._buffer.new_line()
@@ -197,7 +197,7 @@ class _RunsHandler:
 
 
 class _OpenDocumentHandler:
-    """Words stand in paragraphs and headings; what is between those is layout."""
+    """Text is in paragraphs and headings; what is between those is layout."""
 
     def __init__(self, buffer: TextBuffer) -> None:
         self._buffer = buffer
@@ -235,21 +235,14 @@ class _OpenDocumentHandler:
             self._buffer.add(text)
 
 
-# MERGED holdfast.documents.worker.sheets: Sheets: xlsx as rows of values with tabs between them.
-_MAX_STRINGS = 500_000
-_MAX_COLUMNS = 256
-_COLUMN = re.compile(r"[A-Z]{1,3}")
-
-
 def read_xlsx(document: ZipDocument, buffer: TextBuffer) -> None:
-    book, targets = (
-        _AttributePairsHandler("sheet", "name", "id"),
-        _AttributePairsHandler("Relationship", "Id", "Target"),
-    )
-    for name, hearer in (("xl/workbook.xml", book), ("xl/_rels/workbook.xml.rels", targets)):
+    """Each sheet as rows of values separated by tabs."""
+    book = _AttributePairsHandler("sheet", "name", "id")
+    targets = _AttributePairsHandler("Relationship", "Id", "Target")
+    for name, handler in (("xl/workbook.xml", book), ("xl/_rels/workbook.xml.rels", targets)):
         if not (data := document.read(name)):
             raise UnreadableDocument("there are no sheets in it")
-        parse_xml(data, hearer)
+        parse_xml(data, handler)
     strings = _SharedStringsHandler()
     if shared := document.read("xl/sharedStrings.xml"):
         parse_xml(shared, strings)

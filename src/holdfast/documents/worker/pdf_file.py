@@ -1,4 +1,4 @@
-"""The structure of a PDF: its syntax, objects, streams and pages."""
+"""The structure of a PDF: its syntax (ISO 32000-1, 7.2 and 7.3), objects, streams and pages."""
 
 import base64
 import binascii
@@ -11,7 +11,6 @@ from typing import Any
 
 from holdfast.documents.worker.text_buffer import UnreadableDocument
 
-# MERGED holdfast.documents.worker.pdf_syntax: The syntax of PDF: bytes as the objects that they write down (ISO 32000-1, 7.2 and 7.3).
 _SPACE = re.compile(rb"(?:[\x00\t\n\f\r ]+|%[^\r\n]*)*")
 _TOKEN = re.compile(
     rb"(?P<mark><<|>>|[\[\]{}])"
@@ -135,24 +134,24 @@ def _unescaped(name: bytes) -> bytes:
     return re.sub(rb"#([0-9A-Fa-f]{2})", lambda at: bytes([int(at[1], 16)]), name)
 
 
-# MERGED holdfast.documents.worker.pdf_file: A PDF file: its objects by number, its streams unpacked, its pages in order.
 _OBJECT = re.compile(rb"(?<!\d)(\d{1,10})[\x00\t\n\f\r ]+\d{1,5}[\x00\t\n\f\r ]+obj\b")
 _ENCRYPTED = re.compile(rb"/Encrypt[\x00\t\n\f\r ]*(?:\d+[\x00\t\n\f\r ]+\d+[\x00\t\n\f\r ]+R|<<)")
 _ROOT = re.compile(rb"/Root[\x00\t\n\f\r ]+(\d+)[\x00\t\n\f\r ]+\d+[\x00\t\n\f\r ]+R")
 _OBJECT_STREAM = re.compile(rb"/Type[\x00\t\n\f\r ]*/ObjStm\b")
 _MAX_STREAM_BYTES = 64 * 2**20  # bytes of one stream
 _MAX_TOTAL_BYTES = 256 * 2**20
-_MAX_RATIO = 250  # times: what pages say packs to a tenth, and a bomb to a thousandth
-_RATIO_FREE_BYTES = 2**20  # bytes that are too few to be a bomb, however they are packed
+_MAX_RATIO = 250  # the text of pages compresses to a tenth, and a bomb to a thousandth
+_RATIO_FREE_BYTES = 2**20  # too few to be a bomb, whatever the ratio
 _MAX_OBJECTS = 500_000
 _MAX_TREE_DEPTH = 50
 _MAX_PAGES = 20_000
 
 
 class PdfFile:
-    """Owns the bytes, and the objects that were looked at. Objects are found by looking for them
-    and not by the table at the end of the file, which is often wrong: the last of a number counts,
-    as it does for a file that was changed by appending to it."""
+    """A PDF file: its objects by number, its streams unpacked, its pages in order. Owns the bytes
+    and the parsed objects. Objects are found by searching, not by the table at the end of the file,
+    which is often wrong. The last object of a number counts, as in a file that was changed by
+    appending to it."""
 
     def __init__(self, data: bytes) -> None:
         if _ENCRYPTED.search(data):

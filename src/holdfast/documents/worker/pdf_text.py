@@ -1,4 +1,4 @@
-"""The text of a PDF: fonts, letters, and what the pages show in their order."""
+"""The text of a PDF: its fonts, its characters, and what the pages show, in their order."""
 
 import re
 import unicodedata
@@ -9,11 +9,11 @@ from typing import Any
 from holdfast.documents.worker.pdf_file import END, PdfFile, PdfKeyword, PdfName, PdfParser, PdfRef
 from holdfast.documents.worker.text_buffer import TextBuffer, UnreadableDocument
 
-# MERGED holdfast.documents.worker.pdf_letters: The letters of a PDF that are known by name (https://github.com/adobe-type-tools/agl-aglfn).
-# Letters that are drawn as one and read as several.
+# Characters that are drawn as one and read as several.
 LIGATURES = {0xFB00: "ff", 0xFB01: "fi", 0xFB02: "fl", 0xFB03: "ffi", 0xFB04: "ffl"}
 _LIGATURE_NAMES = frozenset(LIGATURES.values())
-# Of Adobe's list, the names that texts are made of; those of letters with accents are put together.
+# The common names of Adobe's glyph list (https://github.com/adobe-type-tools/agl-aglfn); names of
+# accented letters are composed from `_ACCENTS`.
 _NAMES = """
 space=0020 nbspace=0020 exclam=0021 quotedbl=0022 numbersign=0023 dollar=0024 percent=0025
 ampersand=0026 quotesingle=0027 parenleft=0028 parenright=0029 asterisk=002a plus=002b
@@ -40,7 +40,7 @@ _ACCENTS = {
 
 
 def character_named(name: str) -> str:
-    """The letter of a name of Adobe's list; "": nobody knows."""
+    """The character with a name of Adobe's glyph list; "" if unknown."""
     name = name.partition(".")[0]
     if len(name) == 1 or name in _LIGATURE_NAMES:
         return name
@@ -61,18 +61,16 @@ def _from_hex(digits: str) -> str:
         return ""
 
 
-# MERGED holdfast.documents.worker.pdf_fonts: The fonts of a PDF: which letters the codes of a text stand for, and how wide they are.
 _MAX_CHARACTERS = 200_000  # that one font maps
 _DEFAULT_WIDTH = 500.0  # thousandths of the size
 _BASE_ENCODINGS = {"WinAnsiEncoding": "cp1252", "MacRomanEncoding": "mac_roman"}
-# What fonts without an encoding of their own have in the places of control characters: the
-# ligatures of TeX.
+# TeX's ligatures, which fonts without an encoding have at the codes of control characters.
 _TEX_LIGATURES = {0x0B: "ff", 0x0C: "fi", 0x0D: "fl", 0x0E: "ffi", 0x0F: "ffl", 0xAE: "ff"}
 
 
 @dataclass(slots=True, kw_only=True)
 class PdfFont:
-    """`letters` by code; codes are of `size` bytes each."""
+    """Which characters the codes of a text stand for, and how wide they are."""
 
     characters: dict[int, str] = field(default_factory=dict)
     code_bytes: int = 1
@@ -189,7 +187,6 @@ def _decode_utf16(letters: bytes) -> str:
     return letters.decode("utf-16-be", "ignore").replace("\x00", "").translate(LIGATURES)
 
 
-# MERGED holdfast.documents.worker.pdf_text: The text of a PDF: what its pages show, in the order in which they say it.
 Matrix = tuple[float, float, float, float, float, float]
 
 _IDENTITY: Matrix = (1.0, 0.0, 0.0, 1.0, 0.0, 0.0)
@@ -197,21 +194,21 @@ _MAX_FORM_DEPTH = 8  # forms within forms
 _MAX_OPERANDS = 100
 _MAX_SAVED = 500
 _END_OF_IMAGE = re.compile(rb"[\x00\t\n\f\r ]EI[\x00\t\n\f\r ]")
-_GAP = 0.18  # of the size of the letters: wider than that, there is a space
-_LINE = 0.4  # of it: further up or down than that is another line
+_GAP = 0.18  # of the font size: a wider gap is a space
+_LINE = 0.4  # of the font size: further up or down is another line
 _PARAGRAPH = 1.9
 
 
 def read_pdf(data: bytes, buffer: TextBuffer) -> None:
-    """Raises `Unreadable` where no page shows a letter that has a name: pages that were scanned are
-    pictures, and some fonts keep to themselves what they show."""
+    """Raises `UnreadableDocument` where no page shows a known character: scanned pages are images,
+    and some fonts do not say what they show."""
     file = PdfFile(data)
-    writing = _TextLayout(buffer)
+    layout = _TextLayout(buffer)
     fonts: dict[int, PdfFont] = {}
     pages = 0
     for page in file.pages():
-        _PageReader(file, writing, fonts).read(page)
-        writing.turn_page()
+        _PageReader(file, layout, fonts).read(page)
+        layout.turn_page()
         pages += 1
     if not pages:
         raise UnreadableDocument("there are no pages in it, or it is damaged")
@@ -220,8 +217,7 @@ def read_pdf(data: bytes, buffer: TextBuffer) -> None:
 
 
 class _TextLayout:
-    """Owns where the last letter was put: spaces and lines are not written in a PDF, they are
-    left."""
+    """Owns the position of the last character: a PDF has no spaces and line breaks, only gaps."""
 
     def __init__(self, buffer: TextBuffer) -> None:
         self._buffer = buffer

@@ -26,7 +26,6 @@ from holdfast.gateway.notify.lifecycle_notices import NOTICE_EXPIRES_AFTER, Life
 from holdfast.gateway.outbound.delivery import reply_address
 from holdfast.gateway.services import Services
 
-# MERGED holdfast.gateway.commands.restart: /restart: start the gateway again, at once or when nothing runs, if a successor can start.
 CANNOT_RESTART = "Nothing here can start the gateway again; restart it where it was started."
 RESTARTING = "Restarting …"
 _RUNNING = f"{RESTARTING} {{turns}} interrupted; I will try to resume what was being worked on."
@@ -40,8 +39,8 @@ class _RestartWhen(Enum):
 
 
 class RestartCommand:
-    """The answer is the notice that the chat gets: it replies to the very message, and like every
-    farewell it is never sent late, by the gateway that comes after."""
+    """/restart: restart the gateway, now or when it is idle, if a successor can start. The reply is
+    the shutdown notice of this chat: like all of these it is never sent by the next process."""
 
     name = "restart"
 
@@ -92,12 +91,12 @@ class RestartCommand:
         text = _RUNNING.format(turns=_turns(running)) if running else RESTARTING
         plain = prepare_effect(self._services, row, text)
         (reply,) = plain.deliveries
-        owed = reply.state is DeliveryState.PENDING  # else its asker fetches it, and finds it
+        sent = reply.state is DeliveryState.PENDING  # else the sender fetches it
         notice = msgspec.structs.replace(
             reply,
             address=order.address,
-            kind=DeliveryKind.SHUTDOWN_NOTICE if owed else DeliveryKind.COMMAND,
-            expires_at=plain.at + NOTICE_EXPIRES_AFTER if owed else None,
+            kind=DeliveryKind.SHUTDOWN_NOTICE if sent else DeliveryKind.COMMAND,
+            expires_at=plain.at + NOTICE_EXPIRES_AFTER if sent else None,
         )
         await commit_effect(self._services, msgspec.structs.replace(plain, deliveries=(notice,)))
         self._lifecycle_notices.answered_order = order
@@ -107,7 +106,6 @@ def _turns(running: int) -> str:
     return "1 turn is" if running == 1 else f"{running} turns are"
 
 
-# MERGED holdfast.gateway.commands.pairing: /pairing: who asks to be let in and who was; letting somebody in, and sending them away.
 _NOBODY_WAITS = (
     "Nobody waits to be let in. Whoever writes to me privately and is not known gets a code; "
     "/pairing approve CODE lets them in."
@@ -117,7 +115,8 @@ _PEOPLE = "Let in by a code:"
 
 
 class PairingCommand:
-    """What is decided commits together with the end of the row that asked for it."""
+    """/pairing: list pairing requests and paired users; approve, deny or revoke. A decision is
+    committed together with the end of the command's row."""
 
     name = "pairing"
 
@@ -132,11 +131,11 @@ class PairingCommand:
             case "":
                 return send_reply(self._services, request.row, self._list())
             case "approve":
-                return self._decide(request, lambda keep: pairing.approve(who, by=by, commit=keep))
+                return self._decide(request, lambda save: pairing.approve(who, by=by, commit=save))
             case "deny":
-                return self._decide(request, lambda keep: pairing.deny(who, by=by, commit=keep))
+                return self._decide(request, lambda save: pairing.deny(who, by=by, commit=save))
             case "revoke":
-                return self._decide(request, lambda keep: pairing.revoke(who, by=by, commit=keep))
+                return self._decide(request, lambda save: pairing.revoke(who, by=by, commit=save))
         wrong = COMMANDS_BY_NAME[self.name].usage_error(f"/pairing knows no {verb!r}.")
         return send_reply(self._services, request.row, wrong)
 
@@ -145,7 +144,7 @@ class PairingCommand:
         request: CommandRequest,
         decide: Callable[[CommitDecision], Awaitable[PairingDecision]],
     ) -> None:
-        async def keep(decided: PairingDecision) -> None:
+        async def save(decided: PairingDecision) -> None:
             effect = prepare_effect(
                 self._services, request.row, decided.text, pairing=decided.change
             )
@@ -154,7 +153,7 @@ class PairingCommand:
             )
 
         try:
-            await decide(keep)
+            await decide(save)
         except PairingRefused as refused:
             await send_reply(self._services, request.row, str(refused))
 

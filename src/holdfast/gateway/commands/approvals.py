@@ -7,8 +7,7 @@ from holdfast.core.ids import ApprovalId
 from holdfast.core.messages.source import Source
 from holdfast.core.people.approval import Approval, ApprovalDecision, ApprovalRule, ApprovalScope
 from holdfast.core.people.commands import COMMANDS_BY_NAME
-from holdfast.gateway.approvals.prompt import command_summary as in_short
-from holdfast.gateway.approvals.prompt import format_duration
+from holdfast.gateway.approvals.prompt import command_summary, format_duration
 from holdfast.gateway.approvals.service import (
     ApprovalResponse,
     ApprovalService,
@@ -20,13 +19,14 @@ from holdfast.gateway.commands.reply import commit_effect, prepare_effect, send_
 from holdfast.gateway.inbound.access import principal_of
 from holdfast.gateway.services import Services
 
-# MERGED holdfast.gateway.commands.approving: Answering an approval in a chat: which one is meant, whether one may, and the one commit.
 NOTHING_PENDING = "Nothing waits for approval here."
 _ALL = "all"
+_REVOKE = "revoke"
 
 
 class ApprovalReplies:
-    """Carries out what /approve, /deny and a plain yes or no have in common."""
+    """What /approve, /deny and a plain yes or no have in common: which approval is meant, whether
+    the sender may answer it, and the commit."""
 
     def __init__(self, services: Services, approvals: ApprovalService) -> None:
         self._services = services
@@ -35,8 +35,8 @@ class ApprovalReplies:
     def begin(
         self, request: CommandRequest, *, target: str, answer: ApprovalResponse
     ) -> Awaitable[None]:
-        """`target`: a number, an id, "all", or "" for the only one there is. Who is meant is
-        decided in this instant, so that of two answers one is the first."""
+        """`target`: a number, an id, "all", or "" for the only one there is. The approvals are
+        claimed in this call, so that of two answers one is the first."""
         found = self._find_approvals(request, target, answer)
         if isinstance(found, str):
             return send_reply(self._services, request.row, found)
@@ -64,7 +64,7 @@ class ApprovalReplies:
     def _find_approvals(
         self, request: CommandRequest, target: str, answer: ApprovalResponse
     ) -> list[Approval] | str:
-        """The approvals that are meant, or why there is none; []: the store may know it."""
+        """The approvals that are meant, or why there is none; []: look in the store."""
         if is_approval_id(target):
             found = self._approvals.find(ApprovalId(target))
             if found is None:
@@ -72,12 +72,12 @@ class ApprovalReplies:
             return [found] if found.pending else late_answer_text(found)
         pending = self._approvals.pending_in(request.session_id)
         if target.isdecimal():
-            # No length of digits is too long to read: what fails here fails at every start.
+            # int() of very long numbers raises, and a command that fails here fails at every start.
             return self._find_by_number(request, pending, int(target[:9]))
         if not pending:
             return self._nothing_pending_text(request)
         if len(pending) > 1 and target != _ALL:
-            lines = [f"{each.number}. {in_short(each)}" for each in pending]
+            lines = [f"{each.number}. {command_summary(each)}" for each in pending]
             how = "/approve" if answer.approved else "/deny"
             which = f"Which one? {how} {pending[0].number} is the first, {how} all is all of them:"
             return "\n".join([which, *lines])
@@ -88,7 +88,7 @@ class ApprovalReplies:
     ) -> list[Approval] | str:
         found = [each for each in pending if each.number == number]
         if len(found) > 1:
-            lines = [f"{each.id}: {in_short(each)}" for each in found]
+            lines = [f"{each.id}: {command_summary(each)}" for each in found]
             return "\n".join(["Several have that number. Say which, by its id:", *lines])
         if found:
             return found
@@ -97,7 +97,7 @@ class ApprovalReplies:
         return late_answer_text(ended) if ended else NOTHING_PENDING
 
     def _nothing_pending_text(self, request: CommandRequest) -> str:
-        """Nothing is pending: of the turn that is at work, the last answer is told."""
+        """Nothing is pending: shows the last answer of the running turn, if there was one."""
         known = self._approvals.of_turn(request.session_id) if request.session_id else ()
         return f"{late_answer_text(known[-1])} /stop ends what runs." if known else NOTHING_PENDING
 
@@ -122,7 +122,7 @@ def _not_allowed_text(approval: Approval) -> str:
 
 def _decided_text(chosen: Sequence[Approval], answer: ApprovalResponse) -> str:
     verb = "Approved" if answer.approved else "Denied"
-    what = "\n".join(in_short(each) for each in chosen)
+    what = "\n".join(command_summary(each) for each in chosen)
     if not answer.approved or answer.scope is ApprovalScope.ONCE:
         return f"{verb}: {what}"
     if not any(each.rule for each in chosen):
@@ -131,8 +131,9 @@ def _decided_text(chosen: Sequence[Approval], answer: ApprovalResponse) -> str:
     return f"{verb}, with all that is like it {scope} (/approvals lists and revokes): {what}"
 
 
-# MERGED holdfast.gateway.commands.approve: /approve: let a command run that waits for a person's word.
 class ApproveCommand:
+    """/approve: let a command run that waits for approval."""
+
     name = "approve"
 
     def __init__(self, services: Services, approval_replies: ApprovalReplies) -> None:
@@ -149,12 +150,13 @@ class ApproveCommand:
                 request.row,
                 COMMANDS_BY_NAME[self.name].usage_error("That is no answer."),
             )
-        said = ApprovalResponse(approved=True, scope=ApprovalScope(scope))
-        return self._approval_replies.begin(request, target=target.lower(), answer=said)
+        answer = ApprovalResponse(approved=True, scope=ApprovalScope(scope))
+        return self._approval_replies.begin(request, target=target.lower(), answer=answer)
 
 
-# MERGED holdfast.gateway.commands.deny: /deny: do not let a command run that waits for a person's word, and say why.
 class DenyCommand:
+    """/deny: do not let a command run that waits for approval, and say why."""
+
     name = "deny"
 
     def __init__(self, approval_replies: ApprovalReplies) -> None:
@@ -162,17 +164,14 @@ class DenyCommand:
 
     def begin(self, request: CommandRequest) -> Awaitable[None]:
         first, _, rest = request.argument.partition(" ")
-        target, words = (first.lower(), rest) if is_target(first) else ("", request.argument)
-        said = ApprovalResponse(approved=False, comment=words.strip())
-        return self._approval_replies.begin(request, target=target, answer=said)
-
-
-# MERGED holdfast.gateway.commands.approvals: /approvals: what waits for a word here, and which words stand; and taking one back.
-_REVOKE = "revoke"
+        target, comment = (first.lower(), rest) if is_target(first) else ("", request.argument)
+        answer = ApprovalResponse(approved=False, comment=comment.strip())
+        return self._approval_replies.begin(request, target=target, answer=answer)
 
 
 class ApprovalsCommand:
-    """`operates`: whether whoever asks from there sees everybody's rules."""
+    """/approvals: list pending approvals and standing rules, or revoke a rule. Operators see the
+    rules of all people."""
 
     name = "approvals"
 
@@ -199,9 +198,10 @@ class ApprovalsCommand:
     async def _list(self, request: CommandRequest) -> None:
         now = self._services.clock.now()
         lines = [
-            f"Waits ({each.number}), for {format_duration(each.deadline - now)} more: {in_short(each)}"
+            f"Waits ({each.number}), for {format_duration(each.deadline - now)} more: "
+            + command_summary(each)
             for each in self._approvals.pending_in(request.session_id)
-        ] or ["Nothing waits for approval here."]
+        ] or [NOTHING_PENDING]
         rules = await self._rules(request)
         lines += [f"{number}. {_rule_line(rule, request)}" for number, rule in enumerate(rules, 1)]
         if rules:
@@ -210,8 +210,8 @@ class ApprovalsCommand:
 
     async def _revoke(self, request: CommandRequest, which: str) -> None:
         rules = await self._rules(request)
-        meant = {str(number): rule for number, rule in enumerate(rules, 1)}
-        rule = (meant | {str(rule.id): rule for rule in rules}).get(which)
+        by_number = {str(number): rule for number, rule in enumerate(rules, 1)}
+        rule = (by_number | {str(rule.id): rule for rule in rules}).get(which)
         if rule is None:
             text = f"There is no rule {which or '(say which)'}; /approvals lists them."
             await send_reply(self._services, request.row, text)
@@ -222,7 +222,7 @@ class ApprovalsCommand:
         )
 
     async def _rules(self, request: CommandRequest) -> list[ApprovalRule]:
-        """A person's own; an operator sees all."""
+        """A person's own rules; all rules for an operator."""
         source = request.row.inbound.source
         own = None if self._is_operator(source) else principal_of(source).id
         return list(await self._services.store.approval_rules(principal=own))

@@ -12,7 +12,6 @@ from holdfast.core.messages.source import speaker_name
 from holdfast.core.messages.transcript import Exchange, UserMessage, split_exchanges
 from holdfast.core.people.commands import COMMANDS_BY_NAME
 from holdfast.core.sessions.session import CommandEffect, Resubmission, UndoEffect, truncate_title
-from holdfast.core.sessions.session import UndoEffect as TakingBack
 from holdfast.core.turns.compaction import compaction_point
 from holdfast.core.turns.model import AuxiliaryFailed, AuxiliaryTask
 from holdfast.core.turns.turn import NO_USAGE
@@ -22,10 +21,16 @@ from holdfast.gateway.commands.sessions import run_exclusively
 from holdfast.gateway.services import Services
 from holdfast.gateway.turns.lanes import Lanes
 
+SUMMARIES_OFF = (
+    "Nothing is summarised here: the demo cannot, or `summaries` is off under [auxiliary] in "
+    "holdfast.toml."
+)
+TOO_LITTLE = "There is too little to summarise yet; nothing was changed."
 
-# MERGED holdfast.gateway.commands.undo: /undo: take back the last exchanges, as if they had not been said.
+
 class UndoCommand:
-    """What is taken back stays in the log, where people can read it, and no model does."""
+    """/undo: take back the last exchanges. They stay in the transcript, where people can read them,
+    but the model does not see them any more."""
 
     name = "undo"
 
@@ -42,18 +47,21 @@ class UndoCommand:
         return run_exclusively(self._services, self._lanes, request, self._take_back)
 
     async def _take_back(self, request: CommandRequest, session_id: SessionId) -> None:
-        house, number = self._services, _exchange_count(request.argument) or 1
-        taken = split_exchanges(await house.store.transcript(session_id))[-number:]
-        if not taken:
-            await send_reply(house, request.row, "There is nothing to take back.")
+        services, count = self._services, _exchange_count(request.argument) or 1
+        undone = split_exchanges(await services.store.transcript(session_id))[-count:]
+        if not undone:
+            await send_reply(services, request.row, "There is nothing to take back.")
             return
-        undo = TakingBack(session_id=session_id, from_seq=taken[0].from_seq)
-        effect = prepare_effect(house, request.row, _undone_text(taken), undo=undo)
-        await commit_effect(house, effect, on_committed=lambda _: house.cache.drop(session_id))
+        undo = UndoEffect(session_id=session_id, from_seq=undone[0].from_seq)
+        effect = prepare_effect(services, request.row, _undone_text(undone), undo=undo)
+        await commit_effect(
+            services, effect, on_committed=lambda _: services.cache.drop(session_id)
+        )
 
 
 def _exchange_count(argument: str) -> int | None:
-    """How many are meant; None: that is no number. No length of digits is too long to read."""
+    """The number of exchanges; None: not a number. Only nine digits are read: int() of very long
+    ones raises."""
     if not argument:
         return 1
     number = int(argument[:9]) if argument.isdecimal() else 0
@@ -73,10 +81,9 @@ def _undone_text(undone: list[Exchange]) -> str:
     )
 
 
-# MERGED holdfast.gateway.commands.retry: /retry: have the last message answered again, in place of the answer it got.
 class RetryCommand:
-    """One commit takes the last exchange back, hands its message in anew, and merges the command
-    into that: cut at any instant, it is done once or not at all."""
+    """/retry: answer the last message again. One commit takes back the last exchange, resubmits its
+    message, and merges the command into that: after a crash it is done once or not at all."""
 
     name = "retry"
 
@@ -88,14 +95,14 @@ class RetryCommand:
         return run_exclusively(self._services, self._lanes, request, self._resubmit)
 
     async def _resubmit(self, request: CommandRequest, session_id: SessionId) -> None:
-        house, row = self._services, request.row
-        said = split_exchanges(await house.store.transcript(session_id))
-        if why := _retry_refusal(said, row):
-            await send_reply(house, row, why)
+        services, row = self._services, request.row
+        exchanges = split_exchanges(await services.store.transcript(session_id))
+        if why := _retry_refusal(exchanges, row):
+            await send_reply(services, row, why)
             return
-        last = said[-1]
-        settled = await commit_effect(
-            house,
+        last = exchanges[-1]
+        outcome = await commit_effect(
+            services,
             CommandEffect(
                 inbox_ends=(InboxEnd(inbox_id=row.id, state=InboxState.MERGED),),
                 session_id=session_id,
@@ -104,12 +111,12 @@ class RetryCommand:
                 resubmit=Resubmission(
                     inbound=_retry_message(row, last.user_messages), principal=row.principal
                 ),
-                at=house.clock.now(),
+                at=services.clock.now(),
             ),
-            on_committed=lambda _: house.cache.drop(session_id),
+            on_committed=lambda _: services.cache.drop(session_id),
         )
-        assert settled.resubmitted is not None, "it was asked for"
-        self._lanes.admit(settled.resubmitted, known=session_id)
+        assert outcome.resubmitted is not None, "the effect asked for it"
+        self._lanes.admit(outcome.resubmitted, known=session_id)
 
 
 def _retry_refusal(past_exchanges: Sequence[Exchange], row: InboxRow) -> str:
@@ -134,17 +141,10 @@ def _retry_message(row: InboxRow, user_messages: Sequence[UserMessage]) -> Inbou
     )
 
 
-# MERGED holdfast.gateway.commands.compact: /compact: summarise the older part of the conversation now.
-SUMMARIES_OFF = (
-    "Nothing is summarised here: the demo cannot, or `summaries` is off under [auxiliary] in "
-    "holdfast.toml."
-)
-TOO_LITTLE = "There is too little to summarise yet; nothing was changed."
-
-
 class CompactCommand:
-    """Its record covers a number of messages from the beginning of the log. So it has the session
-    to itself: what is taken back meanwhile would shift what that number means."""
+    """/compact: summarise the older part of the conversation now. The record covers a number of
+    messages from the start of the transcript, so it runs exclusively: an /undo in between would
+    change what that number means."""
 
     name = "compact"
 
@@ -160,9 +160,9 @@ class CompactCommand:
         return run_exclusively(self._services, self._lanes, request, self._run)
 
     async def _run(self, request: CommandRequest, session_id: SessionId) -> None:
-        house = self._services
-        agent = await house.agent_factory.build(
-            session_id, signature=house.agent_factory.signature_for(request.row), fresh=False
+        services = self._services
+        agent = await services.agent_factory.build(
+            session_id, signature=services.agent_factory.signature_for(request.row), fresh=False
         )
         try:
             await self._compact(request, agent)
@@ -170,39 +170,39 @@ class CompactCommand:
             agent.release_clients()
 
     async def _compact(self, request: CommandRequest, agent: Agent) -> None:
-        house, context = self._services, agent.window
-        # Whoever asks wants it short now, however much of the window is free.
+        services, context = self._services, agent.window
+        # The person wants it shorter now, however much of the window is free.
         cut = compaction_point(
             agent.messages, keep_tokens=min(context.keep_tokens, context.used // 4)
         )
         if not cut:
-            await send_reply(house, request.row, TOO_LITTLE)
+            await send_reply(services, request.row, TOO_LITTLE)
             return
-        await house.memory.pre_compact(agent.session_id, agent.messages[:cut])
+        await services.memory.pre_compact(agent.session_id, agent.messages[:cut])
         try:
-            made = await compact(agent, house.auxiliary, cut=cut, focus=request.argument)
+            made = await compact(agent, services.auxiliary, cut=cut, focus=request.argument)
         except AuxiliaryFailed as error:
             text = f"The summary could not be made, and nothing was changed: {error}"
-            await send_reply(house, request.row, text)
+            await send_reply(services, request.row, text)
             if error.usage != NO_USAGE:
-                await house.store.add_auxiliary_usage(
+                await services.store.add_auxiliary_usage(
                     agent.session_id, task=AuxiliaryTask.SUMMARY, usage=error.usage
                 )
             return
         effect = prepare_effect(
-            house,
+            services,
             request.row,
             _summary_text(made, cut, left=len(agent.messages) - cut),
-            compaction=redact_record(made.record, house.redact),
+            compaction=redact_record(made.record, services.redact),
             compaction_usage=made.usage,
         )
         await commit_effect(
-            house, effect, on_committed=lambda _: house.cache.drop(agent.session_id)
+            services, effect, on_committed=lambda _: services.cache.drop(agent.session_id)
         )
 
 
 def _summary_text(made: CompactionResult, cut: int, *, left: int) -> str:
     return (
-        f"Summarised {cut} messages; each request is about {made.saved_tokens:,} tokens shorter from "
-        f"now on. The last {left} stay as they were said, and the whole history stays readable."
+        f"Summarised {cut} messages; each request is about {made.saved_tokens:,} tokens shorter "
+        f"from now on. The last {left} stay as they were said, and the whole history stays readable."
     )

@@ -15,16 +15,18 @@ from holdfast.gateway.commands.sessions import dm_principal
 from holdfast.gateway.services import Services
 from holdfast.gateway.turns.lanes import Lanes
 
-# MERGED holdfast.gateway.commands.help: /help: what can be asked of the gateway itself.
+_KIND_TEXTS = {SubagentKind.FOREGROUND: "waited for", SubagentKind.BACKGROUND: "in the background"}
 _INTRODUCTION = (
     "Anything else you write goes to the agent. /help COMMAND says how a command is used."
 )
 
 ListCommands = Callable[[Source], Sequence[CommandSpec]]
-"""The commands that whoever asks from there may give."""
+"""The commands that the sender may use."""
 
 
 class HelpCommand:
+    """/help: list the commands, or explain one."""
+
     name = "help"
 
     def __init__(self, services: Services, *, commands: ListCommands) -> None:
@@ -44,7 +46,7 @@ class HelpCommand:
 
 
 def _all_text(commands: Sequence[CommandSpec]) -> str:
-    """By topic, and without the arguments: twenty usages in a row are read by nobody."""
+    """By topic, without the arguments: a list of twenty usages would be too long to read."""
     topics = (
         _topic_text(topic, [spec for spec in commands if spec.topic is topic])
         for topic in CommandTopic
@@ -66,11 +68,9 @@ def _command_text(command: CommandSpec) -> str:
     return "\n".join(lines)
 
 
-# MERGED holdfast.gateway.commands.status: /status: what the gateway and this session are doing.
-_KIND_TEXTS = {SubagentKind.FOREGROUND: "waited for", SubagentKind.BACKGROUND: "in the background"}
-
-
 class StatusCommand:
+    """/status: what the gateway and this session are doing."""
+
     name = "status"
 
     def __init__(self, services: Services, lanes: Lanes, *, lifecycle: Lifecycle | None) -> None:
@@ -99,7 +99,7 @@ class StatusCommand:
         )
 
     def _stop_lines(self) -> Iterator[str]:
-        """Whether it goes away, or is about to."""
+        """Whether the gateway stops or restarts, or is about to."""
         if self._lifecycle is None:
             return
         if (order := self._lifecycle.stop_order) is not None:
@@ -110,13 +110,13 @@ class StatusCommand:
     def _subagent_lines(self, request: CommandRequest) -> Iterator[str]:
         if request.session_id is None:
             return
-        at_work = self._services.subagents.of_session(request.session_id)
-        for child in at_work:
-            yield f"Child agent ({_KIND_TEXTS[child.kind]}): {child.title}"
+        for subagent in self._services.subagents.of_session(request.session_id):
+            yield f"Child agent ({_KIND_TEXTS[subagent.kind]}): {subagent.title}"
 
 
-# MERGED holdfast.gateway.commands.usage: /usage: how many tokens were used by this turn, in this conversation, and in all.
 class UsageCommand:
+    """/usage: the tokens used by this turn, in this conversation, and in all."""
+
     name = "usage"
 
     def __init__(self, services: Services, lanes: Lanes) -> None:
@@ -129,34 +129,32 @@ class UsageCommand:
     async def _reply(self, request: CommandRequest) -> None:
         store, row = self._services.store, request.row
         running = self._running_usage(request.session_id)
-        told = await self._session_lines(request.session_id, running) if request.session_id else []
-        whole = await store.usage_in_reach(route=row.route, principal=dm_principal(row))
+        lines = await self._session_lines(request.session_id, running) if request.session_id else []
+        total = await store.usage_in_reach(route=row.route, principal=dm_principal(row))
         where = "All your conversations" if dm_principal(row) else "All conversations in this place"
-        told.append(f"{where}: {format_tokens(whole + (running or Tokens()))}")
-        await send_reply(self._services, row, "\n".join(told))
+        lines.append(f"{where}: {format_tokens(total + (running or Tokens()))}")
+        await send_reply(self._services, row, "\n".join(lines))
 
     async def _session_lines(self, session_id: SessionId, running: Tokens | None) -> list[str]:
         store = self._services.store
         last = await store.last_turn(session_id)
-        told = []
+        lines = []
         if running is not None:
-            told.append(f"This turn, so far: {format_tokens(running)}")
+            lines.append(f"This turn, so far: {format_tokens(running)}")
         elif last is not None:
-            told.append(f"The last turn: {format_tokens(last.usage)}")
-        children = await store.subagents_usage(session_id)
-        whole = await store.session_usage(session_id) + children + (running or Tokens())
-        told.append(f"This conversation: {format_tokens(whole)}")
-        if children != Tokens():
-            told.append(f"Of that, its child agents: {format_tokens(children)}")
-        if beside := await store.auxiliary_usage(session_id):
-            total = sum(beside.values(), Tokens())
-            told.append(
-                f"Beside it, for its {' and '.join(sorted(beside))}: {format_tokens(total)}"
-            )
-        return told
+            lines.append(f"The last turn: {format_tokens(last.usage)}")
+        subagents = await store.subagents_usage(session_id)
+        total = await store.session_usage(session_id) + subagents + (running or Tokens())
+        lines.append(f"This conversation: {format_tokens(total)}")
+        if subagents != Tokens():
+            lines.append(f"Of that, its child agents: {format_tokens(subagents)}")
+        if auxiliary := await store.auxiliary_usage(session_id):
+            tasks, used = " and ".join(sorted(auxiliary)), sum(auxiliary.values(), Tokens())
+            lines.append(f"Beside it, for its {tasks}: {format_tokens(used)}")
+        return lines
 
     def _running_usage(self, session_id: SessionId | None) -> Tokens | None:
-        """Of the running turn, which the log has only when it ends."""
+        """The usage of the running turn, which is stored only when it ends."""
         lane = self._lanes.get(session_id) if session_id else None
         return (
             lane.running_turn.usage if lane is not None and lane.running_turn is not None else None

@@ -114,7 +114,10 @@ class MemoryCommand:
         if not count:
             return "Nothing is noted."
         if rest.lower() != _CONFIRM_CLEAR:
-            return f"This forgets {_count_text(count)} for good. If you mean it: /memory clear {_CONFIRM_CLEAR}"
+            return (
+                f"This forgets {_count_text(count)} for good. If you mean it: "
+                f"/memory clear {_CONFIRM_CLEAR}"
+            )
         return _single_edit(
             self._notes.clear(owner), lambda _: f"Forgotten: {_count_text(count)}. {LATER_TEXT}"
         )

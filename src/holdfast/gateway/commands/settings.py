@@ -17,9 +17,12 @@ from holdfast.gateway.outbound.delivery import reply_address
 from holdfast.gateway.services import Services
 from holdfast.gateway.sessions.resolver import SessionStore
 
+DEFAULT = "default"
 
-# MERGED holdfast.gateway.commands.model: /model: say which model answers here, or choose another for this session.
+
 class ModelCommand:
+    """/model: show which model answers here, or choose another for this session."""
+
     name = "model"
 
     def __init__(self, services: Services, sessions: SessionStore) -> None:
@@ -38,23 +41,22 @@ class ModelCommand:
         await send_reply(self._services, request.row, f"The model is {text}.")
 
     async def _choose(self, request: CommandRequest) -> None:
-        house, name = self._services, request.argument
-        default = name.lower() == "default"
-        session_id = request.session_id or SessionId(house.new_id("s"))
+        services, name = self._services, request.argument
+        default = name.lower() == DEFAULT
+        model = services.agent_factory.model_name if default else name
+        session_id = request.session_id or SessionId(services.new_id("s"))
         await send_reply(
-            house,
+            services,
             request.row,
-            f"From the next message on, {house.agent_factory.model_name if default else name} answers.",
+            f"From the next message on, {model} answers.",
             session_id=session_id,
             route=request.row.route,
             reset=self._sessions.reset_for(request),
             model_override="" if default else name,
         )
-        house.cache.drop(session_id)
+        services.cache.drop(session_id)
 
 
-# MERGED holdfast.gateway.commands.busy: /busy: say what a message does to a running turn, or choose it for this session.
-DEFAULT = "default"
 _MEANINGS: Mapping[BusyMode, str] = {
     BusyMode.INTERRUPT: "a new message interrupts it, and both are answered together",
     BusyMode.QUEUE: "a new message waits, and is answered after it",
@@ -63,6 +65,8 @@ _MEANINGS: Mapping[BusyMode, str] = {
 
 
 class BusyCommand:
+    """/busy: show what a message does to a running turn, or choose it for this session."""
+
     name = "busy"
 
     def __init__(self, services: Services, sessions: SessionStore) -> None:
@@ -101,11 +105,10 @@ class BusyCommand:
 
     def _text(self, request: CommandRequest, chosen: BusyMode | None) -> str:
         mode = chosen or self._services.busy_mode(request.row.inbound.source)
-        whence = "chosen here" if chosen else "the default"
-        return f"While the agent works, {_MEANINGS[mode]} ({mode}, {whence})."
+        origin = "chosen here" if chosen else "the default"
+        return f"While the agent works, {_MEANINGS[mode]} ({mode}, {origin})."
 
 
-# MERGED holdfast.gateway.commands.quiet: /quiet: say whether this chat gets answers and nothing else, or choose it.
 _QUIET_WORDS: Mapping[str, bool | None] = {"on": True, "off": False, "default": None}
 _QUIET_TEXT = "This chat gets answers, and nothing else"
 _LOUD_TEXT = "This chat also shows what is being done, and is told when something has to wait"
@@ -113,6 +116,8 @@ _QUIET_FETCHED = "There is nothing to be quiet about: what is said here is fetch
 
 
 class QuietCommand:
+    """/quiet: show whether this chat gets replies only, or choose it."""
+
     name = "quiet"
 
     def __init__(self, services: Services) -> None:
@@ -151,15 +156,14 @@ class QuietCommand:
 
     def _text(self, request: CommandRequest) -> str:
         source, quiet = request.row.inbound.source, self._services.quiet_chats
-        whence = "chosen here" if quiet.is_set_by_command(source) else "as it is configured"
-        return f"{_quiet_state_text(quiet.is_quiet(source))} ({whence})."
+        origin = "chosen here" if quiet.is_set_by_command(source) else "as it is configured"
+        return f"{_quiet_state_text(quiet.is_quiet(source))} ({origin})."
 
 
 def _quiet_state_text(quiet: bool) -> str:
     return _QUIET_TEXT if quiet else _LOUD_TEXT
 
 
-# MERGED holdfast.gateway.commands.sethome: /sethome: make this chat the one that is told about the gateway itself, or no longer.
 SETHOME_OFF = "off"
 _HOME_SET = (
     "This chat is the home channel of {account} now: it is told when the gateway stops, restarts "
@@ -179,6 +183,8 @@ _HOME_FETCHED = (
 
 
 class SetHomeCommand:
+    """/sethome: make this chat the home channel, which gets notices about the gateway; or not."""
+
     name = "sethome"
 
     def __init__(self, services: Services, home_channels: HomeChannels) -> None:
@@ -199,8 +205,8 @@ class SetHomeCommand:
         return self._set(request, here)
 
     async def _set(self, request: CommandRequest, here: Address) -> None:
-        wanted = self._services.settings.account(here.platform, here.account)
-        silent = wanted is not None and not wanted.restart_notices
+        account = self._services.settings.account(here.platform, here.account)
+        silent = account is not None and not account.restart_notices
         text = _HOME_SET.format(account=_account_name(here))
         quiet = self._services.quiet_chats.is_quiet_chat(here.platform, here.account, here.chat_id)
         table = account_table(here.platform, here.account)
@@ -215,7 +221,9 @@ class SetHomeCommand:
         )
 
     async def _clear(self, request: CommandRequest, here: Address) -> None:
-        effect = prepare_effect(self._services, request.row, self._unset_text(here), unset_home=here)
+        effect = prepare_effect(
+            self._services, request.row, self._unset_text(here), unset_home=here
+        )
         await commit_effect(
             self._services, effect, on_committed=lambda _: self._home_channels.unset_home(here)
         )

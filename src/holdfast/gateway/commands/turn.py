@@ -36,8 +36,12 @@ from holdfast.gateway.turns.transcript_notes import session_owner
 log = logging.getLogger(__name__)
 
 
-# MERGED holdfast.gateway.commands.stop: /stop: end the running turn for good, without the agent's help.
+_STARTED = "Working on it in the background: {title}\nYou hear of it here when it is done."
+
+
 class StopCommand:
+    """/stop: end the running turn for good, without the agent's help."""
+
     name = "stop"
 
     def __init__(self, services: Services, lanes: Lanes, force_stop: ForceStop) -> None:
@@ -47,15 +51,15 @@ class StopCommand:
 
     def begin(self, request: CommandRequest) -> Awaitable[None]:
         everything = request.argument.lower() == "all"
-        at_work = (
+        running = (
             self._services.subagents.in_background(request.session_id) if request.session_id else []
         )
-        remark = _background_text(at_work, everything=everything)
-        idle = "" if everything and at_work else "Nothing is running. "
-        seen = self._stop_check(request)
+        remark = _background_text(running, everything=everything)
+        idle = "" if everything and running else "Nothing is running. "
+        check = self._stop_check(request)
         stopped = self._stop_turn(request, done=f"Stopped. {remark}", idle=f"{idle}{remark}")
         stopped = self._stop_background_too(stopped, request) if everything else stopped
-        return self._stop_and_check(stopped, seen, request.row)
+        return self._stop_and_check(stopped, check, request.row)
 
     def _stop_check(self, request: CommandRequest) -> CheckStopped | None:
         if request.session_id is None:
@@ -65,8 +69,8 @@ class StopCommand:
     async def _stop_and_check(
         self, stopped: Awaitable[None], check: CheckStopped | None, row: InboxRow
     ) -> None:
-        """F9: who has to insist is told what that leads to. The command is done before that, so
-        that a store which fails then has not kept it from anything."""
+        """F9: after a repeated /stop, the chat is told that the session was suspended. The command
+        is done before that, so that a store failure here does not affect it."""
         await stopped
         try:
             if (
@@ -76,9 +80,8 @@ class StopCommand:
             ):
                 await self._send_suspended_notice(row)
         except StoreError as error:
-            log.error(
-                "A stop was not seen to its end: %s", error, extra={"action": "stop_check_failed"}
-            )
+            about = {"action": "stop_check_failed"}
+            log.error("Could not check whether /stop took effect: %s", error, extra=about)
 
     async def _send_suspended_notice(self, row: InboxRow) -> None:
         notice = self._services.delivery_factory.notice(
@@ -120,20 +123,20 @@ class StopCommand:
 
 
 def _background_text(subagents: Sequence[Subagent], *, everything: bool) -> str:
-    """What of the background was stopped too, or goes on."""
+    """What was stopped in the background too, or continues there."""
     if not subagents:
         return ""
-    listed = "; ".join(child.title for child in subagents)
+    listed = "; ".join(subagent.title for subagent in subagents)
     if everything:
         return f"Stopped in the background: {listed}."
     return f"In the background there still is: {listed}. /stop all ends that too."
 
 
-# MERGED holdfast.gateway.commands.say: /queue and /steer: a message that says itself what it does to the running turn.
 class QueueSteerCommand:
-    """What follows the command is a message like any other, and its answer is the turn's.
+    """/queue and /steer: a message that says itself what it does to the running turn.
 
-    Its row keeps the text as it was typed, so a restart reads the same decision from it.
+    What follows the command is a message like any other, and the turn answers it. Its row keeps
+    the text as it was typed, so a restart reads the same decision from it.
     """
 
     def __init__(self, name: str, sessions: SessionStore, *, mode: BusyMode) -> None:
@@ -150,18 +153,14 @@ class QueueSteerCommand:
             commands=False,
             mergeable=self._mode is not BusyMode.QUEUE,  # queued ones are a turn each
         )
-        said = msgspec.structs.replace(row, inbound=inbound)
-        self._sessions.admit(said, known=request.session_id, route_target=request.route_target)
+        message = msgspec.structs.replace(row, inbound=inbound)
+        self._sessions.admit(message, known=request.session_id, route_target=request.route_target)
         return no_effect()
 
 
-# MERGED holdfast.gateway.commands.background: /background: do something beside the conversation, and tell it there when it is done.
-_STARTED = "Working on it in the background: {title}\nYou hear of it here when it is done."
-
-
 class BackgroundCommand:
-    """The child comes into the log with the answer, and so does the session it works for where
-    its chat has none."""
+    """/background: start a subagent beside the conversation, which gets the result. The subagent is
+    committed with the reply, and so is the session it works for, where the chat has none."""
 
     name = "background"
 
@@ -177,47 +176,46 @@ class BackgroundCommand:
         return self._start(request)
 
     async def _start(self, request: CommandRequest) -> None:
-        house, row = self._services, request.row
-        parent = request.session_id or SessionId(house.new_id("s"))
-        asker = delegation_requester(
-            row, session_id=parent, turn_id=None, toolsets=house.settings.agent.toolsets
+        services, row = self._services, request.row
+        parent = request.session_id or SessionId(services.new_id("s"))
+        requester = delegation_requester(
+            row, session_id=parent, turn_id=None, toolsets=services.settings.agent.toolsets
         )
         call_id = CallId(f"{SubagentKind.BACKGROUND}.{row.id}")
         try:
-            [work] = await DelegateService(
-                house.subagents, asker, limits=house.settings.delegate
+            [task_message] = await DelegateService(
+                services.subagents, requester, limits=services.settings.delegate
             ).prepare_background(call_id, [SubagentTask(text=request.argument)])
         except ToolFailed as error:
-            await send_reply(house, row, f"Not begun: {error}.")
+            await send_reply(services, row, f"Not begun: {error}.")
             return
-        await self._commit(request, work, parent)
+        await self._commit(request, task_message, parent)
 
     async def _commit(
         self, request: CommandRequest, task_message: Inbound, parent: SessionId
     ) -> None:
-        house, row = self._services, request.row
-        ways = await house.subagents.callbacks()
-        assert task_message.subagent is not None, "it is one that works in the background"
-        opens = None if request.session_id else self._session_to_open(request)
-        sent_off = BackgroundStart(
+        services, row = self._services, request.row
+        callbacks = await services.subagents.callbacks()
+        assert task_message.subagent is not None, "it is the task of a subagent"
+        opening = None if request.session_id else self._session_to_open(request)
+        background = BackgroundStart(
             inbound=task_message,
-            route=ways.session_key(task_message.source),
+            route=callbacks.session_key(task_message.source),
             principal=row.principal,
-            open_parent=opens,
+            open_parent=opening,
         )
-        pointed = self._lanes.point_route(row.route, parent) if opens else None
+        settle_route = self._lanes.point_route(row.route, parent) if opening else None
 
-        def kept(settled: CommandOutcome) -> None:
-            assert settled.background is not None, "it was asked for"
-            if pointed is not None:
-                pointed()
-            house.feeds.session_changed(parent)
-            ways.on_accepted(settled.background)
+        def on_committed(outcome: CommandOutcome) -> None:
+            assert outcome.background is not None, "the effect asked for it"
+            if settle_route is not None:
+                settle_route()
+            services.feeds.session_changed(parent)
+            callbacks.on_accepted(outcome.background)
 
         text = _STARTED.format(title=task_message.subagent.title)
-        await commit_effect(
-            house, prepare_effect(house, row, text, background=sent_off), on_committed=kept
-        )
+        effect = prepare_effect(services, row, text, background=background)
+        await commit_effect(services, effect, on_committed=on_committed)
 
     def _session_to_open(self, request: CommandRequest) -> SessionOpening:
         return SessionOpening(

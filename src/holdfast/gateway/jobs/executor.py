@@ -47,7 +47,7 @@ OVERDUE_REASON = "it was stopped, because it took longer than {limit}"
 
 
 class RunCallbacks(msgspec.Struct, frozen=True, kw_only=True):
-    """What runs need of the gateway besides its house and its lanes."""
+    """What runs need of the gateway besides its services and its lanes."""
 
     accept: Callable[[Inbound, PrincipalId], Awaitable[Accepted]]
     close_session: Callable[[SessionId], Awaitable[None]]

@@ -92,13 +92,13 @@ class LifecycleNotices:
         return [(address, text) for address, text in told.values() if self._is_notified(address)]
 
     async def send_back_notices(self, *, resumed: int = 0) -> None:
-        """The gateway takes messages again: every open stop is over, and whoever is to hear of
-        it is owed that in the same commit, so that it is told once, whatever happens next.
-        `resumed`: the turns that it goes on with."""
-        house, at = self._services, self._services.clock.now()
-        deliveries = await self.back_notices(await house.store.open_stops())
-        await house.store.record_ready(deliveries, at=at, resumed=resumed)
-        house.publisher.messages_ended((), deliveries)
+        """The gateway accepts messages again: every open stop is over. The notices about it are in
+        the same commit, so that each is sent once, whatever happens next. `resumed`: the turns that
+        it resumes."""
+        services, at = self._services, self._services.clock.now()
+        deliveries = await self.back_notices(await services.store.open_stops())
+        await services.store.record_ready(deliveries, at=at, resumed=resumed)
+        services.publisher.messages_ended((), deliveries)
 
     async def back_notices(self, rows: Sequence[StopRow]) -> tuple[NewDelivery, ...]:
         """What is owed after these stops. Nobody waits for a gateway that was stopped to stay

@@ -24,7 +24,7 @@ from holdfast.core.ports.runtime import Clock
 from holdfast.core.ports.store import Store, StoreWriter
 from holdfast.gateway.accounts.registry import PlatformRegistry
 from holdfast.gateway.agents.cache import AgentCache
-from holdfast.gateway.approvals.pending import succeeded
+from holdfast.gateway.durable_writes import succeeded
 from holdfast.gateway.live.feeds import SessionFeeds
 from holdfast.gateway.outbound.files import OutgoingFiles
 from holdfast.gateway.outbound.post_commit import PostCommitPublisher
