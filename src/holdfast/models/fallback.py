@@ -25,16 +25,15 @@ from holdfast.models.target import ModelTarget, make_target
 
 log = logging.getLogger(__name__)
 
-
 LeaseClient = Callable[[], ModelClient]
 
 
 class FallbackClient:
-    """Owns the leases on a model and on those that stand in for it.
+    """Owns the leases on a model and its fallbacks.
 
-    Whoever took over keeps the lease to its end, and so the turn: its tools are half-way
-    through, and asking the first one again at each step would cost a failure a step. Whoever
-    holds the lease gives it back after that turn, and the next begins with the first (A5).
+    A fallback that took over keeps the rest of the turn: its tool calls are in progress, and
+    trying the first model again at each step would cost one failure per step. The lease is
+    released after that turn, and the next turn begins with the first model (A5).
     """
 
     __slots__ = ("_clients", "_current", "_fallbacks", "_released", "name")
@@ -47,10 +46,11 @@ class FallbackClient:
         self._released = False
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
-        """The events of the first model that does not fail, a `FallbackUsed` before each next one.
+        """The events of the first model that does not fail, with a `FallbackUsed` before each next
+        one.
 
-        Raises `ModelFailed` of the last, and of the present one where the call was let go or the
-        conversation is too long: a shorter one mends that, and another model seldom does.
+        Raises the `ModelFailed` of the last model, or of the current one where the lease was
+        released or the conversation is too long: another model seldom helps then.
         """
         while True:
             try:
@@ -62,11 +62,14 @@ class FallbackClient:
                 if self._is_final(failed):
                     raise
                 self._current += 1
-                fallen = FallbackUsed(str(failed), self._client().name)
+                fallback = FallbackUsed(str(failed), self._client().name)
             log.warning(
-                "%s %s takes over.", fallen.why, fallen.model, extra={"action": "model_fell_back"}
+                "%s %s takes over.",
+                fallback.why,
+                fallback.model,
+                extra={"action": "model_fell_back"},
             )
-            yield fallen
+            yield fallback
 
     def release(self) -> None:
         self._released = True
@@ -78,23 +81,23 @@ class FallbackClient:
         return self._released or too_long or self._current == len(self._fallbacks)
 
     async def _events(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
-        """What the present one says. Thoughts are signed by who had them, and are told apart by
-        the model's name: a stand-in of the first one's name (another account, another address)
-        neither gets the first one's nor leaves any that would be taken for those."""
+        """The events of the current model. Reasoning is signed by its provider and identified by
+        the model's name. A fallback with the name of the first model (another account or address)
+        must not get the first one's signed reasoning, nor store its own under that name."""
         client = self._client()
-        namesake = self._current > 0 and client.name == self.name
-        if namesake:
+        same_name = self._current > 0 and client.name == self.name
+        if same_name:
             messages = tuple(_unsigned_messages(request.messages))
             request = msgspec.structs.replace(request, messages=messages)
         async with aclosing(client.stream(request)) as events:
             async for event in events:
-                if namesake and isinstance(event, Completed):
+                if same_name and isinstance(event, Completed):
                     yield Completed(_unsigned_message(event.message), event.usage)
                 else:
                     yield event
 
     def _client(self) -> ModelClient:
-        """A stand-in is leased when it is first needed: most never are."""
+        """A fallback is leased when it is first needed: most never are."""
         while self._current >= len(self._clients):
             self._clients.append(self._fallbacks[len(self._clients) - 1]())
         return self._clients[self._current]
@@ -106,15 +109,15 @@ def _unsigned_messages(messages: Iterable[Message]) -> Iterator[Message]:
 
 
 def _unsigned_message(message: AssistantMessage) -> AssistantMessage:
-    thoughts = tuple(msgspec.structs.replace(part, opaque=None) for part in message.reasoning)
-    return msgspec.structs.replace(message, reasoning=thoughts)
+    unsigned = tuple(msgspec.structs.replace(part, opaque=None) for part in message.reasoning)
+    return msgspec.structs.replace(message, reasoning=unsigned)
 
 
 class ModelLeases:
-    """Knows the targets that `[model]` describes; owns nothing but them.
+    """Owns the targets that `[model]` describes, and leases clients for them.
 
-    Making it raises `InvalidTarget` for the first model that could not be called: at the start,
-    when somebody looks, and not when it is needed.
+    The constructor raises `InvalidTarget` for the first model that could not be called: at the
+    start, and not when the model is needed.
     """
 
     def __init__(
@@ -124,7 +127,7 @@ class ModelLeases:
         self.targets = tuple(model_targets(settings, secrets=secrets))
 
     def lease(self, override: str | None = None) -> ModelClient:
-        """The model, or another of the same provider by its name. Its stand-ins stand by."""
+        """The model, or another of the same provider by name, with its fallbacks."""
         first, *others = self.targets
         named = msgspec.structs.replace(first, name=override or first.name)
         client = self._pool.lease(named)
@@ -136,7 +139,7 @@ class ModelLeases:
 
 
 def model_targets(settings: ModelSettings, *, secrets: Mapping[str, Secret]) -> list[ModelTarget]:
-    """The model first, then those that stand in for it, in order. Raises `InvalidTarget`."""
+    """The model, then its fallbacks in order. Raises `InvalidTarget`."""
     targets = [make_target(settings, api_key=secrets.get("model.api_key"))]
     for index, fallback in enumerate(settings.fallbacks):
         key = secrets.get(f"model.fallbacks[{index}].api_key")
@@ -148,7 +151,7 @@ def model_targets(settings: ModelSettings, *, secrets: Mapping[str, Secret]) -> 
 
 
 def _fallback_settings(fallback: FallbackModel, settings: ModelSettings) -> ModelSettings:
-    """A stand-in has the patience of the model it stands in for."""
+    """A fallback has the time limits of the model that it replaces."""
     return msgspec.structs.replace(
         settings,
         provider=Provider(fallback.provider),

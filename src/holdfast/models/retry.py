@@ -13,16 +13,17 @@ from holdfast.models.target import ModelTarget
 
 T = TypeVar("T")
 Sleep = Callable[[float], Awaitable[None]]
+Attempt = Callable[[], AsyncGenerator[ModelEvent, None]]
 _NEVER = float("inf")
 
 
 class CallDeadline:
-    """Owns the waiting of one call.
+    """Owns the time limits of one call, and the means to cancel it from outside.
 
-    A limit covers what is awaited through `wait` since something was last `heard`, in as many
-    waits as it takes: the time its consumer takes between two events is not the provider's, and
-    a comment that keeps a connection alive is no token. Nothing is ever cancelled outside of
-    `wait`, so that neither a limit nor `end` can strike in the middle of the consumer's work.
+    A limit counts the time spent in `wait` since the last `mark_progress`, over any number of
+    waits: the time that the consumer takes between two events does not count, and a keepalive
+    comment is not progress. Nothing is cancelled outside `wait`, so that neither a limit nor
+    `cancel` interrupts the consumer's own work.
     """
 
     __slots__ = (
@@ -45,11 +46,11 @@ class CallDeadline:
         self._sleep = sleep
         self._loop = asyncio.get_running_loop()
         self._deadline = self._loop.time() + (target.limits.total or _NEVER)
-        self._task: asyncio.Task[object] | None = None  # that waits at present
+        self._task: asyncio.Task[object] | None = None  # the task that waits now
         self._timer: asyncio.TimerHandle | None = None
         self._armed = _NEVER
         self._until = _NEVER
-        self._idle_seconds = 0.0  # seconds waited since something was heard
+        self._idle_seconds = 0.0  # seconds waited since the last progress
         self._expired = False
         self._cancelled = False
         self._close_response: Callable[[], None] | None = None
@@ -63,7 +64,7 @@ class CallDeadline:
         return self._cancelled
 
     def mark_progress(self) -> None:
-        """What was waited for came: the next limit begins anew."""
+        """Something arrived: the next limit starts again."""
         self._idle_seconds = 0.0
 
     def cancel(self) -> None:
@@ -75,11 +76,11 @@ class CallDeadline:
             self._close_response()
 
     def close_on_cancel(self, close: Callable[[], None] | None) -> None:
-        """What `end` closes at once if nothing is being waited for just then."""
+        """What `cancel` closes at once if there is no wait in progress."""
         self._close_response = close
 
     def finish(self) -> None:
-        """The call is over: nothing of it stays behind in the event loop."""
+        """The call is over: remove its timer from the event loop."""
         if self._timer is not None:
             self._timer.cancel()
 
@@ -91,8 +92,8 @@ class CallDeadline:
     async def wait(
         self, start: Callable[[], Awaitable[T]], limit: float, *, stage: str, setting: str
     ) -> T:
-        """Await what it begins; raises `ModelFailed` once there were `limit` seconds of silence
-        (0: as many as the whole call may take)."""
+        """Await what `start` returns; raises `ModelFailed` after `limit` seconds without progress
+        (0: only the limit of the whole call counts)."""
         if self._cancelled:
             raise errors.released_error(self._target)
         began = self._loop.time()
@@ -100,10 +101,10 @@ class CallDeadline:
         self._until = until if until < self._deadline else self._deadline
         whole = self._deadline < until
         if self._until <= began:
-            # What is there already is taken without a pause in which a timer could ring.
+            # Data that has already arrived is read without a pause in which the timer could fire.
             raise self._failure(stage, setting, limit, is_total=whole)
-        # A timer a token would cost more than the token: the one that is set stays, and looks
-        # when it fires whether the deadline has moved on meanwhile.
+        # A timer per token would cost more than the token: the current timer stays, and checks when
+        # it fires whether the deadline has moved meanwhile.
         if self._until < self._armed:
             self._arm()
         task = self._task = asyncio.current_task()
@@ -113,7 +114,7 @@ class CallDeadline:
             return await start()
         except asyncio.CancelledError:
             if not self._withdraw_cancel(task) or task.cancelling() > cancelling:
-                raise  # somebody else cancels this task, too: theirs goes first
+                raise  # the task is also cancelled by others, which takes precedence
             raise self._failure(stage, setting, limit, is_total=whole) from None
         finally:
             self._withdraw_cancel(task)
@@ -143,7 +144,7 @@ class CallDeadline:
             self._task.cancel()
 
     def _withdraw_cancel(self, task: "asyncio.Task[object]") -> bool:
-        """Whether there was a cancellation of ours, which there is no more."""
+        """Undo our own cancellation of the task; False: there was none."""
         if not self._expired:
             return False
         self._expired = False
@@ -159,17 +160,14 @@ class CallDeadline:
         return errors.timeout_error(self._target, stage, setting, limit)
 
 
-Attempt = Callable[[], AsyncGenerator[ModelEvent, None]]
-
-
 class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
-    """Full jitter: anything between nothing and a ceiling that doubles, so that a thousand
-    sessions that failed together do not come back together."""
+    """Exponential backoff with full jitter, so that many sessions that failed together do not retry
+    together."""
 
     retries: int = 4
     first_delay: float = 0.5
     max_delay: float = 30.0
-    max_retry_after: float = 60.0  # a provider that asks for more is not waited for
+    max_retry_after: float = 60.0  # a provider that asks for a longer wait is not retried
 
     def delay(self, failed: ModelFailed, attempt: int, *, jitter: float) -> float | None:
         """Seconds until the next attempt, after `attempt` failed ones; None: there is none."""
@@ -194,10 +192,10 @@ class RetryWaiter(Protocol):
 async def with_retries(
     attempt: Attempt, *, policy: RetryPolicy, waiter: RetryWaiter, jitter: Callable[[], float]
 ) -> AsyncGenerator[ModelEvent, None]:
-    """The events of the first attempt that succeeds, a `Retrying` before each new one.
+    """The events of the first attempt that succeeds, with a `Retrying` before each new one.
 
-    A wait that would outlast the call's limit is not begun: the failure itself says more than
-    a timeout would.
+    There is no retry whose delay would exceed the call's limit: the failure itself is a better
+    error than a timeout.
     """
     failures = 0
     while True:

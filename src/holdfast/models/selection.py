@@ -10,13 +10,14 @@ from holdfast.core.config.settings import ModelSettings, Provider
 from holdfast.core.turns.model import ModelChoice
 from holdfast.models.target import EMBEDDED_MODEL, model_name
 
-DISCOVERY_TIMEOUT = 0.3  # seconds for all of them together: a start waits for this
+DISCOVERY_TIMEOUT = 0.3  # seconds for all servers together: the start waits for this
 _MAX_BYTES = 1024 * 1024
-_NON_CHAT_MODELS = ("embed", "rerank", "whisper", "tts")  # models that a server lists beside others
+_NON_CHAT_MODELS = ("embed", "rerank", "whisper", "tts")  # servers list them beside chat models
+_KNOWN_PORTS = {11434: "Ollama", 1234: "LM Studio", 8080: "llama.cpp", 8000: "vLLM"}
 
 
 class ModelServer(msgspec.Struct, frozen=True, kw_only=True):
-    """A server that answers in OpenAI's words, and the models it has, the first of them first."""
+    """A server with an OpenAI-compatible API, and its models in its own order."""
 
     base_url: str
     models: tuple[str, ...]
@@ -47,7 +48,7 @@ async def find_server(
 
 
 def parse_model_names(body: bytes) -> tuple[str, ...] | None:
-    """The names in a listing of models; None: it is none."""
+    """The names in a model list; None: the body is not a model list."""
     try:
         return tuple(model.id for model in msgspec.json.decode(body, type=_Listing).data)
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -62,14 +63,14 @@ async def _probe(base_url: str) -> ModelServer | None:
     head, _, body = answer.partition(b"\r\n\r\n")
     if b" 200 " not in head.partition(b"\r\n")[0]:
         return None
-    listed = parse_model_names(body) or ()
-    talkers = tuple(id for id in listed if not any(word in id.lower() for word in _NON_CHAT_MODELS))
-    return ModelServer(base_url=base_url.rstrip("/"), models=talkers) if talkers else None
+    names = parse_model_names(body) or ()
+    chat = tuple(id for id in names if not any(word in id.lower() for word in _NON_CHAT_MODELS))
+    return ModelServer(base_url=base_url.rstrip("/"), models=chat) if chat else None
 
 
 async def _fetch_models(base_url: str) -> bytes:
-    # By hand: a client library would cost the start more than the asking does. HTTP/1.0, so
-    # that the answer comes in one piece and the connection ends with it.
+    # Without a client library, whose import would take longer than the request. HTTP/1.0, so that
+    # the response comes in one piece and the connection ends with it.
     parts = urlsplit(base_url.rstrip("/") + "/models")
     port = parts.port or (443 if parts.scheme == "https" else 80)
     reader, writer = await asyncio.open_connection(
@@ -85,11 +86,8 @@ async def _fetch_models(base_url: str) -> bytes:
         writer.close()
 
 
-_KNOWN_PORTS = {11434: "Ollama", 1234: "LM Studio", 8080: "llama.cpp", 8000: "vLLM"}
-
-
 class SelectedModel(msgspec.Struct, frozen=True, kw_only=True):
-    """`settings` name a provider; `choice` is what people are told of it."""
+    """`settings` name a provider; `choice` is what people see of it."""
 
     settings: ModelSettings
     choice: ModelChoice
@@ -97,7 +95,7 @@ class SelectedModel(msgspec.Struct, frozen=True, kw_only=True):
 
 async def select_model(settings: ModelSettings, *, origin: str) -> SelectedModel:
     """The settings with a provider in place of "auto": a server on this machine that answers,
-    else the demo. `origin` says who named the provider, where somebody did."""
+    else the demo. `origin` says where the provider was set, if it was."""
     if settings.provider is not Provider.AUTO:
         return _selected(settings, f"set by {origin}" if origin else "set in the configuration")
     server = await find_server(settings.discover)

@@ -21,17 +21,23 @@ from holdfast.models.target import ModelTarget
 
 _BOM = b"\xef\xbb\xbf"
 _MAX_EVENT = 16 * 1024 * 1024
+_MAX_BODY = 4 * 1024 * 1024
+_MAX_ENDPOINTS = 256
+_USAGE_WAIT = 5.0  # the reply is complete: usage and the end mark are worth a short wait only
+_EOF_WAIT = 0.1  # for the end of the body, without which the connection cannot be reused
+NO_RESPONSE = "did not begin to answer"
+_STALLED = "stopped in the middle of its answer and sent nothing more"
 
 
 class EventTooLong(Exception):
-    """More came than any event of a sane server has, and still no end of it."""
+    """An event exceeds the maximum size and has no end yet."""
 
 
 class SseParser:
-    """Owns the bytes of an event whose end has not come yet.
+    """Parses server-sent events; owns the bytes of an event whose end has not arrived yet.
 
-    Works on bytes, so that a character cut in two by a chunk boundary is whole again before
-    anybody decodes it. `ended` is set by the payload `[DONE]`; what follows it is not read.
+    Works on bytes, so that a character split by a chunk boundary is complete before it is decoded.
+    `ended` is set by the payload `[DONE]`; what follows it is not read.
     """
 
     __slots__ = ("_rest", "ended")
@@ -52,7 +58,7 @@ class SseParser:
         return self._payloads(blocks)
 
     def flush(self) -> list[bytes]:
-        """What the stream's end leaves: the last event of a server that ends without a blank."""
+        """The last event of a server that ends its stream without a blank line."""
         rest, self._rest = self._rest.replace(b"\r", b"\n"), b""
         return self._payloads([rest])
 
@@ -70,11 +76,11 @@ class SseParser:
 
 
 def _normalise_newlines(data: bytes) -> bytes:
-    # A carriage return at the very end may be half of a CRLF: it waits for its other half.
-    held = data.endswith(b"\r")
-    body = data[:-1] if held else data
+    # A carriage return at the end may be half of a CRLF: it is kept until the next chunk.
+    incomplete = data.endswith(b"\r")
+    body = data[:-1] if incomplete else data
     body = body.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-    return body + b"\r" if held else body
+    return body + b"\r" if incomplete else body
 
 
 def _payload(block: bytes) -> bytes | None:
@@ -96,13 +102,6 @@ def _join_data(block: bytes) -> bytes | None:
         if line.startswith(b"data:")
     ]
     return b"\n".join(lines).strip() or None
-
-
-_MAX_BODY = 4 * 1024 * 1024
-_USAGE_WAIT = 5.0  # the reply is whole: usage and the end mark are worth a short wait only
-_EOF_WAIT = 0.1  # for the end of the body, without which the connection cannot be used again
-NO_RESPONSE = "did not begin to answer"
-_STALLED = "stopped in the middle of its answer and sent nothing more"
 
 
 class ModelResponseStream:
@@ -130,13 +129,13 @@ class ModelResponseStream:
         return self._sse.ended or self._decoder.ended
 
     async def next_events(self) -> list[ModelEvent]:
-        """The deltas in what arrives next; sets `over` at the end of the answer."""
+        """The deltas in the next chunk; sets `done` at the end of the response."""
         try:
             chunk = await self._read()
         except ModelFailed:
             if not self._decoder.finished or self._deadline.cancelled:
                 raise
-            chunk = b""  # the reply is whole: it is not lost to a server that does not end
+            chunk = b""  # the reply is complete: keep it although the server does not end
         try:
             payloads = self._sse.feed(chunk) if chunk else self._sse.flush()
         except EventTooLong as error:
@@ -173,7 +172,7 @@ class ModelResponseStream:
                 self._content.read, _EOF_WAIT, stage=_STALLED, setting="whole_timeout"
             )
         except (ModelFailed, aiohttp.ClientError, OSError):
-            return  # the reply is whole; only the connection is not worth keeping
+            return  # the reply is complete; only the connection cannot be reused
 
 
 async def read_body(
@@ -201,8 +200,8 @@ async def read_unstreamed(
     target: ModelTarget,
     deadline: CallDeadline,
 ) -> list[ModelEvent]:
-    """The events of a server that answers in one piece though it was asked to stream, or that
-    streams under another name."""
+    """The events of a server that answers in one piece instead of streaming, or that streams with
+    another content type."""
     body = await read_body(response, target, deadline)
     if body.lstrip().startswith(b"{"):
         events = decoder.feed([body])
@@ -218,21 +217,15 @@ async def read_unstreamed(
     return [*events, decoder.complete(ended=True)]
 
 
-#
-# Importing it makes aiohttp's TLS context, which reads the system's certificates: the pool does
-# so off the event loop, once, when the first real call is made.
-_MAX_ENDPOINTS = 256
-
-
 class ModelEndpoint:
-    """Where and how the calls of one target are made; built once, so that a call need not."""
+    """URL, headers and timeout of one target; built once and not for each call."""
 
     __slots__ = ("headers", "models_url", "timeout", "url")
 
     def __init__(self, target: ModelTarget, codec: Codec) -> None:
         self.url = URL(target.base_url + codec.path)
         self.models_url = URL(target.base_url + "/models")
-        # Compressed streams are held back by proxies until a block is full.
+        # Proxies hold compressed streams back until a block is full.
         self.headers = {**codec.headers(target), "Accept-Encoding": "identity"}
         self.timeout = aiohttp.ClientTimeout(total=None, connect=target.limits.connect or None)
 
@@ -283,7 +276,7 @@ class HttpTransport:
             yield decoder.complete(ended=reading.ended)
         finally:
             deadline.close_on_cancel(None)
-            # Gives a connection back whose body was read to the end, and closes any other.
+            # Returns a connection whose body was read to the end to the pool, and closes any other.
             response.release()
 
     async def list_models(
@@ -327,7 +320,7 @@ class HttpTransport:
             data=body,
             headers={**endpoint.headers, "Accept": "*/*"} if listing else endpoint.headers,
             timeout=endpoint.timeout,
-            allow_redirects=False,  # a key goes to the address it was given for, and no other
+            allow_redirects=False,  # a key must only be sent to the configured address
         )
         try:
             return await deadline.wait(
@@ -339,7 +332,7 @@ class HttpTransport:
                 target, "could not be reached", "connect_timeout", limit
             ) from None
         except (aiohttp.ClientError, OSError) as error:
-            # Some of them carry the request with its headers: not into anybody's log.
+            # Some of them contain the request with its headers, which must not be logged.
             raise errors.network_error(target, _describe_error(error)) from None
 
     async def _response_error(

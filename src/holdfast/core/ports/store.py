@@ -1,7 +1,7 @@
 """The store port: `StoreWriter` queues durable writes, `StoreReader` reads what is durable."""
 
 from collections.abc import Awaitable, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from holdfast.core.config.versions import ConfigVersion, NewConfigVersion
 from holdfast.core.ids import (
@@ -68,11 +68,14 @@ from holdfast.core.sessions.session import (
 from holdfast.core.turns.model import AuxiliaryTask
 from holdfast.core.turns.stop import HomeChannel, LeftTurn, StopRow
 from holdfast.core.turns.subagent import Subagent
-from holdfast.core.turns.timeline import TurnDetails, TurnOutline, TurnQuery
+from holdfast.core.turns.timeline import (
+    SessionPreview,
+    TranscriptStats,
+    TurnDetails,
+    TurnOutline,
+    TurnQuery,
+)
 from holdfast.core.turns.turn import BeginTurn, EndTurn, OpenTurn, StepRow, TurnRow, Usage
-
-if TYPE_CHECKING:
-    from holdfast.core.turns.timeline import SessionPreview, TranscriptStats
 
 
 class StoreWriter(Protocol):
@@ -257,7 +260,7 @@ class StoreWriter(Protocol):
     def delete_session(
         self, session_id: SessionId, *, inbox_ids: Sequence[InboxId]
     ) -> Awaitable[None]:
-        """Delete all its rows and those messages; `StoreReader.session_inbox_ids` lists the ids."""
+        """Delete all its rows and those messages; `session_inbox_ids` lists their ids."""
         ...
 
     def add_deliveries(
@@ -269,8 +272,8 @@ class StoreWriter(Protocol):
         ...
 
     def begin_stream(self, new: NewDelivery, *, at: float) -> Awaitable[None]:
-        """Write the row, without a text, of a reply that is shown before it is complete. Fails where
-        its turn is not open. Queued later with `started`, it is the same row."""
+        """Write the row, without a text, of a reply that is shown before it is complete. Fails
+        where its turn is not open. Queued later with `started`, it is the same row."""
         ...
 
     def begin_part(self, delivery_id: DeliveryId, number: int, *, at: float) -> Awaitable[None]: ...
@@ -359,7 +362,7 @@ class StoreWriter(Protocol):
         ...
 
     def enable_memory(self, session_id: SessionId, owner: OwnerId) -> Awaitable[None]:
-        """From now on, memory providers are told about this session's end; the first owner stays."""
+        """From now on, memory providers are told when this session ends; the first owner stays."""
         ...
 
     def claim_memory_turn(self, turn_id: TurnId, *, provider: str) -> Awaitable[bool]:
@@ -416,16 +419,14 @@ class StoreReader(Protocol):
         """Of all the sessions that `reached` would list."""
         ...
 
-    async def session_previews(
-        self, session_ids: Sequence[SessionId]
-    ) -> "list[SessionPreview]": ...
+    async def session_previews(self, session_ids: Sequence[SessionId]) -> list[SessionPreview]: ...
     async def session_usage_by_model(self, session_id: SessionId) -> Mapping[str, Usage]:
         """The usage of its turns by model, from all their steps; "": auxiliary calls."""
         ...
 
     async def transcript_stats(
         self, session_id: SessionId, *, first: int, last: int, priced: bool
-    ) -> "TranscriptStats":
+    ) -> TranscriptStats:
         """Of the records from `first` to `last`; without `priced`, nothing is read for `used`."""
         ...
 

@@ -48,6 +48,11 @@ from holdfast.models.codecs.request import (
 )
 from holdfast.models.target import ModelTarget
 
+API_VERSION = "2023-06-01"
+INTERLEAVED_BETA = "interleaved-thinking-2025-05-14"
+
+_Json = dict[str, Any]
+
 
 class _StreamBlock(msgspec.Struct, gc=False):
     """A content block as it begins, a piece of one, or, in `message_delta`, the end."""
@@ -226,7 +231,6 @@ def _usage(counted: _Usage) -> Usage:
     )
 
 
-INTERLEAVED_BETA = "interleaved-thinking-2025-05-14"
 _VERSION = re.compile(r"claude-(?:[a-z]+-)?(\d{1,2})(?!\d)(?:[-.](\d{1,2})(?!\d))?")
 _NEWEST = (99, 0)
 _BUDGETS = {"minimal": 1024, "low": 4096, "medium": 10_000, "high": 24_000}
@@ -286,7 +290,6 @@ def _can_start_thinking(messages: Sequence[Mapping[str, Any]]) -> bool:
     return "thinking" in messages[-2]["content"][0]["type"]
 
 
-_Json = dict[str, Any]
 CACHE_MARK: _Json = {"cache_control": {"type": "ephemeral"}}
 _DATA = re.compile(r"data:(image/(?:jpeg|png|gif|webp));base64,(.+)", re.DOTALL)
 _MARKED_MESSAGES = 2  # user messages whose end is marked: this request's, and the one before it
@@ -401,15 +404,8 @@ def _image(image: Image) -> _Json:
     return {"type": "image", "source": source}
 
 
-#
-# Four places are marked for the provider's prompt cache: the tools, the system prompt, and the
-# ends of the last two user messages. What stands before a mark is the same in the next request,
-# so that each step pays for its own words only.
-API_VERSION = "2023-06-01"
-
-
 class AnthropicCodec:
-    """Owns the tools it has encoded."""
+    """Encodes requests and decodes replies; owns the cache of encoded tool lists."""
 
     path = "/messages"
 
@@ -427,7 +423,7 @@ class AnthropicCodec:
         if target.api_key is not None:
             headers["x-api-key"] = target.api_key.reveal()
             if target.provider is not Provider.ANTHROPIC:
-                # Others who speak this mode take the key where they take it in every mode.
+                # Other providers of this API expect the key as in every other API mode.
                 headers["Authorization"] = f"Bearer {target.api_key.reveal()}"
         return headers
 
@@ -455,7 +451,7 @@ class AnthropicCodec:
 
 
 def _encode_tools(tools: tuple[ToolSchema, ...]) -> list[dict[str, Any]]:
-    words: list[dict[str, Any]] = [
+    encoded: list[dict[str, Any]] = [
         {
             "name": schema.name,
             "description": schema.description,
@@ -463,5 +459,5 @@ def _encode_tools(tools: tuple[ToolSchema, ...]) -> list[dict[str, Any]]:
         }
         for schema in tools
     ]
-    words[-1] |= CACHE_MARK
-    return words
+    encoded[-1] |= CACHE_MARK
+    return encoded

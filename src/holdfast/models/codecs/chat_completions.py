@@ -41,6 +41,8 @@ from holdfast.models.codecs.request import (
 )
 from holdfast.models.target import EffortField, ModelTarget
 
+_Json = dict[str, Any]
+
 REASONING_FIELDS = ("reasoning_content", "reasoning")
 
 
@@ -202,13 +204,6 @@ def _merge_details(merged: list[dict[str, Any]], fragments: list[dict[str, Any]]
                 last[key] = value
 
 
-#
-# What a model thought goes back to it under the name it came by, and to no other model.
-# `Reasoning.opaque` says which: `reasoning_content` or `reasoning` (the text itself, returned
-# under that name), or a JSON array (`reasoning_details`, returned unchanged).
-_Json = dict[str, Any]
-
-
 def encode_messages(request: ModelRequest, *, model: str) -> list[_Json]:
     """The messages of a request, the system prompt first."""
     transcript = _Transcript(model=model)
@@ -325,7 +320,7 @@ def _reasoning(message: AssistantMessage) -> Iterator[tuple[str, Any]]:
 
 
 class ChatCompletionsCodec:
-    """Owns the tools it has encoded."""
+    """Encodes requests and decodes replies; owns the cache of encoded tool lists."""
 
     path = "/chat/completions"
 

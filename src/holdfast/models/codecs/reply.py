@@ -18,6 +18,10 @@ from holdfast.core.turns.turn import Usage
 from holdfast.models import errors
 from holdfast.models.target import ModelTarget
 
+T = TypeVar("T")
+
+_POSITIONED_PREFIX = '{"part":'
+
 
 class _Function(msgspec.Struct, gc=False):
     name: str | None = None
@@ -65,7 +69,7 @@ class CallAssembler:
                 slot.arguments.append(_arguments_text(function.arguments))
 
     def begin(self, index: int, *, id: str, name: str) -> None:
-        """A call whose id and name come before its arguments; said twice, it is the same one."""
+        """A call whose id and name come before its arguments. Idempotent."""
         slot = self._by_index.get(index)
         if slot is None:
             slot = self._by_index[index] = _PartialCall()
@@ -73,14 +77,14 @@ class CallAssembler:
         slot.id, slot.name = id or slot.id, name or slot.name
 
     def append(self, index: int, arguments: str) -> bool:
-        """Whether there is a call of that index to which this belongs."""
+        """Append to the arguments of a call; False: there is no call of that index."""
         slot = self._by_index.get(index)
         if slot is not None:
             slot.arguments.append(arguments)
         return slot is not None
 
     def set_arguments(self, index: int, arguments: str) -> None:
-        """Its arguments as a whole, which beat the pieces that came before."""
+        """Set the complete arguments, which replace the fragments before."""
         slot = self._by_index.get(index)
         if slot is not None:
             slot.arguments = [arguments]
@@ -90,15 +94,15 @@ class CallAssembler:
     ) -> tuple[ToolCall, ...]:
         """The calls in the order in which they began.
 
-        An id that is missing, or that an earlier call has (`taken`), is replaced by one made
-        from `prefix` and the call's place: the same reply gives the same ids.
+        An id that is missing, or that an earlier call has (`used_ids`), is replaced by one made
+        from `prefix` and the call's position: the same reply gives the same ids.
         """
         used = set(used_ids)
         calls = []
-        for place, slot in enumerate(self._partial_calls):
+        for position, slot in enumerate(self._partial_calls):
             call_id = slot.id
             if not call_id or call_id in used:
-                call_id = _free_id(f"{prefix()}_{place}", used)
+                call_id = _free_id(f"{prefix()}_{position}", used)
             used.add(call_id)
             arguments = "".join(slot.arguments).strip() or "{}"
             calls.append(ToolCall(id=CallId(call_id), name=slot.name, arguments=arguments))
@@ -119,7 +123,7 @@ class CallAssembler:
 
 
 def _is_new_call(fragment: CallFragment, slot: _PartialCall) -> bool:
-    """Servers that give every call the index 0, or none, tell them apart by id or name alone."""
+    """Some servers give every call the index 0, or none: then id or name distinguish them."""
     if fragment.id and slot.id:
         return fragment.id != slot.id
     named = fragment.function is not None and bool(fragment.function.name)
@@ -137,14 +141,12 @@ def _free_id(base: str, used: Collection[str]) -> str:
     return candidate
 
 
-#
-# A reply keeps its text, its calls and its reasoning apart; a provider that signs what its model
-# thought wants it back where it stood. The place is kept in `Reasoning.opaque`, beside the part
-# that is the provider's own.
 class _PositionedPart(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The stored form of `Reasoning.opaque`: a provider's part and its position in the reply."""
+
     part: msgspec.Raw
-    text: int = 0  # characters that were said before it
-    calls: int = 0  # calls that were made before it
+    text: int = 0  # characters of text before it
+    calls: int = 0  # calls before it
 
 
 class ReasoningPart(NamedTuple):
@@ -152,12 +154,12 @@ class ReasoningPart(NamedTuple):
     text: str
 
 
-_POSITIONED_PREFIX = '{"part":'
 _decode = msgspec.json.Decoder(_PositionedPart).decode
 
 
 def positioned_reasoning(part: Any, *, visible: str, text: int, calls: int) -> Reasoning:
-    """A thought that came after so many characters and calls; `shown` is what one may read."""
+    """Reasoning that came after `text` characters and `calls` calls; `visible` is its readable
+    text."""
     raw = msgspec.Raw(msgspec.json.encode(part))
     return Reasoning(
         text=visible, opaque=msgspec.json.encode(_PositionedPart(raw, text, calls)).decode()
@@ -167,16 +169,16 @@ def positioned_reasoning(part: Any, *, visible: str, text: int, calls: int) -> R
 def parts_in_order(
     message: AssistantMessage, *, include_reasoning: bool
 ) -> Iterator[ReasoningPart | str | ToolCall]:
-    """The reply as it came: thoughts (if they are wanted) between pieces of text and calls."""
-    said, called = 0, 0
+    """The reply in its original order: text, calls and (on request) the reasoning between them."""
+    text, calls = 0, 0  # how far the reply is done
     for reasoning in message.reasoning if include_reasoning else ():
         if reasoning.opaque is None or not reasoning.opaque.startswith(_POSITIONED_PREFIX):
             continue
-        place = _decode(reasoning.opaque)
-        yield from _between(message, said, place.text, called, place.calls)
-        said, called = max(said, place.text), max(called, place.calls)
-        yield ReasoningPart(bytes(place.part), reasoning.text)
-    yield from _between(message, said, len(message.text), called, len(message.calls))
+        positioned = _decode(reasoning.opaque)
+        yield from _between(message, text, positioned.text, calls, positioned.calls)
+        text, calls = max(text, positioned.text), max(calls, positioned.calls)
+        yield ReasoningPart(bytes(positioned.part), reasoning.text)
+    yield from _between(message, text, len(message.text), calls, len(message.calls))
 
 
 def _between(
@@ -187,11 +189,8 @@ def _between(
     yield from message.calls[from_call:to_call]
 
 
-T = TypeVar("T")
-
-
 class ReplyBuilder:
-    """Owns the text, the thoughts and the calls of one answer as they grow."""
+    """Owns the text, reasoning and calls of one reply while they stream in."""
 
     __slots__ = ("_emitted", "_request", "_target", "calls", "reasoning_text", "text")
 
@@ -207,11 +206,11 @@ class ReplyBuilder:
         return bool(self.text or self.calls)
 
     def new_events(self) -> list[ModelEvent]:
-        """The deltas since this was last asked; neighbouring pieces come as one."""
-        text, thought = self._emitted
+        """The deltas since the last call; adjacent pieces are joined."""
+        text, reasoning = self._emitted
         events: list[ModelEvent] = []
-        if len(self.reasoning_text) > thought:
-            events.append(ReasoningDelta("".join(self.reasoning_text[thought:])))
+        if len(self.reasoning_text) > reasoning:
+            events.append(ReasoningDelta("".join(self.reasoning_text[reasoning:])))
         if len(self.text) > text:
             events.append(TextDelta("".join(self.text[text:])))
         self._emitted = len(self.text), len(self.reasoning_text)
@@ -245,15 +244,15 @@ class ReplyBuilder:
         return calls
 
     def _id_prefix(self) -> str:
-        """What ids made here begin with: the conversation's length and end, so that they are
-        the same when it is asked again, and not those of a message that is no longer shown."""
+        """The prefix of generated call ids, from the length and end of the conversation: a repeated
+        request gives the same ids, and other requests do not."""
         messages = self._request.messages
         end = repr(messages[-1:]).encode("utf-8", "backslashreplace")
         return f"call_{len(messages)}_{md5(end, usedforsecurity=False).hexdigest()[:8]}"
 
 
 def decode_payload(decode: Callable[[bytes], T], payload: bytes, target: ModelTarget) -> T:
-    """The payload as its type; raises `ModelFailed` for one that is none."""
+    """The decoded payload; raises `ModelFailed` where it is invalid."""
     try:
         return decode(payload)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -262,7 +261,7 @@ def decode_payload(decode: Callable[[bytes], T], payload: bytes, target: ModelTa
 
 def _decode_leniently(decode: Callable[[bytes], T], payload: bytes, target: ModelTarget) -> T:
     # Some servers cut text between the two halves of an escaped surrogate pair, which a
-    # strict decoder refuses: half a character is no reason to throw a whole reply away.
+    # strict decoder refuses: half a character is no reason to lose a whole reply.
     try:
         text = json.dumps(json.loads(payload), ensure_ascii=False)
         return decode(text.encode("utf-8", "replace"))
@@ -271,7 +270,7 @@ def _decode_leniently(decode: Callable[[bytes], T], payload: bytes, target: Mode
 
 
 def _actual_stop(stop: StopReason, calls: tuple[ToolCall, ...]) -> StopReason:
-    """Whether there are calls is seen, not said: servers name the wrong reason."""
+    """Corrected by the calls of the reply: some servers report the wrong stop reason."""
     if stop is StopReason.END and calls:
         return StopReason.TOOL_CALLS
     if stop is StopReason.TOOL_CALLS and not calls:

@@ -13,17 +13,18 @@ from holdfast.core.turns.model import ToolSchema
 IMAGE_PLACEHOLDER = "(an image that cannot be shown)"
 NO_ANSWER = "(no answer)"
 _IMAGE_PREFIXES = ("https://", "http://", "data:image/")
-# A name of the model's own invention must not make every later request a bad one.
+# A tool name that the model invented must not make every later request invalid.
 _TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _INVALID_CHARS = re.compile(r"[^a-zA-Z0-9_-]")
 _MAX_ID = 40
+_MAX_CACHED = 64  # encoded tool lists
 _decode_object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _encode = msgspec.json.Encoder().encode
 
 
 class CallIds:
-    """Owns the call ids that a request has used: each is one that every provider takes, and no
-    two calls share one. A result is asked for right after its call."""
+    """Owns the call ids of a request: each is valid for every provider, and no two calls share
+    one. The id of a result is requested right after that of its call."""
 
     __slots__ = ("_renamed", "_seen")
 
@@ -36,20 +37,20 @@ class CallIds:
         self._renamed.clear()
 
     def for_call(self, call_id: CallId) -> str:
-        sound = _INVALID_CHARS.sub("_", call_id)[-_MAX_ID:] or "call"
-        if sound in self._seen:
-            sound = f"{sound[-30:]}_{len(self._seen)}"
-        if sound != call_id:
-            self._renamed[call_id] = sound
-        self._seen.add(sound)
-        return sound
+        valid = _INVALID_CHARS.sub("_", call_id)[-_MAX_ID:] or "call"
+        if valid in self._seen:
+            valid = f"{valid[-30:]}_{len(self._seen)}"
+        if valid != call_id:
+            self._renamed[call_id] = valid
+        self._seen.add(valid)
+        return valid
 
     def for_result(self, call_id: CallId) -> str:
         return self._renamed.get(call_id, call_id)
 
 
 def encode_json(body: Any) -> bytes:
-    """The body as JSON. Half a character is valid in a Python string and in no request."""
+    """The body as JSON, without lone surrogates, which JSON requests must not contain."""
     try:
         return _encode(body)
     except UnicodeEncodeError:
@@ -57,7 +58,7 @@ def encode_json(body: Any) -> bytes:
 
 
 def strip_surrogates(text: str) -> str:
-    """The text without halves of characters, which Python allows and no request does."""
+    """The text without lone surrogates, which Python allows and no request does."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
@@ -66,8 +67,8 @@ def text_or(text: str, *, default: str) -> str:
 
 
 def user_text(message: UserMessage) -> str:
-    """What a user's message says, with its speaker, what it answers and our note in front of it,
-    and what its files say behind; may be empty."""
+    """The text of a user message: system note, quote and speaker in front of it, the text of its
+    files behind it; may be empty."""
     text = f"{message.speaker}: {message.text}" if message.speaker else message.text
     if message.quoted:
         text = f"{message.quoted}\n\n{text}"
@@ -83,7 +84,7 @@ def result_text(message: ToolMessage) -> str:
 
 
 def image_url_of(image: Image) -> str | None:
-    """An address that shows the image, its data where it has them; None: there is none."""
+    """A URL of the image, made from its data where it has them; None: it has neither."""
     url = image.url if image.data is None else f"data:{image.media_type};base64,{image.data}"
     return url if url is not None and url.startswith(_IMAGE_PREFIXES) else None
 
@@ -93,7 +94,7 @@ def valid_tool_name(name: str) -> str:
 
 
 def valid_arguments(arguments: str) -> str:
-    """Arguments that every provider can parse: one bad call must not spoil a conversation."""
+    """Arguments that every provider can parse: one bad call must not break a conversation."""
     try:
         _decode_object(arguments)
     except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
@@ -111,11 +112,9 @@ def _strip_surrogates_deep(value: Any) -> Any:
     return value
 
 
-_MAX_CACHED = 64
-
-
 class ToolListCache:
-    """Owns the encoded form of the tools it has seen, in the words of one API mode."""
+    """Owns the encoded tool lists of one API mode. They are the bulk of most requests, so each is
+    encoded once."""
 
     __slots__ = ("_encode_tools", "_encoded")
 

@@ -44,6 +44,8 @@ from holdfast.models.codecs.request import (
 )
 from holdfast.models.target import EffortField, ModelTarget
 
+_Json = dict[str, Any]
+
 
 class _Part(msgspec.Struct, gc=False):
     type: str = ""
@@ -275,9 +277,6 @@ def _usage(usage: _Usage) -> Usage:
     )
 
 
-_Json = dict[str, Any]
-
-
 def encode_input(request: ModelRequest, *, model: str) -> list[Any]:
     """The input items of a request; the system prompt is not among them."""
     transcript = _Transcript(model=model)
@@ -363,11 +362,8 @@ def _image(image: Image) -> _Json:
     return {"type": "input_image", "image_url": url, "detail": "auto"}
 
 
-#
-# Nothing is kept at the provider (`store` is false): what the model thought comes back encrypted,
-# and goes back to it with the next request.
 class ResponsesCodec:
-    """Owns the tools it has encoded."""
+    """Encodes requests and decodes replies; owns the cache of encoded tool lists."""
 
     path = "/responses"
 

