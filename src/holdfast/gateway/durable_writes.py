@@ -1,31 +1,34 @@
-"""Waiting for writes to the store: without cancelling them, and retried until they are durable."""
+"""Waiting for writes to the store: without cancelling them, and with retries until durable."""
 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from holdfast.core.errors import StoreError
+
+FIRST_WAIT, MAX_WAIT = 0.5, 30.0  # seconds before the next try after the store failed
+
+T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
 
-# MERGED holdfast.gateway.unbroken: Waiting for a write that goes on whoever waits for it.
-T = TypeVar("T")
+def succeeded(done: asyncio.Future[Any]) -> bool:
+    return not done.cancelled() and done.exception() is None
 
 
 async def wait_uncancelled(future: asyncio.Future[T]) -> T:
-    """What the future gives. To cancel this ends the wait, and nothing of what is waited for.
+    """The result of the future. Cancelling this ends the wait, but not the future.
 
-    `asyncio.shield` promises the same, by way of a callback more, which every message would pay
-    for three times. Whoever uses this has a callback of its own at the future, so that no error
-    of it is ever lost.
+    `asyncio.shield` promises the same with one more callback, which every message would pay three
+    times. A caller must have a callback of its own on the future, so that no error is lost.
     """
     if not future.done():
         waiter: asyncio.Future[None] = future.get_loop().create_future()
 
         def wake(_: asyncio.Future[T]) -> None:
-            if not waiter.done():  # else nobody waits any more
+            if not waiter.done():  # else the wait was cancelled
                 waiter.set_result(None)
 
         future.add_done_callback(wake)
@@ -33,20 +36,17 @@ async def wait_uncancelled(future: asyncio.Future[T]) -> T:
     return future.result()
 
 
-# MERGED holdfast.gateway.closing_write: A closing write: the end of a turn, or of what stood for one, tried until the store takes it.
-FIRST_WAIT, MAX_WAIT = 0.5, 30.0  # seconds before a store that failed is asked again
-
-
 class RetriedWrite:
-    """Owns the tries of one write. A store that fails delays an end; it takes none back.
+    """Retries the write that ends a turn until the store takes it: a store failure delays an end,
+    but does not undo it.
 
-    A gateway that stops has no time for the waits between: it asks for one more try.
+    A gateway that stops has no time for the waits in between: it asks for one more try.
     """
 
     def __init__(self, write: Callable[[], Awaitable[None]]) -> None:
         self._write = write
-        self._sleeping: asyncio.Future[None] | None = None  # between two tries, until it is woken
-        self._waiter: asyncio.Future[None] | None = None  # of who waits for one more
+        self._sleeping: asyncio.Future[None] | None = None  # between two tries
+        self._waiter: asyncio.Future[None] | None = None  # of the caller of `try_now`
 
     async def until_durable(self) -> None:
         wait = FIRST_WAIT
@@ -67,7 +67,9 @@ class RetriedWrite:
             await self._write()
         except StoreError as error:
             log.error(
-                "The end of a turn waits: %s", error, extra={"action": "turn_end_waiting_for_store"}
+                "Could not write the end of a turn: %s; retrying",
+                error,
+                extra={"action": "turn_end_waiting_for_store"},
             )
             return False
         finally:

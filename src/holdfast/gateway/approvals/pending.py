@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
 
 import msgspec
 
@@ -16,6 +15,7 @@ from holdfast.core.people.approval import (
 )
 from holdfast.core.ports.runtime import Clock
 from holdfast.core.ports.store import StoreWriter
+from holdfast.gateway.durable_writes import succeeded
 
 
 class PendingApprovals:
@@ -159,7 +159,3 @@ async def end_approvals(
     deciding = asyncio.ensure_future(writes.decide_approvals(decision))
     deciding.add_done_callback(lambda done: approvals.settle(decision, durable=succeeded(done)))
     await asyncio.shield(deciding)
-
-
-def succeeded(done: asyncio.Future[Any]) -> bool:
-    return not done.cancelled() and done.exception() is None

@@ -19,7 +19,8 @@ from holdfast.core.people.approval import (
     ApprovalScope,
     ApprovalState,
 )
-from holdfast.gateway.approvals.pending import end_approvals, succeeded
+from holdfast.gateway.approvals.pending import end_approvals
+from holdfast.gateway.durable_writes import succeeded
 from holdfast.gateway.inbound.access import AccessPolicy, Action, OwnedResource, principal_of
 from holdfast.gateway.services import Services
 from holdfast.gateway.turns.lanes import Lanes

@@ -33,7 +33,7 @@ from holdfast.core.people.pairing import (
     is_in_future,
 )
 from holdfast.core.ports.store import StoreReader
-from holdfast.gateway.approvals.pending import succeeded
+from holdfast.gateway.durable_writes import succeeded
 from holdfast.gateway.inbound.access import DeniedAccessAudit, principal_of
 from holdfast.gateway.jobs.service import source_address
 from holdfast.gateway.services import Services

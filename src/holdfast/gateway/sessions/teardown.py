@@ -1,4 +1,4 @@
-"""Ends sessions: stop the turn, force-stop one that does not unwind, release what is held, delete all of it."""
+"""Ends sessions: stop the turn, force-stop one that does not unwind, release resources, delete."""
 
 import asyncio
 import logging
@@ -19,17 +19,24 @@ from holdfast.gateway.turns.lanes import Lanes
 log = logging.getLogger(__name__)
 
 
-# MERGED holdfast.gateway.sessions.closing: The hard end of a session: whatever it holds outside the store is ended, all of it, once.
-_TIMEOUT = 10.0  # seconds for one holder; what hangs delays neither its neighbours nor the user
+_TIMEOUT = 10.0  # seconds per holder: one that hangs delays neither the others nor the user
+REPEAT_WINDOW = 60.0  # seconds from one stop to the next
+UNWIND_TIMEOUT = 5.0  # seconds
+SUSPENDED_NOTICE = (
+    "This conversation is set aside, since stopping it was not enough. What is said next begins a "
+    "fresh one; /resume goes back to this."
+)
+
+CheckStopped = Callable[[], Awaitable[bool]]
 
 
 class SessionResources(Protocol):
-    """Who holds something for sessions: runners, browsers, memory, children."""
+    """Holds resources for sessions: runners, browsers, memory, subagents."""
 
     name: str
 
     async def end_session(self, session_id: SessionId) -> None:
-        """End what is held for this session. Idempotent; a session never heard of is fine."""
+        """Release what is held for this session. Idempotent; an unknown session is fine."""
         ...
 
 
@@ -43,7 +50,7 @@ class PersistentSessionResources(Protocol):
 
 
 class SessionTeardown:
-    """Owns nothing but the list of who must be told."""
+    """Releases everything that a session holds outside the store. Owns the list of holders."""
 
     def __init__(self, cache: AgentCache, *, timeout: float = _TIMEOUT) -> None:
         self._cache = cache
@@ -54,14 +61,14 @@ class SessionTeardown:
         self._holders.extend(holders)
 
     async def close(self, session_id: SessionId) -> None:
-        """A11: whether an agent is cached or not. One that fails or hangs is logged, and the
-        others get their turn all the same."""
+        """A11: whether an agent is cached or not. A holder that fails or hangs is logged, and does
+        not affect the others."""
         self._cache.drop(session_id)
         await asyncio.gather(*(self._release(holder, session_id) for holder in self._holders))
 
     async def forget(self, session_id: SessionId) -> None:
-        """Close it and delete what was kept for it. Unlike a close it raises what kept one of
-        them from that: nobody is to be told that something is gone which is not."""
+        """Close the session and delete what is stored for it. Unlike `close` it raises the error of
+        a holder, so that nothing is reported as deleted that is not."""
         await self.close(session_id)
         for holder in self._holders:
             if isinstance(holder, PersistentSessionResources):
@@ -73,14 +80,13 @@ class SessionTeardown:
                 await holder.end_session(session_id)
         except Exception:  # the edge of a holder: its trouble keeps nothing else alive
             log.exception(
-                "The %s of session %s could not be ended.",
+                "Could not release the %s of session %s.",
                 holder.name,
                 session_id,
                 extra={"action": "session_teardown_failed", "session": session_id},
             )
 
 
-# MERGED holdfast.gateway.sessions.leaving: Leaving a session from outside its chat: its turn stopped, or all of it deleted.
 async def stop_session(
     services: Services, lanes: Lanes, session_id: SessionId, *, by: str = GATEWAY_ACTOR
 ) -> bool:
@@ -102,7 +108,7 @@ async def stop_session(
         at = services.clock.now()
         try:
             effect = CommandEffect(inbox_ends=ends, by=by, session_id=session_id, at=at)
-            await commit_effect(services, effect, retry_waits=())  # whoever asked can ask again
+            await commit_effect(services, effect, retry_waits=())  # the caller can retry
         except StoreError:
             lanes.readmit(waiting, session_id)
             raise
@@ -117,13 +123,12 @@ async def delete_session(
     *,
     by: str = GATEWAY_ACTOR,
 ) -> None:
-    """The session is gone when this returns, with its children, from the store, the search and
-    the disk: no word of it can be read from a file of ours."""
-    await stop_session(
-        services, lanes, session_id, by=by
-    )  # first: while it runs it may get more children
-    for child in reversed(await services.store.subagents_below(session_id)):
-        await _delete_one_session(services, lanes, teardown, child.session_id, by=by)
+    """When this returns, the session and its subagents are gone from the store, the search index
+    and the disk: nothing of it can be read from our files."""
+    # First: while it runs it may start more subagents.
+    await stop_session(services, lanes, session_id, by=by)
+    for subagent in reversed(await services.store.subagents_below(session_id)):
+        await _delete_one_session(services, lanes, teardown, subagent.session_id, by=by)
     await _delete_one_session(services, lanes, teardown, session_id, by=by)
     await services.store.erase_deleted()
 
@@ -131,8 +136,8 @@ async def delete_session(
 async def _delete_one_session(
     services: Services, lanes: Lanes, teardown: SessionTeardown, session_id: SessionId, *, by: str
 ) -> None:
-    """Ended first, so that what is said meanwhile opens another session, and its rows last, so
-    that one who is cut in the middle of this finds it there to delete."""
+    """The session ends first, so that new messages open another one. Its rows go last, so that a
+    deletion that was interrupted can be repeated."""
     await services.store.end_session(session_id, at=services.clock.now())
     while (lane := lanes.get(session_id)) is not None:
         await stop_session(services, lanes, session_id, by=by)
@@ -147,20 +152,9 @@ async def _delete_one_session(
     services.feeds.session_deleted(session_id)
 
 
-# MERGED holdfast.gateway.sessions.insisting: Insisting: a turn that does not unwind when it is stopped, or has to be stopped again, sets its
-# session aside.
-REPEAT_WINDOW = 60.0  # seconds from one stop to the next
-UNWIND_TIMEOUT = 5.0
-SUSPENDED_NOTICE = (
-    "This conversation is set aside, since stopping it was not enough. What is said next begins a "
-    "fresh one; /resume goes back to this."
-)
-
-CheckStopped = Callable[[], Awaitable[bool]]
-
-
 class ForceStop:
-    """Owns nothing: what was stopped, and when, is in the store."""
+    """Suspends a session whose turn does not unwind when it is stopped, or is stopped again
+    within `REPEAT_WINDOW`. Has no state: what was stopped, and when, is in the store."""
 
     def __init__(
         self,
@@ -176,29 +170,29 @@ class ForceStop:
         self._unwind_timeout = unwind_timeout
 
     def before_stop(self, session_id: SessionId, *, at: float) -> CheckStopped:
-        """Called in the instant in which a person stops the session's turn, before that is done;
-        what is returned is awaited behind it. True: the session is set aside."""
+        """Call it before the session's turn is stopped, and await the returned function after the
+        stop. That returns True if the session is suspended."""
         lane = self._lanes.get(session_id)
         turn = lane.running_turn if lane is not None else None
         agent = turn.task if turn is not None else None
-        this = lane.open_turn_id if lane is not None else None
+        this_turn = lane.open_turn_id if lane is not None else None
 
-        async def see() -> bool:
+        async def check() -> bool:
             stopped = await self._services.store.turns_superseded_between(
                 session_id, reason=STOPPED_BY_USER, since=at - REPEAT_WINDOW, until=at
             )
-            if set(stopped) - {this} or not await self._has_unwound(agent):
+            if set(stopped) - {this_turn} or not await self._has_unwound(agent):
                 return await self._suspend_and_log(session_id)
             return False
 
-        return see
+        return check
 
     async def stop(self, session_id: SessionId, *, by: str = GATEWAY_ACTOR) -> bool:
         """What /stop does, without a message; False: nothing was running."""
-        see = self.before_stop(session_id, at=self._services.clock.now())
+        check = self.before_stop(session_id, at=self._services.clock.now())
         stopped = await stop_session(self._services, self._lanes, session_id, by=by)
         if stopped:
-            await see()
+            await check()
         return stopped
 
     async def _has_unwound(self, agent: asyncio.Task[object] | None) -> bool:
@@ -211,7 +205,7 @@ class ForceStop:
         suspended = await self._suspend(session_id)
         if suspended:
             log.warning(
-                "Session %s was set aside: stopping it was not enough.",
+                "Suspended session %s: stopping its turn was not enough.",
                 session_id,
                 extra={"action": "suspended", "session": session_id},
             )

@@ -1,4 +1,8 @@
-"""What an incoming message does to a lane: which messages form one turn, and whether one interrupts, steers or waits."""
+"""What an incoming message does to a lane.
+
+`Mailbox` decides which messages form one turn; `admit_to_turn` whether a message interrupts the
+running turn, steers it or waits.
+"""
 
 import asyncio
 import logging
@@ -25,9 +29,8 @@ from holdfast.gateway.turns.turn import Turn
 log = logging.getLogger(__name__)
 
 
-# MERGED holdfast.gateway.turns.mailbox: The mailbox of a lane: what no turn has taken yet, and which of it is one turn.
 class Mailbox(deque[InboxRow]):
-    """Messages in the order in which they will be answered."""
+    """The messages that no turn has taken yet, in the order in which they will be answered."""
 
     def __init__(self, platforms: PlatformRegistry) -> None:
         super().__init__()
@@ -39,18 +42,18 @@ class Mailbox(deque[InboxRow]):
         self._arrived.set()
 
     def take_next(self) -> list[InboxRow]:
-        """The message in front, with those behind it that belong to it."""
+        """The first message, with those behind it that belong to it."""
         return [self.popleft() for _ in range(self._length_of_first())]
 
     def take_all(self) -> list[InboxRow]:
-        """All that waits, which waits here no more."""
+        """Remove and return all messages."""
         rows = list(self)
         self.clear()
         return rows
 
     async def wait_until_complete(self) -> None:
-        """Returns once the message in front is whole. An ordinary one is at once; behind a part
-        of an album or of a split paste the rest is waited for, anew with each part that comes."""
+        """Returns once the first message is complete. An ordinary one is at once; behind a part of
+        an album or of a split paste the rest is awaited, again with each part that arrives."""
         while wait := self._settle_time_left():
             self._arrived.clear()
             try:
@@ -60,7 +63,7 @@ class Mailbox(deque[InboxRow]):
                 return
 
     def _settle_time_left(self) -> float:
-        """Seconds in which more of the message in front may come; 0: something else came since."""
+        """Seconds in which more of the first message may arrive; 0: another message follows it."""
         if not self or self._length_of_first() < len(self):
             return 0.0
         last = self[-1]
@@ -79,10 +82,9 @@ class Mailbox(deque[InboxRow]):
         return self._platforms.capabilities(reply_address(row))
 
 
-# MERGED holdfast.gateway.turns.admitting: Admitting: what a message does to the turn that is running, decided, kept, done and told.
 def admit_to_turn(turn: Turn, row: InboxRow, *, services: Services) -> InboxRow | None:
-    """Let a message act on the running turn, now. The row, if it is to run next; None: the turn
-    has it, as a steer."""
+    """Let a message act on the running turn, now. Returns the row if it runs next; None: the turn
+    has it as a steer."""
     configured, decided = services.busy_mode(row.inbound.source), row.decision is not None
     decision = admit(row, running=turn.admission_view, configured=configured)
     row = _with_decision(row, decision, session_id=turn.session_id, services=services)
@@ -102,7 +104,7 @@ def admit_to_turn(turn: Turn, row: InboxRow, *, services: Services) -> InboxRow 
 def _with_decision(
     row: InboxRow, decision: BusyDecision, *, session_id: SessionId, services: Services
 ) -> InboxRow:
-    """The row with its decision, which is on its way to the log; an earlier one is there."""
+    """The row with its decision, which is being written; an earlier decision stays."""
     if row.decision is not None:
         return row
     writing = services.store.record_busy_decision(
@@ -116,5 +118,5 @@ def _log_failed_decision(done: asyncio.Future[None]) -> None:
     if not done.cancelled() and (error := done.exception()):
         # The row is durable without it; a restart decides again.
         log.warning(
-            "A decision was not kept: %s", error, extra={"action": "busy_decision_not_saved"}
+            "Could not save a busy decision: %s", error, extra={"action": "busy_decision_not_saved"}
         )

@@ -1,4 +1,8 @@
-"""How a turn ends: the agent run to its end, each kind of end as one commit, and their writes."""
+"""How a turn ends.
+
+`run_agent` runs the agent to its end. Each `end_*` function builds one kind of end as one commit.
+The `write_*` functions commit ends that no running turn writes itself.
+"""
 
 import asyncio
 import logging
@@ -17,7 +21,7 @@ from holdfast.core.sessions.session import CommandEffect
 from holdfast.core.turns.model import Completed
 from holdfast.core.turns.stop import TurnExitReason
 from holdfast.core.turns.turn import EndTurn, OpenTurn, TurnState
-from holdfast.gateway.approvals.pending import succeeded
+from holdfast.gateway.durable_writes import succeeded
 from holdfast.gateway.outbound.delivery import DeliveryFactory
 from holdfast.gateway.outbound.stream_factory import stream_leftover, with_stream_end
 from holdfast.gateway.services import Services
@@ -27,8 +31,57 @@ from holdfast.gateway.turns.turn import Turn
 log = logging.getLogger(__name__)
 
 
-# MERGED holdfast.gateway.turns.endings: The ways a turn can end, each as the one commit that ends it.
-STOPPED_BY_USER = "stopped by its user"
+STOPPED_BY_USER = "stopped by its user"  # stored, and compared with stored reasons
+
+
+async def run_agent(turn: Turn, services: Services) -> bool:
+    """True: the turn waits for a person. False: it is closed, either ended or left to a successor.
+
+    Raises only where the task that runs it is cancelled.
+    """
+    try:
+        end = await _run_to_end(turn, services)
+    except WaitingForApproval:
+        return not turn.closed
+    except Parked:
+        if not turn.closed:
+            turn.leave(TurnExitReason.PARKED)
+        return False
+    # A command may have ended the turn in the instant in which the agent was done.
+    if not turn.closed:
+        turn.end(end)
+    return False
+
+
+async def _run_to_end(turn: Turn, services: Services) -> EndTurn:
+    try:
+        completed = await turn.start()
+        return end_answered(
+            turn, completed, delivery_factory=services.delivery_factory, at=services.clock.now()
+        )
+    except asyncio.CancelledError:
+        if _is_being_cancelled() or not (turn.closed or turn.interrupt_reason):
+            raise
+        why = turn.interrupt_reason
+    except (WaitingForApproval, Parked):
+        raise
+    except HoldfastError as error:
+        why = str(error)
+    except Exception as error:  # the edge of a turn: its fault is its answer, not our crash
+        about = {"action": "turn_failed", "session": turn.session_id, "turn": turn.turn_id}
+        log.exception("A turn failed.", extra=about)
+        why = f"an internal error ({type(error).__name__}); the log has the details"
+    return end_failed(
+        turn, why, delivery_factory=services.delivery_factory, at=services.clock.now()
+    )
+
+
+def name_session(turn: Turn, services: Services) -> None:
+    """What was answered may give the session its title."""
+    inbound, agent = turn.rows[0].inbound, turn.agent
+    if turn.answer is not None and inbound.lasting and inbound.subagent is None:
+        covered = agent.window.skipped
+        services.titles.on_turn_answered(turn.session_id, agent.messages, covered=covered)
 
 
 def end_answered(
@@ -175,7 +228,7 @@ def end_stopped_dormant(
     by: str,
     at: float,
 ) -> EndTurn:
-    """The same of a turn that nobody runs; `messages` is its session's transcript."""
+    """The same for a dormant turn; `messages` is its session's transcript."""
     end = EndTurn(
         turn_id=open_turn.turn.id,
         session_id=open_turn.turn.session_id,
@@ -208,63 +261,11 @@ def _failed_ends(rows: Sequence[InboxRow], why: str) -> Iterable[InboxEnd]:
         yield InboxEnd(inbox_id=row.id, state=InboxState.FAILED, reason=why)
 
 
-# MERGED holdfast.gateway.turns.finishing: Finishing a turn: its agent run to one of the ends, and the writes of those that nobody runs.
-async def run_agent(turn: Turn, services: Services) -> bool:
-    """True: the turn waits for a person. Else it is closed, however that came about: ended, or
-    left to a successor.
-
-    Raises only where whoever runs it is cancelled.
-    """
-    try:
-        end = await _run_to_end(turn, services)
-    except WaitingForApproval:
-        return not turn.closed
-    except Parked:
-        if not turn.closed:
-            turn.leave(TurnExitReason.PARKED)
-        return False
-    # Somebody may have ended the turn in the very instant in which the agent was through.
-    if not turn.closed:
-        turn.end(end)
-    return False
-
-
-async def _run_to_end(turn: Turn, services: Services) -> EndTurn:
-    try:
-        completed = await turn.start()
-        return end_answered(
-            turn, completed, delivery_factory=services.delivery_factory, at=services.clock.now()
-        )
-    except asyncio.CancelledError:
-        if _is_being_cancelled() or not (turn.closed or turn.interrupt_reason):
-            raise
-        why = turn.interrupt_reason
-    except (WaitingForApproval, Parked):
-        raise
-    except HoldfastError as error:
-        why = str(error)
-    except Exception as error:  # the edge of a turn: its fault is its answer, not our crash
-        about = {"action": "turn_failed", "session": turn.session_id, "turn": turn.turn_id}
-        log.exception("A turn failed.", extra=about)
-        why = f"an internal error ({type(error).__name__}); the log has the details"
-    return end_failed(
-        turn, why, delivery_factory=services.delivery_factory, at=services.clock.now()
-    )
-
-
-def name_session(turn: Turn, services: Services) -> None:
-    """What was answered may give the session its title."""
-    inbound, agent = turn.rows[0].inbound, turn.agent
-    if turn.answer is not None and inbound.lasting and inbound.subagent is None:
-        covered = agent.window.skipped
-        services.titles.on_turn_answered(turn.session_id, agent.messages, covered=covered)
-
-
 async def write_end(services: Services, decided: EndTurn) -> None:
-    """The end of a turn that nobody runs. Announced by the commit itself, as every end is."""
+    """Write the end of a dormant turn. The commit itself publishes it, as for every end."""
     ends = await _still_open(services, decided.inbox_ends)
-    owed = _deliveries_still_due(decided, ends)
-    end = msgspec.structs.replace(decided, inbox_ends=ends, deliveries=owed)
+    deliveries = _deliveries_still_due(decided, ends)
+    end = msgspec.structs.replace(decided, inbox_ends=ends, deliveries=deliveries)
 
     def announce(done: asyncio.Future[None]) -> None:
         if succeeded(done):
@@ -299,7 +300,7 @@ async def write_end_never_begun(services: Services, end: EndTurn) -> None:
 
 
 def _deliveries_still_due(decided: EndTurn, ends: Sequence[InboxEnd]) -> tuple[NewDelivery, ...]:
-    """Without the replies to messages that others have ended: what is superseded has none."""
+    """Without the replies to messages that a command has ended: superseded messages have none."""
     gone = {end.inbox_id for end in decided.inbox_ends} - {end.inbox_id for end in ends}
     return tuple(_due_deliveries(decided, gone))
 
@@ -315,8 +316,8 @@ def _due_deliveries(
 
 
 async def _still_open(services: Services, ends: Sequence[InboxEnd]) -> tuple[InboxEnd, ...]:
-    """Those that nobody has ended since they were decided, as /new ends what its route has
-    waiting: to end one twice is refused, and would be for ever."""
+    """The ends whose messages are still open: /new may have ended waiting ones since. The store
+    refuses to end a message twice, however often it is retried."""
     rows = [await services.store.inbox_row(end.inbox_id) for end in ends]
     return tuple(
         end

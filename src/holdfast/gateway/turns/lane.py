@@ -1,4 +1,8 @@
-"""The lane of a live session: its mailbox, the turn it is at, and the loop that runs one turn after the other."""
+"""The lane of a live session: its mailbox, its open turn, and the loop that runs the turns.
+
+`Lane` holds the state. `LaneLoop` runs its turns one after the other, in the lane's own task.
+`LanePause` gives a command the session for itself.
+"""
 
 import asyncio
 import logging
@@ -34,21 +38,21 @@ from holdfast.gateway.turns.turn_factory import TurnFactory
 log = logging.getLogger(__name__)
 
 
-# MERGED holdfast.gateway.turns.barrier: A barrier in front of a lane: while it is down, what is said waits and no turn begins.
 class LanePause:
-    """Put down by whoever must have the session to themselves, and lifted by them."""
+    """Pauses a lane for a command that needs the session for itself: until it is released,
+    messages wait and no turn begins."""
 
     def __init__(self) -> None:
         self._held = asyncio.Event()
         self._released = asyncio.Event()
 
     async def hold_lane(self) -> None:
-        """The lane stands before it, with nothing under way."""
+        """Called by the lane between two turns; returns when the pause is released."""
         self._held.set()
         await self._released.wait()
 
     async def wait_until_held(self) -> None:
-        """Returns once the lane does, or has gone."""
+        """Returns once the lane is paused, or is gone."""
         await self._held.wait()
 
     def release(self) -> None:
@@ -56,34 +60,30 @@ class LanePause:
         self._released.set()
 
 
-# MERGED holdfast.gateway.turns.lane: A lane: the one owner of a live session. It holds what is said to it, and the turn it is at.
 class Lane:
-    """Owns one session's mailbox and the one turn that it is at: running, or set aside.
+    """Owns one session's mailbox and its one open turn, running or dormant.
 
-    `Course` runs its turns, one at a time, and alone sets and drops the one that is present.
-    `admit` and `stop` are plain functions: what they decide is decided, and on its way to the log,
-    before anything else can happen.
+    Only `LaneLoop` sets and clears `current_turn`. `admit` and `stop` are synchronous: what they
+    decide is decided, and on its way to the store, before anything else can happen.
     """
 
     def __init__(self, session_id: SessionId, *, services: Services) -> None:
         self.session_id = session_id
         self.state = LaneState.IDLE
         self.routes: set[SessionKey] = set()  # those that brought it work
-        self.task: asyncio.Task[None] | None = None  # what runs it
-        self.pause: LanePause | None = None  # put down by who must have the session to themselves
-        self.pending_reset: SessionReset | None = (
-            None  # why it is fresh, until its people were told
-        )
-        self.pending_note: NoteMessage | None = None  # of a cut, until a turn was told of it
-        self.approvals = PendingApprovals()  # what the present turn has asked people for
+        self.task: asyncio.Task[None] | None = None  # runs the `LaneLoop`
+        self.pause: LanePause | None = None  # set by a command that needs the session for itself
+        # Why the session is fresh, until a turn has announced it.
+        self.pending_reset: SessionReset | None = None
+        # How the last turn was interrupted, until a turn has the note.
+        self.pending_note: NoteMessage | None = None
+        self.approvals = PendingApprovals()  # of the current turn
         self.held = False  # the gateway stops: no turn begins here any more
-        self.on_change: Callable[[], None] | None = None  # told of each change while it stops
+        self.on_change: Callable[[], None] | None = None  # called at each change during a stop
         self.mailbox = Mailbox(services.platforms)
-        self.dormant_turn: DormantTurn | None = None  # the turn that is open and that nobody runs
-        self.current_turn: Turn | None = (
-            None  # the turn that has an agent, until its end is durable
-        )
-        self.closing_write: RetriedWrite | None = None  # the end of its turn, until that is durable
+        self.dormant_turn: DormantTurn | None = None  # open, but without an agent that runs it
+        self.current_turn: Turn | None = None  # has an agent, until its end is durable
+        self.closing_write: RetriedWrite | None = None  # of a turn's end, until it is durable
         self._services = services
 
     @property
@@ -97,7 +97,7 @@ class Lane:
 
     @property
     def in_flight(self) -> int:
-        """Messages that were accepted here and whose end is not yet durable and told."""
+        """Accepted messages whose end is not yet durable and published."""
         turn = self.current_turn
         running = 0 if turn is None else len(turn.rows) + len(turn.steers)
         waiting = 0 if turn or self.dormant_turn is None else len(self.dormant_turn.rows)
@@ -105,7 +105,7 @@ class Lane:
 
     @property
     def running_turn(self) -> Turn | None:
-        """The running turn; None: there is none, or it has ended and is on its way to the log."""
+        """The running turn. None: there is none, or it has ended and its end is being written."""
         return None if self.current_turn is None or self.current_turn.closed else self.current_turn
 
     @property
@@ -117,19 +117,19 @@ class Lane:
 
     @property
     def open_turn_id(self) -> TurnId | None:
-        """The one that is open, whether or not somebody runs it."""
+        """The id of the open turn, running or dormant."""
         if self.dormant_turn is not None:
             return self.dormant_turn.open_turn.turn.id
         return None if self.current_turn is None else self.current_turn.turn_id
 
     @property
     def dormant_record(self) -> OpenTurn | None:
-        """The open turn that nobody runs at the moment."""
+        """The row of the dormant turn."""
         return None if self.dormant_turn is None else self.dormant_turn.open_turn
 
     @property
     def open_since(self) -> float | None:
-        """When the turn began that is open here; None: there is none."""
+        """When the open turn began. None: no turn is open."""
         if self.dormant_turn is not None:
             return self.dormant_turn.open_turn.turn.started_at
         turn = self.current_turn
@@ -137,17 +137,17 @@ class Lane:
 
     @property
     def queued_since(self) -> float | None:
-        """Since when the message waits that is next; None: none does."""
+        """When the next message was accepted. None: no message waits."""
         return self.mailbox[0].accepted_at if self.mailbox else None
 
     @property
     def waiting_messages(self) -> Sequence[InboxRow]:
-        """What no turn has taken yet, in the order in which it will be."""
+        """The messages that no turn has taken yet, in order."""
         steers = self.current_turn.steers if self.current_turn is not None else ()
         return (*steers, *self.mailbox)
 
     def resume(self, open_turn: OpenTurn) -> None:
-        """Go on with a turn that an earlier process did not end, before anything else."""
+        """Resume a turn that an earlier process did not end, before anything else."""
         self.approvals = PendingApprovals(open_turn.approvals)
         self.dormant_turn = DormantTurn(open_turn, self.approvals, services=self._services)
 
@@ -168,7 +168,7 @@ class Lane:
         """End the open turn for good; False: nothing is running.
 
         `ends` and `deliveries` are the command's own, and commit together with the turn's. `by`:
-        who wants it, where no command is among them.
+        who asked for it, if no command did.
         """
         if self.dormant_turn is not None:
             return self.dormant_turn.stop(ends, deliveries, by=by)
@@ -181,26 +181,26 @@ class Lane:
         return True
 
     def drop_waiting_messages(self) -> list[InboxRow]:
-        """Forget the messages that no turn has begun with. To end them is the caller's: one that
-        ended while it was still here could never begin, nor anything behind it."""
+        """Remove and return the messages that no turn has taken. The caller ends them: a message
+        that ended while it was still here would block everything behind it."""
         steers = self.current_turn.steers if self.current_turn is not None else deque[InboxRow]()
         waiting = [*steers, *self.mailbox.take_all()]
         steers.clear()
         return waiting
 
     def set_state(self, state: LaneState) -> None:
-        """Whoever looks at the session, or waits for it while the gateway stops, is told."""
+        """Change the state, and notify the feeds and a stop that waits for this lane."""
         self.state = lane_transition(self.state, state)
         self._services.feeds.session_changed(self.session_id)
         if self.on_change is not None:
             self.on_change()
 
 
-# MERGED holdfast.gateway.turns.course: The course of a lane: from one turn to the next, in order, until nothing is left to answer.
 class LaneLoop:
-    """Owns the way from turn to turn; what waits, and the turn that is present, are the lane's.
+    """Runs the turns of one lane in order, until there is nothing left to answer.
 
-    One runs for each lane, in the lane's own task, and goes away with it.
+    The mailbox and the current turn belong to the lane. One loop runs per lane, in the lane's own
+    task, and ends with it.
     """
 
     def __init__(self, lane: Lane, *, services: Services, fresh: bool) -> None:
@@ -209,7 +209,7 @@ class LaneLoop:
         self._turn_factory = TurnFactory(lane.session_id, services=services, fresh=fresh)
 
     async def run(self) -> None:
-        """Answer until there is nothing to answer. A store that fails delays, and loses nothing."""
+        """Answer until nothing is left to answer. A store failure delays, but loses nothing."""
         lane, wait = self._lane, FIRST_WAIT
         while self._has_more:
             if lane.pause is not None:
@@ -232,13 +232,13 @@ class LaneLoop:
 
     @property
     def _has_more(self) -> bool:
-        """Who waits for a person waits on while the gateway stops: only a person ends that."""
+        """While the gateway stops, only a turn that waits for a person keeps waiting."""
         lane = self._lane
         waits = lane.dormant_turn is not None and lane.dormant_turn.open_turn.is_waiting
         return waits if lane.held else bool(lane.pause or lane.dormant_turn or lane.mailbox)
 
     async def _do_next(self) -> None:
-        """Wait for whom the turn set aside waits for; then end it, or run what is next."""
+        """Wait until the dormant turn is woken; then end it, or run what is next."""
         lane = self._lane
         if lane.dormant_turn is not None and lane.dormant_turn.open_turn.is_waiting:
             lane.set_state(LaneState.WAITING)
@@ -256,7 +256,7 @@ class LaneLoop:
         self._lane.dormant_turn = None
 
     async def _write_until_durable(self, write: Callable[[], Awaitable[None]]) -> None:
-        """Returns once it is durable. A stop of the gateway finds it in the lane, to hurry it."""
+        """Returns once it is durable. A stop finds the write in the lane, to retry it at once."""
         self._lane.closing_write = closing = RetriedWrite(write)
         try:
             await closing.until_durable()
@@ -298,21 +298,21 @@ class LaneLoop:
             return
         if not self._is_next(first):
             return
-        # Out of the mailbox before it ends: nobody else can end it then.
+        # Out of the mailbox before it ends, so that nothing else can end it.
         lane.mailbox.popleft()
         try:
-            house = self._services
-            at = house.clock.now()
-            await write_unbegun_ends(
-                house, end_unanswered(first, why, delivery_factory=house.delivery_factory, at=at)
+            services = self._services
+            effect = end_unanswered(
+                first, why, delivery_factory=services.delivery_factory, at=services.clock.now()
             )
+            await write_unbegun_ends(services, effect)
         except StoreError:
             lane.mailbox.appendleft(first)
             raise
 
     async def _next_turn(self, agent: Agent, first: InboxRow) -> Turn | None:
-        """Begun or gone on with; None: a command has ended what this agent was leased for, or the
-        gateway stops."""
+        """A new or a resumed turn. None: a command has ended what this agent was leased for, or
+        the gateway stops."""
         lane = self._lane
         if lane.dormant_turn is not None:
             return await self._resume(agent, lane.dormant_turn)
@@ -336,23 +336,23 @@ class LaneLoop:
         lane = self._lane
         await self._turn_factory.save_prompt(agent)
         if lane.held and not dormant.stopped:
-            return None  # its row says what it said: a successor goes on with it
-        dormant.resuming = (
-            True  # from here on: what takes that back is queued before anyone else is
-        )
+            return None  # its row is unchanged: the successor resumes it
+        # From here on: a write that undoes this is queued before any other.
+        dormant.resuming = True
         try:
             turn = await self._turn_factory.resume(agent, dormant, approvals=lane.approvals)
         except StoreError:
-            dormant.resuming = False  # its row says what it said
+            dormant.resuming = False  # its row is unchanged
             raise
         lane.dormant_turn = None
         lane.approvals.mark_resumed()
         self._services.feeds.session_committed(lane.session_id)
         if dormant.stopped:
             at = self._services.clock.now()
-            ends, told = dormant.ends, dormant.deliveries
-            turn.end(end_stopped(turn, ends=ends, deliveries=told, by=dormant.stopped_by, at=at))
-        elif lane.held:  # since it was looked at: nobody has told this turn to park
+            ends, deliveries = dormant.ends, dormant.deliveries
+            end = end_stopped(turn, ends=ends, deliveries=deliveries, by=dormant.stopped_by, at=at)
+            turn.end(end)
+        elif lane.held:  # since the check above: this turn has not been asked to park
             turn.leave(TurnExitReason.PARKED)
         return turn
 
@@ -376,20 +376,20 @@ class LaneLoop:
         lane.mailbox.extendleft(reversed(turn.steers))
 
     def _readmit(self, resumed: OpenTurn) -> None:
-        """Nobody could act on the turn before it had gone on; now those do who came after it."""
+        """Messages could not act on the turn before it was resumed. Those that came after it
+        began do so now."""
         lane = self._lane
         for row in lane.mailbox.take_all():
             if row.accepted_at < resumed.turn.started_at:
                 lane.mailbox.append(row)
             else:
                 lane.admit(row)
-        if (
-            lane.running_turn is not None
-        ):  # who wanted to interrupt it may have been taken elsewhere
+        # A message that wanted to interrupt it may have moved to another session.
+        if lane.running_turn is not None:
             lane.approvals.restore_withdrawn()
 
     def _make_dormant(self, turn: Turn) -> None:
-        """It waits for a person, and has asked in the log: so it has begun there, too."""
+        """The turn waits for a person. Its request is in the store, so its beginning is too."""
         lane = self._lane
         lane.pending_reset = lane.pending_note = None
         open_turn = turn.to_open_turn()
@@ -398,8 +398,8 @@ class LaneLoop:
         )
 
     async def _end_unbegun(self, turn: Turn) -> None:
-        """The store did not take the beginning. What was stopped has ended all the same; else the
-        turn is begun anew: raises `StoreError`, with its messages in front of the mailbox."""
+        """The store did not take the beginning. A stopped turn has ended all the same. Any other
+        begins again: raises `StoreError`, with its messages at the front of the mailbox."""
         end = turn.ending
         if end is not None and end.state is TurnState.SUPERSEDED:
             await self._write_until_durable(lambda: write_end_never_begun(self._services, end))
@@ -408,7 +408,7 @@ class LaneLoop:
         raise StoreError("the turn could not be begun")
 
     async def _stay_parked(self) -> None:
-        """What is next is a successor's. Until it is cancelled, it shows that it is parked."""
+        """Show the lane as parked until it is cancelled: the successor runs what is next."""
         lane = self._lane
         if lane.state is not LaneState.PARKED:
             lane.set_state(LaneState.PARKED)

@@ -1,4 +1,8 @@
-"""All live lanes, where the routes in use point, and how a stopping gateway holds, parks, marks and cuts them."""
+"""All live lanes: one for each session that has work, and where the routes in use point.
+
+The second half is how a stopping gateway leaves a lane: held, then its turn parked, or marked and
+cut. Those functions are synchronous: what they decide is decided before anything else can happen.
+"""
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -14,64 +18,6 @@ from holdfast.gateway.services import Services
 from holdfast.gateway.turns.lane import Lane, LaneLoop, LanePause
 
 
-# MERGED holdfast.gateway.turns.parting: Parting: how a gateway that goes leaves a lane: held, and its turn parked, or marked and cut.
-#
-# Plain functions, all of them: what they decide is decided before anything else can happen.
-def hold_lane(lane: Lane, *, allow_subagents: bool) -> None:
-    """No turn begins here any more; with `children`, one that another turn waits for still may."""
-    lane.held = not (allow_subagents and _is_awaited_subagent(lane))
-
-
-def park_lane(lane: Lane) -> None:
-    """The running turn stands at its next step boundary, or is found to stand at one."""
-    if lane.running_turn is None:
-        return
-    lane.running_turn.park()
-    if lane.running_turn is None:
-        lane.set_state(LaneState.PARKED)
-
-
-def leave_lane(lane: Lane, reason: TurnExitReason) -> asyncio.Future[None] | None:
-    """The gateway is about to cut the running turn: it is marked, which is durable when what is
-    returned is done. One that is parked or waits was not cut, and one that has ended is only to
-    be written so. None: nothing is open."""
-    if lane.closing_write is not None:
-        return lane.closing_write.try_now()
-    if lane.running_turn is not None and lane.running_turn.exit_reason is None:
-        lane.running_turn.leave(reason)
-    if lane.dormant_turn is not None:
-        return lane.dormant_turn.leave()
-    return None if lane.current_turn is None else lane.current_turn.exit_write
-
-
-def is_cut_short(lane: Lane) -> bool:
-    """The turn here is not ended by this process, and not parked either. One that was marked is
-    cut, also where it has come to a step boundary since."""
-    turn = lane.current_turn
-    return (
-        turn is not None and turn.ending is None and turn.exit_reason is not TurnExitReason.PARKED
-    )
-
-
-def cut_lane(lane: Lane, reason: str, *, detached: bool) -> bool:
-    """Interrupt the running turn, which stays open; whether there was one to cut."""
-    was_cut_short = is_cut_short(lane)
-    if lane.running_turn is not None:
-        lane.running_turn.cut(reason, detached=detached)
-    return was_cut_short
-
-
-def _is_awaited_subagent(lane: Lane) -> bool:
-    """A turn elsewhere waits for what is done here: it is a child's lane."""
-    if lane.current_turn is not None:
-        rows: Sequence[InboxRow] = lane.current_turn.rows
-    else:
-        rows = lane.dormant_turn.rows if lane.dormant_turn else lane.mailbox
-    child = rows[0].inbound.subagent if rows else None
-    return child is not None and child.kind is SubagentKind.FOREGROUND
-
-
-# MERGED holdfast.gateway.turns.lanes: The lanes: one for each session that has something to do, and none for those that have not.
 class Lanes:
     """Owns the live lanes, and where the routes in use point right now.
 
@@ -85,8 +31,8 @@ class Lanes:
         self._lanes: dict[SessionId, Lane] = {}
         self._routes: dict[SessionKey, SessionId] = {}
         self._notifying = self._held = self._subagents_held = self._closed = False
-        self.changed = asyncio.Event()  # the state of a lane has changed, while somebody watches
-        self.on_lane_closed: Callable[[], None] = lambda: None  # told when a lane has gone away
+        self.changed = asyncio.Event()  # a lane has changed its state, during a stop
+        self.on_lane_closed: Callable[[], None] = lambda: None  # called when a lane is gone
 
     def __len__(self) -> int:
         return len(self._lanes)
@@ -102,12 +48,12 @@ class Lanes:
 
     @property
     def parked_count(self) -> int:
-        """How many turns stand at a step boundary, parked there or for a person's word."""
+        """How many turns are at a step boundary: parked, or waiting for a person."""
         resting = (LaneState.PARKED, LaneState.WAITING)
         return sum(lane.state in resting and not is_cut_short(lane) for lane in self)
 
     def session_of(self, route: SessionKey) -> SessionId | None:
-        """Where the route points, if that is known here better than in the log."""
+        """Where the route points, if that is newer here than in the store."""
         return self._routes.get(route)
 
     def point_route(self, route: SessionKey, to: SessionId) -> Callable[[], None]:
@@ -118,8 +64,8 @@ class Lanes:
         def settled(*, undo: bool = False) -> None:
             if self._routes.get(route) != to:
                 return
-            # By who holds the route: a lane that a command has shut is there, and holds none, and
-            # what it does not hold would be remembered for ever.
+            # Only a lane that holds the route forgets it later: a lane that a command has paused
+            # exists but holds none, and the route would stay here for ever.
             if undo and before is not None and self._holds_route(before, route):
                 self._routes[route] = before
             elif undo or not self._holds_route(to, route):
@@ -135,11 +81,11 @@ class Lanes:
         reset: SessionReset | None = None,
         pending_note: NoteMessage | None = None,
     ) -> None:
-        """Give a message to the lane of its session. `known`: where the log has the route;
-        `opening`: why the session is fresh, and `note_owed`: how it was cut, both to be told with
-        its next turn.
+        """Give a message to the lane of its session. `known`: where the route points in the
+        store. `reset`: why the session is fresh; `pending_note`: how it was interrupted; both go
+        into its next turn.
 
-        One whose commit comes through while the gateway stops stays in the log for the next.
+        A message that commits while the gateway stops stays in the store for the successor.
         """
         if not self._accepts(row):
             return
@@ -154,8 +100,8 @@ class Lanes:
         lane.admit(row)
 
     def pause_lane(self, session_id: SessionId) -> LanePause | None:
-        """From this instant no turn of the session begins, until the barrier is lifted; what is
-        said to it waits. None: a turn runs or is owed, or somebody else has shut it."""
+        """From this instant no turn of the session begins until the pause is released; messages
+        wait. None: a turn runs or is about to, or another command has paused the session."""
         lane = self._lanes.get(session_id)
         if self._closed or (lane is not None and (lane.busy or lane.pause is not None)):
             return None
@@ -164,8 +110,8 @@ class Lanes:
         return lane.pause
 
     def take_waiting(self, session_id: SessionId, route: SessionKey) -> list[InboxRow]:
-        """What that route has waiting there, which is the caller's to admit elsewhere: the route
-        is not remembered to point there any more."""
+        """Take the waiting messages of that route, which the caller admits elsewhere. The route no
+        longer points to that session."""
         if self._routes.get(route) == session_id:
             del self._routes[route]
         lane = self._lanes.get(session_id)
@@ -179,13 +125,13 @@ class Lanes:
         return [row for row in waiting if row.route == route]
 
     def readmit(self, rows: Iterable[InboxRow], session_id: SessionId) -> None:
-        """What was taken from a lane to be ended, and could not be, is run after all."""
+        """Run messages after all that were taken from a lane and could not be ended."""
         for row in rows:
             self.admit(row, known=session_id)
 
     def resume(self, open_turn: OpenTurn, *, left: bool = False) -> None:
-        """Go on with a turn that was cut. `left`: its session was left for another, where its
-        routes go on, so that it is only ended."""
+        """Resume a turn that was cut. `left`: its routes point to another session by now, so the
+        turn is only ended."""
         lane = self._open_lane(open_turn.turn.session_id, fresh=False)
         lane.resume(open_turn)
         if left:
@@ -195,29 +141,29 @@ class Lanes:
             self._hold_route(row.route, lane)
 
     async def wait_until_idle(self) -> None:
-        """Returns when no turn runs or is about to. Who waits for a person does not run."""
+        """Returns when no turn runs or is about to. A turn that waits for a person does not run."""
         self._notify_changes()
         while self.count(LaneState.RUNNING) or self.count(LaneState.STARTING):
             self.changed.clear()
             await self.changed.wait()
 
     def hold(self, *, allow_subagents: bool) -> None:
-        """The gateway stops: from now on no turn begins, but for `children` that a running one
-        waits for."""
+        """The gateway stops: from now on no turn begins, except, with `allow_subagents`, of
+        subagents that a running turn waits for."""
         self._held, self._subagents_held = True, not allow_subagents
         self._notify_changes()
         for lane in self:
             hold_lane(lane, allow_subagents=allow_subagents)
 
     def _notify_changes(self) -> None:
-        """Every change is news from now on; as long as nobody waits for any, none is told."""
+        """Set `changed` at every state change from now on. Before a stop nothing waits for it."""
         self._notifying = True
         for lane in self:
             lane.on_change = self.changed.set
 
     def park(self) -> None:
-        """Every running turn stands at its next step boundary. A child that has not begun need
-        not: whoever waits for it is parked."""
+        """Park every running turn at its next step boundary. A subagent that has not begun does
+        not begin: the turn that waits for it is parked."""
         self._hold_all()
         for lane in self:
             park_lane(lane)
@@ -228,19 +174,19 @@ class Lanes:
             hold_lane(lane, allow_subagents=False)
 
     def leave(self, reason: TurnExitReason) -> list[asyncio.Future[None]]:
-        """Mark what still runs. All that is returned is done when it is durable how each open turn
-        is left. Nothing begins behind it: that would be cut without a mark."""
+        """Mark the turns that still run. When all returned futures are done, it is durable how each
+        open turn is left. No turn begins after this: it would be cut without a mark."""
         self._hold_all()
         leaving = [leave_lane(lane, reason) for lane in self]
         return [one for one in leaving if one is not None]
 
     def cut(self, reason: str, *, detached: bool) -> int:
-        """Interrupt every turn that runs, where it stands; how many did. None begins after this."""
+        """Interrupt every running turn where it is; returns how many. None begins after this."""
         self._closed = True
         return sum(cut_lane(lane, reason, detached=detached) for lane in self)
 
     async def close(self) -> None:
-        """End every lane; all that is owed is in the log."""
+        """End every lane; everything unfinished is in the store."""
         self._closed = True
         running = [lane.task for lane in self if lane.task]
         for task in running:
@@ -254,16 +200,16 @@ class Lanes:
 
     def _open_lane(self, session_id: SessionId, *, fresh: bool) -> Lane:
         lane = self._lanes[session_id] = Lane(session_id, services=self._services)
-        course = LaneLoop(lane, services=self._services, fresh=fresh)
+        loop = LaneLoop(lane, services=self._services, fresh=fresh)
         lane.on_change = self.changed.set if self._notifying else None
-        lane.task = self._tasks.create_task(self._run_lane(lane, course), name=f"lane {session_id}")
+        lane.task = self._tasks.create_task(self._run_lane(lane, loop), name=f"lane {session_id}")
         return lane
 
     async def _run_lane(self, lane: Lane, loop: LaneLoop) -> None:
         try:
             await loop.run()
         finally:
-            # No await since `run` saw an empty mailbox: nobody can reach a lane that is gone.
+            # No await since `run` saw an empty mailbox: no message can reach a lane that is gone.
             del self._lanes[lane.session_id]
             if lane.pause is not None:
                 lane.pause.release()
@@ -280,3 +226,57 @@ class Lanes:
     def _hold_route(self, route: SessionKey, lane: Lane) -> None:
         self._routes[route] = lane.session_id
         lane.routes.add(route)
+
+
+def hold_lane(lane: Lane, *, allow_subagents: bool) -> None:
+    """No turn begins here any more. With `allow_subagents`, one that a turn waits for still may."""
+    lane.held = not (allow_subagents and _is_awaited_subagent(lane))
+
+
+def park_lane(lane: Lane) -> None:
+    """Park the running turn at its next step boundary, or where it is if it is at one."""
+    if lane.running_turn is None:
+        return
+    lane.running_turn.park()
+    if lane.running_turn is None:
+        lane.set_state(LaneState.PARKED)
+
+
+def leave_lane(lane: Lane, reason: TurnExitReason) -> asyncio.Future[None] | None:
+    """Mark the running turn before the gateway cuts it; the mark is durable when the returned
+    future is done. A turn that is parked or waits is not cut; of one that has ended, only the end
+    is written. None: no turn is open."""
+    if lane.closing_write is not None:
+        return lane.closing_write.try_now()
+    if lane.running_turn is not None and lane.running_turn.exit_reason is None:
+        lane.running_turn.leave(reason)
+    if lane.dormant_turn is not None:
+        return lane.dormant_turn.leave()
+    return None if lane.current_turn is None else lane.current_turn.exit_write
+
+
+def is_cut_short(lane: Lane) -> bool:
+    """Whether this process neither ends the turn nor parks it. A marked turn is cut even if it
+    has reached a step boundary since."""
+    turn = lane.current_turn
+    return (
+        turn is not None and turn.ending is None and turn.exit_reason is not TurnExitReason.PARKED
+    )
+
+
+def cut_lane(lane: Lane, reason: str, *, detached: bool) -> bool:
+    """Interrupt the running turn, which stays open; whether there was one to cut."""
+    was_cut_short = is_cut_short(lane)
+    if lane.running_turn is not None:
+        lane.running_turn.cut(reason, detached=detached)
+    return was_cut_short
+
+
+def _is_awaited_subagent(lane: Lane) -> bool:
+    """Whether this is the lane of a subagent that a turn waits for."""
+    if lane.current_turn is not None:
+        rows: Sequence[InboxRow] = lane.current_turn.rows
+    else:
+        rows = lane.dormant_turn.rows if lane.dormant_turn else lane.mailbox
+    subagent = rows[0].inbound.subagent if rows else None
+    return subagent is not None and subagent.kind is SubagentKind.FOREGROUND

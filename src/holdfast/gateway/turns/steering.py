@@ -10,7 +10,7 @@ from holdfast.core.messages.admission import STEERED_NOTICE
 from holdfast.core.messages.events import MessageEnded
 from holdfast.core.messages.inbox import InboxRow, InboxState
 from holdfast.core.messages.transcript import UserMessage
-from holdfast.gateway.approvals.pending import succeeded
+from holdfast.gateway.durable_writes import succeeded
 from holdfast.gateway.services import Services
 from holdfast.gateway.turns.transcript_notes import user_message
 from holdfast.gateway.turns.turn_log import TurnLog

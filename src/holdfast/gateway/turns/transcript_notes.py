@@ -1,4 +1,8 @@
-"""What the gateway writes into a transcript: messages of people, results of interrupted calls, system notes."""
+"""What the gateway writes into a transcript.
+
+Messages of people, results of interrupted calls, and system notes about interruptions and new
+sessions.
+"""
 
 from collections.abc import Collection, Mapping, Sequence
 
@@ -20,13 +24,12 @@ from holdfast.core.turns.stop import TurnExitReason
 from holdfast.core.turns.subagent import DELEGATE_TOOL, INTERNAL_PLATFORM
 from holdfast.core.turns.tool import ReplayClass
 
-# MERGED holdfast.gateway.turns.transcribing: How a message that came in, and a call that was cut, stand in the transcript.
 CANCELLED_TEXT = "Cancelled while it ran. It may have had an effect."
 NOT_STARTED_TEXT = "Not started."
 
 
 def transcript_message(row: InboxRow) -> UserMessage | NoteMessage:
-    """What a message is in the transcript: a person's word, or our own."""
+    """The message as the transcript has it: a person's message, or a note of the gateway."""
     return NoteMessage(text=row.inbound.text) if row.inbound.note else user_message(row)
 
 
@@ -57,12 +60,11 @@ def interrupted_call_results(
     )
 
 
-# MERGED holdfast.gateway.turns.cut_notes: The notes that tell a model of a cut: by what the turn was cut, and what to do about it.
 _INTERRUPTED = (
     "[System note: {what} of the gateway cut the last turn. The history above is intact. Look at "
     "the latest tool results first, then finish what was asked.]"
 )
-# Nobody marked it: it may have been stopped by a person, who wants something else now.
+# For a turn without a mark: a person may have stopped it, and want something else now.
 UNANSWERED_RESULTS_NOTE = NoteMessage(
     text="[System note: the last turn ended behind the tool results above, before anything was "
     "said about them. Take them into account where they matter.]"
@@ -70,7 +72,8 @@ UNANSWERED_RESULTS_NOTE = NoteMessage(
 
 
 def interruption_note(reason: str | None) -> NoteMessage:
-    """By the reason that a session was marked with; None stands for a restart."""
+    """Tells the model what interrupted the last turn, by the reason that its session was marked
+    with; None stands for a restart."""
     match reason:
         case None | TurnExitReason.RESTART_TIMEOUT:
             what = "a restart"
@@ -81,7 +84,7 @@ def interruption_note(reason: str | None) -> NoteMessage:
     return NoteMessage(text=_INTERRUPTED.format(what=what))
 
 
-# MERGED holdfast.gateway.turns.opening: What people and model are told when a session took the place of another by itself.
+# What people and the model read when a new session replaced the last one by itself.
 _RESET_TEXTS: Mapping[ResetReason, str] = {
     ResetReason.SUSPENDED: "The last conversation here was set aside, because it could not go on",
     ResetReason.IDLE: "Nothing was said here for a while",
@@ -104,15 +107,14 @@ def new_session_note(reset: SessionReset) -> NoteMessage:
 
 
 def session_owner(row: InboxRow, settings: SessionSettings) -> PrincipalId | None:
-    """Whose the session of this message is; None: several people's, or the house's own."""
+    """Who owns the session of this message. None: several people, or the gateway itself."""
     source = row.inbound.source
     shared = is_shared(source, settings.group_sessions_per_user, settings.thread_sessions_per_user)
     return None if shared or source.platform == INTERNAL_PLATFORM else row.principal
 
 
-# MERGED holdfast.gateway.turns.outliving: Outliving: which of the calls that a turn waits for go on when the process goes.
 def all_calls_detachable(agent: Agent, started: Collection[CallId]) -> bool:
-    """All that its turn waits for are calls that a successor can attach to."""
+    """Whether every running call survives a restart, because a successor can attach to it."""
     running = [call for call in open_calls(agent.messages) if call.id in started]
     return bool(running) and all(_is_attachable(agent, call.name) for call in running)
 
@@ -120,13 +122,13 @@ def all_calls_detachable(agent: Agent, started: Collection[CallId]) -> bool:
 def results_of_cancelled_calls(
     agent: Agent, started: Collection[CallId], *, detached: bool
 ) -> list[ToolMessage]:
-    """The results of those that run and have no other end. `detached`: what a successor can
-    attach to lives on."""
+    """The results of running calls that this process ends. `detached`: calls that a successor can
+    attach to keep running."""
     return [
         result
         for result in interrupted_call_results(agent.messages, started)
         if result.outcome is ToolOutcome.CANCELLED
-        # Children have rows of their own: they go on in the successor, and so does their call.
+        # Subagents have rows of their own: they resume in the successor, and so does their call.
         and result.name != DELEGATE_TOOL
         and not (detached and _is_attachable(agent, result.name))
     ]

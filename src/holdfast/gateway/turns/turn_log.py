@@ -16,8 +16,7 @@ from holdfast.core.messages.transcript import (
 )
 from holdfast.core.turns.stop import LeftTurn, TurnExitReason
 from holdfast.core.turns.turn import BeginTurn, EndTurn, OpenTurn, Usage
-from holdfast.gateway.approvals.pending import succeeded
-from holdfast.gateway.durable_writes import wait_uncancelled
+from holdfast.gateway.durable_writes import succeeded, wait_uncancelled
 from holdfast.gateway.services import Services
 
 
