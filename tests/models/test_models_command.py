@@ -64,7 +64,7 @@ def test_list_says_which_models_there_are_and_what_their_servers_have(run: Run) 
     assert first["key"] == "env:THE_KEY"
     assert first["offers"] == ["scripted"]
     assert "holdfast.toml" in first["why"]
-    assert (second["role"], second["offers"]) == ("stand-in 1", [])
+    assert (second["role"], second["offers"]) == ("fallback 1", [])
     assert "could not be reached" in second["problem"]
 
 
