@@ -40,7 +40,7 @@ class FetchArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class FetchTool:
-    """`permits` judges every address that is connected to."""
+    """Every address is checked before a connection to it."""
 
     schema = make_schema("fetch", "Get a web page as text.", FetchArguments)
     toolset = "web"

@@ -75,8 +75,8 @@ def _make_toolbox(tools: Iterable[Tool]) -> Toolbox:
 
 
 def default_tools(settings: RunnerSettings) -> tuple[Tool, ...]:
-    """Those that every gateway has, in the order in which models see them; `workshop.py` adds what
-    holds something of the gateway's."""
+    """The tools of every gateway, in the order in which models see them. `ToolsetBuilder` adds
+    those that need parts of the gateway."""
     return (
         TerminalTool(limit=settings.command_timeout),
         ProcessTool(),

@@ -30,7 +30,7 @@ class SessionSearchArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=
 
 
 class SessionSearchTool:
-    """Shows nobody what they could not have read: see `core.search.visible_from`."""
+    """Finds only messages that the user could have read: see `SearchScope`."""
 
     schema = make_schema(
         "session_search",

@@ -64,7 +64,7 @@ class TerminalTool:
 
 
 def render_result(result: CommandResult) -> ToolOutput:
-    """The output as it is, and a last line wherever that is not the whole story."""
+    """The output, and a last line with what it does not show, such as the exit code."""
     remark, outcome = _remark(result)
     body = result.output.rstrip("\n")
     text = "\n".join(filter(None, (body, remark)))
@@ -137,13 +137,12 @@ class ProcessTool:
             raise ToolFailed(str(error)) from error
 
     async def attach(self, context: ToolContext, arguments: Arguments) -> ToolOutput | None:
-        """What only looks is done again; a start is looked up; what was written to a process
-        and whether it arrived nobody knows."""
+        """Reading actions run again; a start is looked up; the outcome of a write is unknown."""
         wanted = decode(ProcessArguments, arguments)
         if wanted.action == "write":
             return ToolOutput(text=WRITE_OUTCOME_UNKNOWN, outcome=ToolOutcome.UNKNOWN)
         if wanted.action == "poll":
-            # The poll that was cut may have taken the news with it: the log has them still.
+            # The interrupted poll may have consumed the new output: the log still has it.
             return await self.run(context, {"action": "log", "id": wanted.id})
         if wanted.action != "start":
             return await self.run(context, arguments)

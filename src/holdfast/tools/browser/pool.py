@@ -36,11 +36,11 @@ SaveSessionFile = Callable[[SessionId, str, bytes], Awaitable[str]]
 
 
 class CannotRemoveProfile(HoldfastError):
-    """What a browser kept is there still."""
+    """The profile of a browser could not be removed."""
 
 
 class _Slot:
-    """A session's place here: its window, if one is open, and whoever works in it."""
+    """The entry of one session: its open browser, if there is one, and the calls that use it."""
 
     def __init__(self, workspace: SessionId) -> None:
         self.workspace = workspace  # of whom its files are
@@ -131,8 +131,8 @@ class BrowserPool:
             await egress.__aexit__()
 
     async def _ensure_open(self, session_id: SessionId, place: _Slot) -> BrowserSession:
-        """A start is never given up half-way, or a chromium would be left that nobody knows: it
-        belongs to the place, and whoever ends that waits for it."""
+        """A start is never cancelled half-way, or an unknown chromium process would be left: it
+        belongs to the slot, and the end of the slot waits for it."""
         if place.opening is None:
             await self._close_least_recent()
             place.opening = asyncio.create_task(self._open_session(session_id, place))

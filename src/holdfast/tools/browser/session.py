@@ -38,7 +38,7 @@ class SavedTabs(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BrowserSession:
-    """Owns one open browser; `news` is what happened in it that nobody asked for."""
+    """Owns one open browser; its notices are events that no call asked for."""
 
     def __init__(self, context: "BrowserContext", *, state_file: Path, save_file: SaveFile) -> None:
         self.context = context
@@ -90,8 +90,8 @@ class BrowserSession:
         return await self._save_file(name, data)
 
     def take_notices(self) -> list[str]:
-        told, self._notices = self._notices, []
-        return told
+        notices, self._notices = self._notices, []
+        return notices
 
     async def finish_downloads(self) -> None:
         """Downloads that had begun are in the workspace."""

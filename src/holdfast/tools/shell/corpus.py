@@ -31,7 +31,7 @@ class CorpusVerdict(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def missed(self) -> bool:
-        """It would have run, and should not have without a word."""
+        """It would have run without approval, and should not have."""
         return self.judgement.level == CommandRisk.HARMLESS and not self.agrees
 
     @property
@@ -51,13 +51,13 @@ class CorpusScore(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def missed(self) -> float:
-        """The share of what is not harmless that would run without a word."""
+        """The share of the risky commands that would run without approval."""
         bad = [v for v in self.verdicts if v.labelled.level != CommandRisk.HARMLESS]
         return sum(v.missed for v in bad) / len(bad) if bad else 0.0
 
     @property
     def over_asked(self) -> float:
-        """The share of what is harmless that would be asked about or refused."""
+        """The share of the harmless commands that would need approval or be refused."""
         good = self.with_level(CommandRisk.HARMLESS)
         return sum(v.over_asked for v in good) / len(good) if good else 0.0
 
@@ -66,7 +66,7 @@ class CorpusScore(msgspec.Struct, frozen=True, kw_only=True):
         return self.rate(sum(v.agrees for v in self.verdicts))
 
     def table(self) -> str:
-        """For people: what was meant in the rows, what was judged in the columns."""
+        """Labels in the rows, verdicts in the columns."""
         lines = [f"{'':12}{'commands':>10}" + "".join(f"{level.value:>12}" for level in _LEVELS)]
         for level in _LEVELS:
             among = self.with_level(level)
@@ -102,18 +102,19 @@ def score(judge: CommandJudge, corpus: Iterable[LabelledCommand]) -> CorpusScore
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m holdfast.tools.judging", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m holdfast.tools.shell.corpus", description=__doc__
+    )
     parser.add_argument("--corpus", type=Path, required=True, help="a .jsonl or .toml file")
-    parser.add_argument("--errors", action="store_true", help="list what was judged otherwise")
-    chosen = parser.parse_args()
-    result = score(ShellJudge(), read_corpus(chosen.corpus))
+    parser.add_argument("--errors", action="store_true", help="list the disagreements")
+    options = parser.parse_args()
+    result = score(ShellJudge(), read_corpus(options.corpus))
     print(result.table())
-    if chosen.errors:
+    if options.errors:
         for verdict in result.verdicts:
             if not verdict.agrees:
-                found = verdict.judgement
-                meant = verdict.labelled
-                print(f"{meant.level} judged {found.level} ({found.rule}): {meant.command!r}")
+                found, label = verdict.judgement, verdict.labelled
+                print(f"{label.level} judged {found.level} ({found.rule}): {label.command!r}")
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from holdfast.tools.shell.markers import (
     WORD_SPLIT,
     sanitise,
 )
+from holdfast.tools.shell.parser import node_text
 from holdfast.tools.shell.state import ShellState
 
 if TYPE_CHECKING:
@@ -319,7 +320,7 @@ class WordExpander:
             case "word" | "extglob_pattern" | "regex":
                 return self._expand_word(node, quoted=quoted)
             case "raw_string":
-                return _node_text(node)[1:-1]
+                return node_text(node)[1:-1]
             case "string":
                 return self._expand_string(node, literal=unescape_quoted)[1:-1]
             case "concatenation" | "command_name" | "translated_string":
@@ -331,19 +332,19 @@ class WordExpander:
     def _expand_rare(self, node: "Node", *, quoted: bool) -> str:
         match node.type:
             case "ansi_c_string":
-                return unescape_ansi(_node_text(node)[2:-1])
+                return unescape_ansi(node_text(node)[2:-1])
             case "command_substitution":
                 return self._split(self._context.command_output(node), quoted=quoted)
             case "process_substitution":
                 return self._context.output_as_file(node)
             case "brace_expression":
-                inside = "".join(_node_text(child) for child in node.children[1:-1])
+                inside = "".join(node_text(child) for child in node.children[1:-1])
                 return BRACE_OPEN + inside + BRACE_CLOSE
         self.run_substitutions(node)
-        return _node_text(node)
+        return node_text(node)
 
     def _expand_word(self, node: "Node", *, quoted: bool) -> str:
-        text = _node_text(node)
+        text = node_text(node)
         if text.startswith("~") and _starts_word(node):
             text = self._expand_tilde(text)
         return text if quoted and "\\" not in text else unescape_word(text)
@@ -379,7 +380,7 @@ class WordExpander:
             number = evaluate_arithmetic(node, self._context.shell)
             return UNKNOWN if number is None else str(number)
         value = expand_parameter(node, shell=self._context.shell, word=self.text)
-        return self._split(value, quoted=quoted and not _node_text(node).endswith(_LIST_EXPANSIONS))
+        return self._split(value, quoted=quoted and not node_text(node).endswith(_LIST_EXPANSIONS))
 
     def _split(self, value: str, *, quoted: bool) -> str:
         if quoted:
@@ -392,10 +393,6 @@ class WordExpander:
 
 class Unescape(Protocol):
     def __call__(self, text: str, /) -> str: ...
-
-
-def _node_text(node: "Node") -> str:
-    return (node.text or b"").decode(errors="replace")
 
 
 def _split_by_ifs(value: str, separators: str) -> str:

@@ -11,48 +11,39 @@ from holdfast.tools.shell.parser import BashParser, ScriptTooComplex
 from holdfast.tools.shell.path_effects import path_effects_of
 from holdfast.tools.shell.paths import PathResolver
 from holdfast.tools.shell.rules import base, files, machine, network, services
-from holdfast.tools.shell.rules import files as permissions
-from holdfast.tools.shell.rules import files as secrets
-from holdfast.tools.shell.rules import files as system_files
-from holdfast.tools.shell.rules import machine as disks
-from holdfast.tools.shell.rules import machine as privilege
-from holdfast.tools.shell.rules import machine as security
-from holdfast.tools.shell.rules import network as sending
-from holdfast.tools.shell.rules import services as history
-from holdfast.tools.shell.rules import services as infrastructure
 from holdfast.tools.shell.rules.base import HazardRule, PathRule, ProgramRule, ShellRule
 from holdfast.tools.shell.walker import ScriptWalker
 
 ALL_RULES: tuple[ShellRule, ...] = (
     *files.DELETION_RULES,
-    *disks.DISK_RULES,
+    *machine.DISK_RULES,
     *machine.MACHINE_RULES,
-    *permissions.PERMISSION_RULES,
-    *privilege.PRIVILEGE_RULES,
-    *system_files.SYSTEM_FILE_RULES,
-    *secrets.SECRET_RULES,
-    *sending.UPLOAD_RULES,
-    *history.GIT_RULES,
+    *files.PERMISSION_RULES,
+    *machine.PRIVILEGE_RULES,
+    *files.SYSTEM_FILE_RULES,
+    *files.SECRET_RULES,
+    *network.UPLOAD_RULES,
+    *services.GIT_RULES,
     *services.DATABASE_RULES,
     *network.PUBLISHING_RULES,
-    *infrastructure.INFRASTRUCTURE_RULES,
-    *security.SECURITY_RULES,
+    *services.INFRASTRUCTURE_RULES,
+    *machine.SECURITY_RULES,
     *base.HAZARD_RULES,
 )
 
 
 class RuleTable:
-    """Finds rules by what they are about."""
+    """The rules by program, path action and hazard."""
 
     def __init__(self, rules: tuple[ShellRule, ...] = ALL_RULES) -> None:
         self.by_program: dict[str, list[ProgramRule]] = defaultdict(list)
-        self.by_action: dict[PathAction, list[PathRule]] = {deed: [] for deed in PathAction}
+        self.by_action: dict[PathAction, list[PathRule]] = {action: [] for action in PathAction}
         self.by_hazard: dict[Hazard, HazardRule] = {}
         for rule in rules:
             self._add(rule)
 
     def for_program(self, name: str) -> Sequence[ProgramRule]:
-        """Its rules, also where it is called with its version."""
+        """Its rules, also if its name ends with a version."""
         found = self.by_program.get(name)
         return found if found is not None else self.by_program.get(name.rstrip("0123456789."), ())
 
@@ -62,8 +53,8 @@ class RuleTable:
                 for program in rule.programs:
                     self.by_program[program].append(rule)
             case PathRule():
-                for deed in rule.actions:
-                    self.by_action[deed].append(rule)
+                for action in rule.actions:
+                    self.by_action[action].append(rule)
             case HazardRule():
                 self.by_hazard[rule.hazard] = rule
 
@@ -71,8 +62,8 @@ class RuleTable:
 MAX_COMMAND = 100_000
 
 _SEVERITY = {CommandRisk.HARMLESS: 0, CommandRisk.DANGEROUS: 1, CommandRisk.FORBIDDEN: 2}
-# A text that the grammar cannot read matters if it has one of these where a shell might still
-# find them; the rest of it is a mistake that the shell will tell its author about.
+# A script that cannot be parsed is a hazard only if it contains one of these, which a shell might
+# still run; otherwise it is a mistake that the shell will report.
 _RISKY_WORDS = re.compile(
     r"\b(rm|dd|mkfs\S*|sudo|su|doas|shutdown|reboot|halt|poweroff|eval|exec|source|chmod|chown|kill"
     r"|pkill|killall|curl|wget|nc|ssh|scp|sh|bash|zsh|dash|git\s+(push|reset|clean)|drop|truncate"
@@ -83,10 +74,10 @@ _RISKY_WORDS = re.compile(
 
 
 class ShellJudge:
-    """Owns the grammar and the rules; nothing of one command is kept for the next.
+    """Owns the parser and the rules; it keeps no state between commands.
 
-    `workspaces` are the folders where deleting is everyday work. `home` is read as a person's
-    home even where the sandbox has another: a second fence must not lean on the first."""
+    `workspaces` are the folders where deleting is everyday work. `home` is treated as a person's
+    home even if the sandbox has another one: the judge must not depend on the sandbox."""
 
     def __init__(
         self, *, workspaces: tuple[str, ...] = ("/workspace",), home: str = "/home/agent"
@@ -96,7 +87,7 @@ class ShellJudge:
         self._rules = RuleTable()
 
     def judge(self, command: str) -> CommandVerdict:
-        """The worst thing that the command, as a shell would read it, may do."""
+        """The worst finding in the command, parsed as a shell would."""
         if len(command) > MAX_COMMAND:
             return self._judgement(self._rules.by_hazard[Hazard.TOO_COMPLEX], to_excerpt(command))
         worst = HARMLESS
@@ -111,17 +102,17 @@ class ShellJudge:
         return CommandVerdict(level=rule.level, rule=rule.name, why=why, part=part)
 
     def _findings(self, command: str) -> Iterator[tuple[ShellRule, str]]:
-        reading = ScriptWalker(self._parser, self._paths)
+        walker = ScriptWalker(self._parser, self._paths)
         try:
-            reading.walk_script(command)
+            walker.walk_script(command)
         except (ScriptTooComplex, RecursionError):
             # What was found up to there still counts.
-            reading.hazards.append(FoundHazard(hazard=Hazard.TOO_COMPLEX, part=to_excerpt(command)))
-        for seen in reading.hazards:
-            if seen.hazard != Hazard.UNREADABLE or _RISKY_WORDS.search(command):
-                yield self._rules.by_hazard[seen.hazard], seen.part
-        yield from self._program_findings(reading)
-        yield from self._path_findings(reading)
+            walker.hazards.append(FoundHazard(hazard=Hazard.TOO_COMPLEX, part=to_excerpt(command)))
+        for found in walker.hazards:
+            if found.hazard != Hazard.UNREADABLE or _RISKY_WORDS.search(command):
+                yield self._rules.by_hazard[found.hazard], found.part
+        yield from self._program_findings(walker)
+        yield from self._path_findings(walker)
 
     def _program_findings(self, walker: ScriptWalker) -> Iterator[tuple[ShellRule, str]]:
         for run in walker.programs:
@@ -131,11 +122,11 @@ class ShellJudge:
             walker.path_effects.extend(path_effects_of(run))
 
     def _path_findings(self, walker: ScriptWalker) -> Iterator[tuple[ShellRule, str]]:
-        for touch in walker.path_effects:
-            path = touch.path.rstrip()
-            if not path or (path == UNKNOWN and touch.action not in ("delete",)):
+        for effect in walker.path_effects:
+            path = effect.path.rstrip()
+            if not path or (path == UNKNOWN and effect.action is not PathAction.DELETE):
                 continue
-            ground = touch.paths.locate(path)
-            for rule in self._rules.by_action[touch.action]:
-                if rule.matches(touch, ground):
+            location = effect.paths.locate(path)
+            for rule in self._rules.by_action[effect.action]:
+                if rule.matches(effect, location):
                     yield rule, to_excerpt(path)

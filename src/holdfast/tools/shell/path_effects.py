@@ -95,8 +95,8 @@ _READERS = frozenset((
 def path_effects_of(run: ProgramCall) -> Iterator[PathEffect]:
     find = _HANDLERS.get(run.program)
     if find is not None:
-        for deed, path in find(run):
-            yield PathEffect(action=deed, path=path, paths=run.paths)
+        for action, path in find(run):
+            yield PathEffect(action=action, path=path, paths=run.paths)
     if run.program in _READERS and not edits_in_place(run):
         for word in run.args:
             path = word.partition("=")[2].lstrip("@") if word.startswith("-") else word

@@ -26,7 +26,7 @@ from holdfast.tools.shell.invocation import (
 from holdfast.tools.shell.markers import DECODED, FILE_CONTENT, NETWORK_DATA, UNKNOWN, strip_markers
 from holdfast.tools.shell.nested_commands import ALSO_PRINTING, nested_in
 from holdfast.tools.shell.outputs import predict_output, printf_output
-from holdfast.tools.shell.parser import AnalysisLimits
+from holdfast.tools.shell.parser import AnalysisLimits, node_text
 from holdfast.tools.shell.paths import PathLocation, PathResolver
 from holdfast.tools.shell.state import ConcurrencyTracker, ShellState
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 
-_MAX_VALUE = 100_000  # beyond it, a value that doubles itself would be all the memory
+_MAX_VALUE = 100_000  # a value that doubles itself would use up the memory
 # fmt: off
 _COMMAND_VARIABLES = frozenset((
     "GIT_SSH_COMMAND", "GIT_SSH", "GIT_EDITOR", "GIT_SEQUENCE_EDITOR", "GIT_PAGER", "GIT_ASKPASS",
@@ -52,7 +52,7 @@ class AssignmentContext(Protocol):
     words: WordExpander
 
     def walk_nested_script(self, script: str, *, part: str, inline: bool = False) -> str: ...
-    def add_hazard(self, sight: Hazard, part: str) -> None: ...
+    def add_hazard(self, hazard: Hazard, part: str) -> None: ...
 
 
 class Assignments:
@@ -74,7 +74,7 @@ class Assignments:
 
     @contextmanager
     def for_one_command(self, nodes: list["Node"]) -> Iterator[None]:
-        """`x=… command`: within, they are set; afterwards all is as it was before."""
+        """`x=… command`: the variables are set inside, and restored afterwards."""
         variables = self._context.shell.variables
         before = {name: variables.get(name) for name in map(_variable_name, nodes)}
         for node in nodes:
@@ -99,7 +99,7 @@ class Assignments:
         self._check_special(name, text)
 
     def _follow_nameref(self, name: str) -> None:
-        """What a reference names is known as it stands now, if at all."""
+        """A nameref gets the current value of the variable that it names, if known."""
         variables = self._context.shell.variables
         value = self._context.shell.variable(variables.get(name, ""))
         variables[name] = UNKNOWN if value is None else value
@@ -112,20 +112,20 @@ class Assignments:
         )
 
     def _check_special(self, name: str, value: str) -> None:
-        """Some are commands that other programs run, or libraries that they load."""
+        """Some variables are commands that other programs run, or libraries that they load."""
         if name in _COMMAND_VARIABLES and value:
             outer, self._context.shell = self._context.shell, self._context.shell.copy()
             self._context.walk_nested_script(value, part=f"{name}={value}")
             self._context.shell = outer
         if name in _PRELOAD_VARIABLES and value:
-            place = self._context.shell.paths
-            if not {place.locate(path) for path in value.split(":") if path} <= _TRUSTED_LOCATIONS:
+            paths = self._context.shell.paths
+            if not {paths.locate(path) for path in value.split(":") if path} <= _TRUSTED_LOCATIONS:
                 self._context.add_hazard(Hazard.FOREIGN_LIBRARY, f"{name}={value}")
 
 
 def _variable_name(node: "Node") -> str:
     name = node.child_by_field_name("name")
-    return "" if name is None else (name.text or b"").decode(errors="replace")
+    return "" if name is None else node_text(name)
 
 
 _OUTPUT_OPERATORS = (">", ">>", "&>", "&>>", ">|", ">&")
@@ -142,16 +142,16 @@ class RedirectionContext(Protocol):
 
 
 class Redirections(msgspec.Struct):
-    """What the redirections of one statement come to."""
+    """The effect of the redirections of one statement."""
 
     stdin: str
     output_paths: list[str] = []
     appends: bool = False
-    piped: list["Node"] = []  # `cat <<X | sh`: the grammar puts what follows inside
+    piped: list["Node"] = []  # `cat <<X | sh`: the parser puts the rest of the pipe inside
     after: list["Node"] = []
 
     def store_output(self, context: RedirectionContext, out: str, *, bodiless: bool) -> str:
-        """Remember what files now hold; what is left for a pipe."""
+        """Record the contents of written files; returns what is left for a pipe."""
         for path in self.output_paths:
             full = context.shell.paths.resolve(path)
             before = context.shell.files.get(full, "") if self.appends else ""
@@ -182,10 +182,8 @@ def _file_redirect(context: RedirectionContext, node: "Node", done: Redirections
     operator = next((child.type for child in node.children if not child.is_named), "")
     number = node.child_by_field_name("descriptor")
     if path.startswith(_NETWORK_PATHS):
-        sight = Hazard.REMOTE_SHELL
-        context.hazards.append(
-            FoundHazard(hazard=sight, part=to_excerpt((node.text or b"").decode()))
-        )
+        hazard = Hazard.REMOTE_SHELL
+        context.hazards.append(FoundHazard(hazard=hazard, part=to_excerpt(node_text(node))))
     elif path.isdecimal() and "&" in operator:
         return
     elif operator in _OUTPUT_OPERATORS:
@@ -199,8 +197,8 @@ def _file_redirect(context: RedirectionContext, node: "Node", done: Redirections
         done.stdin = "" if path == "/dev/null" else held
 
 
-def _add_path_effect(context: RedirectionContext, deed: PathAction, path: str) -> None:
-    context.path_effects.append(PathEffect(action=deed, path=path, paths=context.shell.paths))
+def _add_path_effect(context: RedirectionContext, action: PathAction, path: str) -> None:
+    context.path_effects.append(PathEffect(action=action, path=path, paths=context.shell.paths))
 
 
 def _heredoc(context: RedirectionContext, node: "Node", done: Redirections) -> None:
@@ -219,8 +217,8 @@ def _heredoc(context: RedirectionContext, node: "Node", done: Redirections) -> N
 
 
 def _heredoc_body(node: "Node") -> str:
-    """The lines of a here-document, by where they stand: the grammar takes a first one that
-    begins with a backslash for words of the command."""
+    """The lines of a here-document, by their position: the parser takes a first line that begins
+    with a backslash for words of the command."""
     text = node.text or b""
     end = next((child for child in node.children if child.type == "heredoc_end"), None)
     if end is not None:
@@ -235,7 +233,7 @@ class BuiltinContext(Protocol):
 
 
 def apply_builtin(run: ProgramCall, context: BuiltinContext) -> None:
-    """Change the shell as this builtin would; any other program leaves it as it is."""
+    """Apply the effect of a builtin to the shell state; other programs have none."""
     change = _BUILTINS.get(run.program)
     if change is not None:
         change(run, context)
@@ -314,7 +312,7 @@ _BUILTINS: dict[str, Callable[[ProgramCall, BuiltinContext], None]] = {
 }
 
 
-# Programs that people name by a variable; what such a one holds is no secret of this command.
+# Programs that scripts usually name by a variable: not suspicious.
 _CUSTOMARY_VARIABLES = re.compile(
     r'"?\$\{?(CC|CXX|LD|AR|PYTHON\d?|PY|PIP|NODE|NPM|EDITOR|VISUAL|PAGER|MAKE|CMAKE|GO|CARGO'
     r'|RUSTC|JAVA|GRADLE|MVN|RUBY|PHP|BROWSER|GIT|DOCKER|COMPOSE|KUBECTL|SHELL|BASH)\}?"?'
@@ -347,19 +345,19 @@ class CallContext(Protocol):
     limits: AnalysisLimits
 
     def walk_nested_script(self, script: str, *, part: str, inline: bool = False) -> str: ...
-    def add_hazard(self, sight: Hazard, part: str) -> None: ...
+    def add_hazard(self, hazard: Hazard, part: str) -> None: ...
     def expand_heredoc(self, text: str) -> str: ...
     def change_directory(self, folder: str) -> None: ...
     def call_function(self, name: str, arguments: tuple[str, ...] | None, stdin: str) -> str: ...
 
 
 class _CommandParts(msgspec.Struct, frozen=True, kw_only=True):
-    """What a command is made of."""
+    """The parts of a command."""
 
     assignments: list["Node"]
     redirects: list["Node"]
     words: list["Node"]
-    literal_name: str  # its name, as it stands there
+    literal_name: str  # its name as it is written
 
 
 def _split_command(node: "Node") -> _CommandParts:
@@ -376,7 +374,7 @@ def _split_command(node: "Node") -> _CommandParts:
 
 def _literal_name(node: "Node") -> str:
     name = node.child_by_field_name("name")
-    return "" if name is None else (name.text or b"").decode(errors="replace")
+    return "" if name is None else node_text(name)
 
 
 class CommandCalls:
@@ -385,7 +383,7 @@ class CommandCalls:
         self._assignments = assignments
 
     def command(self, node: "Node", stdin: str) -> str:
-        """A command as the grammar has it; what it prints."""
+        """Walk a command node and return its output, as far as it is known."""
         parts = _split_command(node)
         words = [word for child in parts.words for word in self._context.words.fields(child)]
         if not words:
@@ -395,7 +393,7 @@ class CommandCalls:
                 self._context, "", bodiless=True
             )
         if parts.literal_name in ("$0", '"$0"') and self._context.concurrency.is_parallel:
-            self._context.add_hazard(Hazard.FORK_BOMB, (node.text or b"").decode(errors="replace"))
+            self._context.add_hazard(Hazard.FORK_BOMB, node_text(node))
         with (
             self._assignments.for_one_command(parts.assignments)
             if parts.assignments

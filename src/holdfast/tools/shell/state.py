@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from holdfast.tools.shell.markers import UNKNOWN
+from holdfast.tools.shell.parser import node_text
 from holdfast.tools.shell.paths import PathResolver
 
 if TYPE_CHECKING:
@@ -15,19 +16,24 @@ if TYPE_CHECKING:
 
 
 _MAX_ALTERNATIVES = 4
+_ALWAYS_TRUE = frozenset(
+    ("true", ":", "/bin/true", "[ 1 ]", "[[ 1 ]]", "((1))", "(( 1 ))", "! false")
+)
+_PAUSES = ("sleep", "wait", "read", "inotifywait", "break", "exit")
+_MAX_DEPTH = 6
 
 
 @dataclass
 class ShellState:
-    """One shell; a sub-shell is a `copy`. Files are of the machine, and shared."""
+    """The state of one shell; a subshell is a `copy`. Files are shared by all of them."""
 
     paths: PathResolver
     variables: dict[str, str] = field(default_factory=dict)
-    functions: dict[str, Any] = field(default_factory=dict)  # bodies, as nodes of the grammar
+    functions: dict[str, Any] = field(default_factory=dict)  # bodies, as syntax nodes
     aliases: dict[str, str] = field(default_factory=dict)
-    files: dict[str, str] = field(default_factory=dict)  # what they are known to hold
+    files: dict[str, str] = field(default_factory=dict)  # known contents by path
     arguments: tuple[str, ...] | None = None  # of the function that runs
-    alternative_paths: tuple[PathResolver, ...] = ()  # where it may stand as well
+    alternative_paths: tuple[PathResolver, ...] = ()  # other possible directories
 
     def copy(self) -> "ShellState":
         return ShellState(
@@ -41,7 +47,7 @@ class ShellState:
         )
 
     def variable(self, name: str) -> str | None:
-        """Its value; None: nobody knows."""
+        """Its value; None: unknown."""
         if name in self.variables:
             return self.variables[name]
         if name == "PWD":
@@ -52,15 +58,15 @@ class ShellState:
 
     @contextlib.contextmanager
     def uncertain(self, *, directory: bool = False) -> Iterator[None]:
-        """What happens within may not happen: a variable that had a value and has another is
-        unknown after it. `folder`: the folder from before is one where it may still stand."""
-        before, place = dict(self.variables), self.paths
+        """For code that may not run: a variable that it changes is unknown afterwards. `directory`:
+        the directory from before stays a possible one."""
+        before, paths = dict(self.variables), self.paths
         yield
         for name, value in before.items():
             if self.variables.get(name) != value:
                 self.variables[name] = UNKNOWN
-        if directory and self.paths != place and place not in self.alternative_paths:
-            self.alternative_paths = (*self.alternative_paths, place)[-_MAX_ALTERNATIVES:]
+        if directory and self.paths != paths and paths not in self.alternative_paths:
+            self.alternative_paths = (*self.alternative_paths, paths)[-_MAX_ALTERNATIVES:]
 
 
 def _positional_argument(arguments: tuple[str, ...], name: str) -> str | None:
@@ -86,19 +92,12 @@ def default_variables(home: str) -> dict[str, str]:
     }
 
 
-_ALWAYS_TRUE = frozenset(
-    ("true", ":", "/bin/true", "[ 1 ]", "[[ 1 ]]", "((1))", "(( 1 ))", "! false")
-)
-_PAUSES = ("sleep", "wait", "read", "inotifywait", "break", "exit")
-_MAX_DEPTH = 6
-
-
 class ConcurrencyTracker:
-    """Owns which functions run at the place that is being read, and what runs beside it."""
+    """Owns which functions run at the analysed point, and how much runs in parallel to it."""
 
     def __init__(self) -> None:
-        self._parallel = 0  # pipes and `&` around this place
-        self._running: list[tuple[Node, int]] = []  # bodies, and what ran beside them then
+        self._parallel = 0  # pipes and `&` around this point
+        self._running: list[tuple[Node, int]] = []  # bodies, and `_parallel` at their call
         self._called: set[str] = set()
 
     @property
@@ -107,7 +106,7 @@ class ConcurrencyTracker:
 
     @contextmanager
     def in_parallel(self) -> Iterator[None]:
-        """Within, more runs at the same time."""
+        """For code that runs in parallel to other code."""
         self._parallel += 1
         yield
         self._parallel -= 1
@@ -122,7 +121,7 @@ class ConcurrencyTracker:
         return any(known == body for known, _ in self._running)
 
     def recurses_in_parallel(self, body: "Node") -> bool:
-        """Whether a function that runs and calls itself does so with more of it beside."""
+        """Whether a running function calls itself in parallel to itself."""
         return any(known == body and self._parallel > before for known, before in self._running)
 
     @contextmanager
@@ -133,17 +132,17 @@ class ConcurrencyTracker:
 
 
 def spawns_forever(loop: "Node") -> bool:
-    """Whether a loop has no end and starts something in each round without waiting for it."""
+    """Whether an endless loop starts a background process in each iteration without waiting."""
     condition, body = loop.child_by_field_name("condition"), loop.child_by_field_name("body")
     if condition is None:
         forever = loop.type == "c_style_for_statement"
     else:
-        forever = _node_text(condition) in _ALWAYS_TRUE
+        forever = node_text(condition) in _ALWAYS_TRUE
     return forever and body is not None and _spawns(body)
 
 
 def _spawns(body: "Node") -> bool:
-    text = _node_text(body)
+    text = node_text(body)
     if any(pause in text for pause in _PAUSES):
         return False
     return any(child.type == "&" for child in _descendants(body, _MAX_DEPTH))
@@ -154,7 +153,3 @@ def _descendants(node: "Node", depth: int) -> Iterator["Node"]:
         yield child
         if depth:
             yield from _descendants(child, depth - 1)
-
-
-def _node_text(node: "Node") -> str:
-    return (node.text or b"").decode(errors="replace")

@@ -19,7 +19,7 @@ from holdfast.tools.shell.markers import (
     markers_in,
     strip_markers,
 )
-from holdfast.tools.shell.parser import MAX_ITERATIONS, AnalysisLimits, BashParser
+from holdfast.tools.shell.parser import MAX_ITERATIONS, AnalysisLimits, BashParser, node_text
 from holdfast.tools.shell.paths import PathResolver
 from holdfast.tools.shell.simple_command import (
     Assignments,
@@ -74,7 +74,7 @@ class StatementContext(RedirectionContext, Protocol):
     concurrency: ConcurrencyTracker
 
     def statement(self, node: "Node", stdin: str) -> str: ...
-    def add_hazard(self, sight: Hazard, part: str) -> None: ...
+    def add_hazard(self, hazard: Hazard, part: str) -> None: ...
 
 
 class StatementWalker:
@@ -102,7 +102,7 @@ class StatementWalker:
         }
 
     def walk(self, node: "Node", stdin: str) -> str:
-        """Whatever may stand where a command does; what it prints."""
+        """Walk any statement and return its output, as far as it is known."""
         walk = self._handlers.get(node.type)
         if walk is not None:
             return walk(node, stdin)
@@ -185,13 +185,13 @@ class StatementWalker:
         out = ""
         for value in values[:MAX_ITERATIONS] or [UNKNOWN]:
             if name is not None and body is not None:
-                self._context.shell.variables[(name.text or b"").decode(errors="replace")] = value
+                self._context.shell.variables[node_text(name)] = value
                 out = self._context.statement(body, stdin)
         return out
 
     def _while(self, node: "Node", stdin: str) -> str:
         if spawns_forever(node):
-            self._context.add_hazard(Hazard.FORK_BOMB, (node.text or b"").decode(errors="replace"))
+            self._context.add_hazard(Hazard.FORK_BOMB, node_text(node))
         return self._sequence(node, stdin)
 
     def _define(self, node: "Node", stdin: str) -> str:
@@ -208,7 +208,7 @@ _MARKER_HAZARDS = {
 
 
 class ScriptWalker:
-    """Owns what was found so far, and the shell at the place that is being read."""
+    """Owns what was found so far, and the shell state at the analysed point."""
 
     def __init__(self, parser: BashParser, paths: PathResolver) -> None:
         self.programs: list[ProgramCall] = []
@@ -226,7 +226,7 @@ class ScriptWalker:
     # -- scripts
 
     def walk_script(self, script: str, stdin: str = "") -> str:
-        """Walk a script; what it prints."""
+        """Walk a script and return its output, as far as it is known."""
         self.limits.count_script(script)
         root = self._parser.parse(script)
         if root.has_error:
@@ -237,12 +237,12 @@ class ScriptWalker:
         return out
 
     def walk_nested_script(self, script: str, *, part: str, inline: bool = False) -> str:
-        """Walk a script that came by way of another: what is known of it is read, and what is
-        not is noted. What a file holds is as good as the file, unless it was `given` as words:
-        then somebody went round to have it unseen."""
-        for mark, sight in _MARKER_HAZARDS.items():
+        """Walk a script that another one runs: the known parts are analysed, the unknown ones are
+        hazards. Contents of a file are as trusted as the file, unless they are passed `inline`:
+        then the script hides what it runs."""
+        for mark, hazard in _MARKER_HAZARDS.items():
             if mark in script:
-                self.add_hazard(sight, part)
+                self.add_hazard(hazard, part)
         known = strip_markers(script)
         if not known.strip():
             if UNKNOWN in script or (inline and FILE_CONTENT in script):
@@ -252,8 +252,8 @@ class ScriptWalker:
             self.add_hazard(Hazard.UNKNOWN_CODE, part)
         return self.walk_script(script.replace(DECODED, "").replace(NETWORK_DATA, UNKNOWN))
 
-    def add_hazard(self, sight: Hazard, part: str) -> None:
-        self.hazards.append(FoundHazard(hazard=sight, part=to_excerpt(part)))
+    def add_hazard(self, hazard: Hazard, part: str) -> None:
+        self.hazards.append(FoundHazard(hazard=hazard, part=to_excerpt(part)))
 
     def _try_fragments(self, script: str) -> None:
         self.add_hazard(Hazard.UNREADABLE, script.strip())
@@ -268,18 +268,18 @@ class ScriptWalker:
     # -- statements and functions
 
     def statement(self, node: "Node", stdin: str) -> str:
-        """Walk whatever may stand where a command does; what it prints."""
+        """Walk any statement and return its output, as far as it is known."""
         with self.limits:
             return self._statements.walk(node, stdin)
 
     def call_function(self, name: str, arguments: tuple[str, ...] | None, stdin: str) -> str:
-        """Walk a function's body. One that calls itself is walked once; one that does so while
-        more of it runs beside is a fork bomb."""
+        """Walk a function's body. A recursive one is walked once; one that calls itself in parallel
+        is a fork bomb."""
         self.concurrency.note_call(name)
         body = self.shell.functions[name]
         if self.concurrency.is_running(body):
             if self.concurrency.recurses_in_parallel(body):
-                text = (body.text or b"").decode(errors="replace")
+                text = node_text(body)
                 self.add_hazard(Hazard.FORK_BOMB, f"{name}() {text}")
             return UNKNOWN
         outer, self.shell.arguments = self.shell.arguments, arguments
@@ -291,7 +291,7 @@ class ScriptWalker:
     # -- what words need
 
     def expand_heredoc(self, text: str) -> str:
-        """The text of a here-document, which expands as if it stood in double quotes."""
+        """The text of a here-document, which expands like a double-quoted string."""
         if "$" not in text and "`" not in text:
             return text
         string = _first_string(self._parser.parse('"' + text.replace('"', '\\"') + '"'))
@@ -314,7 +314,7 @@ class ScriptWalker:
         return path
 
     def change_directory(self, folder: str) -> None:
-        """Stand in another folder; where one path leads there from anywhere, for certain."""
+        """Change to a directory that is known for certain."""
         self.shell.alternative_paths = ()
         self.shell.paths = msgspec.structs.replace(self.shell.paths, cwd=folder)
 
