@@ -457,7 +457,7 @@ async def test_a_sign_stands_on_what_was_said_and_each_try_is_in_the_ledger(
         service.set_faults(Faults(rejected_reactions=1))
         with pytest.raises(SendRejected, match="no sign"):
             await door.react(where, name, "👀")
-        with pytest.raises(SendRejected, match="nobody has said"):
+        with pytest.raises(SendRejected, match="there is no message"):
             await door.react(where, "m9", "👀")
     tried = [(each.emoji, each.verdict) for each in service.ledger().reactions]
     taken, refused = VendorVerdict.TAKEN, VendorVerdict.REFUSED

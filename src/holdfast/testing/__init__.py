@@ -1,1 +1,1 @@
-"""Ships for tests: the simulated platform, checks for platforms, scripted and misbehaving models."""
+"""Ships for tests: the simulated platform, checks for platforms, scripted and faulty models."""

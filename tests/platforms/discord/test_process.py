@@ -53,7 +53,7 @@ async def test_a_gateway_that_was_killed_as_it_took_a_message_answers_it_once(
         if lone.process is not None and lone.process.poll() is None:
             await asyncio.to_thread(lone.stop)
     (bot,) = [each for each in status["snapshot"]["platforms"] if each["name"] == "discord"]
-    assert bot["proven_at"] is not None
+    assert bot["last_ok_at"] is not None
     assert status["snapshot"]["inbox_counts"]["accepted"] == 2
     assert vendor.token not in (lone.home / "errors").read_text()
 

@@ -47,7 +47,7 @@ async def test_a_gateway_that_was_killed_before_it_could_confirm_answers_once(
     assert await asyncio.to_thread(lone.stop) == 0
     assert len(vendor.sent) == 1
     (bot,) = [each for each in status["snapshot"]["platforms"] if each["name"] == "telegram"]
-    assert bot["proven_at"] is not None
+    assert bot["last_ok_at"] is not None
     assert vendor.token not in (lone.home / "errors").read_text()
 
 

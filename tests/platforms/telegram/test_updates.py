@@ -300,7 +300,7 @@ async def test_another_poller_is_told_of(vendor: Vendor, base_url: str) -> None:
             await until(lambda: first.disconnects or second.disconnects)
     (lost,) = first.disconnects or second.disconnects
     assert isinstance(lost, AccountInUse)
-    assert "somebody else receives" in str(lost)
+    assert "another program receives" in str(lost)
 
 
 async def test_a_webhook_of_ours_is_taken_down_and_one_of_others_is_named(

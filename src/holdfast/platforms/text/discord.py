@@ -1,9 +1,11 @@
-"""Renders Markdown for Discord: its own dialect, with every character escaped that it would read as markup by mistake.
+"""Renders Markdown for Discord: its own dialect, with every character escaped that it would read as
+markup by mistake.
 
-What it reads: https://support.discord.com/hc/en-us/articles/210298617 and, for what that leaves open, the rules of the parser
-it is built on (simple-markdown): a backslash makes any character but letters, digits and space a plain one; there are three
-levels of headings; quotes do not nest; a masked link whose text looks like a URL is shown as it was written. Whom a message
-notifies is decided by `allowed_mentions`, not by its text.
+What it reads: https://support.discord.com/hc/en-us/articles/210298617 and, for what that leaves
+open, the rules of the parser it is built on (simple-markdown): a backslash makes any character but
+letters, digits and space a plain one; there are three levels of headings; quotes do not nest; a
+masked link whose text looks like a URL is shown as it was written. Whom a message notifies is
+decided by `allowed_mentions`, not by its text.
 """
 
 import re

@@ -1,11 +1,14 @@
-"""Renders Markdown as HTML of the few tags that Matrix clients and mail readers agree on, with a plain text beside it.
+"""Renders Markdown as HTML of the few tags that Matrix clients and mail readers agree on, with a
+plain text beside it.
 
 Matrix: `formatted_body` is given only where it shows more than `body`
-(https://spec.matrix.org/latest/client-server-api/#mroommessage-msgtypes). An event may have 65,536 bytes with all that a
-server adds to it (…/#size-limits), so both bodies together, as JSON, have to stay well below that.
+(https://spec.matrix.org/latest/client-server-api/#mroommessage-msgtypes). An event may have 65,536
+bytes with all that a server adds to it (…/#size-limits), so both bodies together, as JSON, have to
+stay well below that.
 
-E-mail: `text/plain` and `text/html` of one message, neither with a maximum length. The HTML has no styles, pictures or
-scripts: mail readers remove them, and they would tell a sender that the mail was opened.
+E-mail: `text/plain` and `text/html` of one message, neither with a maximum length. The HTML has no
+styles, pictures or scripts: mail readers remove them, and they would tell a sender that the mail
+was opened.
 """
 
 from collections.abc import Iterable
@@ -35,12 +38,14 @@ from holdfast.platforms.text.markdown import (
     parse_markdown,
 )
 
-# MERGED holdfast.platforms.text.html: HTML: a tree in the few tags that Matrix clients and mail readers agree on.
+# Bytes of both bodies as JSON; an edit carries them twice, so there it is half of that.
+MATRIX_MAX_BYTES = 56_000
+
 _TAGS = {Emphasis.BOLD: "strong", Emphasis.ITALIC: "em", Emphasis.STRIKE: "del"}
 
 
 def blocks_to_html(blocks: Iterable[Block]) -> str:
-    """Well formed, whatever the text says: no sign of it becomes a tag or an attribute."""
+    """Well formed for every text: no character of it becomes a tag or an attribute."""
     return "".join(_block_html(block) for block in blocks)
 
 
@@ -116,7 +121,7 @@ def _element(tag: str, inside: str) -> str:
 
 
 def is_unformatted(blocks: tuple[Block, ...]) -> bool:
-    """Nothing in it is more than words and lines."""
+    """Whether it is only text and line breaks."""
     return all(
         isinstance(block, Paragraph)
         and all(isinstance(each, PlainText | LineBreak) for each in block.inlines)
@@ -125,24 +130,13 @@ def is_unformatted(blocks: tuple[Block, ...]) -> bool:
 
 
 class PlainAndHtml(msgspec.Struct, frozen=True, kw_only=True):
-    """A text in letters alone, and in HTML for who can show it; "": it would show no more."""
+    """A plain text, and the same as HTML; "": the HTML would show no more."""
 
     plain: str
     html: str = ""
 
 
-# MERGED holdfast.platforms.text.matrix: Matrix: a body of letters, and HTML of the tags that the specification lets clients show.
-#
-# `formatted_body` is given only where it shows more than `body`
-# (https://spec.matrix.org/latest/client-server-api/#mroommessage-msgtypes). An event may have 65,536
-# bytes with all that a server adds to it (…/#size-limits), so both bodies together, as JSON, have to
-# stay well below that.
-MATRIX_MAX_BYTES = (
-    56_000  # bytes of both bodies as JSON; an edit carries them twice, so half of it there
-)
-
-
-@lru_cache(maxsize=4)  # what was measured is sent next
+@lru_cache(maxsize=4)  # the text that was measured is sent next
 def render_matrix(text: str) -> PlainAndHtml:
     """Never empty where the text is not."""
     blocks = parse_markdown(text)
@@ -155,12 +149,8 @@ def fits_matrix(text: str, *, limit: int = MATRIX_MAX_BYTES // 2) -> bool:
     return len(msgspec.json.encode((both.plain, both.html))) <= limit
 
 
-# MERGED holdfast.platforms.text.email: E-mail: `text/plain` and `text/html` of one message. Neither has a greatest length.
-#
-# The HTML is one without styles, pictures or scripts: what mail readers take off anyway, and what
-# would tell a sender that somebody has read.
 def render_email(text: str) -> PlainAndHtml:
-    """Never empty where the text is not. Without marks there is no HTML: plain mail is mail."""
+    """Never empty where the text is not. Without formatting there is no HTML."""
     blocks = parse_markdown(text)
     plain = plain_text(blocks)
     if is_unformatted(blocks):

@@ -1,8 +1,9 @@
-"""Renders Markdown for IRC: one line per message, limited in bytes, with the control codes that most clients show.
+"""Renders Markdown for IRC: one line per message, limited in bytes, with the control codes that
+most clients show.
 
 A message has 512 bytes with the prefix that the server sets before it and the line's end
-(https://modern.ircdocs.horse/#message-format), so what is left for the text depends on the sender and the target.
-The codes: https://modern.ircdocs.horse/formatting.
+(https://modern.ircdocs.horse/#message-format), so what is left for the text depends on the sender
+and the target. The codes: https://modern.ircdocs.horse/formatting.
 """
 
 from collections.abc import Iterator

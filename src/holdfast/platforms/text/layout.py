@@ -1,4 +1,5 @@
-"""Lays a Markdown tree out as the lines that a chat shows, each made of spans of one style; tables are drawn, plain text is written out."""
+"""Lays a Markdown tree out as the lines that a chat shows, each made of spans of one style; tables
+are drawn, plain text is written out."""
 
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
@@ -26,7 +27,10 @@ from holdfast.platforms.text.markdown import (
     visible_text,
 )
 
-# MERGED holdfast.platforms.text.tables: Tables: cells set below each other, where every sign is as wide as the next.
+HORIZONTAL_LINE = "─" * 12
+COLUMN_SEPARATOR = " │ "
+TASK_DONE, TASK_OPEN = "☑ ", "☐ "
+_MAILTO = "mailto:"
 _WIDE_CLASSES = frozenset("WF")
 
 
@@ -46,7 +50,7 @@ def display_width(text: str) -> int:
     """Columns that it takes in a terminal; nearly those of a chat's code font."""
     if text.isascii():
         return len(text)
-    return sum(_character_width(sign) for sign in text)
+    return sum(_character_width(character) for character in text)
 
 
 def _character_width(character: str) -> int:
@@ -59,14 +63,7 @@ def _draw_row(row: Sequence[str], widths: Sequence[int]) -> str:
     cells = [
         cell + " " * (wide - display_width(cell)) for cell, wide in zip(row, widths, strict=False)
     ]
-    return " │ ".join(cells).rstrip()
-
-
-# MERGED holdfast.platforms.text.flow: Flow: a tree as the lines that a chat shows one below the other, each of spans of one style.
-HORIZONTAL_LINE = "─" * 12
-COLUMN_SEPARATOR = " │ "
-_MAILTO = "mailto:"
-TASK_DONE, TASK_OPEN = "☑ ", "☐ "
+    return COLUMN_SEPARATOR.join(cells).rstrip()
 
 
 class TextSpan(msgspec.Struct, frozen=True, kw_only=True):
@@ -306,10 +303,9 @@ def _has_link(inlines: tuple[Inline, ...]) -> bool:
     )
 
 
-# MERGED holdfast.platforms.text.styling: Styling: the spans of a line as runs that marks can be set around.
 class StyledRun(msgspec.Struct, frozen=True, kw_only=True):
-    """Words of one style. The space around them stays outside of their marks: no dialect reads a
-    mark that has space on its inner side."""
+    """Text of one style. The space around it stays outside of its marks: no dialect accepts a mark
+    that has space on its inner side."""
 
     span: TextSpan
     space_before: str
@@ -318,8 +314,8 @@ class StyledRun(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def styled_runs(spans: Sequence[TextSpan], *, bold: bool = False) -> Iterator[StyledRun]:
-    """Neighbours of the same style are one run. `bold`: all of them are."""
-    for span in _merge_spans(_as_bold(span) if bold else span for span in spans):
+    """Adjacent spans of the same style are one run. `bold`: all are bold."""
+    for span in _merge_spans(_bold(span) if bold else span for span in spans):
         text = span.text.strip()
         if not text:
             yield StyledRun(span=TextSpan(text=""), space_before=span.text, text="", space_after="")
@@ -333,15 +329,11 @@ def styled_runs(spans: Sequence[TextSpan], *, bold: bool = False) -> Iterator[St
         )
 
 
-def _as_bold(span: TextSpan) -> TextSpan:
-    return msgspec.structs.replace(span, styles=span.styles | {Emphasis.BOLD})
-
-
 def _merge_spans(spans: Iterator[TextSpan]) -> Iterator[TextSpan]:
     last: TextSpan | None = None
     for span in spans:
         if last is not None and _same_style(last, span):
-            both = last.styles & span.styles  # a link is one run, whatever its words look like
+            both = last.styles & span.styles  # a link is one run, whatever its styles
             last = msgspec.structs.replace(
                 last, text=last.text + span.text, styles=both, code=last.code and span.code
             )
@@ -359,7 +351,6 @@ def _same_style(one: TextSpan, other: TextSpan) -> bool:
     return one.styles == other.styles and not one.code and not other.code
 
 
-# MERGED holdfast.platforms.text.plain: Plain: a text for readers of letters alone, with addresses written out.
 PLAIN_LAYOUT = LayoutOptions(links=False, columns=72)
 
 
@@ -370,12 +361,12 @@ def render_plain(text: str) -> str:
 
 def plain_text(blocks: tuple[Block, ...]) -> str:
     lines: list[str] = []
-    for piece in lay_out(blocks, PLAIN_LAYOUT):
-        ahead = "> " * piece.quote + " " * piece.indent
-        if isinstance(piece, PreformattedText):
-            lines += [f"{ahead}{line}".rstrip() for line in piece.text.split("\n")]
+    for item in lay_out(blocks, PLAIN_LAYOUT):
+        prefix = "> " * item.quote + " " * item.indent
+        if isinstance(item, PreformattedText):
+            lines += [f"{prefix}{line}".rstrip() for line in item.text.split("\n")]
             continue
-        if piece.bullet is not None:
-            ahead += PLAIN_LAYOUT.bullet_text(piece.bullet)
-        lines.append(f"{ahead}{piece.text}".rstrip())
+        if item.bullet is not None:
+            prefix += PLAIN_LAYOUT.bullet_text(item.bullet)
+        lines.append(f"{prefix}{item.text}".rstrip())
     return "\n".join(lines)

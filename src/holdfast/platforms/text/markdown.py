@@ -15,8 +15,28 @@ if TYPE_CHECKING:
     from markdown_it import MarkdownIt
     from markdown_it.token import Token
 
+_MAX_OPEN_BRACKETS = 100  # unclosed brackets: the parser searches the end of each anew
+_MAX_NESTING = 40  # deeper nesting is shown as written: the parser would drop it
+_VISIBLE = re.compile("[^\\s\u00ad\u200b-\u200f\u2060-\u2064\ufe00-\ufe0f\ufeff]")
+_BLANK_LINE = re.compile(r"\n[ \t]*\n")
+_TASK = re.compile(r"\[([ xX])\](?:\s|$)")
+_HTML_BREAK = re.compile(r"<br\s*/?>", re.IGNORECASE)
+_LINKABLE = re.compile(r"(?:https?://|mailto:)[^\s]+", re.IGNORECASE)
+URL_SCHEME = re.compile(r"(?:^|(?<=[^a-zA-Z0-9]))https?$", re.IGNORECASE)
+URL_REST = re.compile(r"://[^\s<>\"`\\^{}|\[\]]+")
+_URL = re.compile(rf"(?<![a-zA-Z0-9])https?{URL_REST.pattern}", re.IGNORECASE)
+_TRAILING_PUNCTUATION = "*_~.,;:!?'"  # ends the sentence or the emphasis around a URL
+# Everything that could be markup; a text without it needs no parser.
+_MARKUP = re.compile(
+    r"[*_~`\[<&\\|]|://"
+    r"|^(?:[ ]*(?:[#>]|[-+](?:\s|$)|\d{1,9}[.)](?:\s|$)|=+[ ]*$|-+[ ]*$)|[ ]*\t|[ ]{4})",
+    re.MULTILINE,
+)
+# Control codes, surrogates, and noncharacters, which XML forbids.
+_FORBIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]")
+_LINE_ENDS = re.compile("\r\n?|[\u2028\u2029\x0b\x0c\x85]")
 
-# MERGED holdfast.platforms.text.tree: The tree of a text: what its Markdown means, with nothing of how it was written.
+
 class Emphasis(StrEnum):
     BOLD = "bold"
     ITALIC = "italic"
@@ -91,7 +111,7 @@ Block = Paragraph | Heading | CodeBlock | BlockQuote | ListBlock | TableBlock | 
 
 
 def visible_text(inlines: tuple[Inline, ...]) -> str:
-    """What is left when every style is taken off."""
+    """The text without any style."""
     found = []
     for each in inlines:
         match each:
@@ -104,38 +124,19 @@ def visible_text(inlines: tuple[Inline, ...]) -> str:
     return "".join(found)
 
 
-# MERGED holdfast.platforms.text.marks: Marks: whether a text has any that Markdown reads, and the signs that no platform takes.
-# Anything that could be more than its letters; what has none of it needs no parser.
-_MARKUP = re.compile(
-    r"[*_~`\[<&\\|]|://"
-    r"|^(?:[ ]*(?:[#>]|[-+](?:\s|$)|\d{1,9}[.)](?:\s|$)|=+[ ]*$|-+[ ]*$)|[ ]*\t|[ ]{4})",
-    re.MULTILINE,
-)
-# Control codes; halves of characters; signs that Unicode will never assign, which XML forbids.
-_FORBIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]")
-_LINE_ENDS = re.compile("\r\n?|[\u2028\u2029\x0b\x0c\x85]")
-
-
 def has_markup(text: str) -> bool:
     return _MARKUP.search(text) is not None
 
 
 def sanitize(text: str) -> str:
-    """Without what a platform would refuse, or take for a command of its protocol."""
+    """Removes what a platform would refuse, or take for a command of its protocol."""
     if text.isascii() and text.isprintable():
         return text
     return _FORBIDDEN.sub("", _LINE_ENDS.sub("\n", text))
 
 
-# MERGED holdfast.platforms.text.addresses: Addresses: where one that stands in a text without marks begins and ends.
-URL_SCHEME = re.compile(r"(?:^|(?<=[^a-zA-Z0-9]))https?$", re.IGNORECASE)
-URL_REST = re.compile(r"://[^\s<>\"`\\^{}|\[\]]+")
-_URL = re.compile(rf"(?<![a-zA-Z0-9])https?{URL_REST.pattern}", re.IGNORECASE)
-_TRAILING_PUNCTUATION = "*_~.,;:!?'"  # these end the sentence or the emphasis around an address
-
-
 def trim_url(url: str) -> str:
-    """Without the marks behind it, and without a bracket that was opened before it."""
+    """Without punctuation at the end, and without a bracket that was opened before the URL."""
     while True:
         shorter = url.rstrip(_TRAILING_PUNCTUATION)
         if shorter.endswith(")") and shorter.count("(") < shorter.count(")"):
@@ -153,9 +154,6 @@ def find_urls(text: str) -> Iterator[tuple[int, int]]:
             yield found.start(), found.start() + len(address)
 
 
-# MERGED holdfast.platforms.text.inlines: Inlines: what the tokens within a paragraph mean.
-_HTML_BREAK = re.compile(r"<br\s*/?>", re.IGNORECASE)
-_LINKABLE = re.compile(r"(?:https?://|mailto:)[^\s]+", re.IGNORECASE)
 _TAG_STYLES = {"strong": Emphasis.BOLD, "em": Emphasis.ITALIC, "s": Emphasis.STRIKE}
 
 
@@ -251,8 +249,8 @@ def _code_span(text: str) -> Iterator[Inline]:
 
 
 def _text_and_breaks(text: str) -> Iterator[Inline]:
-    """Line ends are often written as HTML where Markdown has no room for them: in tables. What
-    was written by its number (`&#13;`) is a sign only now, and no better than any other."""
+    """Line breaks are often written as HTML where Markdown has none: in tables. Character
+    references (`&#13;`) are decoded only now, so the text is sanitized once more."""
     for number, piece in enumerate(_HTML_BREAK.split(sanitize(text))):
         if number:
             yield LineBreak()
@@ -260,17 +258,9 @@ def _text_and_breaks(text: str) -> Iterator[Inline]:
             yield PlainText(piece)
 
 
-# MERGED holdfast.platforms.text.reading: Reading: the Markdown of an agent as a tree; whatever it says, there is one.
-_MAX_OPEN_BRACKETS = 100  # brackets that nobody closes: the parser looks for the end of each anew
-_MAX_NESTING = 40  # what is nested deeper is shown as it was written: a parser would leave it out
-_VISIBLE = re.compile("[^\\s\u00ad\u200b-\u200f\u2060-\u2064\ufe00-\ufe0f\ufeff]")
-_BLANK_LINE = re.compile(r"\n[ \t]*\n")
-_TASK = re.compile(r"\[([ xX])\](?:\s|$)")
-
-
 def parse_markdown(text: str) -> tuple[Block, ...]:
-    """HTML in it is text, but for `<br>`. A text of which nothing would be seen is all seen, as it
-    was written; where there is nothing to see, there are three dots: no platform takes nothing."""
+    """HTML in it is text, except `<br>`. A text that would be invisible when rendered is shown as
+    it was written; an empty one becomes three dots: no platform accepts an empty message."""
     text = sanitize(text)
     if not has_markup(text) or text.count("[") - text.count("]") > _MAX_OPEN_BRACKETS:
         return _as_paragraphs(text)

@@ -1,8 +1,10 @@
-"""Renders Markdown for Slack: a rich text block, and mrkdwn for notifications and clients that show no blocks.
+"""Renders Markdown for Slack: a rich text block, and mrkdwn for notifications and clients that show
+no blocks.
 
-mrkdwn has no way to escape an asterisk, only `&`, `<` and `>`, so a character that would begin a style is kept from it by a
-zero-width space; rich text carries styles beside the text, and "is strongly preferred"
-(https://docs.slack.dev/reference/block-kit/blocks/rich-text-block). The text beside the block is what notifications say
+mrkdwn has no way to escape an asterisk, only `&`, `<` and `>`, so a character that would begin a
+style is kept from it by a zero-width space; rich text carries styles beside the text, and "is
+strongly preferred" (https://docs.slack.dev/reference/block-kit/blocks/rich-text-block). The text
+beside the block is what notifications say
 (https://docs.slack.dev/messaging/formatting-message-text).
 """
 
@@ -25,10 +27,6 @@ from holdfast.platforms.text.layout import (
 )
 from holdfast.platforms.text.markdown import Block, Emphasis, parse_markdown
 
-# MERGED holdfast.platforms.text.slack_mrkdwn: Slack's mrkdwn: the text beside the blocks, for notifications and for clients without them.
-#
-# https://docs.slack.dev/messaging/formatting-message-text: `&`, `<` and `>` are escaped; an asterisk
-# cannot be, so one that would begin a word in bold is kept from it by a space without width.
 ZERO_WIDTH_SPACE = "\u200b"
 _MRKDWN_LAYOUT = LayoutOptions(columns=64)
 _MARKS = {Emphasis.STRIKE: "~", Emphasis.ITALIC: "_", Emphasis.BOLD: "*"}
@@ -83,12 +81,6 @@ def _mrkdwn_marks(run: StyledRun) -> str:
     return "".join(mark for style, mark in _MARKS.items() if style in run.span.styles)
 
 
-# MERGED holdfast.platforms.text.slack: Slack: a rich text block, whose words nothing can be mistaken in, and mrkdwn for who shows none.
-#
-# mrkdwn has no way to escape an asterisk, only `&`, `<` and `>`; rich text carries styles beside the
-# words, and "is strongly preferred" (https://docs.slack.dev/reference/block-kit/blocks/rich-text-block).
-# The text beside the block is what notifications say
-# (https://docs.slack.dev/messaging/formatting-message-text).
 MAX_LENGTH = (
     4000  # characters: "for best results, limit the number of characters in the text field"
 )

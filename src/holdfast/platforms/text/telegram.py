@@ -1,9 +1,11 @@
-"""Renders Markdown for Telegram as plain text and entities, which no character of a text can be mistaken for.
+"""Renders Markdown for Telegram as plain text and entities, which no character of a text can be
+mistaken for.
 
-The Bot API takes a text with `entities` or with a `parse_mode`. A parse mode is refused as a whole ("can't parse entities")
-where one mark is not escaped as that version of the server wants it. Entities are refused only where they leave the text or
-end within a character; those that overlap wrongly are repaired or dropped (https://core.telegram.org/bots/api#messageentity,
-and `fix_formatted_text` of TDLib, which is the Bot API server).
+The Bot API takes a text with `entities` or with a `parse_mode`. A parse mode is refused as a whole
+("can't parse entities") where one mark is not escaped as that version of the server wants it.
+Entities are refused only where they leave the text or end within a character; those that overlap
+wrongly are repaired or dropped (https://core.telegram.org/bots/api#messageentity, and
+`fix_formatted_text` of TDLib, which is the Bot API server).
 """
 
 from functools import lru_cache

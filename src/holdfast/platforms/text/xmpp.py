@@ -1,8 +1,8 @@
 """Renders Markdown for XMPP: a body in Message Styling, or one that is marked as unstyled.
 
-XEP-0393 has no way to escape a mark (https://xmpp.org/extensions/xep-0393.html), but it has `<unstyled/>`: a text with an
-asterisk of its own is sent plain, with that hint. A mark stays visible in what clients show, and is read only after a space or
-another mark.
+XEP-0393 has no way to escape a mark (https://xmpp.org/extensions/xep-0393.html), but it has
+`<unstyled/>`: a text with an asterisk of its own is sent plain, with that hint. A mark stays
+visible in what clients show, and is read only after a space or another mark.
 """
 
 import re

@@ -1,4 +1,5 @@
-"""The web platform: chats of the page and the command line, which talk to the gateway over `/api/v1`."""
+"""The web platform: chats of the page and the command line, which talk to the gateway over
+`/api/v1`."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -65,11 +65,11 @@ class SignatureVerifier:
         }[hook.scheme]
 
     def verify(self, headers: Mapping[str, str], body: bytes) -> None:
-        """Returns where the post is genuine and of now; raises `InvalidSignature` or `SignatureExpired`."""
+        """Raises `InvalidSignature`, or `SignatureExpired` where the signed time is too old."""
         given = headers.get(self._hook.signature_header, "").strip()
         time = self._signed_time(headers, given)
         offered = self._given_signatures(given)
-        # Each is compared with each: who rotates a secret signs with both for a while.
+        # Each is compared with each: while a secret is rotated, posts are signed with both.
         genuine = [
             one
             for right in self._expected(headers, time, body)

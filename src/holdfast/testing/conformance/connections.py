@@ -1,5 +1,5 @@
-"""Checks of the connection: permanent and temporary failures are distinguished, and a lost connection
-is restored or reported."""
+"""Checks of the connection: permanent and temporary failures are distinguished, and a lost
+connection is restored or reported."""
 
 import asyncio
 from collections.abc import AsyncIterator

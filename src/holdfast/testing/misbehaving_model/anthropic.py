@@ -22,7 +22,6 @@ from holdfast.testing.misbehaving_model.script import (
     split_text,
 )
 
-# MERGED holdfast.testing.misbehaving_model.strict_anthropic: The strict reader of the Messages API: takes only what the strictest provider would take.
 _IMAGES = {"image/jpeg", "image/png", "image/gif", "image/webp"}
 _ASSISTANT = {"text", "tool_use", "thinking", "redacted_thinking"}
 _USER = {"text", "tool_result", "image"}
@@ -222,7 +221,6 @@ def _results(message: _Message) -> Iterator[str]:
             yield block.content
 
 
-# MERGED holdfast.testing.misbehaving_model.answer_anthropic: The answers in the bytes of the Messages API: content blocks that begin, grow and end.
 _encode = msgspec.json.encode
 _Json = dict[str, Any]
 _STOPS = {"stop": "end_turn", "length": "max_tokens", "content_filter": "refusal"}

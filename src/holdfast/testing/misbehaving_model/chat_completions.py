@@ -23,7 +23,6 @@ from holdfast.testing.misbehaving_model.script import (
 )
 
 
-# MERGED holdfast.testing.misbehaving_model.strict: The strict reader of chat completions: takes only what the strictest provider would take.
 class _Part(msgspec.Struct, gc=False):
     type: str
     text: str | None = None
@@ -188,7 +187,6 @@ def _text(message: _Message) -> str:
     return texts[-1] if texts else ""
 
 
-# MERGED holdfast.testing.misbehaving_model.answer: The answers: what a step, or no step, says in the bytes of chat completions.
 _encode = msgspec.json.encode
 DONE = b"data: [DONE]\n\n"
 _HEAD = b'data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":'

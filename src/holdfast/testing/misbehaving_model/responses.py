@@ -23,7 +23,6 @@ from holdfast.testing.misbehaving_model.script import (
     split_text,
 )
 
-# MERGED holdfast.testing.misbehaving_model.strict_responses: The strict reader of the Responses API: takes only what the strictest provider would take.
 _INCLUDES = {"reasoning.encrypted_content", "message.output_text.logprobs"}
 _EFFORTS = {None, "none", "minimal", "low", "medium", "high", "xhigh"}
 _PARTS = {"user": {"input_text", "input_image"}, "assistant": {"output_text", "refusal"}}
@@ -184,7 +183,6 @@ def _texts(item: _Item) -> list[str | None]:
     return [content] if isinstance(content, str) else [part.text for part in content]
 
 
-# MERGED holdfast.testing.misbehaving_model.answer_responses: The answers in the bytes of the Responses API: output items that begin, grow and end.
 _encode = msgspec.json.encode
 _Json = dict[str, Any]
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import msgspec
 
-# MERGED holdfast.testing.misbehaving_model.conversation: What a request comes to, whatever mode it is written in, and the rules all modes share.
 TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _CALL_ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _SYSTEM_NOTE = re.compile(r"\A\[System note:[^\]]*\]\s*")
@@ -94,7 +93,6 @@ def last_user_text(texts: Iterable[str | None]) -> str:
     return found[-1] if found else ""
 
 
-# MERGED holdfast.testing.misbehaving_model.script: The script: which step of which script answers a request.
 class ScriptedFault(StrEnum):
     CUT = "cut"  # the connection is closed in the middle of the stream
     HALF_JSON = "half_json"  # an event ends in the middle of its JSON, and so does the stream
@@ -200,10 +198,10 @@ _DIRECTIVE = re.compile(
 
 
 def parse_directives(text: str) -> Sequence[ScriptedReply]:
-    """The steps that a user message spells out; none if it holds no directive.
+    """The replies that a user message scripts; empty without a directive.
 
-    Raises `InvalidRequest` for a directive whose value is none: a misspelt script must not pass for a
-    model that behaves.
+    Raises `InvalidRequest` for an invalid value: a misspelt script must not pass for a model that
+    behaves.
     """
     found = _DIRECTIVE.findall(text)
     if not found:
@@ -232,7 +230,6 @@ def _apply(step: dict[str, Any], name: str, value: str) -> None:
         step[name] = value
 
 
-# MERGED holdfast.testing.misbehaving_model.saying: What a step, or no step, comes to: text, pieces and ids, in no mode's words.
 PIECE_CHARS = 8  # characters of text an event
 
 

@@ -22,7 +22,6 @@ from holdfast.testing.misbehaving_model.script import (
 )
 
 
-# MERGED holdfast.testing.misbehaving_model.shape: The three shapes in which the misbehaving model speaks, each as strict as its provider.
 class ReplyWriter(Protocol):
     """What an answer is made of in one mode; each of these modules is one."""
 
@@ -72,7 +71,6 @@ def mode_handlers() -> dict[str, ModeHandler]:
     }
 
 
-# MERGED holdfast.testing.misbehaving_model.server: The server: takes requests, asks the script, and sends the answer well or badly.
 _SSE = {"Content-Type": "text/event-stream", "Cache-Control": "no-cache"}
 _JSON = "application/json"
 

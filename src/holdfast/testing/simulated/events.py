@@ -1,4 +1,5 @@
-"""The payload types of the simulated chat service: updates, requests, replies, faults and the ledger."""
+"""The payload types of the simulated chat service: updates, requests, replies, faults and the
+ledger."""
 
 from enum import StrEnum
 from typing import Annotated
@@ -10,17 +11,17 @@ from holdfast.core.messages.source import Author, ChatType
 from holdfast.core.ports.capabilities import Backlog
 
 Count = Annotated[int, msgspec.Meta(ge=0)]
-ALWAYS = 1 << 30  # as a number of times: until it is switched off
+ALWAYS = 1 << 30  # as a count: until it is switched off
 
 
 class UpdateKind(StrEnum):
     MESSAGE = "message"
-    EDITED = "edited"  # another event about the same message, with the words it has now
+    EDITED = "edited"  # a further event about the same message, with its new text
     DELETED = "deleted"
 
 
 class RepliedMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The message that another one answers, as it stood then."""
+    """The message that another one replies to, as it was then."""
 
     message_id: str
     text: str
@@ -60,15 +61,15 @@ class SayRequest(
     thread: str | None = None
     user_name: str | None = None
     group: str | None = None  # parts of one album share it
-    mentions: bool = True  # False: the bot's name is not in it; in a chat of two nobody looks
-    reply_to: str | None = None  # the id of the message that it answers
+    mentions: bool = True  # False: the bot is not mentioned; not used in a direct chat
+    reply_to: str | None = None  # the id of the message that it replies to
     author: Author = Author.PERSON
 
 
 class ReviseRequest(
     msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
 ):
-    """A person changes what they have said, or takes it back."""
+    """A person edits or deletes a message."""
 
     message_id: str
     text: str | None = None  # None: it is deleted
@@ -86,13 +87,13 @@ class SendRequest(
     reply_to: str | None = None
     text: str
     maybe_repeated: bool = False
-    choices: tuple[Button, ...] = ()  # the buttons under it; a click is said as a text
+    choices: tuple[Button, ...] = ()  # the buttons below it; a press sends its value as a message
 
 
 class EditRequest(
     msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
 ):
-    """A bot changes what it has sent. The same edit twice is one."""
+    """A bot edits its message. The same edit twice counts once."""
 
     message_id: str
     text: str
@@ -112,7 +113,7 @@ class FindRequest(
 class TypingRequest(
     msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
 ):
-    """A bot shows that it writes."""
+    """A bot shows a typing indicator."""
 
     chat_id: str
     account: str = "default"
@@ -122,10 +123,10 @@ class TypingRequest(
 class ReactRequest(
     msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
 ):
-    """A bot puts a sign on a person's message, in the place of the one it had there."""
+    """A bot reacts to a person's message, or replaces its reaction."""
 
     message_id: str
-    emoji: str | None = None  # None: it takes its sign back
+    emoji: str | None = None  # None: it removes its reaction
     account: str = "default"
 
 
@@ -133,22 +134,22 @@ class VendorVerdict(StrEnum):
     """What the vendor did with an outgoing message, or with an edit of one."""
 
     TAKEN = "taken"
-    REPEATED = "repeated"  # its delivery id was known: not taken again, and answered as before
+    REPEATED = "repeated"  # its delivery id was known: not sent again, and answered as before
     FLOOD = "flood"
     REFUSED = "refused"
     UNREACHABLE = "unreachable"
-    RECEIPT_LOST = "receipt_lost"  # taken, and the sender is not told
-    MESSAGE_LOST = "message_lost"  # not taken, and the sender is not told
-    NOT_FOUND = "not_found"  # of a delivery that was looked up: it was never taken
+    RECEIPT_LOST = "receipt_lost"  # accepted, but the sender gets no answer
+    MESSAGE_LOST = "message_lost"  # not accepted, and the sender gets no answer
+    NOT_FOUND = "not_found"  # of a delivery that was looked up: it was never accepted
 
 
 class VendorReply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What the sender hears, unless the verdict is that it hears nothing."""
+    """The answer to the sender, unless the verdict is that it gets none."""
 
     verdict: VendorVerdict
     message_id: str | None = None
     retry_after: float | None = None
-    whole_account: bool = False  # it is all that the bot sends that has to wait
+    whole_account: bool = False  # the limit is for all messages of the bot
     error: str = ""
 
 
@@ -162,25 +163,25 @@ class CutStyle(StrEnum):
 class Faults(
     msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
 ):
-    """What goes wrong from now on. A number is for so many of the next occasions."""
+    """What goes wrong from now on. A number is how many of the next occasions fail."""
 
     duplicates: Count = 0  # updates given once more after they were acknowledged
-    delay: Annotated[float, msgspec.Meta(ge=0)] = 0.0  # seconds from said to given
+    delay: Annotated[float, msgspec.Meta(ge=0)] = 0.0  # seconds until a message is given
     reorders: Count = 0  # messages that the next one of another chat overtakes
     floods: Count = 0
-    account_floods: Count = 0  # the same for all that a bot sends, whatever the chat
+    account_floods: Count = 0  # the same for all messages of a bot, in any chat
     retry_after: Annotated[float, msgspec.Meta(ge=0)] = 0.1
     refusals: Count = 0
     lost_receipts: Count = 0
     lost_messages: Count = 0
     rejected_edits: Count = 0
-    lost_edits: Count = 0  # made, and the bot is not told
+    lost_edits: Count = 0  # made, but the bot gets no answer
     rejected_reactions: Count = 0
     cut: CutStyle = CutStyle.RESET
     disconnected: bool = False
-    half_open: bool = False  # the line looks whole: nothing comes through, and nobody is told
-    connect_refused: str = ""  # why no bot is let in, for good
-    held_by: str = ""  # who has come in with the same token
+    half_open: bool = False  # the connection looks intact, but nothing comes through
+    connect_refused: str = ""  # why bots are refused, permanently
+    held_by: str = ""  # who else uses the same token
 
 
 class VendorInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -188,22 +189,22 @@ class VendorInfo(msgspec.Struct, frozen=True, kw_only=True):
 
     idempotent_send: bool
     max_length: int | None
-    lookup: bool = False  # a bot may ask what became of a delivery
-    backlog: Backlog = Backlog.UNTIL_ACKED  # what it keeps for a bot that is away
+    lookup: bool = False  # a bot may ask for the outcome of a delivery
+    backlog: Backlog = Backlog.UNTIL_ACKED  # what it keeps for a disconnected bot
     edit: bool = False
-    edit_interval: float = 1.0  # seconds that a bot is asked to leave between two edits
+    edit_interval: float = 1.0  # minimum seconds between two edits
     typing: bool = False
     reactions: bool = False
     settle: float = 0.0  # seconds within which the parts of one message come
     buttons: bool = False
-    relay: bool = False  # what a bot sends is given to all bots, to itself as its own
-    busy_notices: bool = False  # False: what is sent is what answers, easy to count
+    relay: bool = False  # messages of bots are given to all bots, also to the sender
+    busy_notices: bool = False  # False: only answers are sent, which are easy to count
     restart_notices: bool = False  # likewise
-    alive_within: float = 0.0  # seconds after which a bot that hears nothing may doubt its line
+    alive_within: float = 0.0  # seconds of silence after which a bot reconnects
 
 
 class ConnectRefusal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Why a bot is not let in."""
+    """Why a bot is refused."""
 
     error: str
     remedy: str = ""
@@ -222,34 +223,34 @@ class PersonMessage(msgspec.Struct, frozen=True, kw_only=True):
     times_given: int
     acked: bool
     thread_id: str | None = None
-    edits: tuple[str, ...] = ()  # what it said after each change
+    edits: tuple[str, ...] = ()  # its text after each edit
     deleted: bool = False
-    reactions: dict[str, str] = {}  # what bots have put on it, by their accounts
+    reactions: dict[str, str] = {}  # of bots, by account
 
 
 class BotMessage(msgspec.Struct, frozen=True, kw_only=True):
-    """A message of a bot as it stands in its chat; `duplicate`: its delivery id came before."""
+    """A message of a bot in its chat; `duplicate`: its delivery id came before."""
 
     message_id: str
     outgoing: SendRequest
     duplicate: bool
-    edits: tuple[str, ...] = ()  # what it said after each change, the last being what it says
+    edits: tuple[str, ...] = ()  # its text after each edit
 
     @property
     def text(self) -> str:
-        """What people read there now."""
+        """The text that people see now."""
         return self.edits[-1] if self.edits else self.outgoing.text
 
 
 class SendAttempt(msgspec.Struct, frozen=True, kw_only=True):
-    """One call to send, whatever became of it."""
+    """One call to send, with its outcome."""
 
     delivery_id: str
     verdict: VendorVerdict
 
 
 class EditAttempt(msgspec.Struct, frozen=True, kw_only=True):
-    """One call to edit, whatever became of it; `at` is the vendor's clock, in seconds."""
+    """One call to edit, with its outcome; `at` is the vendor's clock, in seconds."""
 
     message_id: str
     text: str
@@ -258,7 +259,7 @@ class EditAttempt(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReactAttempt(msgspec.Struct, frozen=True, kw_only=True):
-    """One call to put a sign on a message or to take it back, whatever became of it."""
+    """One call to set or remove a reaction, with its outcome."""
 
     message_id: str
     emoji: str | None
@@ -266,7 +267,7 @@ class ReactAttempt(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Ledger(msgspec.Struct, frozen=True, kw_only=True):
-    """All that was given, acknowledged and taken, each list in the order it happened."""
+    """Everything that was given, acknowledged and accepted; each list in order."""
 
     said: tuple[PersonMessage, ...]
     sent: tuple[BotMessage, ...]

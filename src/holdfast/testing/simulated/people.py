@@ -1,4 +1,5 @@
-"""An HTTP client for the people of the simulated vendor: what a test or a demo says, reads and breaks."""
+"""An HTTP client for the people of the simulated vendor: what a test or a demo writes, reads and
+breaks."""
 
 from typing import Any
 
@@ -9,28 +10,27 @@ from holdfast.testing.simulated.events import Faults, Ledger, ReviseRequest, Say
 
 
 class PeopleClient:
-    """Everyone who writes to the bot, over one HTTP session that the caller owns."""
+    """All people who write to the bot, over one HTTP session that the caller owns."""
 
     def __init__(self, base_url: str, *, http: aiohttp.ClientSession) -> None:
         self._base_url = base_url.rstrip("/")
         self._http = http
 
     async def say(self, text: str, *, chat: str = "home", user: str = "ann", **more: Any) -> str:
-        """Returns the message's id in its chat. `more`: whatever else `Say` has."""
+        """Returns the message's id in its chat. `more`: further fields of `SayRequest`."""
         raw = await self._post("/say", SayRequest(chat=chat, user=user, text=text, **more))
         return msgspec.json.decode(raw, type=dict[str, str])["message_id"]
 
     async def edit(self, message_id: str, text: str) -> None:
-        """Somebody changes what they have said."""
+        """A person edits a message."""
         await self._post("/revise", ReviseRequest(message_id=message_id, text=text))
 
     async def delete(self, message_id: str) -> None:
-        """Somebody takes back what they have said."""
+        """A person deletes a message."""
         await self._post("/revise", ReviseRequest(message_id=message_id))
 
     async def ledger(self, *, sent: int = 0, edits: int = 0, wait: float = 0.0) -> Ledger:
-        """The vendor's ledger, once it has had so many messages and edits or `wait` seconds have
-        passed."""
+        """The ledger, once it has that many messages and edits, or after `wait` seconds."""
         url = f"{self._base_url}/ledger?sent={sent}&edits={edits}&wait={wait}"
         async with self._http.get(url) as response:
             response.raise_for_status()

@@ -38,8 +38,9 @@ from holdfast.testing.simulated.events import (
 from holdfast.testing.simulated.receiver import PLATFORM, SimulatedReceiver
 from holdfast.testing.simulated.service import ChatService
 
-# MERGED holdfast.testing.simulated.in_process: The simulated platform in the vendor's own process: no socket, the same promises.
 T = TypeVar("T")
+
+_REPLY_STATUSES = frozenset({200, 400, 429, 503})
 
 
 def capabilities_of(info: VendorInfo) -> Capabilities:
@@ -97,12 +98,12 @@ def to_find_request(delivery_id: DeliveryId, address: Address) -> FindRequest:
 
 
 def to_lookup_result(reply: VendorReply) -> Receipt | None:
-    """What an answer means to whoever has looked a delivery up."""
+    """The receipt of a delivery that was looked up; None: it was never accepted."""
     return None if reply.verdict is VendorVerdict.NOT_FOUND else to_receipt(reply)
 
 
 def to_receipt(reply: VendorReply) -> Receipt:
-    """What an answer means to the sender; raises the `SendError` that it amounts to."""
+    """The receipt, or raises the `SendError` that the reply stands for."""
     match reply:
         case VendorReply(
             verdict=VendorVerdict.TAKEN | VendorVerdict.REPEATED, message_id=str(message_id)
@@ -122,7 +123,8 @@ def to_receipt(reply: VendorReply) -> Receipt:
 
 
 class SimulatedPlatform:
-    """A door to a `ChatService` in this process. Capabilities are read when it is built."""
+    """A platform for a `ChatService` in this process, without a socket. Capabilities are read when
+    it is built."""
 
     def __init__(
         self,
@@ -146,18 +148,20 @@ class SimulatedPlatform:
     async def connect(self, intake: Intake) -> AsyncIterator[None]:
         await self.probe()
         intake.report_alive(self.name, self.account)
-        feed = SimulatedReceiver(
+        receiver = SimulatedReceiver(
             self, intake=intake, buffer=self._buffer, longest_delay=self._longest_delay
         )
         async with asyncio.TaskGroup() as tasks:
-            running = tasks.create_task(feed.run(), name=f"feed of {self.name}:{self.account}")
+            running = tasks.create_task(
+                receiver.run(), name=f"updates of {self.name}:{self.account}"
+            )
             try:
                 yield
             finally:
                 running.cancel()
 
     async def probe(self) -> None:
-        await self._wait_reachable(self._send_timeout)
+        await self._wait_reachable()
         self._service.check_in()
 
     async def send(self, outbound: Outbound) -> Receipt:
@@ -186,50 +190,46 @@ class SimulatedPlatform:
         self, ask: Callable[[], VendorReply], read: Callable[[VendorReply], T]
     ) -> T:
         # A real send yields before it is written and before its receipt is read; a fake that
-        # did neither would hide every race that lives in those two gaps.
+        # did neither would hide every race in those two gaps.
         await asyncio.sleep(0)
-        answer = ask()
+        reply = ask()
         await asyncio.sleep(0)
         faults = self._service.faults
-        unheard = answer.verdict in (VendorVerdict.RECEIPT_LOST, VendorVerdict.MESSAGE_LOST)
-        if unheard and (faults.cut is CutStyle.SILENCE or faults.half_open):
+        is_lost = reply.verdict in (VendorVerdict.RECEIPT_LOST, VendorVerdict.MESSAGE_LOST)
+        if is_lost and (faults.cut is CutStyle.SILENCE or faults.half_open):
             await asyncio.sleep(self._send_timeout)
-        return read(answer)
+        return read(reply)
 
     async def missed_updates(self, since: int) -> Sequence[SimulatedUpdate]:
-        await self._wait_reachable(self._send_timeout)
+        await self._wait_reachable()
         return self._service.history(self.account, since=since)
 
     async def updates(self) -> Sequence[SimulatedUpdate]:
         await asyncio.sleep(0)
-        limit = self._poll_wait + self._send_timeout
+        timeout = self._poll_wait + self._send_timeout
         try:
-            async with asyncio.timeout(limit):
+            async with asyncio.timeout(timeout):
                 return await self._service.updates(self.account, wait=self._poll_wait)
         except TimeoutError as error:
-            raise NotConnected(f"no answer within {limit} s") from error
+            raise NotConnected(f"no answer within {timeout} s") from error
 
     async def ack(self, up_to: int) -> None:
-        await self._wait_reachable(self._send_timeout)
+        await self._wait_reachable()
         self._service.ack(self.account, up_to=up_to)
 
-    async def _wait_reachable(self, limit: float) -> None:
+    async def _wait_reachable(self) -> None:
         await asyncio.sleep(0)
         try:
-            async with asyncio.timeout(limit):
+            async with asyncio.timeout(self._send_timeout):
                 await self._service.wait_reachable()
         except TimeoutError as error:
-            raise NotConnected(f"no answer within {limit} s") from error
-
-
-# MERGED holdfast.testing.simulated.remote: The simulated platform over HTTP: a vendor in another process, reconnected to by itself.
-_REPLY_STATUSES = frozenset({200, 400, 429, 503})
+            raise NotConnected(f"no answer within {self._send_timeout} s") from error
 
 
 class RemoteSimulatedPlatform:
-    """A door to the vendor at `base_url`. It owns its connections while it is connected.
+    """A platform for the vendor at `base_url`, over HTTP. Owns its connections while connected.
 
-    `capabilities` become the vendor's own as soon as it has been asked, which connecting does.
+    `capabilities` are those of the vendor once it has connected for the first time.
     """
 
     def __init__(
@@ -244,7 +244,7 @@ class RemoteSimulatedPlatform:
     ) -> None:
         self.name = PLATFORM
         self.account = account
-        # Nobody is told anything in a vendor's way that is not known yet.
+        # Until the vendor's own are known.
         self.capabilities = Capabilities(backlog=Backlog.UNTIL_ACKED, busy_notices=False)
         self._base_url = base_url.rstrip("/")
         self._poll_wait = poll_wait
@@ -256,9 +256,9 @@ class RemoteSimulatedPlatform:
 
     @asynccontextmanager
     async def connect(self, intake: Intake) -> AsyncIterator[None]:
-        """A cut line is mended here, for as long as the vendor is not away for good; whether it
-        is, whoever connects finds out by the silence."""
-        feed = SimulatedReceiver(
+        """A cut connection is restored here; the gateway recognises a vendor that stays away by its
+        silence."""
+        receiver = SimulatedReceiver(
             self, intake=intake, buffer=self._buffer, longest_delay=self._longest_delay
         )
         async with aiohttp.ClientSession() as self._http:
@@ -266,7 +266,7 @@ class RemoteSimulatedPlatform:
             intake.report_alive(self.name, self.account)
             async with asyncio.TaskGroup() as tasks:
                 name = f"feed of {self.name}:{self.account}"
-                running = tasks.create_task(feed.run(), name=name)
+                running = tasks.create_task(receiver.run(), name=name)
                 try:
                     yield
                 finally:

@@ -15,7 +15,7 @@ class SimulatedSettings(PlatformSettings, frozen=True, kw_only=True):
 
 
 def _open(context: PluginContext[SimulatedSettings]) -> Platform:
-    from holdfast.testing.simulated.platform import RemoteSimulatedPlatform
+    from holdfast.testing.simulated.platform import RemoteSimulatedPlatform  # noqa: PLC0415 - HTTP
 
     return RemoteSimulatedPlatform(context.settings.base_url, account=context.account)
 

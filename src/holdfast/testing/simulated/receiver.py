@@ -20,24 +20,24 @@ CURSOR_NAME = "updates"
 
 
 class UpdateSource(Protocol):
-    """A bot's end of the vendor's stream; all of it raises `NotConnected` when it is cut."""
+    """The updates of one bot; every method raises `NotConnected` when the connection is cut."""
 
     account: str
     capabilities: Capabilities
 
     async def missed_updates(self, since: int) -> Sequence[SimulatedUpdate]:
-        """What came after that update while nobody was there, where the vendor has a history."""
+        """The updates after that one, where the vendor has a history."""
         ...
 
     async def updates(self) -> Sequence[SimulatedUpdate]:
-        """What is not acknowledged; waits a while for the first of it."""
+        """The updates that are not acknowledged; waits a while for the first."""
         ...
 
     async def ack(self, up_to: int) -> None: ...
 
 
 def to_inbound(update: SimulatedUpdate) -> Inbound:
-    """An edited message is another event about it: it is said once more, with its new words."""
+    """An edit is a further event about the same message, with its new text."""
     return Inbound(
         source=Source(
             platform=PLATFORM,
@@ -70,8 +70,8 @@ def to_quote(replied: RepliedMessage) -> Quote:
 
 
 class SimulatedReceiver:
-    """Takes one account's updates for as long as it runs. What it is given and cannot hand over is
-    in `held`, which may be the door's own and outlive this line."""
+    """Passes the updates of one account to intake. Updates that cannot be stored yet are in
+    `buffer`, which may belong to the platform and outlive this connection."""
 
     def __init__(
         self,
@@ -91,9 +91,9 @@ class SimulatedReceiver:
         self._sleep = sleep
 
     async def run(self) -> None:
-        """Until cancelled. A cut line, a store that cannot write and a gateway that stops are
-        waited out; what was not acknowledged meanwhile is given again, or was held here."""
-        pauses = self._new_delays()
+        """Runs until cancelled. A cut connection, a store that cannot write and a closed intake are
+        retried; updates not acknowledged meanwhile are given again, or are in the buffer."""
+        delays = self._new_delays()
         behind = True
         self._drop_redelivered()
         while True:
@@ -104,18 +104,18 @@ class SimulatedReceiver:
                     behind = False
                 await self._poll()
                 await self._buffer.drain(self._handle, self._acknowledge)
-                pauses = self._new_delays()
+                delays = self._new_delays()
             except (NotConnected, StoreError, IntakeClosed) as error:
                 behind = True
                 self._drop_redelivered()
-                pause = next(pauses)
+                delay = next(delays)
                 log.warning(
-                    "Updates are not taken: %s. The next try is in %.2f s.",
+                    "Could not accept updates: %s. Retrying in %.2f s.",
                     error,
-                    pause,
+                    delay,
                     extra={"action": "receiver_retrying"},
                 )
-                await self._sleep(pause)
+                await self._sleep(delay)
 
     async def _poll(self) -> None:
         for update in await self._source.updates():
@@ -123,17 +123,18 @@ class SimulatedReceiver:
         self._intake.report_alive(PLATFORM, self._source.account)
 
     def _drop_redelivered(self) -> None:
-        """Held on to, what is given again would come twice and out of its order."""
+        """Updates that the vendor gives again must not stay in the buffer: they would come twice
+        and out of order."""
         if self._source.capabilities.backlog is Backlog.UNTIL_ACKED:
             self._buffer.clear()
 
     async def _catch_up(self) -> None:
-        """Fetch what was missed since the last message that is durable here. A bot that has never
-        had one begins with what is said from now on."""
-        known = await self._intake.cursor(PLATFORM, self._source.account, CURSOR_NAME)
-        if self._source.capabilities.backlog is not Backlog.HISTORY or known is None:
+        """Fetches the updates after the last durable one. Without a cursor, a bot starts with new
+        messages."""
+        cursor = await self._intake.cursor(PLATFORM, self._source.account, CURSOR_NAME)
+        if self._source.capabilities.backlog is not Backlog.HISTORY or cursor is None:
             return
-        since = int(known)
+        since = int(cursor)
         while missed := await self._source.missed_updates(since):
             for update in missed:
                 await self._handle(update)
@@ -141,7 +142,7 @@ class SimulatedReceiver:
             since = missed[-1].id
 
     async def _handle(self, update: SimulatedUpdate) -> None:
-        """What was deleted is nothing to answer; what was answered before stays answered."""
+        """A deletion is not answered; an earlier answer stays."""
         if update.kind is UpdateKind.DELETED:
             log.info("%s was deleted.", update.message_id, extra={"action": "update_deleted"})
         else:
@@ -153,7 +154,7 @@ class SimulatedReceiver:
         except NotAddressed as error:
             log.debug("%s: %s", update.id, error, extra={"action": "update_ignored"})
         except NotAllowed as error:
-            # Acknowledged all the same: kept, it would come back for ever and hold up the rest.
+            # Acknowledged too: else it would come back for ever and block the rest.
             log.info(
                 "Update %d of user %s was dropped: %s",
                 update.id,

@@ -1,4 +1,5 @@
-"""The simulated vendor: chats, people and bot accounts, with a ledger of all that happened and faults on demand."""
+"""The simulated vendor: chats, people and bot accounts, with a ledger of all that happened and
+faults on demand."""
 
 import asyncio
 from collections import Counter, defaultdict
@@ -34,15 +35,17 @@ from holdfast.testing.simulated.events import (
     VendorVerdict,
 )
 
-# MERGED holdfast.testing.simulated.stream: One account's stream of updates: what is kept of it for a bot that is away, and what is not.
-_POLL_GRACE = 5.0  # seconds between two polls of a bot that is there
+_POLL_GRACE = 5.0  # seconds between two polls of a bot that is connected
+_REORDER_WINDOW = 0.5  # seconds that a message waits for one of another chat to overtake it
+_TAKEN_VERDICTS = frozenset({VendorVerdict.TAKEN, VendorVerdict.RECEIPT_LOST})
 
 
 class UpdateQueue:
-    """Owns what an account has not been given or not acknowledged, and how often each was given.
+    """Owns the updates of an account that were not given or not acknowledged, and how often each
+    was given.
 
-    `until_acked`: an update is given again and again until it is acknowledged. Else it is given
-    once, to a bot that is there; one that is not misses it, and may find it in the `history`.
+    With `UNTIL_ACKED`, an update is given again until it is acknowledged. Otherwise it is given
+    once, to a bot that is connected; a disconnected bot misses it, and may find it in `history`.
     """
 
     def __init__(self, backlog: Backlog = Backlog.UNTIL_ACKED) -> None:
@@ -64,18 +67,18 @@ class UpdateQueue:
         self.wake()
 
     def repeat(self, update: SimulatedUpdate) -> None:
-        """The vendor repeats itself."""
+        """Gives an acknowledged update once more."""
         self._pending.append(update)
         self.wake()
 
     @property
     def is_polled(self) -> bool:
-        """A bot asks, or has asked a moment ago."""
+        """A bot polls, or has polled a moment ago."""
         return bool(self._active_polls) or asyncio.get_running_loop().time() < self._present_until
 
     @contextmanager
     def polling(self) -> Iterator[None]:
-        """A bot asks: while it does, and for a moment after that, it is there."""
+        """A bot polls: it counts as connected meanwhile, and for a moment afterwards."""
         self._active_polls += 1
         try:
             yield
@@ -90,7 +93,7 @@ class UpdateQueue:
         self._present_until = asyncio.get_running_loop().time() + _POLL_GRACE
 
     def cut(self) -> None:
-        """The line is cut: the bot is there again when it asks again."""
+        """The connection is cut: the bot is connected again when it polls again."""
         self._present_until = 0.0
         if self.backlog is not Backlog.UNTIL_ACKED:
             self._pending.clear()
@@ -109,17 +112,17 @@ class UpdateQueue:
         return batch
 
     def history_since(self, update_id: int, *, limit: int) -> list[SimulatedUpdate]:
-        """What came after that one, given or not. Who asks is there: what comes next is given."""
+        """The updates after that one, given or not. The bot counts as connected from now on."""
         self.mark_present()
         batch = [update for update in self.history if update.id > update_id][:limit]
         self.times_given.update(update.id for update in batch)
         return batch
 
     def ack(self, up_to: int) -> list[SimulatedUpdate]:
-        """Forget what was given up to this id; returns what is acknowledged for the first time.
+        """Removes what was given up to this id; returns what is acknowledged for the first time.
 
-        What was never given stays, so that a copy of an old update outlives the old
-        update's acknowledgement.
+        What was never given stays, so that a copy of an old update survives the acknowledgement of
+        the original.
         """
         if self.backlog is not Backlog.UNTIL_ACKED:
             self.acked |= {number for number in self.times_given if number <= up_to}
@@ -140,15 +143,15 @@ class UpdateQueue:
         await self._changed.wait()
 
 
-# MERGED holdfast.testing.simulated.judging: What becomes of what a bot does: by what the pretend vendor can do, and by its faults.
 class FaultInjector:
-    """Owns the faults, and spends them."""
+    """Owns the faults, and decides the outcome of what a bot does: by what the vendor can do, and
+    by its faults."""
 
     def __init__(self) -> None:
         self.faults = Faults()
 
     def consume(self, fault: str) -> bool:
-        """Whether this is an occasion on which that goes wrong."""
+        """Whether the fault happens this time; if so, it is counted down."""
         left: int = msgspec.structs.asdict(self.faults)[fault]
         if left:
             self.faults = msgspec.structs.replace(self.faults, **{fault: left - 1})
@@ -157,7 +160,7 @@ class FaultInjector:
     def on_send(
         self, outgoing: SendRequest, info: VendorInfo, *, earlier: str | None
     ) -> VendorReply:
-        """`earlier`: the message that the same delivery was taken as before."""
+        """`earlier`: the message of an earlier send with the same delivery id."""
         if answer := self._connection_fault() or _length_error(outgoing.text, info):
             return answer
         if self.consume("refusals"):
@@ -183,9 +186,7 @@ class FaultInjector:
                 verdict=VendorVerdict.REFUSED, error=f"no bot sent {edit.message_id}"
             )
         if self.consume("rejected_edits"):
-            return VendorReply(
-                verdict=VendorVerdict.REFUSED, error="this message is not to be edited"
-            )
+            return VendorReply(verdict=VendorVerdict.REFUSED, error="this message cannot be edited")
         taken = VendorVerdict.RECEIPT_LOST if self.consume("lost_edits") else VendorVerdict.TAKEN
         return VendorReply(verdict=taken, message_id=edit.message_id)
 
@@ -206,14 +207,14 @@ class FaultInjector:
         if answer := self._connection_fault():
             return answer
         if not info.reactions:
-            return VendorReply(verdict=VendorVerdict.REFUSED, error="messages bear no signs here")
+            return VendorReply(verdict=VendorVerdict.REFUSED, error="there are no reactions here")
         if not known:
             return VendorReply(
-                verdict=VendorVerdict.REFUSED, error=f"nobody has said {react.message_id}"
+                verdict=VendorVerdict.REFUSED, error=f"there is no message {react.message_id}"
             )
         if self.consume("rejected_reactions"):
             return VendorReply(
-                verdict=VendorVerdict.REFUSED, error="this message is to bear no sign"
+                verdict=VendorVerdict.REFUSED, error="reactions to this message are refused"
             )
         return VendorReply(verdict=VendorVerdict.TAKEN, message_id=react.message_id)
 
@@ -239,9 +240,8 @@ def _length_error(text: str, info: VendorInfo) -> VendorReply | None:
     return VendorReply(verdict=VendorVerdict.REFUSED, error=error)
 
 
-# MERGED holdfast.testing.simulated.chats: What stands in the pretend vendor's chats: the messages of people and bots, with their edits.
 class ChatLog:
-    """Owns every message, and the ids that they have."""
+    """Owns the messages of people and bots, with their ids, edits and reactions."""
 
     def __init__(self) -> None:
         self.said: dict[str, SayRequest] = {}
@@ -257,17 +257,17 @@ class ChatLog:
         return message_id
 
     def revise(self, message_id: str, text: str | None) -> SayRequest:
-        """What is said there now. Raises `KeyError` where nobody has said it."""
+        """Returns the message as it is now. Raises `KeyError` where there is none with that id."""
         say = self.said[message_id]
         self.revised.setdefault(message_id, []).append(text)
         return say if text is None else msgspec.structs.replace(say, text=text)
 
     def react(self, react: ReactRequest) -> None:
-        signs = self.reactions.setdefault(react.message_id, {})
+        reactions = self.reactions.setdefault(react.message_id, {})
         if react.emoji is None:
-            signs.pop(react.account, None)
+            reactions.pop(react.account, None)
         else:
-            signs[react.account] = react.emoji
+            reactions[react.account] = react.emoji
 
     def post(self, outgoing: SendRequest) -> str:
         message_id = self._next_id()
@@ -279,12 +279,12 @@ class ChatLog:
         return message_id
 
     def kind_of(self, chat: str) -> ChatType:
-        """What people have said of the chat, the last time that they wrote in it."""
+        """The type of the chat in the last message that a person wrote to it."""
         kinds = (say.chat_type for say in reversed(self.said.values()) if say.chat == chat)
         return next(kinds, ChatType.GROUP)
 
     def sent_before(self, delivery_id: str) -> str | None:
-        """The message that this delivery was taken as."""
+        """The id of the message of that delivery; None: there is none."""
         earlier = self._first_sent.get(delivery_id)
         return None if earlier is None else earlier.message_id
 
@@ -292,7 +292,7 @@ class ChatLog:
         return message_id in self._sent_index
 
     def replied(self, message_id: str) -> RepliedMessage | None:
-        """A message as one that answers it shows it; None: there is none of that id."""
+        """A message as a reply to it quotes it; None: there is none with that id."""
         if (say := self.said.get(message_id)) is not None:
             revised = self.revised.get(message_id, [say.text])[-1]
             return RepliedMessage(
@@ -301,31 +301,26 @@ class ChatLog:
                 user_id=say.user,
                 user_name=say.user_name,
             )
-        if (place := self._sent_index.get(message_id)) is not None:
-            return RepliedMessage(message_id=message_id, text=self.sent[place].text)
+        if (index := self._sent_index.get(message_id)) is not None:
+            return RepliedMessage(message_id=message_id, text=self.sent[index].text)
         return None
 
     def edit(self, message_id: str, text: str) -> None:
-        """An edit that changes nothing is none."""
-        place = self._sent_index[message_id]
-        sent = self.sent[place]
+        """An edit that changes nothing is not recorded."""
+        index = self._sent_index[message_id]
+        sent = self.sent[index]
         if sent.text != text:
-            self.sent[place] = msgspec.structs.replace(sent, edits=(*sent.edits, text))
+            self.sent[index] = msgspec.structs.replace(sent, edits=(*sent.edits, text))
 
     def _next_id(self) -> str:
         return f"m{len(self.said) + len(self.sent) + 1}"
 
 
-# MERGED holdfast.testing.simulated.service: The pretend vendor: chats, people and bots' accounts, with a ledger and faults on demand.
-_TAKEN_VERDICTS = frozenset({VendorVerdict.TAKEN, VendorVerdict.RECEIPT_LOST})
-_REORDER_WINDOW = 0.5  # seconds that a message waits for one of another chat to overtake it
-
-
 class ChatService:
-    """Owns every chat, what each account has not acknowledged, and the ledger of it all.
+    """The simulated vendor. Owns the chats, the queue of each account, and the ledger.
 
-    `first_update_id` above every id of an earlier service keeps a bot that remembers that one
-    from taking new updates for old.
+    A `first_update_id` above every id of an earlier service keeps a bot that has a cursor of that
+    one from taking new updates for old.
     """
 
     def __init__(
@@ -336,13 +331,13 @@ class ChatService:
         first_update_id: int = 1,
         **about: Any,
     ) -> None:
-        """`about`: whatever else `About` has."""
+        """`about`: further fields of `VendorInfo`."""
         self.info = VendorInfo(idempotent_send=idempotent_send, max_length=max_length, **about)
         self._faults = FaultInjector()
         self._next_update = first_update_id
         self._queues: defaultdict[str, UpdateQueue] = defaultdict(self._new_queue)
         self._chats = ChatLog()
-        self._update_of: dict[str, int] = {}  # the first about a message
+        self._update_of: dict[str, int] = {}  # the first update of each message
         self._to_overtake: SimulatedUpdate | None = None  # to be overtaken by one of another chat
         self._attempts: list[SendAttempt] = []
         self._edits: list[EditAttempt] = []
@@ -356,27 +351,27 @@ class ChatService:
 
     @property
     def faults(self) -> Faults:
-        """As they stand: each number is what is left of it."""
+        """The current faults: each number is how often the fault still happens."""
         return self._faults.faults
 
     @property
     def sent(self) -> Sequence[BotMessage]:
-        """What bots have sent, in the order it came, as it stands now."""
+        """The messages of bots in order, with their edits."""
         return self._chats.sent
 
     def set_faults(self, faults: Faults) -> None:
         self._faults.faults = faults
         self._faults_changed.set()
-        for stream in self._queues.values():
+        for queue in self._queues.values():
             if faults.disconnected or faults.half_open:
-                stream.cut()
-            stream.wake()
+                queue.cut()
+            queue.wake()
 
     def set_idempotent_send(self, on: bool) -> None:
         self.info = msgspec.structs.replace(self.info, idempotent_send=on)
 
     def say(self, say: SayRequest) -> str:
-        """A person's message enters its chat; the id it has there."""
+        """A person writes a message; returns its id."""
         message_id = self._chats.say(say)
         self._give_or_delay(message_id, say, UpdateKind.MESSAGE)
         return message_id
@@ -397,7 +392,7 @@ class ChatService:
     def _publish(self, message_id: str, say: SayRequest, kind: UpdateKind) -> None:
         held, self._to_overtake = self._to_overtake, None
         if held is not None and held.chat_id == say.chat:
-            self._enqueue(held)  # within a chat the order is kept, whatever happens
+            self._enqueue(held)  # within a chat the order is always kept
             held = None
         update = SimulatedUpdate(
             id=0,
@@ -424,7 +419,7 @@ class ChatService:
             self._enqueue(held)
 
     def _give_up_waiting(self, update: SimulatedUpdate) -> None:
-        """Nobody has overtaken it."""
+        """No message has overtaken it."""
         if self._to_overtake is update:
             self._to_overtake = None
             self._enqueue(update)
@@ -440,25 +435,26 @@ class ChatService:
     async def updates(
         self, account: str, *, offset: int = 0, wait: float = 0.0, limit: int = 100
     ) -> list[SimulatedUpdate]:
-        """What is not acknowledged, from `offset` on; waits so long for the first of it.
+        """The updates that are not acknowledged, from `offset` on; waits up to `wait` seconds for
+        the first.
 
-        Raises `NotConnected` as soon as the line is cut.
+        Raises `NotConnected` as soon as the connection is cut.
         """
-        stream = self._queues[account]
-        with stream.polling(), suppress(TimeoutError):
+        queue = self._queues[account]
+        with queue.polling(), suppress(TimeoutError):
             async with asyncio.timeout(wait):
-                while not self._is_cut and not stream.pending(offset):
-                    await stream.wait_for_change()
+                while not self._is_cut and not queue.pending(offset):
+                    await queue.wait_for_change()
         await self.wait_reachable()
         self._check_connected()
-        return stream.next_batch(offset=offset, limit=limit)
+        return queue.next_batch(offset=offset, limit=limit)
 
     def is_polled(self, account: str) -> bool:
-        """Whether a bot of that account is there: it asks, or has asked a moment ago."""
+        """Whether a bot of that account polls, or has polled a moment ago."""
         return self._queues[account].is_polled
 
     def history(self, account: str, *, since: int, limit: int = 100) -> list[SimulatedUpdate]:
-        """What came after that update, whether or not it was given; where history is kept."""
+        """The updates after that one, given or not, where the vendor keeps a history."""
         self._check_connected()
         if self.info.backlog is not Backlog.HISTORY:
             return []
@@ -466,27 +462,29 @@ class ChatService:
 
     def ack(self, account: str, *, up_to: int) -> None:
         self._check_connected()
-        stream = self._queues[account]
-        for update in stream.ack(up_to):
+        queue = self._queues[account]
+        for update in queue.ack(up_to):
             if self._faults.consume("duplicates"):
-                stream.repeat(update)
+                queue.repeat(update)
 
     async def wait_reachable(self) -> None:
-        """Returns when the line is not half-open: until then nobody hears anything."""
+        """Returns once the connection is not half-open: until then nothing is answered."""
         while self.faults.half_open:
             self._faults_changed.clear()
             await self._faults_changed.wait()
 
     def check_in(self) -> None:
-        """A bot says that it is there. Raises what keeps it out."""
+        """A bot connects. Raises where it is refused."""
         self._check_connected()
         if self.faults.connect_refused:
-            raise ConnectRefused(self.faults.connect_refused, remedy="Ask whoever runs the service")
+            raise ConnectRefused(
+                self.faults.connect_refused, remedy="Ask the operator of the service"
+            )
         if self.faults.held_by:
             raise AccountInUse("another bot has this token", holder=self.faults.held_by)
 
     def send(self, outgoing: SendRequest) -> VendorReply:
-        """A bot sends: what becomes of it, which is also in the ledger."""
+        """A bot sends a message; the attempt is recorded in the ledger."""
         earlier = self._chats.sent_before(outgoing.delivery_id)
         answer = self._faults.on_send(outgoing, self.info, earlier=earlier)
         if answer.verdict in _TAKEN_VERDICTS:
@@ -497,23 +495,23 @@ class ChatService:
         return answer
 
     def _relay(self, sent: BotMessage) -> None:
-        """Where bots hear each other, as people do who are in one chat."""
+        """Gives the message to all bots, where the vendor does that."""
         outgoing = sent.outgoing
         for account in tuple(self._queues) if self.info.relay else ():
-            own = account == outgoing.account
-            heard = SayRequest(
+            is_own = account == outgoing.account
+            copy = SayRequest(
                 chat=outgoing.chat_id,
                 user=outgoing.account,
                 text=outgoing.text,
                 account=account,
                 chat_type=self._chats.kind_of(outgoing.chat_id),
                 thread=outgoing.thread_id,
-                author=Author.SELF if own else Author.BOT,
+                author=Author.SELF if is_own else Author.BOT,
             )
-            self._publish(sent.message_id, heard, UpdateKind.MESSAGE)
+            self._publish(sent.message_id, copy, UpdateKind.MESSAGE)
 
     def edit(self, edit: EditRequest) -> VendorReply:
-        """A bot changes what it sent: what becomes of that, which is also in the ledger."""
+        """A bot edits its message; the attempt is recorded in the ledger."""
         answer = self._faults.on_edit(edit, self.info, known=self._chats.by_bot(edit.message_id))
         if answer.verdict in _TAKEN_VERDICTS:
             self._chats.edit(edit.message_id, edit.text)
@@ -540,7 +538,7 @@ class ChatService:
         return answer
 
     def react(self, react: ReactRequest) -> VendorReply:
-        """A bot marks what a person said: what becomes of that, which is also in the ledger."""
+        """A bot reacts to a message of a person; the attempt is recorded in the ledger."""
         known = react.message_id in self._chats.said
         answer = self._faults.on_react(react, self.info, known=known)
         if answer.verdict is VendorVerdict.TAKEN:
@@ -564,7 +562,7 @@ class ChatService:
         )
 
     async def wait_for_ledger(self, *, sent: int = 0, edits: int = 0, wait: float) -> Ledger:
-        """The ledger, once so many messages and edits came or so many seconds have passed."""
+        """The ledger, once it has that many messages and edits, or after `wait` seconds."""
         with suppress(TimeoutError):
             async with asyncio.timeout(wait):
                 while len(self._chats.sent) < sent or len(self._edits) < edits:
@@ -574,7 +572,7 @@ class ChatService:
 
     def _person_message(self, message_id: str, say: SayRequest) -> PersonMessage:
         update_id = self._update_of.get(message_id)
-        stream = self._queues[say.account]
+        queue = self._queues[say.account]
         revised = self._chats.revised.get(message_id, [])
         return PersonMessage(
             message_id=message_id,
@@ -584,8 +582,8 @@ class ChatService:
             thread_id=say.thread,
             user_id=say.user,
             text=say.text,
-            times_given=0 if update_id is None else stream.times_given[update_id],
-            acked=update_id in stream.acked,
+            times_given=0 if update_id is None else queue.times_given[update_id],
+            acked=update_id in queue.acked,
             edits=tuple(text for text in revised if text is not None),
             deleted=None in revised,
             reactions=dict(self._chats.reactions.get(message_id, {})),
