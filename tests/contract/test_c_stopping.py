@@ -57,7 +57,16 @@ async def test_a_stop_leaves_no_task_behind(world: World) -> None:
 
 def _left_running() -> list[str]:
     names = [task.get_name() for task in asyncio.all_tasks()]
-    ours = ("lane", "turn", "deliver", "command", "platform", "feed", "household", "expiry")
+    ours = (
+        "lane",
+        "turn",
+        "deliver",
+        "command",
+        "platform",
+        "feed",
+        "gateway task group",
+        "expiry",
+    )
     return [name for name in names if name.startswith(ours)]
 
 

@@ -1,4 +1,4 @@
-"""Builds a gateway: its dependencies, the objects that handle messages, and who of them knows whom.
+"""Builds a gateway: its dependencies, the objects that handle messages, and how they are connected.
 
 Nothing runs before `lifespan.RunningGateway` starts it, and nothing after it has stopped.
 """
@@ -75,10 +75,14 @@ from holdfast.gateway.outbound.reactions import WaitingReactions
 from holdfast.gateway.outbound.stream_factory import StreamFactory
 from holdfast.gateway.redaction import Redaction
 from holdfast.gateway.services import Services
-from holdfast.gateway.sessions import teardown as leaving
 from holdfast.gateway.sessions.expiry import Expiry
 from holdfast.gateway.sessions.resolver import SessionStore
-from holdfast.gateway.sessions.teardown import ForceStop, SessionResources, SessionTeardown
+from holdfast.gateway.sessions.teardown import (
+    ForceStop,
+    SessionResources,
+    SessionTeardown,
+    stop_session,
+)
 from holdfast.gateway.sessions.titles import SessionTitles
 from holdfast.gateway.subagents import SubagentCallbacks, Subagents
 from holdfast.gateway.tracing import MessageTracer
@@ -89,9 +93,8 @@ from holdfast.tools.registry import Toolbox
 log = logging.getLogger(__name__)
 
 
-# MERGED holdfast.gateway.parts: What a gateway is made of: every part comes in from outside.
 class RunnerManager(RunnerAdopter, SessionResources, Protocol):
-    """What the gateway asks of whoever owns the runners."""
+    """What the gateway needs from the owner of the runners."""
 
     def sandbox(self, session_id: SessionId, *, shell: str = "") -> Sandbox:
         """`shell`: with a terminal of that name, apart from the session's own."""
@@ -99,55 +102,55 @@ class RunnerManager(RunnerAdopter, SessionResources, Protocol):
 
     async def end_all(self) -> None: ...
     async def detach(self) -> None:
-        """Let go of everything, and leave it running for a successor."""
+        """Let go of all runners, and leave them running for a successor."""
         ...
 
     async def processes(self, session_id: SessionId) -> Sequence[ProcessRow]: ...
 
 
 class StoppableResources(SessionResources, Protocol):
-    """A holder whose things all end with the gateway."""
+    """A holder whose resources all end with the gateway."""
 
     async def end_all(self) -> None: ...
 
 
 class GatewayDependencies(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that a gateway gets from outside."""
+
     settings: Settings
     store: Store
     platforms: Sequence[Platform]
     runners: RunnerManager
     toolbox: Toolbox
-    holders: Sequence[StoppableResources] = ()  # who else holds something for sessions: browsers
+    holders: Sequence[StoppableResources] = ()  # other holders of session resources: browsers
     lease: LeaseModel
     model: ModelChoice
     api_key: Secret | None
-    fallback_keys: Sequence[Secret] = ()  # of the models that stand in for it
+    fallback_keys: Sequence[Secret] = ()  # of the fallback models
     secrets: Sequence[Secret]
-    redact: Redaction | None = None  # None: one of the gateway's own, which knows them
+    redact: Redaction | None = None  # None: the gateway builds one from `secrets`
     clock: Clock
     new_id: IdFactory
     crash: CrashHook
     progress: Callable[[str], None]
     judge: CommandJudge
-    lifecycle: Lifecycle | None = None  # None: nobody here can restart it
-    alarm: WallClockTimer | None = (
-        None  # None: one that sleeps, and does not hear of a clock that is set
-    )
-    read_file: ReadFile | None = None  # None: no file is handed to people
-    delete_file: DeleteFile | None = None  # None: what was handed in to be sent stays
-    store_file: StoreFile | None = None  # None: what is attached to messages is not kept
-    notes: Notes | None = None  # None: the gateway's own
+    lifecycle: Lifecycle | None = None  # None: it cannot be restarted from inside
+    alarm: WallClockTimer | None = None  # None: `SleepTimer`, which misses changes of the clock
+    read_file: ReadFile | None = None  # None: no files are sent
+    delete_file: DeleteFile | None = None  # None: files that were uploaded for sending stay
+    store_file: StoreFile | None = None  # None: attachments are not stored
+    notes: Notes | None = None  # None: the gateway builds its own
     memory_providers: Sequence[MemoryProvider] = ()
     memory_limits: ProviderLimits = DEFAULT_LIMITS
     credential_locks: CredentialLocks = NO_CREDENTIAL_LOCKS  # on the credentials of accounts
     backoff_settings: BackoffSettings = DEFAULT_BACKOFF  # with accounts that do not answer
     random: Callable[[], float] = random  # from 0 to 1
-    spans: SpanExporter | None = None  # None: nobody traces messages
-    trace_key: str = ""  # tells the traces of this gateway from those of others
+    spans: SpanExporter | None = None  # None: messages are not traced
+    trace_key: str = ""  # distinguishes the traces of this gateway from those of others
 
     @property
     def agent_config(self) -> AgentConfig:
-        """What agents are made of, until another configuration is put into force."""
+        """The agent configuration, until another one is applied."""
         return AgentConfig(
             settings=self.settings,
             lease=self.lease,
@@ -159,18 +162,17 @@ class GatewayDependencies(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-# MERGED holdfast.gateway.household: The household: the task group of a gateway, which outlives whoever started the gateway.
 class SupervisedTaskGroup:
-    """Owns the group that every task of the house is in, and the task that holds the group.
+    """Owns the group of all tasks of the gateway, and the task that holds the group.
 
-    A group cancels the task that entered it when one of its own fails. Were that the task of
-    a start, which is over soon or may be cancelled, nobody would hear of a failure: so the group
-    has a task of its own, and a failure is a fact that anyone can wait for (`broken`).
+    A task group cancels the task that entered it when one of its own tasks fails. If that were
+    the task of a start, which ends soon or may be cancelled, a failure would go unnoticed. So the
+    group has a task of its own, and a failure sets an event (`failed`).
     """
 
     def __init__(self) -> None:
         self.tasks = asyncio.TaskGroup()
-        self.failed = asyncio.Event()  # a task that was never to fail has failed
+        self.failed = asyncio.Event()  # set when a task of the gateway has failed
         self.failure: Exception | None = None
         self._entered = asyncio.Event()
         self._closing = asyncio.Event()
@@ -178,15 +180,15 @@ class SupervisedTaskGroup:
         self._service_tasks: list[asyncio.Task[None]] = []
 
     def run_until_closed(self, work: Coroutine[Any, Any, None], *, name: str) -> None:
-        """A task that is there as long as the house is: it ends when the household is closed."""
+        """Start a task that runs until the group is closed."""
         self._service_tasks.append(self.tasks.create_task(work, name=name))
 
     async def open(self) -> None:
-        self._holder_task = asyncio.create_task(self._hold_group(), name="household")
+        self._holder_task = asyncio.create_task(self._hold_group(), name="gateway task group")
         await self._entered.wait()
 
     async def close(self) -> None:
-        """Returns when every task has ended; cancelled, it cancels them. Skipped where it was
+        """Returns when every task has ended; if cancelled, it cancels them. Does nothing if it was
         never opened."""
         self._closing.set()
         if self._holder_task is None:
@@ -211,9 +213,8 @@ class SupervisedTaskGroup:
             self.failed.set()
 
 
-# MERGED holdfast.gateway.furnishing: Furnishing the house: what lanes, turns and commands work with, made of a gateway's parts.
 class BaseServices(msgspec.Struct, frozen=True, kw_only=True):
-    """What the gateway has made before the house is furnished, and keeps."""
+    """The objects that the gateway builds before `Services`, which are made from them."""
 
     live_settings: LiveSettings
     platforms: PlatformRegistry
@@ -228,15 +229,15 @@ class BaseServices(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def build_services(dependencies: GatewayDependencies, base: BaseServices) -> Services:
-    watchers, feeds = MessageSubscriptions(), SessionFeeds()
-    replies = DeliveryFactory(base.platforms, new_id=dependencies.new_id)
+    subscriptions, feeds = MessageSubscriptions(), SessionFeeds()
+    delivery_factory = DeliveryFactory(base.platforms, new_id=dependencies.new_id)
     cache = _build_agent_cache(dependencies)
-    quiet = QuietChats(dependencies.settings)
-    signs = WaitingReactions(
-        base.platforms, base.outbox, quiet_chats=quiet, clock=dependencies.clock
+    quiet_chats = QuietChats(dependencies.settings)
+    reactions = WaitingReactions(
+        base.platforms, base.outbox, quiet_chats=quiet_chats, clock=dependencies.clock
     )
-    announcer = PostCommitPublisher(
-        watchers, base.outbox, feeds=feeds, reactions=signs, redact=base.redact
+    publisher = PostCommitPublisher(
+        subscriptions, base.outbox, feeds=feeds, reactions=reactions, redact=base.redact
     )
     return Services(
         live_settings=base.live_settings,
@@ -245,12 +246,12 @@ def build_services(dependencies: GatewayDependencies, base: BaseServices) -> Ser
         new_id=dependencies.new_id,
         crash=dependencies.crash,
         redact=base.redact,
-        subscriptions=watchers,
+        subscriptions=subscriptions,
         feeds=feeds,
         subagents=base.subagents,
         jobs=JobService(base.live_settings, store=dependencies.store, clock=dependencies.clock),
         platforms=base.platforms,
-        delivery_factory=replies,
+        delivery_factory=delivery_factory,
         stream_factory=StreamFactory(
             base.live_settings,
             base.platforms,
@@ -259,19 +260,19 @@ def build_services(dependencies: GatewayDependencies, base: BaseServices) -> Ser
             clock=dependencies.clock,
             new_id=dependencies.new_id,
             crash=dependencies.crash,
-            quiet_chats=quiet,
+            quiet_chats=quiet_chats,
         ),
         busy_notices=BusyNotices(
             base.platforms,
-            replies,
+            delivery_factory,
             writes=dependencies.store,
-            publisher=announcer,
+            publisher=publisher,
             clock=dependencies.clock,
-            quiet_chats=quiet,
+            quiet_chats=quiet_chats,
         ),
-        reactions=signs,
-        quiet_chats=quiet,
-        publisher=announcer,
+        reactions=reactions,
+        quiet_chats=quiet_chats,
+        publisher=publisher,
         agent_factory=_build_agent_factory(dependencies, base),
         cache=cache,
         memory=_build_memory_hooks(dependencies, base.redact),
@@ -292,7 +293,7 @@ def build_services(dependencies: GatewayDependencies, base: BaseServices) -> Ser
             platforms=base.platforms,
             cache=cache,
             feeds=feeds,
-            publisher=announcer,
+            publisher=publisher,
             outgoing_files=base.outgoing_files,
             redact=base.redact,
         ),
@@ -325,18 +326,18 @@ def _build_agent_factory(dependencies: GatewayDependencies, base: BaseServices) 
 
 
 def _build_agent_cache(dependencies: GatewayDependencies) -> AgentCache:
-    wanted = dependencies.settings.cache
+    settings = dependencies.settings.cache
     return AgentCache(
-        max_agents=wanted.max_agents,
-        max_bytes=wanted.max_mb * 1_000_000,
-        idle_ttl=wanted.idle_ttl,
+        max_agents=settings.max_agents,
+        max_bytes=settings.max_mb * 1_000_000,
+        idle_ttl=settings.idle_ttl,
     )
 
 
 def _build_memory_hooks(dependencies: GatewayDependencies, redact: Redaction) -> MemoryManager:
-    room = dependencies.settings.memory.max_chars
+    max_chars = dependencies.settings.memory.max_chars
     notes = dependencies.notes or Notes(
-        dependencies.store, clock=dependencies.clock, redact=redact, max_chars=room
+        dependencies.store, clock=dependencies.clock, redact=redact, max_chars=max_chars
     )
     return MemoryManager(
         dependencies.memory_providers,
@@ -348,7 +349,6 @@ def _build_memory_hooks(dependencies: GatewayDependencies, redact: Redaction) ->
     )
 
 
-# MERGED holdfast.gateway.settling: Settling in: children and jobs are given their ways into a house that stands.
 def connect_subagents(
     subagents: Subagents,
     services: Services,
@@ -373,7 +373,7 @@ def connect_subagents(
             on_accepted=intake.on_accepted,
             subscriptions=services.subscriptions,
             watch_message=intake.watch,
-            stop_session=partial(leaving.stop_session, services, lanes),
+            stop_session=partial(stop_session, services, lanes),
             close_session=teardown.close,
             session_key=sessions.session_key,
             running_turn_of=turn_of,
@@ -396,17 +396,17 @@ def build_scheduler(
     tasks: asyncio.TaskGroup,
 ) -> tuple[JobExecutor, Scheduler]:
     destinations = JobDestinations(services.platforms, home_channels)
-    ways = RunCallbacks(
+    callbacks = RunCallbacks(
         accept=intake.accept_authorised,
         close_session=teardown.close,
         session_key=sessions.session_key,
         destinations=destinations,
         tasks=tasks,
     )
-    runs = JobExecutor(services, lanes, ways, on_ended=lambda: scheduler.wake())
+    executor = JobExecutor(services, lanes, callbacks, on_ended=lambda: scheduler.wake())
     scheduler = Scheduler(
         services,
-        runs,
+        executor,
         alarm=alarm,
         may_talk=lambda source: access.allows(principal_of(source), Action.TALK, source),
     )
@@ -414,20 +414,19 @@ def build_scheduler(
         JobCallbacks(
             destinations=destinations,
             is_operator=access.is_operator,
-            running_jobs=lambda: runs.running_jobs,
-            stop=runs.stop,
+            running_jobs=lambda: executor.running_jobs,
+            stop=executor.stop,
             on_changed=scheduler.wake,
             next_due=lambda: scheduler.next_due,
             stop_scheduling=scheduler.close,
         )
     )
-    return runs, scheduler
+    return executor, scheduler
 
 
-# MERGED holdfast.gateway.gateway: The gateway: all who take, run and answer messages, and who of them knows whom.
 class Gateway:
-    """Owns nobody's state: it makes those who do, and introduces them. They do nothing before it
-    runs (`running.py`), and nothing after it has stopped."""
+    """Builds and connects the objects that accept, run and answer messages. Has no state of its
+    own."""
 
     def __init__(self, dependencies: GatewayDependencies) -> None:
         self.dependencies = dependencies
@@ -435,10 +434,12 @@ class Gateway:
         self._subagents = Subagents(
             store=dependencies.store, clock=dependencies.clock, new_id=dependencies.new_id
         )
-        inner: list[Platform] = [SubagentPlatform(kind, self._subagents) for kind in SubagentKind]
-        inner.append(JobPlatform())
+        internal: list[Platform] = [
+            SubagentPlatform(kind, self._subagents) for kind in SubagentKind
+        ]
+        internal.append(JobPlatform())
         self._platforms = PlatformRegistry(
-            [*dependencies.platforms, *inner], clock=dependencies.clock
+            [*dependencies.platforms, *internal], clock=dependencies.clock
         )
         self._redact = dependencies.redact or Redaction(dependencies.secrets)
         self.task_group = SupervisedTaskGroup()
@@ -486,15 +487,15 @@ class Gateway:
         self.force_stop = ForceStop(self.services, self.lanes, suspend=self.sessions.suspend)
         self.paired_users = PairedUsers(dependencies.store)
         self.pairing = PairingService(self.services, self.paired_users)
-        self.access = authority = AccessPolicy(dependencies.settings, paired=self.paired_users)
-        self.approvals = ApprovalService(self.services, self.lanes, access=authority)
+        self.access = access = AccessPolicy(dependencies.settings, paired=self.paired_users)
+        self.approvals = ApprovalService(self.services, self.lanes, access=access)
         self.home_channels = HomeChannels(
             self._live_settings, self._platforms, reads=dependencies.store
         )
-        self.services.send_policy.set_access(authority, self.home_channels)
+        self.services.send_policy.set_access(access, self.home_channels)
         self.lifecycle_notices = LifecycleNotices(self.services, self.lanes, self.home_channels)
         self.dispatcher = CommandDispatcher(
-            self.services, self.lanes, access=authority, tasks=self._tasks
+            self.services, self.lanes, access=access, tasks=self._tasks
         )
         self.router = Router(
             self.dispatcher,
@@ -505,8 +506,8 @@ class Gateway:
         )
         groups = GroupPolicy(dependencies.settings)
         self.denied_access = DeniedAccessAudit(dependencies.store, clock=dependencies.clock)
-        threshold = InboundPolicy(
-            authority,
+        policy = InboundPolicy(
+            access,
             groups,
             PairingRequests(self.services, self.paired_users, denied_access=self.denied_access),
             clock=dependencies.clock,
@@ -514,7 +515,7 @@ class Gateway:
         self.document_reader = DocumentReader()
         self.intake = GatewayIntake(
             self.services,
-            policy=threshold,
+            policy=policy,
             attachments=AttachmentIntake(
                 self.sessions,
                 live_settings=self._live_settings,
@@ -528,7 +529,7 @@ class Gateway:
         self._platforms.on_lost = self.accounts.connection_lost
         self._connect_services(dependencies)
         self._live_settings.subscribe(
-            authority.apply_settings,
+            access.apply_settings,
             groups.apply_settings,
             self.services.quiet_chats.apply_settings,
             self.services.cache.apply_settings,
@@ -539,7 +540,7 @@ class Gateway:
         self.dispatcher.set_factory(lambda: self._build_commands(dependencies.lifecycle))
 
     def _build_commands(self, lifecycle: Lifecycle | None) -> list[Command]:
-        from holdfast.gateway.commands.registry import build_commands  # noqa: PLC0415 - see the desk
+        from holdfast.gateway.commands.registry import build_commands  # noqa: PLC0415 - at the first command
 
         return build_commands(
             self.services,
@@ -557,7 +558,7 @@ class Gateway:
         )
 
     def _build_accounts(self, dependencies: GatewayDependencies) -> Accounts:
-        ground = AccountDependencies(
+        account_dependencies = AccountDependencies(
             intake=self.intake,
             platforms=self._platforms,
             credential_locks=dependencies.credential_locks,
@@ -570,7 +571,8 @@ class Gateway:
             redact=self.services.redact,
             on_change=self.services.feeds.gateway_changed,
         )
-        return Accounts(ground, PausedAccounts(dependencies.store, clock=dependencies.clock))
+        paused = PausedAccounts(dependencies.store, clock=dependencies.clock)
+        return Accounts(account_dependencies, paused)
 
     def _connect_services(self, dependencies: GatewayDependencies) -> None:
         connect_subagents(
@@ -609,8 +611,8 @@ class Gateway:
         )
 
     def apply_config(self, agent_config: AgentConfig) -> None:
-        """Put another configuration into force, in one step: a turn that runs keeps what it began
-        with, and the next one of every chat has this. What was a secret before stays one."""
+        """Apply another configuration in one step. A running turn keeps the one it began with; the
+        next turn of every chat has the new one. Old secrets are still redacted."""
         self._redact.add_secrets(agent_config.secrets)
         self.services.agent_factory.apply_config(agent_config)
         self._auxiliary.update_settings(
@@ -628,12 +630,12 @@ class Gateway:
         self._tasks.create_task(self.approvals.end_undeliverable(delivery_id), name="undeliverable")
 
     def snapshot(self) -> dict[str, Any]:
-        """What is true now, from memory alone: cheap enough to be asked often."""
+        """The current status, from memory alone: cheap enough to be read often."""
         return {
             **gateway_snapshot(self.services, self.lanes, self.outbox),
             "home_channels": tuple(self.home_channels.all()),
         }
 
     def open_message_ids(self) -> frozenset[InboxId]:
-        """The messages that are worked on here; an end is known here after its commit."""
+        """The messages in progress; one leaves the set after its end is committed."""
         return self.services.subscriptions.ids

@@ -12,7 +12,7 @@ from holdfast.gateway.lifecycle.stop import GatewayStop
 
 
 class GatewayCrashed(HoldfastError):
-    """A bug of ours: the gateway has stopped, phase by phase, rather than go on without a part."""
+    """A bug in Holdfast: the gateway has stopped, phase by phase, rather than run without a part."""
 
     def __init__(self, error: Exception) -> None:
         super().__init__(
@@ -22,31 +22,29 @@ class GatewayCrashed(HoldfastError):
 
 
 class RunningGateway:
-    """Owns the start and the stop of a gateway: entered, it has recovered and takes messages;
-    left, it has stopped phase by phase, and all that is owed is in the store."""
+    """Owns the start and the stop of a gateway. Inside `async with` it has recovered and accepts
+    messages; after it, it has stopped phase by phase, and everything pending is in the store."""
 
     def __init__(self, gateway: Gateway) -> None:
         self.gateway = gateway
         self._starting: asyncio.Task[None] | None = None
         self._stopping: asyncio.Task[None] | None = None
-        self._stop: GatewayStop | None = None  # the one that is under way, or over
+        self._stop: GatewayStop | None = None  # running or done
         self.stopped = asyncio.Event()  # set when the last of its phases has run
-        self.resumed = 0  # turns of earlier processes that this one goes on with
-        self._failure_watcher: asyncio.Task[None] | None = (
-            None  # of the household, on behalf of `with`
-        )
-        self._cancelled_task: asyncio.Task[Any] | None = None  # was cancelled by it
+        self.resumed = 0  # turns of earlier processes that this one continues
+        self._failure_watcher: asyncio.Task[None] | None = None  # while inside `async with`
+        self._cancelled_task: asyncio.Task[Any] | None = None  # cancelled by the watcher
 
     async def __aenter__(self) -> Self:
-        inside = asyncio.current_task()
-        assert inside is not None, "this is awaited by a task"
+        task = asyncio.current_task()
+        assert task is not None, "this is awaited by a task"
         self._failure_watcher = asyncio.create_task(
-            self._cancel_on_failure(inside), name="watch the household"
+            self._cancel_on_failure(task), name="gateway failure watcher"
         )
         try:
             await self.start()
         except BaseException:
-            # Nobody else could: turns that were resumed run already, and doors stand open.
+            # `__aexit__` is not called then, but resumed turns run and platforms are connected.
             await self.__aexit__()
             raise
         return self
@@ -56,61 +54,62 @@ class RunningGateway:
             self._failure_watcher.cancel()
         await self.stop()
         if self._cancelled_task is not None:
-            self._cancelled_task.uncancel()  # it hears `Broken` instead
+            self._cancelled_task.uncancel()  # it gets `GatewayCrashed` instead
         if (failure := self.gateway.task_group.failure) is not None:
             raise GatewayCrashed(failure) from failure
 
     async def _cancel_on_failure(self, task: asyncio.Task[Any]) -> None:
-        """Whoever is inside is told by being cancelled, as by a task group."""
+        """Cancel the task inside `async with`, as a task group does."""
         await self.failed.wait()
         task.cancel()
         self._cancelled_task = task
 
     @property
     def failed(self) -> asyncio.Event:
-        """Set when a task that was never to fail has failed: the gateway is to be stopped."""
+        """Set when a task of the gateway has failed: the gateway must be stopped."""
         return self.gateway.task_group.failed
 
     @property
     def failure(self) -> HoldfastError | None:
-        """What to tell of it, once it has stopped."""
+        """The error to report once it has stopped."""
         failure = self.gateway.task_group.failure
         return None if failure is None else GatewayCrashed(failure)
 
     async def start(self) -> None:
-        """Returns when it has recovered and takes messages; that it runs is said by who has more
-        to open. May be cancelled anywhere, and is by a stop: its phases end what was begun, and
-        skip what was not."""
+        """Returns when it has recovered and accepts messages. The caller reports that it runs, once
+        it has opened the rest. A stop may cancel this anywhere: its phases end what was started
+        and skip what was not."""
         self._starting = asyncio.create_task(self._start(), name="start")
         await self._starting
 
     async def _cancel_start(self) -> None:
-        """Nothing more is begun when this returns."""
+        """When this returns, nothing more is started."""
         if self._starting is not None and not self._starting.done():
             self._starting.cancel()
             await asyncio.wait({self._starting})
 
     async def _start(self) -> None:
-        gateway, parts, house = self.gateway, self.gateway.dependencies, self.gateway.services
+        gateway, services = self.gateway, self.gateway.services
+        dependencies = gateway.dependencies
         await gateway.task_group.open()
         recovery = Recovery(
-            house,
+            services,
             gateway.lanes,
             outbox=gateway.outbox,
-            runners=parts.runners,
+            runners=dependencies.runners,
             admit=gateway.router.route_recovered,
             suspend_recent=gateway.sessions.suspend_recently_active,
         )
-        await house.memory.start()
-        parts.progress("recovering")
+        await services.memory.start()
+        dependencies.progress("recovering")
         await gateway.home_channels.load()
-        await house.quiet_chats.load(parts.store)
+        await services.quiet_chats.load(dependencies.store)
         await gateway.paired_users.load()
         self.resumed = await recovery.run()
-        await house.subagents.follow_recovered()
+        await services.subagents.follow_recovered()
         await gateway.job_executor.follow_recovered()
         gateway.intake.open()
-        parts.progress("connecting")
+        dependencies.progress("connecting")
         await gateway.accounts.open()
         gateway.task_group.run_until_closed(gateway.expiry.run(), name="expiry")
         gateway.task_group.run_until_closed(gateway.scheduler.run(), name="scheduler")
@@ -118,22 +117,22 @@ class RunningGateway:
     async def stop(
         self, order: StopOrder | None = None, *, hurried: asyncio.Event | None = None
     ) -> None:
-        """Run the phases, once: whoever calls again waits for the same stop. Without an order it
-        is as if a signal had come that nobody planned."""
+        """Run the phases once: a second call waits for the same stop. Without an order it stops as
+        after an unplanned signal."""
         if self._stopping is None:
-            parts = self.gateway.dependencies
+            dependencies = self.gateway.dependencies
             order = order or StopOrder(
-                kind=StopKind.SIGNAL, by=StopRequester.SIGNAL, at=parts.clock.now()
+                kind=StopKind.SIGNAL, by=StopRequester.SIGNAL, at=dependencies.clock.now()
             )
             phases = self.phases(order, hurried=hurried or asyncio.Event())
-            running = run_phases(phases, progress=parts.progress)
+            running = run_phases(phases, progress=dependencies.progress)
             self._stopping = asyncio.create_task(running, name="stop")
         await asyncio.shield(self._stopping)
 
     def phases(self, order: StopOrder, *, hurried: asyncio.Event) -> list[Phase]:
-        """The stop of a gateway, in the order in which it is to happen, whatever has been started.
+        """The phases of a stop in order, whatever has been started.
 
-        `hurried`: nothing more is waited for, from the instant in which it is set.
+        `hurried`: from the instant in which it is set, the stop waits for nothing.
         """
         self._stop = GatewayStop(
             order,
@@ -151,5 +150,5 @@ class RunningGateway:
 
     @property
     def interrupted(self) -> int:
-        """Turns that a stop has cut."""
+        """Turns that a stop has interrupted."""
         return self._stop.drainer.interrupted if self._stop else 0

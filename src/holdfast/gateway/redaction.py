@@ -12,9 +12,11 @@ import msgspec
 
 from holdfast.core.secrets import Secret
 
-# MERGED holdfast.gateway.disguise: Disguise: the signs of a text as a reader sees them, once Markdown has taken its marks off.
-# Marks that vanish when they are read, and signs without width. `sk\_live\_…` and `sk**live**…`
-# show the same letters as the secret, and are not the same text.
+REDACTED = "[redacted]"
+_MAX_MARKUP_FACTOR = 16  # a value with all its markup is at most so many times as long as itself
+_MIN_LENGTH = 8  # a shorter value would remove parts of ordinary text
+# Markup that is not visible when rendered, and characters without width. `sk\_live\_…` and
+# `sk**live**…` show the same letters as the secret, but are not the same text.
 _MARKUP = re.compile("[\\\\*_~`\u00ad\u200b-\u200f\u2060-\u2064\ufeff]+")
 _CHARACTER = re.compile(
     r"&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[a-zA-Z][a-zA-Z0-9]{1,31});|.", re.DOTALL
@@ -23,49 +25,43 @@ _OPEN_ENTITY = re.compile(r"&[#0-9a-zA-Z]{0,32}\Z")
 
 
 def may_hide_text(text: str) -> bool:
-    """Whether it may be read as another text than it is."""
+    """Whether its visible text may differ from the text itself."""
     return "&" in text or _MARKUP.search(text) is not None
 
 
 def visible_text(text: str) -> str:
-    """The signs alone."""
+    """The visible characters alone."""
     return _MARKUP.sub("", unescape(text) if "&" in text else text)
 
 
 def open_entity_length(text: str) -> int:
-    """How much at its end may be the beginning of an entity, whose sign nobody knows yet."""
+    """How much at its end may be the beginning of an incomplete entity."""
     found = _OPEN_ENTITY.search(text)
     return len(text) - found.start() if found else 0
 
 
 class VisibleText(msgspec.Struct, frozen=True, kw_only=True):
-    """The signs, and from where to where each of them stood."""
+    """The visible characters, and the span of the source text that each comes from."""
 
     text: str
     spans: list[tuple[int, int]]
 
 
 def map_visible_text(text: str) -> VisibleText:
-    signs: list[str] = []
-    places: list[tuple[int, int]] = []
+    characters: list[str] = []
+    spans: list[tuple[int, int]] = []
     for found in _CHARACTER.finditer(text):
-        for sign in unescape(found[0]) if len(found[0]) > 1 else found[0]:
-            if not _MARKUP.match(sign):
-                signs.append(sign)
-                places.append(found.span())
-    return VisibleText(text="".join(signs), spans=places)
-
-
-# MERGED holdfast.gateway.redaction: Redaction: the last gate before anything is kept or said; it knows every secret by value.
-REDACTED = "[redacted]"
-_MAX_MARKUP_FACTOR = 16  # times as long as itself, at the most, is a value with all its marks
-_MIN_LENGTH = 8  # a shorter value would tear holes into ordinary text
+        for character in unescape(found[0]) if len(found[0]) > 1 else found[0]:
+            if not _MARKUP.match(character):
+                characters.append(character)
+                spans.append(found.span())
+    return VisibleText(text="".join(characters), spans=spans)
 
 
 class Redaction:
-    """Owns the exact values of all secrets, and takes them out of any text: as they are, as they
-    stand in JSON, and as Markdown or an entity would spell them. This keeps a secret from slipping
-    out; whoever wants to tell it can spell it in ways that nobody can list."""
+    """Owns the exact values of all secrets and removes them from any text: as they are, as JSON
+    encodes them, and as Markdown or HTML entities spell them. This prevents accidental leaks; an
+    agent that wants to leak a secret can always encode it in another way."""
 
     def __init__(self, secrets: Iterable[Secret]) -> None:
         self._known: set[str] = set()

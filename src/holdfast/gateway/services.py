@@ -42,6 +42,8 @@ class SandboxFactory(Protocol):
 
 
 class Services(msgspec.Struct, frozen=True, kw_only=True):
+    """A plain container of the shared objects."""
+
     live_settings: LiveSettings
     store: Store
     clock: Clock
@@ -69,16 +71,15 @@ class Services(msgspec.Struct, frozen=True, kw_only=True):
     counters: Counters
     proactive_sender: ProactiveSender
     send_policy: SendPolicy
-    tracer: MessageTracer | None = None  # None: nobody wants any
+    tracer: MessageTracer | None = None  # None: messages are not traced
 
     @property
     def settings(self) -> Settings:
-        """Those that hold at this instant: whoever needs some of them that fit together takes
-        them once."""
+        """The current settings. Read them once where several values must fit together."""
         return self.live_settings.current
 
     def busy_mode(self, source: Source) -> BusyMode:
-        """What a message from there does to a running turn, where it does not say so itself."""
+        """What a message from there does to a running turn, if it does not say so itself."""
         settings = self.settings.account(source.platform, source.account)
         own = settings.busy_mode if settings else None
         return own or self.settings.gateway.busy_mode

@@ -1,4 +1,4 @@
-"""The approvals of one turn: pending, being decided, or ended; wakes the lane that waits for them."""
+"""The approvals of one turn: pending, being decided or ended; wakes the lane that waits."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence

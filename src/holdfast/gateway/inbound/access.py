@@ -1,4 +1,7 @@
-"""Access control: decides whether a principal may do something here, and audits refusals (a limited number)."""
+"""Access control: may this principal do this, here? Denied unless the configuration allows it.
+
+Refusals are audited, a limited number of them.
+"""
 
 import asyncio
 import logging
@@ -19,12 +22,13 @@ from holdfast.core.ports.store import Store
 log = logging.getLogger(__name__)
 
 
-# MERGED holdfast.gateway.inbound.authorise: The one question every entry asks: may this principal do this, here? Nobody may until told.
 EVERYBODY = "*"
+MAX_ROWS = 20  # audit rows per account and window: unknown senders must not fill the disk
+WINDOW = 3600.0  # seconds
 
 
 class Role(StrEnum):
-    """What somebody is, at one account and in one chat of it."""
+    """The role of a person at one account and in one of its chats."""
 
     UNKNOWN = "stranger"
     USER = "user"
@@ -158,14 +162,9 @@ def _config_table(source: Source) -> str:
     return name if usual else f"{name}.accounts.{source.account}"
 
 
-# MERGED holdfast.gateway.inbound.denials: Denials: who was sent away without a word, in the audit, and only so many of them.
-MAX_ROWS = 20  # rows of one place in a stretch of time; whoever knocks must not fill the disk
-WINDOW = 3600.0  # seconds
-
-
 class DeniedAccessAudit:
-    """Owns who has a row already in the present stretch of time, by place. Each is in it once, and
-    once there are too many the last row says that others are not."""
+    """Owns which senders have an audit row in the current window, by account. Each has one row; at
+    the limit, the last row says that others are not listed."""
 
     def __init__(self, store: Store, *, clock: Clock) -> None:
         self._store = store
@@ -174,8 +173,8 @@ class DeniedAccessAudit:
         self._recorded: dict[str, set[str]] = {}
 
     async def record(self, kind: AuditKind, actor: str, *, account: str, subject: str = "") -> None:
-        """Returns when it is durable, or is none of those that are kept. A store that fails keeps
-        nobody from being sent away."""
+        """Returns when the row is durable, or is beyond the limit. A store failure does not change
+        the refusal."""
         if (more := self._count(account, actor)) is None:
             return
         act = AuditEntry(
@@ -190,13 +189,13 @@ class DeniedAccessAudit:
             await asyncio.shield(self._store.record_audit(act))
         except StoreError as error:
             log.warning(
-                "A refusal is not in the audit: %s",
+                "Could not audit a refusal: %s",
                 error,
                 extra={"action": "denied_access_not_audited"},
             )
 
     def _count(self, account: str, actor: str) -> bool | None:
-        """Whether this is the last one that has a row; None: it has none."""
+        """Whether this is the last row of the window. None: it gets no row."""
         now = self._clock.now()
         if not 0 <= now - self._since < WINDOW:
             self._since = now

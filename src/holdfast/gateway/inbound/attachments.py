@@ -1,4 +1,7 @@
-"""Stores the attachments of a message in its session's workspace and adds their text and images to it."""
+"""Stores the attachments of a message in the workspace of its session.
+
+The text of documents and the images become part of the message.
+"""
 
 import asyncio
 import logging
@@ -20,20 +23,27 @@ from holdfast.gateway.sessions.resolver import SessionStore
 log = logging.getLogger(__name__)
 
 
-# MERGED holdfast.gateway.inbound.wanted_files: Which of the files that people attach an account takes, by their names.
 ANY_TYPE = "*"
+MAX_TOTAL_BYTES = 50 * 1024 * 1024  # of all attachments of one message
+MAX_FILES = 100
+MAX_IMAGES = 20  # per message to the model: providers refuse requests with very many
+
+StoreFile = Callable[[SessionId, str, bytes], str]
+"""Stores a file in the workspace of a session and returns its path; it blocks. The same data under
+the same name is the same file. Raises `AttachmentUnavailable` if it cannot be stored."""
 
 
 async def is_accepted_type(name: str, patterns: Sequence[str]) -> bool:
-    """`.csv` means names that end so, `image/*` what such a name stands for."""
+    """Whether the account takes a file of this name. A pattern is an ending (`.csv`) or a media
+    type (`image/*`)."""
     if ANY_TYPE in patterns:
         return True
-    # In a thread: what endings mean is looked up in files of this machine, once.
+    # In a thread: mimetypes reads files of this machine, once.
     return await asyncio.to_thread(_matches, name.lower(), patterns)
 
 
 def _matches(name: str, patterns: Sequence[str]) -> bool:
-    import mimetypes  # noqa: PLC0415 - for accounts that do not take everything
+    import mimetypes  # noqa: PLC0415 - only for accounts that restrict types
 
     media_type = mimetypes.guess_type(name)[0] or "application/octet-stream"
     return any(
@@ -44,18 +54,8 @@ def _matches(name: str, patterns: Sequence[str]) -> bool:
     )
 
 
-# MERGED holdfast.gateway.inbound.receiving: Receiving: what is attached to a message becomes files of its session, pictures, and text.
-MAX_TOTAL_BYTES = 50 * 1024 * 1024  # bytes of all that is attached to one message
-MAX_FILES = 100
-MAX_IMAGES = 20  # that a model is shown: providers refuse a request with very many
-
-StoreFile = Callable[[SessionId, str, bytes], str]
-"""Keeps a file in the workspace of a session, and says under which path; it blocks. The same data
-under the same name is the same file. Raises `AttachmentUnavailable` where it cannot be kept there."""
-
-
 class FetchedAttachment(msgspec.Struct, frozen=True, kw_only=True):
-    """An attachment as it came, or the reason why it did not."""
+    """The data of an attachment, or the reason why it is missing."""
 
     name: str
     data: bytes = b""
@@ -63,7 +63,7 @@ class FetchedAttachment(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StoredAttachment(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of one attachment: it has a path, or a reason why it has none."""
+    """The path of a stored attachment, or the reason why it has none."""
 
     name: str
     path: str = ""
@@ -72,7 +72,7 @@ class StoredAttachment(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AttachmentIntake:
-    """Keeps nothing itself. `put` None: this gateway has no place for files."""
+    """Has no state. `store_file` None: this gateway does not store files."""
 
     def __init__(
         self,

@@ -1,4 +1,8 @@
-"""Decides whether an inbound message is accepted: is it addressed to the agent, is it a loop, and may its sender talk?"""
+"""Decides whether an inbound message is accepted.
+
+`GroupPolicy`: is it addressed to the agent, and is it a loop? `InboundPolicy`: that, and then
+whether its sender may talk.
+"""
 
 from collections.abc import Iterator
 
@@ -15,46 +19,51 @@ from holdfast.gateway.commands.command import parse_command
 from holdfast.gateway.inbound.access import AccessPolicy, Action, Principal, principal_of
 from holdfast.gateway.inbound.pairing import PairingRequests
 
-# MERGED holdfast.gateway.inbound.groups: Groups: what is meant for the agent among all that is said there, and where a loop is broken.
-MAX_IN_A_ROW = 50  # messages of one person that are answered while nobody else speaks
-LOOP_RESET_AFTER = 600.0  # seconds of silence after which they count anew
-_ANY_BOT = ""  # as a voice: all of them are one
-_MAX_CHATS = 10_000  # chats that are counted in; the longest silent one makes way
+MAX_IN_A_ROW = 50  # messages of one person that are answered while no other person writes
+LOOP_RESET_AFTER = 600.0  # seconds of silence that reset the count
+_ANY_BOT = ""  # all bots count as one speaker
+_MAX_CHATS = 10_000  # chats with a count; the one that is silent longest is evicted
 
 _DEFAULT_CHAT = ChatSettings()
+_LOOP_NOTICE = (
+    f"I have answered {MAX_IN_A_ROW} messages in a row here with nobody else speaking, and stop "
+    "now: it may be a program that answers me. I go on when somebody else speaks, or after "
+    f"{LOOP_RESET_AFTER / 60:.0f} minutes of silence."
+)
+_LOOP_REASON = "so many in a row that it may be a program"
 
 
 class LoopDetected(NotAddressed):
-    """This one, and those after it, are not answered: it may be a program that answers us."""
+    """This message and those after it are not answered: a program may be answering us."""
 
 
 class _Streak(msgspec.Struct, kw_only=True):
-    """What was said last in a chat without anybody else speaking."""
+    """The last messages of one speaker in a chat, with no other speaker in between."""
 
     speaker: str
-    count: int = 0  # of those that were taken in
-    notified: bool = False  # why there are no more
+    count: int = 0  # of accepted messages
+    notified: bool = False  # the chat was told why there are no more answers
     at: float = 0.0
 
 
 class GroupPolicy:
-    """Owns how many messages of one voice were answered in a row, by chat. Lost with the process:
-    a loop that a restart lets go on is found again."""
+    """Owns how many messages of one speaker were answered in a row, by chat. The counts are lost
+    with the process: a loop that continues after a restart is detected again."""
 
     def __init__(self, settings: Settings) -> None:
         self._streaks: dict[tuple[str, str, str], _Streak] = {}
         self.apply_settings(settings)
 
     def apply_settings(self, settings: Settings) -> None:
-        """What holds in a chat is this from now on; who spoke how often is not forgotten."""
+        """Apply the settings of the chats; the counts are kept."""
         self._chats = dict(_configured_chats(settings))
 
     def check(self, inbound: Inbound, *, now: float) -> None:
-        """Returns where the message is to be answered if its writer may talk; raises `NotAddressed`
-        where it is not, and `LoopDetected`, until the chat was told, where it goes round.
+        """Returns if the message is addressed to the agent. Raises `NotAddressed` if not, and
+        `LoopDetected` in a loop, until the chat was told.
 
-        Nothing is counted here: a message that cannot be kept at the moment is brought again and
-        again, and is one message all the same."""
+        Nothing is counted here: a message that cannot be stored at the moment is delivered again
+        and again, but counts as one."""
         source = inbound.source
         if source.author is Author.SELF:
             raise NotAddressed("it was written by this account itself")
@@ -125,17 +134,8 @@ def _configured_chats(settings: Settings) -> Iterator[tuple[tuple[str, str, str]
             yield (name, account, chat_id), chat
 
 
-# MERGED holdfast.gateway.inbound.threshold: The threshold: what of all that platforms bring is taken in, and what its writer hears else.
-_LOOP_NOTICE = (
-    f"I have answered {MAX_IN_A_ROW} messages in a row here with nobody else speaking, and stop now: "
-    "it may be a program that answers me. I go on when somebody else speaks, or after "
-    f"{LOOP_RESET_AFTER / 60:.0f} minutes of silence."
-)
-_LOOP_REASON = "so many in a row that it may be a program"
-
-
 class InboundPolicy:
-    """Owns nothing: asks whether a message is meant, and then whether its writer may."""
+    """Checks whether a message is addressed to the agent, and then whether its sender may talk."""
 
     def __init__(
         self,

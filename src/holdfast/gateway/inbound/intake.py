@@ -1,4 +1,4 @@
-"""The one entry for messages: checks, stores and acknowledges them, then hands them to the router."""
+"""The one entry for messages: checks, stores and acknowledges them, then routes them."""
 
 import asyncio
 import logging

@@ -1,4 +1,8 @@
-"""Pairing: unknown people get a code, and an operator lets them in with it, denies or revokes them."""
+"""Pairing: unknown people get a code, with which an operator lets them in.
+
+`PairingRequests` gives out codes, `PairingService` approves, denies and revokes, and `PairedUsers`
+is the copy of what the store has, so that no message waits for the store.
+"""
 
 import asyncio
 import hashlib
@@ -39,18 +43,24 @@ from holdfast.gateway.jobs.service import source_address
 from holdfast.gateway.services import Services
 from holdfast.gateway.sessions.resolver import route_of
 
-log = logging.getLogger(__name__)
-
-
-# MERGED holdfast.gateway.inbound.pairing_codes: Pairing codes: made, written for people, read from what they type, and hashed.
 _SALT_BYTES = 16
-# A code is short, so that to try them all against a copy of the store must be made slow: this
-# takes some 10 ms and 4 MB each, there are some 10^12 of them, and they are worth nothing in an
-# hour.
+# Codes are short, so trying them all against a copy of the store must be slow: each try takes
+# about 10 ms and 4 MB, there are about 10^12 codes, and a code expires within an hour.
 _SCRYPT_COST = {"n": 1 << 12, "r": 8, "p": 1}
 
+CODE_TEXT = (
+    "I do not know you yet, so nobody has read what you wrote. Your pairing code is {code}, for an "
+    "hour: tell it to whoever runs this gateway. They let you in with\n\n"
+    "    holdfast pairing approve {code}\n\n"
+    "and you will hear of it here."
+)
+_CODE_SENT_REASON = "not known here: a pairing code was sent instead of an answer"
+WELCOME_TEXT = "You are let in: write what you need. /help shows what the gateway itself can do."
+
 RandomBytes = Callable[[int], bytes]
-"""So many bytes that nobody can guess."""
+"""Returns so many unpredictable bytes."""
+
+log = logging.getLogger(__name__)
 
 
 def new_code(random: RandomBytes) -> str:
@@ -91,11 +101,10 @@ def code_matches(code: str, salt: bytes, digest: bytes) -> bool:
     return hmac.compare_digest(hash_code(code, salt), digest)
 
 
-# MERGED holdfast.gateway.inbound.paired: Who asked to be let in and who was: a copy of what the store has, so that nobody waits for it.
 class PairedUsers:
-    """Owns the copy. It is changed by commits alone: what the store has not taken, nobody knows.
+    """Owns the copy of the pairing requests and paired users in the store. Only commits change it.
 
-    "In" it is whoever was let in: what `AccessPolicy` asks for every message of one whom the
+    `principal in paired_users` is what `AccessPolicy` asks for every message of a person whom the
     configuration does not name.
     """
 
@@ -115,18 +124,18 @@ class PairedUsers:
         return principal in self._users
 
     def users(self) -> list[PairedUser]:
-        """Those who were let in, the first of them first."""
+        """The paired users, the first paired first."""
         return list(self._users.values())
 
     def pending(self, now: float) -> list[PairingRequest]:
-        """Those who can still be let in, the longest waiting first."""
+        """The requests that can still be approved, the oldest first."""
         return [each for each in self._requests.values() if each.pending(now)]
 
     def request_of(self, principal: PrincipalId) -> PairingRequest | None:
         return self._requests.get(principal)
 
     def add_request(self, request: PairingRequest) -> None:
-        """The store has it, and has forgotten those that were over by then."""
+        """Add a request that the store has. Those that had expired by then are gone there, too."""
         past = [
             name for name, each in self._requests.items() if each.expires_at <= request.asked_at
         ]
@@ -135,7 +144,7 @@ class PairedUsers:
         self._requests[request.principal] = request
 
     def apply_change(self, change: PairingChange) -> None:
-        """The store has it."""
+        """Apply a change that the store has."""
         if change.kind in (PairingKind.APPROVE, PairingKind.WRONG):
             self.wrong_codes = change.wrong
         if change.user is not None:
@@ -147,16 +156,6 @@ class PairedUsers:
             self._users.pop(change.principal, None)
         elif (asked := self._requests.get(change.principal)) is not None:
             self._requests[change.principal] = msgspec.structs.replace(asked, digest=b"")
-
-
-# MERGED holdfast.gateway.inbound.strangers: Strangers: people nobody knows yet, who are given a code to be let in by, now and then.
-CODE_TEXT = (
-    "I do not know you yet, so nobody has read what you wrote. Your pairing code is {code}, for an "
-    "hour: tell it to whoever runs this gateway. They let you in with\n\n"
-    "    holdfast pairing approve {code}\n\n"
-    "and you will hear of it here."
-)
-_CODE_SENT_REASON = "not known here: a pairing code was sent instead of an answer"
 
 
 class PairingRequests:
@@ -298,33 +297,29 @@ class PairingRequests:
 
 
 def _next_code_at(request: PairingRequest) -> float:
-    """When they get another code: one who was told no, when this one would have ended."""
+    """When the person gets another code; after a denial, when this one would have expired."""
     return request.asked_at + NEW_CODE_AFTER if request.digest else request.expires_at
 
 
-# MERGED holdfast.gateway.inbound.pairing: Pairing decided: people let in by their code, told no, and sent away again.
-WELCOME_TEXT = "You are let in: write what you need. /help shows what the gateway itself can do."
-
-
 class PairingRefused(HoldfastError):
-    """It cannot be done, for this reason; nothing is written."""
+    """A pairing command that cannot be carried out; nothing is written."""
 
 
 class PairingDecision(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to be committed, and what whoever asked for it is told then."""
+    """What is to be committed, and the reply to the operator."""
 
     change: PairingChange
     text: str
 
     @property
     def wrong(self) -> bool:
-        """The code was nobody's: what is committed is that it was tried."""
+        """The code is unknown: only the failed try is committed."""
         return self.change.kind is PairingKind.WRONG
 
 
 class PairingService:
-    """Decides, one at a time: two wrong codes tried at once count as two. Owns nothing else; who
-    asked and who was let in is in `paired`."""
+    """Approves, denies and revokes, one at a time: two wrong codes tried at once count as two.
+    Requests and users are in `PairedUsers`."""
 
     def __init__(self, services: Services, paired_users: PairedUsers) -> None:
         self._services = services

@@ -1,4 +1,4 @@
-"""Runs named shutdown phases in a fixed order, each with a deadline; a failed one skips no other."""
+"""Runs named shutdown phases in order, each with a deadline; a failed one skips no other."""
 
 import asyncio
 import logging

@@ -15,16 +15,16 @@ from holdfast.gateway.turns.lanes import Lanes
 log = logging.getLogger(__name__)
 
 
-# MERGED holdfast.gateway.lifecycle.draining: Draining: what becomes of the turns that run when a gateway goes. They finish, are parked at a
-# step boundary, or are marked and cut.
-_DETACH_TIMEOUT = 1.0  # seconds: the runners are let go, or their commands die with the turns
+DRAIN = "drain"  # the one phase whose length the operator configures
+_DETACH_TIMEOUT = 1.0  # seconds: runners that are not detached end with their turns
 
 
 class TurnDrainer:
-    """Owns the waiting of one stop, and the count of what it came to.
+    """Lets the running turns finish, parks them at a step boundary, or marks and cuts them. Owns
+    the counts of parked and interrupted turns.
 
-    Its steps stand in this order for a reason: what is not waited for any more is marked before
-    it is interrupted, so that a crash in between is a cut that was told and counted once.
+    The order matters: a turn is marked before it is interrupted, so that a crash in between is an
+    interruption that is noted and counted once.
     """
 
     def __init__(
@@ -49,12 +49,12 @@ class TurnDrainer:
 
     @property
     def finish_timeout(self) -> float:
-        """Seconds that running turns have to come to their end."""
+        """Seconds that running turns have to finish."""
         return 0.0 if self._order.now else self._settings.restart_drain_timeout
 
     @property
     def park_timeout(self) -> float:
-        """Seconds that they have, besides, to come to a step boundary."""
+        """Seconds that they have after that to reach a step boundary."""
         waits = self._order.kind.restarts and not self._order.now
         return self._settings.park_timeout if waits else 0.0
 
@@ -118,12 +118,8 @@ class TurnDrainer:
         return running
 
 
-# MERGED holdfast.gateway.lifecycle.stop: The stop of a gateway: its phases in their order, each run for the reason the gateway goes.
-DRAIN = "drain"  # the one phase whose length is the operator's
-
-
 class GatewayStop:
-    """Owns one stop, and what it has come to. Whatever was never started is passed over."""
+    """Owns one stop: its phases in order. Parts that were never started are skipped."""
 
     def __init__(
         self,

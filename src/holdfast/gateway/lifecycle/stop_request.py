@@ -10,9 +10,9 @@ from holdfast.core.turns.stop import StopOrder
 log = logging.getLogger(__name__)
 
 
-# MERGED holdfast.gateway.lifecycle.departure: Departure: whether and why this gateway goes. The first order stands; the rest hurry it.
 class StopRequest:
-    """Owns the one order to stop. `hurried` is set when nothing more is to be waited for."""
+    """Owns the one order to stop: the first one counts, later ones only hurry it. `hurried` is set
+    when the stop must not wait any longer."""
 
     def __init__(self) -> None:
         self.order: StopOrder | None = None
@@ -20,7 +20,7 @@ class StopRequest:
         self._requested = asyncio.Event()
 
     def request(self, order: StopOrder) -> bool:
-        """False: another order stands already."""
+        """False: there is an order already."""
         if self.order is not None:
             return False
         self.order = order
@@ -33,18 +33,19 @@ class StopRequest:
         self.hurried.set()
 
     async def wait(self) -> StopOrder:
-        """The order, waited for."""
+        """Wait for the order."""
         await self._requested.wait()
         assert self.order is not None, "the event is set by the order"
         return self.order
 
 
-# MERGED holdfast.gateway.lifecycle.restarting: Restarting: how the house asks the process it lives in to go, and when it is told no.
 class RestartController:
-    """`core.ports.Lifecycle`. Owns the one restart that is being checked or waits for quiet.
+    """Implements `Lifecycle`: how the gateway asks its process to restart. Owns the one restart
+    that is being checked or waits until no turn runs.
 
-    `check` raises `RestartRefused` where a successor could not start; it is told whether the
-    restart follows at once. `quiet` returns when no turn runs; one that begins behind it is parked.
+    `check` raises `RestartRefused` if a successor could not start; its argument says whether the
+    restart follows at once. `wait_until_idle` returns when no turn runs; a turn that begins after
+    that is parked.
     """
 
     def __init__(
@@ -58,7 +59,7 @@ class RestartController:
         self._stop_request = stop_request
         self._check = check
         self._wait_until_idle = wait_until_idle
-        self._on_change = on_change  # told when a restart begins to wait, or does so no more
+        self._on_change = on_change  # called when a restart begins or ends to wait
         self._checking = False
         self._idle_task: asyncio.Task[None] | None = None
         self.pending_restart: StopOrder | None = None  # a restart that waits until no turn runs
@@ -70,7 +71,7 @@ class RestartController:
     async def restart(self, order: StopOrder, *, when_idle: bool = False) -> None:
         self._refuse_if_stopping(when_idle=when_idle)
         await self._check_successor(soon=not when_idle)
-        # It may have been told to stop while the successor was looked at.
+        # A stop may have been requested while the successor was checked.
         self._refuse_if_stopping(when_idle=when_idle)
         if when_idle:
             self.pending_restart = order

@@ -1,4 +1,7 @@
-"""Background task that ends expired sessions and prunes old rows, and sleeps until the next deadline."""
+"""Background task that ends expired sessions and prunes old rows.
+
+`Expiry` sleeps until the next deadline. `Retention` prunes once a day, a little at a time.
+"""
 
 import asyncio
 import logging
@@ -17,26 +20,31 @@ from holdfast.core.sessions.reset import ExpiringSession, ResetPolicies, expires
 from holdfast.core.sessions.session import ProcessRow
 from holdfast.gateway.live_settings import LiveSettings
 from holdfast.gateway.services import Services
-from holdfast.gateway.sessions import teardown as leaving
-from holdfast.gateway.sessions.teardown import SessionTeardown
+from holdfast.gateway.sessions.teardown import SessionTeardown, delete_session
 from holdfast.gateway.turns.lanes import Lanes
 
 log = logging.getLogger(__name__)
 
 
-# MERGED holdfast.gateway.sessions.retention: Retention: what is kept no longer, once a day and a little at a time.
 _DAY = 86400.0
-_AFTER_START = 60.0  # seconds: whoever waits for a start does not wait for this
-_LAST_RUN_KEY = "retention_looked_at"  # the time of the last look, in the store
-_MAX_GAP = 2 * _DAY  # between two looks, at the most, of a clock that is believed
-_MAX_DELETED_PER_RUN = 20  # sessions of one look: each takes files and processes with it
+_AFTER_START = 60.0  # seconds: pruning must not delay a start
+_LAST_RUN_KEY = "retention_looked_at"  # the time of the last run, in the store
+_MAX_GAP = 2 * _DAY  # between two runs; after a longer one the clock is not trusted
+_MAX_DELETED_PER_RUN = 20  # sessions: each has files and processes to end
+_MAX_EXPIRED_PER_RUN = 50  # sessions; there may be thousands after a long pause
+_READ_LIMIT = 1000  # sessions read per run: some may be in use for any length of time
+_RETRY_AFTER = 60.0  # seconds until a session that could not be ended is tried again
+_MIN_SLEEP = 1.0  # seconds between two runs
+_MAX_SLEEP = 86400.0  # seconds: a clock that was set is noticed within a day
+_PROCESS_LIST_TIMEOUT = 5.0  # seconds for a runner to answer; one that does not counts as busy
 
 DeleteSession = Callable[[SessionId], Awaitable[None]]
+ListProcesses = Callable[[SessionId], Awaitable[Sequence[ProcessRow]]]
 
 
 class Retention:
-    """Owns the time of the next look. `delete` deletes a session for good; `spare` says that one
-    is in use."""
+    """Owns the time of the next pruning. `delete` deletes a session for good; `in_use` says that it
+    must stay."""
 
     def __init__(
         self,
@@ -55,7 +63,7 @@ class Retention:
         self._next_run = clock.now() + _AFTER_START
 
     async def prune(self) -> float:
-        """Do what is due; when to look again."""
+        """Prune what is due; returns the time of the next run."""
         now = self._clock.now()
         set_back = self._next_run > now + _DAY
         if now < self._next_run and not set_back:
@@ -134,22 +142,11 @@ class Retention:
         return True
 
 
-# MERGED holdfast.gateway.sessions.expiry: Expiry: one task that ends what time has run out for, and sleeps until the next of it.
-_MAX_EXPIRED_PER_RUN = 50  # sessions of one look; there may be thousands after a long pause
-_READ_LIMIT = 1000  # of which it reads so many: some may be in use for as long as they like
-_RETRY_AFTER = 60.0  # seconds until something that could not be ended is looked at again
-_MIN_SLEEP = 1.0  # the least there is between two looks
-_MAX_SLEEP = 86400.0  # a clock that was set is noticed within a day
-_PROCESS_LIST_TIMEOUT = 5.0  # seconds a workbench has to say what runs; a silent one counts as busy
-
-ListProcesses = Callable[[SessionId], Awaitable[Sequence[ProcessRow]]]
-
-
 class Expiry:
-    """Owns the time of the next look, and nothing else.
+    """Owns the time of the next run.
 
-    `stirred` is told whenever a session falls silent: only then can there be a deadline that
-    is nearer than the one it sleeps until.
+    `on_session_idle` is called whenever a session becomes idle: only then can there be a deadline
+    earlier than the one it sleeps until.
     """
 
     def __init__(
@@ -170,7 +167,7 @@ class Expiry:
             services.live_settings,
             store=services.store,
             clock=services.clock,
-            delete=partial(leaving.delete_session, services, lanes, teardown),
+            delete=partial(delete_session, services, lanes, teardown),
             in_use=self.in_use,
         )
         self._wake_at = inf

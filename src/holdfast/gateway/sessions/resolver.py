@@ -1,4 +1,7 @@
-"""Chooses the session of a message: the current one of its route, or a fresh one by the reset policy."""
+"""Chooses the session of a message: the current one of its route, or a fresh one.
+
+The reset policy decides when a session is replaced.
+"""
 
 import asyncio
 import logging

@@ -95,4 +95,7 @@ def _title_prompt(messages: tuple[Message, ...]) -> str:
     asked = next(m.text for m in messages if isinstance(m, UserMessage))
     answers = [m.text for m in messages if isinstance(m, AssistantMessage) and m.text]
     answer = answers[-1] if answers else ""
-    return f"<question>\n{asked[:_MAX_CHARS]}\n</question>\n\n<answer>\n{answer[:_MAX_CHARS]}\n</answer>"
+    return (
+        f"<question>\n{asked[:_MAX_CHARS]}\n</question>\n\n"
+        f"<answer>\n{answer[:_MAX_CHARS]}\n</answer>"
+    )

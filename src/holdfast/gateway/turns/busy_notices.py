@@ -1,4 +1,4 @@
-"""Tells the sender of a message that came while a turn ran what happens to it, at most now and then."""
+"""Tells the sender of a message that arrived while a turn ran what happens to it, rate-limited."""
 
 import asyncio
 import logging
