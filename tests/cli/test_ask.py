@@ -139,4 +139,4 @@ def test_a_timeout_that_is_none_is_a_usage_error(cli: Cli, timeout: str) -> None
 def test_a_session_without_a_name_is_a_usage_error(cli: Cli, command: list[str]) -> None:
     refused = cli(*command, "--session", "")
     assert refused.returncode == exit_codes.USAGE
-    assert "Invalid value for '--session': a name is wanted" in refused.stderr
+    assert "Invalid value for '--session': the name is empty" in refused.stderr

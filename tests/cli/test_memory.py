@@ -17,7 +17,7 @@ def test_notes_are_added_shown_edited_and_forgotten(shared: GatewayProcess, cli:
         assert done.returncode == 0, done.stderr
         return done.stdout
 
-    assert "Nothing is noted" in memory("show")
+    assert "There are no notes" in memory("show")
     assert "9 of 4000 characters" in memory("add", "likes tea")
     memory("add", "--about", "world", "the server is kelp")
     shown = memory("show")
@@ -33,7 +33,7 @@ def test_notes_are_added_shown_edited_and_forgotten(shared: GatewayProcess, cli:
     assert unsaid.returncode == exit_codes.FAILED and "--owner" in unsaid.stderr
     for owner in ("person:owner", "person:x:default:ann"):
         memory("clear", "--yes", "--owner", owner)
-    assert "Nothing is noted" in memory("show")
+    assert "There are no notes" in memory("show")
 
 
 def test_a_note_that_is_not_there_is_said_so(shared: GatewayProcess, cli: Cli) -> None:
@@ -64,7 +64,7 @@ def test_the_audit_says_what_was_changed(shared: GatewayProcess, cli: Cli) -> No
 
 
 def test_without_a_gateway_notes_can_be_read_and_not_changed(cli: Cli) -> None:
-    assert "Nothing is noted" in cli("memory", "show").stdout
+    assert "There are no notes" in cli("memory", "show").stdout
     refused = cli("memory", "add", "x")
     assert refused.returncode == exit_codes.GATEWAY_DOWN
     assert "No gateway is running" in refused.stderr

@@ -25,7 +25,7 @@ from holdfast.server.local.control_client import GatewayDown, GatewayStoreUnavai
 _owner_option = click.option(
     "--owner",
     metavar="OWNER",
-    help="Whose notes, as `show` names them; may be left out where only one has any.",
+    help="Owner of the notes, as in `show`; needed if several have notes.",
 )
 
 
@@ -35,8 +35,8 @@ def command() -> None:
     """Show, add, edit or forget what is remembered.
 
     Notes belong to a user (person:PLATFORM:ACCOUNT:ID; the user of the page, the API or this
-    command line is person:owner) or to a shared chat. The running gateway is asked;
-    with none running, `show` reads its store under its lock.
+    command line is person:owner) or to a shared chat. Without a running gateway, `show` reads
+    the store.
 
     \b
     Examples:
@@ -51,8 +51,7 @@ def command() -> None:
 @json_option
 @_owner_option
 def show(as_json: bool, owner: str | None) -> None:
-    """All notes, or those of one owner."""
-
+    """Show all notes, or those of one owner."""
     print_notebooks(chosen_home(), owner=owner, as_json=as_json)
 
 
@@ -78,7 +77,7 @@ def add(owner: str | None, about: str, text: str) -> None:
 @click.argument("number", type=click.IntRange(1))
 @click.argument("text", required=False)
 def edit(owner: str | None, number: int, text: str | None) -> None:
-    """Say what note NUMBER is to say: TEXT, or, without it, what your editor is left with."""
+    """Change note NUMBER to TEXT; without TEXT, in your editor."""
     edit_note(api_client_for(chosen_home()), owner=owner, number=number, text=text)
 
 
@@ -101,7 +100,7 @@ def clear(owner: str | None, yes: bool) -> None:
 
 
 _PAGE_SIZE = 1000
-OPERATOR_NOTEBOOK = "person:owner"  # who has the gateway's own token, as this command line has
+OPERATOR_NOTEBOOK = "person:owner"  # the holder of the token of the gateway, as this command line
 
 
 def print_notebooks(home: Path, *, owner: str | None, as_json: bool) -> None:
@@ -111,7 +110,7 @@ def print_notebooks(home: Path, *, owner: str | None, as_json: bool) -> None:
     if as_json:
         print_json(msgspec.to_builtins(notebooks))
     elif not notebooks:
-        click.echo("Nothing is noted.")
+        click.echo("There are no notes.")
     for notebook in () if as_json else notebooks:
         _print_notebook(notebook)
 
@@ -125,11 +124,11 @@ def add_note(api: ApiClient, *, owner: str | None, text: str, about: str) -> Non
 def edit_note(api: ApiClient, *, owner: str | None, number: int, text: str | None) -> None:
     notebook = _find_notebook(api, owner)
     note = _find_note(notebook, number)
-    said = click.edit(note.text) if text is None else text
-    if said is None or not said.strip() or said.strip() == note.text:
+    new_text = click.edit(note.text) if text is None else text
+    if new_text is None or not new_text.strip() or new_text.strip() == note.text:
         click.echo("Nothing was changed.")
         return
-    changed = NewNote(owner=notebook.owner, id=number, text=said.strip(), topic=note.topic)
+    changed = NewNote(owner=notebook.owner, id=number, text=new_text.strip(), topic=note.topic)
     click.echo(
         f"Note {number} is changed. {_usage_text(api.post('/memory', changed, NotebookView))}"
     )
@@ -138,7 +137,7 @@ def edit_note(api: ApiClient, *, owner: str | None, number: int, text: str | Non
 def forget_notes(api: ApiClient, *, owner: str | None, numbers: tuple[int, ...]) -> None:
     notebook = _find_notebook(api, owner)
     for number in numbers:
-        _find_note(notebook, number)  # all of them are there, or none is forgotten
+        _find_note(notebook, number)  # raises before any note is forgotten
     for number in numbers:
         api.request("DELETE", f"/memory?{urlencode({'owner': notebook.owner, 'id': number})}")
         click.echo(f"Note {number} is forgotten.")
@@ -148,8 +147,7 @@ def forget_all_notes(api: ApiClient, *, owner: str | None, yes: bool) -> None:
     notebook = _find_notebook(api, owner)
     if not yes:
         notes = "the only note" if len(notebook.notes) == 1 else f"all {len(notebook.notes)} notes"
-        question = f"Forget {notes} of {notebook.owner}?"
-        confirm(question)
+        confirm(f"Forget {notes} of {notebook.owner}?")
     api.request("DELETE", f"/memory?{urlencode({'owner': notebook.owner})}")
     click.echo(f"All notes of {notebook.owner} are forgotten.")
 
@@ -158,21 +156,19 @@ def _find_note(notebook: NotebookView, number: int) -> NoteView:
     for note in notebook.notes:
         if note.id == number:
             return note
-    raise HoldfastError(
-        f"{notebook.owner} has no note {number}; `holdfast memory show` has them all."
-    )
+    raise HoldfastError(f"{notebook.owner} has no note {number}; `holdfast memory show` lists all.")
 
 
 def _find_notebook(api: ApiClient, owner: str | None) -> NotebookView:
-    """The named one, else the only one; whose notes are changed is never guessed."""
+    """The notebook of `owner`, or the only one; the owner is never guessed."""
     if owner is not None:
         return api.get("/memory", NotebookList, {"owner": owner}).notebooks[0]
     notebooks = api.get("/memory", NotebookList, {"limit": 2}).notebooks
     if len(notebooks) == 1:
         return notebooks[0]
     if not notebooks:
-        raise HoldfastError("Nothing is noted, so there is nothing to change.")
-    raise HoldfastError("Several people have notes: say whose with --owner (`memory show`).")
+        raise HoldfastError("There are no notes to change.")
+    raise HoldfastError("Several owners have notes: choose one with --owner (`memory show`).")
 
 
 def _fetch_notebooks(home: Path) -> list[NotebookView]:

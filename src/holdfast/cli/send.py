@@ -27,7 +27,7 @@ from holdfast.server.api.views.deliveries import DeliveryView, OutgoingFileView,
     "--file",
     "path",
     type=click.Path(exists=True, dir_okay=False, readable=True),
-    help="Send this file; TEXT stands under it.",
+    help="Send this file, with TEXT as its caption.",
 )
 @click.option("--account", default="", help="Which account of the platform sends it.")
 @click.option("--thread", default="", help="The thread, or topic, of the chat.")

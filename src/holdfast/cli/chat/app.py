@@ -61,22 +61,24 @@ HISTORY_FILE = "chat_history"
     show_default=True,
     callback=require_name,
     shell_complete=complete_session,
-    help="Which conversation: a name of your own, or an id of `holdfast sessions list`.",
+    help="The conversation: a name of your choice, or an id of `holdfast sessions list`.",
 )
-@click.option("--new", is_flag=True, help="Begin afresh under that name; the old one is kept.")
 @click.option(
-    "--mode", type=click.Choice(BUSY_MODES), help="What a message does to a running reply."
+    "--new", is_flag=True, help="Start a new conversation under that name; the old one is kept."
+)
+@click.option(
+    "--mode", type=click.Choice(BUSY_MODES), help="What a message does while a reply is running."
 )
 def command(name: str, new: bool, mode: str | None) -> None:
-    """Talk to the agent; it goes on where you left it.
+    """Talk to the agent; continues where you left off.
 
     \b
-    Ctrl-C   stops the reply that is coming; at the prompt, clears the line
-    Ctrl-D   leaves; what runs goes on, and `holdfast chat` comes back to it
-    Tab      completes /commands; the arrow keys have what you said before
-    \\        at the end of a line goes on in the next; \"\"\" begins and ends a block
+    Ctrl-C   stops the running reply; at the prompt, clears the line
+    Ctrl-D   leaves; the work continues, and `holdfast chat` comes back to it
+    Tab      completes /commands; the arrow keys recall earlier messages
+    \\        at the end of a line continues in the next; \"\"\" begins and ends a block
 
-    What you type while a reply comes is sent at once, and does what --mode says.
+    A message that you type while a reply is running is sent at once and handled by --mode.
 
     \b
     Examples:
@@ -90,13 +92,11 @@ def command(name: str, new: bool, mode: str | None) -> None:
 
 @dataclass(kw_only=True)
 class TypedMessage:
-    """A message that was typed; `id` is the gateway's name for it, once it has it."""
+    """A typed message; `id` is its id in the gateway, once it was accepted."""
 
     message: NewMessage
     id: int | None = None
-    answers_approval: bool = (
-        False  # a question of the gateway's own, and so it says nothing to the agent
-    )
+    answers_approval: bool = False  # such a message is for the gateway, not for the agent
 
     @property
     def is_command(self) -> bool:
@@ -104,7 +104,8 @@ class TypedMessage:
 
 
 class ChatOutbox:
-    """Owns what was typed and has not ended. `new_id` makes the names that keep a message one."""
+    """Owns the typed messages that have not ended. `new_id` makes the ids by which a message that is
+    sent twice is accepted once."""
 
     def __init__(self, api: ApiClient, *, mode: BusyMode | None, new_id: Callable[[], str]) -> None:
         self._api = api
@@ -114,7 +115,7 @@ class ChatOutbox:
 
     @property
     def has_open(self) -> bool:
-        """Something was said that has no end yet."""
+        """Whether a message has not ended yet."""
         return bool(self._open)
 
     @property
@@ -126,7 +127,7 @@ class ChatOutbox:
         self._open.append(TypedMessage(message=message, answers_approval=answers_approval))
 
     def send(self, session_id: str) -> None:
-        """Send what the gateway does not have yet, in order; what raises is kept for next time."""
+        """Sends the unsent messages in order; after an error they stay for the next attempt."""
         for sent in self._open:
             if sent.id is None:
                 sent.id = self._api.send_message(session_id, sent.message).id
@@ -135,7 +136,7 @@ class ChatOutbox:
         self._open = [sent for sent in self._open if sent.id is not None]
 
     def take_ended(self) -> Iterator[tuple[TypedMessage, MessageView]]:
-        """The messages that have ended meanwhile, each with what became of it, once."""
+        """The messages that have ended meanwhile, each once, with its result."""
         for sent in tuple(self._open):
             if sent.id is None:
                 continue
@@ -149,16 +150,16 @@ class ChatOutbox:
 
 
 QUIT_COMMANDS = frozenset({"/quit", "/exit"})
-_HISTORY_RECORDS = 60  # records that are looked at for what was said before
+_HISTORY_RECORDS = 60  # read for the history on the screen
 _HTTP_CONFLICT = 409
-_QUESTIONS_SHOWN = 2  # how many of those are shown, with what came of them
+_QUESTIONS_SHOWN = 2  # the last questions, with their answers
 
 
 class ChatLoop:
-    """Owns one person's view of a session, from the first look to leaving.
+    """Owns the view of one session, from the first screen until the user leaves.
 
-    `reopen` gives the session as it is now, for a command may have begun another. A gateway that
-    is away is waited for, `patience` seconds at the most; None: until the person leaves.
+    `reopen` returns the current session: a command may have started another one. Waits up to
+    `max_downtime` seconds for a gateway that is down; None: until the user leaves.
     """
 
     def __init__(
@@ -183,12 +184,12 @@ class ChatLoop:
         self._session_id = ""
         self._conversation = ConversationView(screen)
         self._connected = True
-        self._caught_up = False  # since the connection was made, all that was missed has come
+        self._caught_up = False  # all missed events have come since the last connection
         self._answered_approvals: set[str] = set()  # approvals that were answered here
-        self._stale = False  # the session may have been left for another
+        self._stale = False  # another session may have replaced this one
 
     def run(self) -> None:
-        """Until the person leaves; raises what the gateway refuses for good."""
+        """Until the user leaves; raises a permanent error of the gateway."""
         detail: SessionDetail | None = self._load_session()
         while detail is not None:
             detail = self._converse(detail)
@@ -197,31 +198,31 @@ class ChatLoop:
         return self._api.read_session(self._reopen().id, limit=_HISTORY_RECORDS)
 
     def _converse(self, detail: SessionDetail) -> SessionDetail | None:
-        """Returns the session that took this one's place; None: the person left."""
+        """Returns the session that replaced this one; None: the user left."""
         self._session_id, self._caught_up = detail.session.id, False
         self._conversation = open_conversation(detail, self._screen)
         after = detail.records[-1].seq if detail.records else 0
         wake = self._keyboard.wake
         with SessionFollower(self._api, self._session_id, after=after, wake=wake) as follower:
             while True:
-                for what in follower.take():
-                    self._handle_event(what)
+                for item in follower.take():
+                    self._handle_event(item)
                 if self._stale and (other := self._load_replacement()) is not None:
                     return other
                 if not self._wait_for_input():
                     return None
 
     def _load_replacement(self) -> SessionDetail | None:
-        """The session that took this one's place, if one did and the gateway is there to say."""
+        """The session that replaced this one; None: none did, or the gateway is down."""
         try:
             detail = self._load_session()
         except GatewayDown:
-            return None  # it stays stale, and is looked at again
+            return None  # it stays stale, and is checked again
         self._stale = False
         return detail if detail.session.id != self._session_id else None
 
     def _wait_for_input(self) -> bool:
-        """Wait for whatever comes next; False: the person leaves."""
+        """Waits for the next event or input; False: the user leaves."""
         done = not self._outbox.has_open and not self._conversation.running
         ready = done or bool(self._conversation.pending_approvals - self._answered_approvals)
         match self._keyboard.wait(ready=ready and self._connected):
@@ -244,15 +245,15 @@ class ChatLoop:
             )
             if answers:
                 self._answered_approvals |= self._conversation.pending_approvals
-            said = text_for_agent(text)  # what is for the gateway leaves no record
-            if said is not None and not answers:
-                self._conversation.add_typed(said)
+            agent_text = text_for_agent(text)  # messages for the gateway leave no record
+            if agent_text is not None and not answers:
+                self._conversation.add_typed(agent_text)
             self._outbox.add(text, answers_approval=answers)
             self._send_unsent()
         return True
 
     def _handle_interrupt(self) -> bool:
-        """Ctrl-C: stops what runs. With nobody to tell, it leaves."""
+        """Ctrl-C: stops the running turn. Without a gateway, the chat ends."""
         if not self._connected:
             return False
         if not (self._outbox.has_open or self._conversation.running):
@@ -270,7 +271,7 @@ class ChatLoop:
         except GatewayDown:
             self._screen.print_line("It is sent as soon as the gateway is back.", dim=True)
         except GatewayRefused as refused:
-            # Somebody may have gone on to another session meanwhile: then it is said there.
+            # Another session may have replaced this one: then it is sent there.
             self._stale = refused.status == _HTTP_CONFLICT and self._is_replaced()
             if not self._stale:
                 self._outbox.drop_unsent()
@@ -280,7 +281,7 @@ class ChatLoop:
         try:
             return self._reopen().id != self._session_id
         except GatewayDown:
-            return True  # nobody can say: it is kept, and tried again
+            return True  # unknown: the message stays queued and is sent again
 
     def _handle_event(self, item: FollowerItem) -> None:
         match item:
@@ -310,7 +311,7 @@ class ChatLoop:
             raise GatewayDown(reason)
 
     def _handle_reconnected(self) -> None:
-        """Ends are told once and not again: those that nobody heard are asked for."""
+        """An end is sent once: those that were missed are requested."""
         self._caught_up = True
         if not self._connected:
             self._connected = True
@@ -323,7 +324,7 @@ class ChatLoop:
 def open_conversation(
     detail: SessionDetail, screen: Screen, *, questions: int = _QUESTIONS_SHOWN
 ) -> ConversationView:
-    """A conversation with the end of what was said in it on the screen."""
+    """A view of the conversation, with its last questions and answers on the screen."""
     shown = _latest_records(detail.records, questions)
     left_out = detail.session.messages - len(shown)
     if shown and left_out > 0:
@@ -342,12 +343,12 @@ def _latest_records(records: list[RecordView], questions: int) -> list[RecordVie
     return records[asked[-questions] if len(asked) >= questions else 0 :] if questions else []
 
 
-_MAX_GATEWAY_DOWNTIME = 60.0  # seconds that a script waits for a gateway which went away
-_NEW_SESSION_TIMEOUT = 15.0  # seconds for /new to be carried out
+_MAX_GATEWAY_DOWNTIME = 60.0  # seconds that a script waits for the gateway
+_NEW_SESSION_TIMEOUT = 15.0  # seconds for /new
 
 
 def run_chat(api: ApiClient, *, name: str, new: bool, mode: str | None, history: Path) -> None:
-    """A chat in the session of that name, until the person leaves."""
+    """Runs a chat in the session of that name, until the user leaves."""
     by_id = get_session(api, name)
 
     def reopen() -> SessionView:
@@ -356,7 +357,7 @@ def run_chat(api: ApiClient, *, name: str, new: bool, mode: str | None, history:
     if new:
         start_new_session(api, reopen())
     screen = Screen(sys.stdout)
-    sending = ChatOutbox(api, mode=BusyMode(mode) if mode else None, new_id=new_message_id)
+    outbox = ChatOutbox(api, mode=BusyMode(mode) if mode else None, new_id=new_message_id)
     with _open_keyboard(api, screen, history=history) as keyboard:
         if sys.stdin.isatty():
             screen.print_line(f"{name} · Ctrl-D leaves · /help", dim=True)
@@ -365,32 +366,32 @@ def run_chat(api: ApiClient, *, name: str, new: bool, mode: str | None, history:
             reopen=reopen,
             screen=screen,
             keyboard=keyboard,
-            outbox=sending,
+            outbox=outbox,
             max_downtime=None if sys.stdin.isatty() else _MAX_GATEWAY_DOWNTIME,
         )
         chat.run()
-    _report_unfinished(sending)
+    _report_unfinished(outbox)
 
 
 def start_new_session(api: ApiClient, session: SessionView) -> None:
-    """Leave the session for a fresh one of the same name."""
+    """Replaces the session by a new one of the same name."""
     if session.messages == 0:
         return
-    said = api.send_message(session.id, NewMessage(text="/new", message_id=new_message_id()))
-    if api.read_message(said.id, wait=_NEW_SESSION_TIMEOUT).state in OPEN_STATES:
-        raise HoldfastError("The gateway did not begin a new conversation in time; try again.")
+    sent = api.send_message(session.id, NewMessage(text="/new", message_id=new_message_id()))
+    if api.read_message(sent.id, wait=_NEW_SESSION_TIMEOUT).state in OPEN_STATES:
+        raise HoldfastError("The gateway did not start a new conversation in time; try again.")
 
 
 def new_message_id() -> str:
-    """A name for a message that no other has, so that sending it twice is sending it once."""
+    """A unique id: a message that is sent twice with it is accepted once."""
     return f"cli-{uuid4().hex}"
 
 
 def _open_keyboard(api: ApiClient, screen: Screen, *, history: Path) -> Keyboard:
     if not sys.stdin.isatty():
         return PipedKeyboard(sys.stdin)
-    # Not before it is known that somebody types: readline may write to the terminal.
-    from holdfast.cli.chat.terminal import TerminalKeyboard  # noqa: PLC0415 - as above
+    # Imported after isatty(): readline may write to the terminal.
+    from holdfast.cli.chat.terminal import TerminalKeyboard  # noqa: PLC0415
 
     def commands() -> Sequence[str]:
         try:
@@ -410,7 +411,7 @@ def _report_unfinished(outbox: ChatOutbox) -> None:
 
 
 def follow(api: ApiClient, name: str, *, as_json: bool) -> None:
-    """Until Ctrl-C, or until the session is no more."""
+    """Until Ctrl-C, or until the session is deleted."""
     session = find_session(api, name)
     try:
         if as_json:
@@ -424,11 +425,11 @@ def follow(api: ApiClient, name: str, *, as_json: bool) -> None:
 def _print_events(api: ApiClient, session_id: str) -> None:
     with SessionFollower(api, session_id, after=0, wake=_ignore_wake) as follower:
         while True:
-            for what in follower.take(timeout=None):
-                if isinstance(what, FollowEnded):
-                    raise what.error
-                if isinstance(what, ReceivedEvent):
-                    click.echo(b'{"event":"%b","data":%b}' % (what.kind.encode(), what.data))
+            for item in follower.take(timeout=None):
+                if isinstance(item, FollowEnded):
+                    raise item.error
+                if isinstance(item, ReceivedEvent):
+                    click.echo(b'{"event":"%b","data":%b}' % (item.kind.encode(), item.data))
 
 
 def _show_live(api: ApiClient, session_id: str) -> None:
@@ -439,8 +440,8 @@ def _show_live(api: ApiClient, session_id: str) -> None:
     connected = True
     with SessionFollower(api, session_id, after=after, wake=_ignore_wake) as follower:
         while True:
-            for what in follower.take(timeout=None):
-                match what:
+            for item in follower.take(timeout=None):
+                match item:
                     case FollowEnded(error):
                         raise error
                     case StreamLost(why) if connected:
@@ -448,8 +449,8 @@ def _show_live(api: ApiClient, session_id: str) -> None:
                         screen.print_line(f"reconnecting … ({why})", fg="yellow")
                     case ReceivedEvent():
                         connected = True
-                        conversation.handle_event(what)
+                        conversation.handle_event(item)
 
 
 def _ignore_wake() -> None:
-    """Whoever only watches waits for the next event itself."""
+    """Without input, waits for the next event."""

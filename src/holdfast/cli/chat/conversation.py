@@ -80,7 +80,7 @@ class ConversationView:
                 self.running = event.body.state is not LaneState.IDLE
                 self.current = event.body.current
             case EndedEvent():
-                pass  # whoever sent the message asks what became of it
+                pass  # the sender of the message asks for the result
             case live:
                 self._sync_live(live)
 

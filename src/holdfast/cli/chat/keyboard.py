@@ -109,7 +109,7 @@ def read_message(read_line: Callable[[str], str]) -> str:
 
 def _read_block(read_line: Callable[[str], str]) -> str:
     lines = []
-    with suppress(EOFError):  # a block that nobody closed ends with what there is
+    with suppress(EOFError):  # an unclosed block ends with the input
         while (line := read_line(CONTINUATION_PROMPT)).strip() != BLOCK_DELIMITER:
             lines.append(line)
     return "\n".join(lines)

@@ -211,7 +211,7 @@ class Screen:
             self._mid_line = True
 
     def clear(self) -> None:
-        """Whoever types has the present line from here on."""
+        """From here on, the current line belongs to the input."""
         self._clear_transient()
         self._mid_line = False
         self._out.flush()

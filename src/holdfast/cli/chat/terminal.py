@@ -85,9 +85,7 @@ class TerminalKeyboard:
     def read(self) -> str:
         self._screen.clear()
         self._reading = True
-        self._set_character_mode(
-            echo=True
-        )  # or readline thinks that nobody wants to see what is typed
+        self._set_character_mode(echo=True)  # or readline does not echo what is typed
         try:
             return read_message(self._read_line)
         except KeyboardInterrupt:

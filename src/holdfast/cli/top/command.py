@@ -90,7 +90,7 @@ class FullScreenTerminal:
 
     def wait(self, timeout: float | None) -> list[TopKey]:
         """What was pressed, nothing if the time is over or the size has changed. The end of the
-        terminal, or of whoever started this, is a key to quit."""
+        terminal, or of the process that started this, is a key to quit."""
         if self._ended:
             return [TopKey.QUIT]
         readable, _, _ = select.select([self._fd, self._wake_pipe.fd], [], [], timeout)
@@ -126,10 +126,10 @@ class FullScreenTerminal:
             while data:
                 data = data[os.write(self._out, data) :]
         except OSError:
-            self._ended = True  # nobody sees it any more
+            self._ended = True  # the terminal is gone
 
     def _on_resized(self, number: int, frame: FrameType | None) -> None:
-        self._drawn_lines = []  # that this signal came wakes whoever waits, to draw all of it anew
+        self._drawn_lines = []  # this signal wakes the loop, which draws everything again
 
     def _on_ended(self, number: int, frame: FrameType | None) -> None:
         self._ended = True
