@@ -105,7 +105,7 @@ async def test_the_work_of_an_agent_for_another_is_not_spoken_to(world: World) -
     row = await world.store.session(await world.only_session())
     assert row is not None
     child = msgspec.structs.replace(row, route="house:default:dm:x:")
-    with pytest.raises(EndpointError, match="speak to that"):
+    with pytest.raises(EndpointError, match="the session that started it"):
         await session_source(world.gateway, child)
     gone = msgspec.structs.replace(row, id="s_other", route="elsewhere:default:dm:home:")
     with pytest.raises(EndpointError, match="not configured any more"):

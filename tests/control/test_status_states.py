@@ -75,7 +75,7 @@ def test_a_loop_that_stands_still_is_spoken_for_and_said_to_hang(lone: Lone) -> 
     assert late["loop"]["age"] > 5 and late["snapshot_age"] > early["snapshot_age"]
     assert late["problems"][0]["code"] == "hanging"
     shown = lone.cli("status")
-    assert shown.returncode == exit_codes.FAILED and "is hanging, seen" in shown.stdout
+    assert shown.returncode == exit_codes.FAILED and "is hanging, last update" in shown.stdout
 
 
 def test_once_down_it_says_why_and_after_a_restart_what_happened(lone: Lone) -> None:
@@ -83,7 +83,7 @@ def test_once_down_it_says_why_and_after_a_restart_what_happened(lone: Lone) -> 
     lone.start()
     assert lone.stop(signal.SIGINT) == exit_codes.OK
     down = json.loads(lone.cli("status", "--json").stdout)
-    assert (down["state"], down["ended"]["how"]) == ("down", "ordered")
+    assert (down["state"], down["ended"]["how"]) == ("down", "requested")
     assert down["ended"]["stop"]["order"]["kind"] == "stop"
     lone.start()
     (stop,) = seen(lone, lambda document: document["snapshot"]["restarts"])["snapshot"]["restarts"]

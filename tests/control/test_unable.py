@@ -18,7 +18,7 @@ class Refusing(BaseHTTPRequestHandler):
     """Says that its store takes nothing, in the words of `/api/v1`."""
 
     def do_GET(self) -> None:
-        body = b'{"error": {"message": "it is so", "code": "store"}}'
+        body = b'{"error": {"message": "it is so", "code": "store_unavailable"}}'
         self.send_response(503)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()

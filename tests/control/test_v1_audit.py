@@ -224,7 +224,7 @@ async def test_the_command_asks_the_gateway_that_runs(v1: V1, served: Served) ->
     (row,) = map(json.loads, said(served.home, "--session", session, "--json").splitlines())
     assert row["session_id"] == session
     assert said(served.home, "--session", session[:-1]) == shown  # the beginning says which
-    assert "hold together" in said(served.home, "verify")
+    assert "rows verified" in said(served.home, "verify")
     last = said(served.home, "export").splitlines()[-1]
     assert json.loads(last)["seq"] >= row["seq"]
 
@@ -258,14 +258,14 @@ def test_the_command_reads_the_store_where_no_gateway_runs(tmp_path: Path) -> No
     query_store(home, fill, purpose="a test")
     assert "p2" in said(home, "--kind", "process", "--text", "SLEEP")
     head, first, _ = said(home).splitlines()
-    assert head == "SEQ  WHEN                 KIND            WHO       WHAT  OUTCOME  MORE"
-    assert [head.index(word) for word in ("KIND", "WHAT")] == [
+    assert head == "SEQ  WHEN                 KIND            ACTOR     SUBJECT  OUTCOME  DETAILS"
+    assert [head.index(word) for word in ("KIND", "SUBJECT")] == [
         first.index(word) for word in ("process.killed", "p1")
     ]
-    assert "Nothing in the audit is like that." in said(home, "--actor", "nobody")
+    assert "No row matches." in said(home, "--actor", "nobody")
     assert "Did you mean process.killed?" in said(home, "--kind", "proces.killed", code=2)
     assert "write 20m, 2h or '3 days'" in said(home, "--since", "yesterday", code=2)
-    assert "2 rows hold together, from 1 to 2" in said(home, "verify")
+    assert "2 rows verified, from 1 to 2" in said(home, "verify")
     to = tmp_path / "audit.csv"
     said(home, "export", "--format", "csv", "-o", str(to))
     assert len(to.read_text().splitlines()) == 3

@@ -16,7 +16,7 @@ from holdfast.server.local.control_client import describe_connection_error
         (http.client.RemoteDisconnected("Remote end closed"), "it hung up half-way"),
         (ConnectionResetError(errno.ECONNRESET, "Connection reset by peer"), "it hung up"),
         (BrokenPipeError(errno.EPIPE, "Broken pipe"), "it hung up"),
-        (ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused"), "nobody listens there"),
+        (ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused"), "nothing listens there"),
         (TimeoutError("timed out"), "nothing was heard from it for too long"),
         (http.client.BadStatusLine("x"), "it answers in a form that is not HTTP"),
         (OSError(errno.ENETUNREACH, os.strerror(errno.ENETUNREACH)), "network is unreachable"),

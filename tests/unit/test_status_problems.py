@@ -82,7 +82,7 @@ def test_of_a_sound_gateway_nothing_is_said() -> None:
             {"unowned": 2, "unowned_since": NOW - 180},
             "orphaned_messages",
             ProblemLevel.PROBLEM,
-            "2 messages were accepted, are not answered, and nobody works on them (for 3 min)",
+            "2 messages were accepted, are not answered, and nothing works on them (for 3 min)",
         ),
         (
             {"store": StoreStatus(error="the disk is full", failed_ago=1, committed_ago=9)},

@@ -1,4 +1,4 @@
-"""Changes the configuration of a running gateway: edits the file, checks it, applies it, and rolls it back.
+"""Changes the configuration of a running gateway: edit, check, apply, roll back.
 
 Imported when it is first used, not at a start.
 """
@@ -36,15 +36,15 @@ from holdfast.server.api.views.config import (
 
 
 class StaleRead(HoldfastError):
-    """The configuration is not any more what somebody has looked at."""
+    """The configuration changed since the client read it."""
 
 
 class NoSuchConfigVersion(HoldfastError):
-    """No configuration of that number was ever in force."""
+    """There is no configuration of that number."""
 
 
 class ConfigHistory(Protocol):
-    """Those that were in force."""
+    """The stored versions of the configuration."""
 
     async def configurations(
         self, *, before: int | None = None, limit: int
@@ -53,14 +53,14 @@ class ConfigHistory(Protocol):
 
 
 class LoadedConfigReloader(SupportsReload, Protocol):
-    """Who swaps configurations: `config` is the last good one that was read."""
+    """Reloads the configuration: `config` is the last good one that was read."""
 
     @property
     def config(self) -> Config: ...
 
 
 class ConfigEditor:
-    """Owns the turn of whoever changes the file: nobody writes it while another does."""
+    """Owns the lock under which the file is changed, so that only one change is made at a time."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class ConfigEditor:
         history: ConfigHistory,
         settings: Callable[[], Settings],
     ) -> None:
-        """`settings`: those in force."""
+        """`settings`: the active ones."""
         self._reloader = reloader
         self._history = history
         self._settings = settings
@@ -82,24 +82,23 @@ class ConfigEditor:
         """Raises `ConfigError`, with place and remedy, or `StaleRead`: then nothing is changed."""
 
         def edit() -> ConfigEdit:
-            read_current_text(
-                self._reloader.config
-            )  # or a few keys would be all that the file says
+            # Raises if the file is gone: else a few keys would become the whole file.
+            read_current_text(self._reloader.config)
             values, unset = params.set, params.unset
             return edit_keys(self._home, values=values, unset=unset, check=self._check)
 
         return await self._apply(edit, params, by=by, source=ConfigSource.SET)
 
     async def reload(self, *, by: str) -> ReloadResult:
-        """What stands in the file is put into force. Raises `ConfigError`."""
+        """Apply the file as it is now. Raises `ConfigError`."""
         return await self._reloader.reload(by=by, source=ConfigSource.RELOAD)
 
     async def roll_back(self, params: RollbackParams, *, by: str) -> ConfigChangeResult:
-        """That text becomes the file's, if it is in order by the rules of today."""
-        kept = await self._stored_version(params.to)
+        """Write the text of an earlier version to the file, if it is valid by the current rules."""
+        version = await self._stored_version(params.to)
 
         def replace() -> ConfigEdit:
-            return replace_file(self._home, kept.text, check=self._check)
+            return replace_file(self._home, version.text, check=self._check)
 
         return await self._apply(replace, params, by=by, source=ConfigSource.ROLLBACK)
 
@@ -109,21 +108,21 @@ class ConfigEditor:
         return ConfigVersionList(versions=lines, more=len(found) > limit)
 
     async def version(self, number: int, *, against: int | None) -> ConfigVersionDetail:
-        """Held against another; None: against the one before it."""
-        kept = await self._stored_version(number)
+        """With the difference to `against`; None: to the version before it."""
+        version = await self._stored_version(number)
         if against is not None:
             other: ConfigVersion | None = await self._stored_version(against)
         else:
             other = next(iter(await self._history.configurations(before=number, limit=1)), None)
-        return await asyncio.to_thread(version_detail, kept, other, active=self._number)
+        return await asyncio.to_thread(version_detail, version, other, active=self._number)
 
     async def _stored_version(self, number: int) -> ConfigVersion:
-        kept = await self._history.configuration(number)
-        if kept is None:
+        version = await self._history.configuration(number)
+        if version is None:
             raise NoSuchConfigVersion(
                 f"there is no configuration {number}; `holdfast config history` has all."
             )
-        return kept
+        return version
 
     async def _apply(
         self,
@@ -138,8 +137,8 @@ class ConfigEditor:
             try:
                 reloaded = await self._reloader.reload(by=by, source=source, before_read=done.write)
             except HoldfastError:
-                # It was in order a moment ago. Whatever has come in between, also that it cannot
-                # be kept: what is in force and what stands in the file do not part by our doing.
+                # It was valid a moment ago. Whatever failed since, also storing the version, the
+                # file must not differ from the active configuration because of us.
                 await asyncio.to_thread(done.revert)
                 raise
         return _change_result(done, reloaded)
@@ -147,12 +146,12 @@ class ConfigEditor:
     def _checked_edit(
         self, edit: Callable[[], ConfigEdit], expected: ExpectedVersion
     ) -> ConfigEdit:
-        """In a thread: it reads and checks."""
+        """Runs in a thread: it reads and checks files."""
         done = edit()
         revision = revision_of(done.before)
         if expected.number not in (None, self._number) or expected.revision not in (None, revision):
             raise StaleRead(
-                "the configuration was changed since you looked at it, and nothing was done: "
+                "the configuration was changed since you read it, and nothing was done: "
                 "look at it again, and then change it."
             )
         return done

@@ -1,6 +1,7 @@
 """The HTTP listener: listening sockets, trusted proxies, security headers, health and metrics.
 
-Every request passes `HttpListener._check` first: Host, forwarded headers, restart, rate limit of wrong tokens.
+Every request passes `HttpListener._guard` first: Host, forwarded headers, restart, rate limit of
+wrong tokens.
 """
 
 import asyncio
@@ -63,10 +64,10 @@ Address = IPv4Address | IPv6Address
 
 
 class TrustedProxies:
-    """Owns which proxies are believed (`gateway.trusted_proxy`), and whether others were told of.
+    """Owns which proxies are trusted (`gateway.trusted_proxy`), and whether it warned of others.
 
-    `ForwardedMessage` (RFC 7239) is read from nobody: a proxy that writes the one kind of header hands
-    the other through as its client sent it, and only one kind can be believed.
+    `Forwarded` (RFC 7239) is never read: a proxy that sets the `X-Forwarded-…` headers passes the
+    other kind on as its client sent it, and only one kind can be trusted.
     """
 
     def __init__(self, trusted: Iterable[str]) -> None:
@@ -74,7 +75,7 @@ class TrustedProxies:
         self._warned = False
 
     def client_request(self, request: web.Request) -> web.Request:
-        """The request as the first machine that is not one of ours made it."""
+        """The request as the first machine that is not a trusted proxy made it."""
         given = request.headers
         if (
             FORWARDED_FOR not in given
@@ -98,8 +99,10 @@ class TrustedProxies:
         )
 
     def _client(self, hops: Sequence[str]) -> tuple[str, int]:
-        """From the right, for each proxy appends whom it heard: the first that is not trusted, and
-        how many were passed. What stands left of it, that client could have written itself."""
+        """The address of the client, and how many proxies were passed.
+
+        Read from the right, because each proxy appends the address it got the request from: the
+        first that is not trusted. What is left of it, that client could have written itself."""
         last = ""
         for passed, named in enumerate(reversed(hops)):
             address = _parse_address(named)
@@ -118,8 +121,8 @@ class TrustedProxies:
             return
         self._warned = True
         log.warning(
-            "Headers of a proxy (X-Forwarded-…) came from %s and are not believed; if that is a "
-            "proxy of yours, name it in gateway.trusted_proxy. This is said once.",
+            "Ignored X-Forwarded-… headers from %s; if that is a proxy of yours, name it in "
+            "gateway.trusted_proxy. This is logged once.",
             remote,
             extra={"action": "proxy_not_trusted"},
         )
@@ -131,7 +134,7 @@ def _header_values(request: web.Request, name: str) -> list[str]:
 
 
 def _value_at_hop(values: Sequence[str], hops: int) -> str:
-    """What the proxy said that heard the client. Some write only one for all of them."""
+    """The value set by the proxy next to the client. Some proxies write only one for all."""
     if not values:
         return ""
     return values[-1 - hops] if hops < len(values) else values[0]
@@ -153,7 +156,7 @@ def _parse_address(text: str | None) -> Address | None:
     return found
 
 
-_PORTS_TRIED = 10  # ports tried besides one that nobody chose
+_PORTS_TRIED = 10  # ports tried, where none was chosen
 _IN_USE_ERRNOS = (errno.EADDRINUSE, errno.EACCES)
 
 
@@ -167,8 +170,8 @@ async def open_listening_sockets(
     """The sockets to listen on. Those of `inherited` that do not listen where the settings say
     are closed, with a warning.
 
-    A port that somebody chose (`port_chosen`) is an order; else it is a wish, and where it is
-    taken a neighbour will do.
+    A port that was chosen by a person (`port_chosen`) must be free; else one of the next ports will
+    do.
     """
     addresses = await _addresses(settings.host)
     ports = _ports(settings.port, chosen=port_chosen)
@@ -223,8 +226,8 @@ def _close_unused(others: Sequence[socket.socket], *, used: Sequence[tuple[str, 
         address, port = sockets.bound_address(sock)
         if (address, port) not in used:
             log.warning(
-                "A listening socket at %s port %d was left to this gateway, which is to listen "
-                "elsewhere (gateway.host, gateway.port); it is closed.",
+                "Closed an inherited listening socket at %s port %d: gateway.host and gateway.port "
+                "name another address.",
                 address,
                 port,
                 extra={"action": "inherited_socket_closed"},
@@ -235,10 +238,10 @@ def _close_unused(others: Sequence[socket.socket], *, used: Sequence[tuple[str, 
 _MAX_BODY = 32 * 1024 * 1024
 _BACKLOG = 1024
 _SAFE_METHODS = frozenset({hdrs.METH_GET, hdrs.METH_HEAD, hdrs.METH_OPTIONS})
-_TOKEN_PATHS = ("/api/v1/", "/v1/", "/metrics", "/login")  # elsewhere they are a door's
+_TOKEN_PATHS = ("/api/v1/", "/v1/", "/metrics", "/login")  # elsewhere tokens belong to a platform
 _RESTARTING_ERROR = {
     "error": {
-        "message": "the gateway is restarting, and nothing of this was done; send it again.",
+        "message": "the gateway is restarting and did not process this request; send it again.",
         "type": "server_error",
         "code": "restarting",
         "param": None,
@@ -247,7 +250,7 @@ _RESTARTING_ERROR = {
 
 _RATE_LIMIT_ERROR = {
     "error": {
-        "message": "too many wrong tokens came from here; none is looked at before Retry-After.",
+        "message": "too many wrong tokens came from this address; try again after Retry-After.",
         "type": "rate_limit_error",
         "code": "rate_limited",
         "param": None,
@@ -260,9 +263,9 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 class HttpListener:
     """Owns the listening sockets while its context is open; `address` is where it can be reached.
 
-    At sockets that a predecessor left (`inherited`) nobody is accepted before `accept` is called,
-    for whoever waits in the kernel's queue is better off than who is sent away; at new ones all
-    are, and are told to wait.
+    On inherited sockets (`inherited`) nothing is accepted before `start_accepting`: clients that
+    wait in the kernel's queue are better off than clients that are refused. On new sockets
+    connections are accepted at once, and answered 503 until the gateway is ready.
     """
 
     def __init__(
@@ -293,7 +296,7 @@ class HttpListener:
         self._apply(settings)
 
     def apply_settings(self, settings: Settings) -> None:
-        """Under which names it answers, and which proxies are believed, from now on."""
+        """Apply the allowed host names and the trusted proxies from now on."""
         self._apply(settings.gateway)
 
     def _apply(self, settings: GatewaySettings) -> None:
@@ -316,9 +319,9 @@ class HttpListener:
         )
         for sock in self.sockets:
             self._exit_stack.callback(sock.close)
-        # Whoever waits for a turn is told to come back; none of them may hold up a stop.
+        # A request that waits for a turn must not hold up a stop.
         self._runner = web.AppRunner(application, access_log=None, shutdown_timeout=1.0)
-        self._exit_stack.enter_context(self._duplicates)  # closed behind the server, which has them
+        self._exit_stack.enter_context(self._duplicates)  # closed after the server, which uses them
         self._exit_stack.push_async_callback(self._runner.cleanup)
         host = f"[{self._settings.host}]" if ":" in self._settings.host else self._settings.host
         self.address = f"http://{host}:{bound_address(self.sockets[0])[1]}"
@@ -335,23 +338,23 @@ class HttpListener:
         await self._exit_stack.aclose()
 
     async def start_accepting(self) -> None:
-        """Take what has queued up, and all that comes. A second call does nothing."""
+        """Accept the queued connections and all that come. A second call does nothing."""
         if self._sites or self._handing_over:
             return
         for sock in self.sockets:
-            # A copy, which the server closes with itself: ours is for a successor.
+            # A duplicate, which the server closes; ours is kept for a successor.
             copy = sock.dup()
-            self._duplicates.callback(copy.close)  # a start that is cancelled here would lose it
+            self._duplicates.callback(copy.close)  # a start that is cancelled here would leak it
             site = web.SockSite(self._runner, copy, backlog=_BACKLOG)
             self._sites.append(site)
             await site.start()
 
     async def stop_accepting(self) -> None:
-        """A successor will listen here: accept nobody any more, and keep the sockets open.
+        """A successor will listen here: accept no more connections, and keep the sockets open.
 
-        Who connects from now on waits in the kernel's queue. Who is connected already can read
-        on; what would change something is sent away, to that queue: 503, and the connection is
-        closed. Nothing of such a request was done.
+        New clients wait in the kernel's queue. Connected clients can still read; a request that
+        would change something gets 503 and its connection is closed, so that it is repeated on the
+        successor. Nothing of such a request was processed.
         """
         self._handing_over = True
         sites, self._sites = self._sites, []
@@ -367,41 +370,41 @@ class HttpListener:
 
     @web.middleware
     async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        # A page of elsewhere can make a browser call us under its own name (DNS rebinding).
-        # Browsers always say a name; a probe that says none is no page, and may ask.
+        # Another site can make a browser call us under its own name (DNS rebinding). Browsers
+        # always send a Host; a probe without one is not a browser, and is allowed.
         host = request.headers.get("Host")
         if host is not None and not self._is_our_host(_host_name(host), request):
             return _misdirected(host)
-        # Behind a proxy its own name for us must be ours, and the one that it was asked for too.
+        # Behind a proxy, both its name for us and the name the client used must be ours.
         outer = self._proxies.client_request(request)
         if outer is not request and not self._is_our_host(_host_name(outer.host), request):
             return _misdirected(outer.host)
         if self._handing_over and request.method not in _SAFE_METHODS:
             return web.json_response(_RESTARTING_ERROR, status=503, headers={hdrs.RETRY_AFTER: "1"})
         token = bearer_token(outer)
-        held = self._blocked_for(outer, token) if token else 0.0
-        if held:
+        blocked = self._blocked_for(outer, token) if token else 0.0
+        if blocked:
             return web.json_response(
-                _RATE_LIMIT_ERROR, status=429, headers=retry_after_header(held)
+                _RATE_LIMIT_ERROR, status=429, headers=retry_after_header(blocked)
             )
         return await handler(outer)
 
     def _blocked_for(self, request: web.Request, token: str) -> float:
-        """For how many seconds whoever brings this token is not answered; 0: they are.
+        """For how many seconds a request with this token is refused; 0: it is not.
 
-        A token can be a word that somebody chose: who guesses is not even told of a right one
-        until they have waited. Nothing is awaited between the question and the count, so guesses
-        that come all at once are counted like others; and the count goes by the token, for an
-        answer can be good for another reason, or bad."""
+        A token can be a chosen word: who guesses gets no answer, not even for a right one, until
+        the time is over. Nothing is awaited between the check and the count, so concurrent guesses
+        are counted too. The count goes by the token and not by the status of the response, which
+        can be good or bad for other reasons."""
         if not request.path.startswith(_TOKEN_PATHS):
             return 0.0
-        patience, address = self._login.token_limiter, request.remote
-        if held := patience.blocked_for(address):
-            return held
+        limiter, address = self._login.token_limiter, request.remote
+        if blocked := limiter.blocked_for(address):
+            return blocked
         if self._login.token_principal(request) is None:
-            patience.record_failure(address, token)
+            limiter.record_failure(address, token)
         else:
-            patience.record_success(address)
+            limiter.record_success(address)
         return 0.0
 
     def _is_our_host(self, name: str, request: web.Request) -> bool:
@@ -435,6 +438,6 @@ def _host_name(host: str) -> str:
 
 
 def _local_address(request: web.Request) -> str:
-    """The address of ours that the request came to: no name has to be looked up to say it."""
+    """Our own address that the request came to; needs no name lookup."""
     reached = request.transport and request.transport.get_extra_info("sockname")
     return str(reached[0]) if reached else ""

@@ -17,7 +17,7 @@ from holdfast.core.config.settings import OtelSettings
 from holdfast.core.ops import tracing
 from holdfast.core.secrets import Secret
 
-_CLOSE_TIMEOUT = 3.0  # seconds for what is still queued when the gateway goes
+_CLOSE_TIMEOUT = 3.0  # seconds to send what is still queued at a stop
 _SAMPLED = TraceFlags(TraceFlags.SAMPLED)
 _KINDS = {
     tracing.SpanKind.CONSUMER: SpanKind.CONSUMER,
@@ -34,7 +34,7 @@ def otlp_exporter(settings: OtelSettings, *, secret: Secret | None) -> SpanExpor
 
 
 class OtlpSpanSender:
-    """Owns the queue and its thread. What the queue has no room for is dropped, by the SDK."""
+    """Owns the queue and its thread. The SDK drops spans that the full queue cannot take."""
 
     def __init__(
         self, exporter: SpanExporter, *, service: str, close_timeout: float = _CLOSE_TIMEOUT
@@ -59,7 +59,7 @@ class OtlpSpanSender:
                 parent=None if parent is None else _context(parent),
                 resource=self._resource,
                 attributes=attributes,
-                links=[Link(_context(place)) for place in span.links],
+                links=[Link(_context(linked)) for linked in span.links],
                 kind=_KINDS[span.kind],
                 instrumentation_scope=self._scope,
                 status=Status(StatusCode.ERROR if span.error else StatusCode.UNSET),
@@ -69,13 +69,13 @@ class OtlpSpanSender:
         )
 
     def close(self) -> None:
-        """Send what is queued, for a moment; then let it go. The SDK would wait half a minute for a
-        collector that does not answer, and a stop has other things to do."""
+        """Send what is queued within the close timeout, then give up. The SDK alone would wait
+        half a minute for a collector that does not answer, and hold up the stop."""
         closing = Thread(target=self._processor.shutdown, name="last spans", daemon=True)
         closing.start()
         closing.join(self._close_timeout)
         if closing.is_alive():
-            self._exporter.shutdown()  # which wakes it where it rests between two tries
+            self._exporter.shutdown()  # wakes it between two retries
             closing.join(self._close_timeout)
 
 

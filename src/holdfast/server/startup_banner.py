@@ -19,8 +19,8 @@ def startup_banner(
     model: ModelChoice,
     unsandboxed_reason: str,
 ) -> str:
-    """Where it listens and the three ways to talk to it; `unsandboxed` says why, if it is so.
-    Without a `link` it is said how to get one."""
+    """Where it listens and the three ways to talk to it. `unsandboxed_reason`: why commands run
+    without a sandbox; empty if they do not. Without a `link` it says how to get one."""
     call, ours = _command_name(), _home_option(home)
     lines = [
         f"Holdfast {__version__} listens on {address}",

@@ -1,4 +1,4 @@
-"""Routes the webhooks of platforms (`/hooks/…`) to the accounts that are configured when they come."""
+"""Routes webhooks (`/hooks/…`) to the accounts that are configured when a request comes."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
@@ -11,41 +11,41 @@ PREFIX = "/hooks/"
 
 
 class WebhookRoutes:
-    """Knows the doors, and asks them for each post: accounts come and go while the listener
-    stands. Each of their routes checks its own credentials.
+    """Finds the platform of each request: accounts come and go while the listener runs. Each
+    route of a platform checks its own credentials.
 
-    What a door wants elsewhere than under `/hooks/`, or by a pattern, is mounted when the listener
-    is made: a door that comes later can be posted to only where one like it was then.
+    A route that is not under `/hooks/`, or that has a pattern, is mounted when the listener is
+    made: a platform that comes later gets such requests only if an equal route was there then.
     """
 
     def __init__(self, platforms: Iterable[Platform], *, excluded: Platform) -> None:
-        """`but`: who has its routes mounted by itself."""
+        """`excluded`: the platform whose routes are mounted separately."""
         self._platforms = platforms
         self._excluded = excluded
 
     def routes(self) -> list[web.RouteDef]:
-        apart = [each for each in self._all_routes() if not _is_plain_hook(each)]
+        mounted = [each for each in self._all_routes() if not _is_plain_hook(each)]
         return [
             *(
                 web.route(each.method, each.path, partial(self._serve_mounted, each))
-                for each in apart
+                for each in mounted
             ),
             web.route("*", f"{PREFIX}{{rest:.*}}", self._serve_hook),
         ]
 
     async def _serve_hook(self, request: web.Request) -> web.StreamResponse:
-        here = [
+        candidates = [
             each
             for each in self._all_routes()
             if _is_plain_hook(each) and each.path == request.path
         ]
-        return await self._serve(here, request)
+        return await self._serve(candidates, request)
 
     async def _serve_mounted(
         self, mounted: web.RouteDef, request: web.Request
     ) -> web.StreamResponse:
-        here = [each for each in self._all_routes() if each.path == mounted.path]
-        return await self._serve(here, request)
+        candidates = [each for each in self._all_routes() if each.path == mounted.path]
+        return await self._serve(candidates, request)
 
     async def _serve(
         self, candidates: Sequence[web.RouteDef], request: web.Request
@@ -58,9 +58,9 @@ class WebhookRoutes:
         raise web.HTTPMethodNotAllowed(request.method, [each.method for each in candidates])
 
     def _all_routes(self) -> Iterator[web.RouteDef]:
-        for door in self._platforms:
-            if door is not self._excluded and isinstance(door, HttpPlatform):
-                yield from door.routes()
+        for platform in self._platforms:
+            if platform is not self._excluded and isinstance(platform, HttpPlatform):
+                yield from platform.routes()
 
 
 def _is_plain_hook(route: web.RouteDef) -> bool:

@@ -1,4 +1,7 @@
-"""Client of `/api/v1`: typed calls, and a follower of a session's events that reconnects. Imports nothing heavy."""
+"""Client of `/api/v1`: typed calls, and a follower of a session's events that reconnects.
+
+Imports nothing heavy.
+"""
 
 import http.client
 import queue
@@ -47,10 +50,10 @@ Query = Mapping[str, str | int | float]
 
 
 class ApiClient:
-    """Asks the gateway of one home; each call is a connection of its own.
+    """Calls the gateway of one home; each call has its own connection.
 
-    Where the gateway listens is looked up for each, because a restart may change it. A gateway
-    that is down, starting or stopping raises `GatewayDown`; one that says no, `GatewayRefused`.
+    The address is read for each call, because a restart may change it. A gateway that is down,
+    starting or stopping raises `GatewayDown`; an error response raises `GatewayRefused`.
     """
 
     def __init__(self, paths: Paths, *, token: Secret, timeout: float = CALL_TIMEOUT) -> None:
@@ -66,11 +69,11 @@ class ApiClient:
         return self.get(f"/sessions/{quote(session_id, safe='')}", SessionDetail, {"limit": limit})
 
     def send_message(self, session_id: str, message: NewMessage) -> AcceptedView:
-        """Returns once it is durable; said again, it is the same message."""
+        """Returns once it is durable; sent again, it is the same message."""
         return self.post(f"/sessions/{quote(session_id, safe='')}/messages", message, AcceptedView)
 
     def read_message(self, message_id: int, *, wait: float = 0) -> MessageView:
-        """What became of a message, `wait` seconds at the most until it has ended."""
+        """The outcome of a message; waits up to `wait` seconds until it has ended."""
         path = f"/messages/{message_id}"
         return self.get(path, MessageView, {"wait": wait} if wait else {}, extra_timeout=wait)
 
@@ -117,11 +120,11 @@ class ApiClient:
             connection.close()
 
     def stream_bytes(self, target: str) -> Iterator[bytes]:
-        """An answer of any length, piece by piece; one that was cut raises `GatewayDown`."""
+        """A response of any length in chunks; one that was cut off raises `GatewayDown`."""
         connection, response = self.open_response("GET", target)
         try:
-            while piece := response.read(_CHUNK_SIZE):
-                yield piece
+            while chunk := response.read(_CHUNK_SIZE):
+                yield chunk
         except (OSError, http.client.HTTPException) as error:
             raise _connection_lost("GET", target, error) from None
         finally:
@@ -136,7 +139,7 @@ class ApiClient:
         headers: Mapping[str, str] | None = None,
         timeout: float | None = None,
     ) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse]:
-        """Make a call and read how its answer begins; the connection is the caller's to close."""
+        """Make a call and read the head of its response; the caller closes the connection."""
         connection = self._connection(timeout or self._timeout)
         bearer = {"Authorization": f"Bearer {self._token.reveal()}", **(headers or {})}
         try:
@@ -159,9 +162,9 @@ class ApiClient:
             raise GatewayDown(f"No gateway is running for {home}. Start it with `holdfast run`.")
         if not holder.address:
             raise GatewayDown(f"The gateway of {self._paths.home} is starting; try again.")
-        place = urlsplit(holder.address)
-        assert place.hostname is not None, "the lock names where the gateway listens"
-        return http.client.HTTPConnection(place.hostname, place.port, timeout=timeout)
+        address = urlsplit(holder.address)
+        assert address.hostname is not None, "the lock names where the gateway listens"
+        return http.client.HTTPConnection(address.hostname, address.port, timeout=timeout)
 
 
 def _decode_as(content: bytes, response_type: type[T]) -> T:
@@ -188,7 +191,7 @@ def _error_from_response(content: bytes, status: int) -> Exception:
 
 
 def _error_message(content: bytes) -> tuple[str, str]:
-    """What it says, for a person; and the code of that, if it has one."""
+    """The message for a person, and the error code, if there is one."""
     try:
         error: Any = msgspec.json.decode(content)["error"]
         return str(error["message"]), str(error.get("code", ""))
@@ -203,17 +206,13 @@ def _connection_lost(method: str, target: str, error: Exception) -> GatewayDown:
     )
 
 
-_RETRY_DELAYS = (
-    0.1,
-    0.2,
-    0.4,
-    0.8,
-)  # seconds before each attempt to connect again; the last repeats
+# Seconds before each attempt to connect again; the last one repeats.
+_RETRY_DELAYS = (0.1, 0.2, 0.4, 0.8)
 _IDLE_TIMEOUT = 45.0  # an idle stream has a comment every 15 seconds
 
 
 class ReceivedEvent(msgspec.Struct, frozen=True):
-    """An event as it came: its kind, what it says (typed by the kind), and its raw data."""
+    """An event: its kind, its data as the type of that kind, and its raw data."""
 
     kind: str
     body: Any
@@ -221,13 +220,13 @@ class ReceivedEvent(msgspec.Struct, frozen=True):
 
 
 class StreamLost(msgspec.Struct, frozen=True):
-    """The connection is gone and is being made again; `why` is for people."""
+    """The connection was lost and is being made again; `reason` is for people."""
 
     reason: str
 
 
 class FollowEnded(msgspec.Struct, frozen=True):
-    """There is nothing to follow any more: the gateway said no for good."""
+    """The gateway refused the stream: it is not retried."""
 
     error: GatewayRefused
 
@@ -248,8 +247,8 @@ _EVENT_TYPES: Mapping[str, Any] = {
 class SessionFollower:
     """Owns a thread and its connection while its context is open.
 
-    What happens is taken with `take`; `wake` is called, in that thread, when there is something
-    to take. A thread, because whoever reads a keyboard must not wait for a socket as well.
+    `take` returns what was received; `wake` is called, in that thread, when there is something to
+    take. It is a thread because the program that reads the keyboard must not wait for a socket.
     """
 
     def __init__(
@@ -283,7 +282,7 @@ class SessionFollower:
         self._thread.join(1.0)
 
     def take(self, *, timeout: float | None = 0) -> Iterator[FollowerItem]:
-        """What has happened since the last look; waits for the first up to `timeout` seconds."""
+        """What was received since the last call; waits for the first up to `timeout` seconds."""
         try:
             yield self._received.get(timeout != 0, timeout or None)
             while True:
@@ -316,7 +315,9 @@ class SessionFollower:
                     self._after = event.body.seq
                 yield event
         except (OSError, http.client.HTTPException) as error:
-            raise GatewayDown(f"the gateway is away: {describe_connection_error(error)}") from None
+            raise GatewayDown(
+                f"the connection to the gateway was lost: {describe_connection_error(error)}"
+            ) from None
         finally:
             connection.close()
 
@@ -327,9 +328,9 @@ class SessionFollower:
 
 
 def parse_events(lines: Iterable[bytes]) -> Iterator[ReceivedEvent]:
-    """Server-sent events as they come; kinds that this program does not know are passed over.
+    """Server-sent events as they come; unknown kinds are skipped.
 
-    Raises `GatewayRefused` for data that is not of its kind's form.
+    Raises `GatewayRefused` for data of the wrong type.
     """
     kind, data = "", list[bytes]()
     for raw in lines:
@@ -358,6 +359,6 @@ def _parse_event(kind: str, data: bytes) -> ReceivedEvent:
 
 def _lines(response: http.client.HTTPResponse) -> Iterator[bytes]:
     rest = b""
-    while piece := response.read1(_CHUNK_SIZE):
-        *lines, rest = (rest + piece).split(b"\n")
+    while chunk := response.read1(_CHUNK_SIZE):
+        *lines, rest = (rest + chunk).split(b"\n")
         yield from lines

@@ -26,13 +26,13 @@ from holdfast.server.local.control_handlers import ConfigHandlers
 from holdfast.server.status.minute_stats import MinuteHistory
 from holdfast.system.logs import RecentLog
 
-KEEPALIVE_INTERVAL = 15.0  # seconds after which a proxy might think that nobody is there
+KEEPALIVE_INTERVAL = 15.0  # seconds; a proxy may close an idle connection
 
 StreamSubscription = SessionFeed | GatewayChanges | ShutdownListener  # of an open stream
 
 
 class StreamKeepalive:
-    """Owns the timer, which runs while a stream is open; a stream costs it a place in a set."""
+    """Owns one timer for all open streams, which keeps proxies from closing idle ones."""
 
     def __init__(self, *, interval: float = KEEPALIVE_INTERVAL) -> None:
         self._interval = interval
@@ -56,17 +56,17 @@ class StreamKeepalive:
         self._timer = asyncio.get_running_loop().call_later(self._interval, self._send_keepalives)
 
     def _send_keepalives(self) -> None:
-        for reader in self._subscriptions:
-            reader.keepalive_due = True
-            reader.wake.set()
+        for subscription in self._subscriptions:
+            subscription.keepalive_due = True
+            subscription.wake.set()
         self._schedule()
 
 
 class SharedReads:
-    """Owns the reads of this very turn of the event loop.
+    """Shares reads of a session row within one iteration of the event loop.
 
-    A change wakes everybody who looks at a session at once, and all of them want its row. Who
-    asks later gets a read of their own: one that began before a change must not answer for it.
+    A change wakes all streams of a session at once, and all of them need its row. Later callers
+    get a read of their own: one that began before a change must not answer for it.
     """
 
     def __init__(self, reads: StoreReader) -> None:
@@ -86,7 +86,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Sandboxes(Protocol):
-    """What is asked of whoever owns the runners."""
+    """The part of the runners that endpoints use."""
 
     def sandbox(self, session_id: SessionId) -> Sandbox: ...
     async def processes(self, session_id: SessionId) -> list[ProcessRow]: ...
@@ -114,7 +114,7 @@ class ApiContext(msgspec.Struct, frozen=True, kw_only=True):
     status_report: Callable[[GatewaySnapshot], StatusReport]  # reads the disk: in a thread
 
     def encode(self, value: object) -> bytes:
-        """A view as JSON, without the value of any secret: the one way out of here."""
+        """A view as JSON, without the value of any secret. All responses go through here."""
         body = _encode(value)
         text = body.decode()
         shown = self.redact(text)

@@ -1,4 +1,4 @@
-"""An endpoint: one row of the route table, which authenticates, validates, serves and describes it."""
+"""An endpoint: one row of the route table, with authentication and validation of requests."""
 
 import asyncio
 import re
@@ -17,8 +17,8 @@ from holdfast.server.api.errors import EndpointError, bad_request, not_found
 from holdfast.server.auth.login import is_same_origin
 from holdfast.server.auth.viewers import HttpPrincipal, HttpRole
 
-_LARGE_BODY = 256 * 1024  # a body that takes longer to read than the event loop should be held up
-_MAX_SUBJECT = 200  # characters of a path that the audit has
+_LARGE_BODY = 256 * 1024  # bytes; a larger body is decoded in a thread
+_MAX_SUBJECT = 200  # characters of a path in an audit row
 _NAME = re.compile(r"[A-Za-z0-9._:-]{1,200}", re.ASCII)
 _FIELD_PATH = re.compile(r" - at `\$\.?([^`]*)`$")
 
@@ -35,12 +35,12 @@ class Media(StrEnum):
 
 
 class NoQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """For what takes no parameters: a misspelt one is told, not ignored."""
+    """For endpoints without parameters: an unknown parameter is an error."""
 
 
 @dataclass(frozen=True, slots=True)
 class ApiCall(Generic[Q, B]):
-    """A request that was let in, with what it asks for read and checked."""
+    """An authenticated request, with its query and body decoded and validated."""
 
     request: web.Request
     path_params: Mapping[str, str]  # of the path, by the names that the table gives them
@@ -49,7 +49,7 @@ class ApiCall(Generic[Q, B]):
     body: B
 
     def path_param(self, name: str) -> str:
-        """A part of the path. What cannot be a name of ours names nothing."""
+        """A parameter of the path; 404 if it cannot be a name."""
         value = self.path_params[name]
         if not _NAME.fullmatch(value):
             raise not_found(f"there is no {value!r} here.")
@@ -61,10 +61,11 @@ Handler = Callable[[ApiContext, ApiCall[Any, Any]], Awaitable[web.StreamResponse
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
-    """`gives` None: no body. `statuses`: those besides errors that every endpoint can give.
+    """`response_type` None: no body. `statuses`: of success. `error_statuses`: besides those that
+    every endpoint can have.
 
-    `looks`: it changes nothing, and a viewer may use it. One that does not say is the owner's
-    alone, and a test asks for the word.
+    `read_only`: it changes nothing, and a viewer may use it. None counts as the owner's alone, and
+    a test demands that each endpoint sets it.
     """
 
     method: str
@@ -83,8 +84,8 @@ class Endpoint:
     async def serve(
         self, context: ApiContext, request: web.Request, path_params: Mapping[str, str]
     ) -> web.StreamResponse:
-        async def answer(visitor: HttpPrincipal) -> web.StreamResponse:
-            return await self._handle(context, request, path_params, visitor)
+        async def answer(principal: HttpPrincipal) -> web.StreamResponse:
+            return await self._handle(context, request, path_params, principal)
 
         return await run_guarded(context, request, answer, read_only=self.read_only is True)
 
@@ -112,13 +113,13 @@ async def run_guarded(
     *,
     read_only: bool,
 ) -> web.StreamResponse:
-    """Let the request in, or say why not; and say what went wrong where something does."""
+    """Authenticate the request and serve it; errors become error responses."""
     try:
-        visitor = authenticate(context, request)
+        principal = authenticate(context, request)
         if not read_only:
-            await _require_owner(context, request, visitor)
-        with context.login.viewers.track_connection(visitor, lambda: _disconnect(request)):
-            return await serve(visitor)
+            await _require_owner(context, request, principal)
+        with context.login.viewers.track_connection(principal, lambda: _disconnect(request)):
+            return await serve(principal)
     except EndpointError as refused:
         return refused.response()
     except web.HTTPRequestEntityTooLarge:
@@ -135,11 +136,11 @@ async def run_guarded(
 
 
 def authenticate(context: ApiContext, request: web.Request) -> HttpPrincipal:
-    visitor = context.login.token_principal(request)
-    if visitor is not None:
-        return visitor
-    visitor = context.login.cookie_principal(request)
-    if visitor is None:
+    principal = context.login.token_principal(request)
+    if principal is not None:
+        return principal
+    principal = context.login.cookie_principal(request)
+    if principal is None:
         raise EndpointError(
             401,
             "this needs the gateway's token as `Authorization: Bearer …` (`holdfast token` prints "
@@ -153,13 +154,13 @@ def authenticate(context: ApiContext, request: web.Request) -> HttpPrincipal:
             "differ.",
             code="foreign_origin",
         )
-    return visitor
+    return principal
 
 
 async def _require_owner(
     context: ApiContext, request: web.Request, principal: HttpPrincipal
 ) -> None:
-    """Whoever else tries is refused, and the owner can see that they did."""
+    """Refuse a viewer, and record that in the audit."""
     if principal.role is HttpRole.OWNER:
         return
     await context.gateway.denied_access.record(
@@ -185,7 +186,7 @@ def _decode_query(request: web.Request, query_type: type[msgspec.Struct]) -> Any
     given = dict(request.query)
     for name, value in given.items():
         if "\0" in value or not _is_encodable(value):
-            raise bad_request(f"{name}: this is no text.", param=name)
+            raise bad_request(f"{name}: this is not valid text.", param=name)
     try:
         return msgspec.convert(given, query_type, strict=False)
     except msgspec.ValidationError as error:
@@ -200,7 +201,7 @@ async def _decode_body(request: web.Request, body_type: Any) -> Any:
     except msgspec.ValidationError as error:
         raise _validation_error(error) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise bad_request(f"the body is not the JSON that is wanted here: {error}") from None
+        raise bad_request(f"the body is not valid JSON for this endpoint: {error}") from None
 
 
 def _validation_error(error: msgspec.ValidationError) -> EndpointError:

@@ -18,11 +18,11 @@ def routes(context: ApiContext) -> list[web.RouteDef]:
 
 
 class LazyRouter:
-    """Owns the switchboard from the first request on.
+    """Owns the router from the first request on.
 
-    To import every endpoint and to mount it by itself would be a good part of each start, of
-    gateways that nobody may look at for weeks. The first who asks waits for it instead, and
-    nobody else does: it is imported in a thread.
+    Importing every endpoint would take a good part of each start, also of gateways whose API is
+    not used for weeks. The first request waits for it instead; the event loop does not, because
+    the import runs in a thread.
     """
 
     def __init__(self, context: ApiContext) -> None:
@@ -31,8 +31,8 @@ class LazyRouter:
         self._router: ApiRouter | None = None
 
     async def serve(self, request: web.Request) -> web.StreamResponse:
-        switchboard = self._router or await self._load()
-        return await switchboard.serve(request)
+        router = self._router or await self._load()
+        return await router.serve(request)
 
     async def _load(self) -> "ApiRouter":
         async with self._loading:

@@ -1,4 +1,4 @@
-"""The OpenAPI 3.1 document, made from the route table and its types, and the endpoint that serves it."""
+"""The OpenAPI 3.1 document, made from the route table and its types, and its endpoint."""
 
 import re
 from collections.abc import Iterable
@@ -16,19 +16,19 @@ from holdfast.server.auth.viewers import HttpRole
 
 _REF = "#/components/schemas/{name}"
 _STATUS_TEXT = {
-    200: "As asked for.",
-    201: "Made.",
+    200: "OK.",
+    201: "Created.",
     202: "Accepted, and durable.",
-    204: "Done; there is nothing to say.",
+    204: "Done.",
     400: "A parameter or the body is wrong; `param` names it.",
     401: "Neither the token nor a login.",
-    403: "A login cookie from a foreign page, or somebody whose role does not allow this.",
-    404: "There is no such thing.",
-    409: "It cannot be done to this now.",
+    403: "A login cookie from another site, or a role that does not allow this.",
+    404: "Not found.",
+    409: "Not possible in the current state.",
     413: "Too large.",
-    422: "The configuration would not be in order: where, what was found, what to do.",
-    429: "Too many wrong tokens from this address; none is looked at before `Retry-After`.",
-    502: "The workbench failed.",
+    422: "The configuration would be invalid: where, what was found, what to do.",
+    429: "Too many wrong tokens from this address; retry after `Retry-After`.",
+    502: "The sandbox failed.",
     503: "The gateway starts, stops or cannot reach its store; try again.",
 }
 
@@ -47,14 +47,14 @@ def build_document(endpoints: Iterable[Endpoint]) -> dict[str, Any]:
         "info": {
             "title": "Holdfast",
             "version": __version__,
-            "description": "The gateway's own API: what the page and the command line use.",
+            "description": "The API of the gateway, used by its page and its command line.",
         },
         "paths": paths,
         "components": {
             "schemas": components,
             "securitySchemes": {
                 "token": {"type": "http", "scheme": "bearer"},
-                # ID stands for what each gateway has of its own; its login link sets it.
+                # ID differs between gateways; the login link sets the cookie.
                 "login": {"type": "apiKey", "in": "cookie", "name": "holdfast_ID"},
             },
         },
@@ -80,7 +80,7 @@ def _operation(endpoint: Endpoint, schemas: dict[str, Any]) -> dict[str, Any]:
 
 
 def _error_statuses(endpoint: Endpoint) -> list[int]:
-    """What any endpoint may answer, what its parts add, and what it says of itself."""
+    """Those of every endpoint, those that its parts add, and its own."""
     found = {400, 401, 403, 429, 503, *endpoint.error_statuses}
     if "{" in endpoint.path:
         found |= {404}
@@ -127,13 +127,13 @@ def _query_parameters(endpoint: Endpoint) -> list[dict[str, Any]]:
 
 
 def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
-    """In a query an absent value is not written: what may be null is left out instead."""
+    """In a query, null is expressed by leaving the parameter out."""
     choices = [choice for choice in schema.get("anyOf", ()) if choice.get("type") != "null"]
     return choices[0] if choices else schema
 
 
 async def read_openapi(context: ApiContext, call: ApiCall[NoQuery, None]) -> web.Response:
-    # The document is made of the table, which names this very function.
-    from holdfast.server.api.router import ENDPOINTS  # noqa: PLC0415 - see above
+    # The router imports this module: its table contains this handler.
+    from holdfast.server.api.router import ENDPOINTS  # noqa: PLC0415 - cycle
 
     return context.respond(build_document(ENDPOINTS))

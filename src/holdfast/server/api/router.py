@@ -1,4 +1,4 @@
-"""The route table of `/api/v1`, and which endpoint of it a request is for. Imports every endpoint."""
+"""The route table of `/api/v1`, and the router that finds the endpoint of a request."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from urllib.parse import unquote
@@ -52,7 +52,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
 
 
 class ApiRouter:
-    """Owns the endpoints by the number of parts of their paths, a fixed path before a named one."""
+    """Owns the endpoints by the number of parts of their paths, fixed paths before parameters."""
 
     def __init__(self, context: ApiContext, endpoints: Iterable[Endpoint] = ENDPOINTS) -> None:
         self._context = context
@@ -62,31 +62,31 @@ class ApiRouter:
             self._by_length.setdefault(len(wanted), []).append((wanted, endpoint))
 
     async def serve(self, request: web.Request) -> web.StreamResponse:
-        # Of the path as it was sent: a slash that is written as %2F does not part anything.
+        # The raw path: a slash written as %2F does not separate parts.
         sent = request.rel_url.raw_path.removeprefix(PREFIX).split("/")
         parts = [unquote(part) for part in sent]
-        there: list[Endpoint] = []
+        same_path: list[Endpoint] = []
         for wanted, endpoint in self._by_length.get(len(parts), ()):
             named = _match(wanted, parts)
             if named is not None and endpoint.method == request.method:
                 return await endpoint.serve(self._context, request, named)
             if named is not None:
-                there.append(endpoint)
-        return await self._refuse(request, there)
+                same_path.append(endpoint)
+        return await self._refuse(request, same_path)
 
     async def _refuse(
         self, request: web.Request, same_path: Iterable[Endpoint]
     ) -> web.StreamResponse:
-        """Whoever may not ask is told that alone, and not what there is."""
+        """Authenticated first: without access, a client does not learn which paths exist."""
 
-        async def refuse(visitor: HttpPrincipal) -> web.StreamResponse:
+        async def refuse(principal: HttpPrincipal) -> web.StreamResponse:
             raise _no_route(request, same_path)
 
         return await run_guarded(self._context, request, refuse, read_only=True)
 
 
 def _match(wanted: Sequence[str], parts: Sequence[str]) -> Mapping[str, str] | None:
-    """The parts that have a name in the path that is wanted; None: this is another path."""
+    """The path parameters; None: another path."""
     named: dict[str, str] = {}
     for want, part in zip(wanted[1:], parts[1:], strict=True):
         if part and want.startswith("{"):

@@ -26,24 +26,24 @@ _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 class BrowserLogin:
-    """Owns the links that were given out and not used; they die with the process.
+    """Owns the login links that were created and not used; they are lost with the process.
 
-    The cookie is a signed date of expiry: nothing is kept of it, so it outlives a restart, and
-    its key is drawn from the token, so that a new token ends every login. A viewer's names their
-    token, too, and is worth nothing once that is revoked.
+    The cookie is a signed date of expiry: nothing is stored of it, so it survives a restart. Its
+    key is derived from the token, so a new token ends every login. The cookie of a viewer also
+    names the viewer, and is invalid once the viewer's token is revoked.
     """
 
     def __init__(self, token: Secret, *, viewers: ViewerTokens, clock: Clock) -> None:
         self._token = token
         self._clock = clock
         self.viewers = viewers
-        self.token_limiter = LoginRateLimiter(clock=clock)  # with wrong tokens
+        self.token_limiter = LoginRateLimiter(clock=clock)
         self.link_limiter = LoginRateLimiter(clock=clock)
         self._key = hmac.digest(b"holdfast login cookie v1", token.reveal().encode(), "sha256")
-        # A browser keeps the cookies of a machine together, whatever the port: two gateways on
-        # one machine need two names.
+        # Browsers share the cookies of a host between its ports: two gateways on one machine need
+        # two names.
         self.cookie_name = f"holdfast_{hmac.digest(self._key, b'name', 'sha256').hex()[:8]}"
-        # By the digest of the key: when it ends, and the id of the viewer whom it lets in.
+        # By the digest of the key: when it expires, and the id of the viewer, "" for the owner.
         self._links: dict[bytes, tuple[float, str]] = {}
 
     def create_link(self, address: str, *, viewer: Viewer | None = None) -> str:
@@ -56,21 +56,21 @@ class BrowserLogin:
         return f"{address}/login?key={key}"
 
     def redeem(self, key: str) -> HttpPrincipal | None:
-        """Use a link up; None: there is none. Compared by digest, so that how long it takes tells
-        nothing."""
+        """Use up a link; None: there is none. Looked up by digest, so that the time it takes
+        reveals nothing."""
         ends, viewer_id = self._links.pop(_digest(key), (0.0, ""))
         return self._principal_by_id(viewer_id) if ends > self._clock.monotonic() else None
 
     def make_cookie(self, principal: HttpPrincipal) -> str:
-        stated = str(int(self._clock.now()) + _COOKIE_LIFETIME)
+        payload = str(int(self._clock.now()) + _COOKIE_LIFETIME)
         if principal.id:
-            stated = f"{stated}.{principal.id}"
-        return f"{stated}.{self._sign(stated)}"
+            payload = f"{payload}.{principal.id}"
+        return f"{payload}.{self._sign(payload)}"
 
     def set_cookie(
         self, response: web.StreamResponse, principal: HttpPrincipal, *, secure: bool
     ) -> None:
-        """`secure`: it came over TLS, if only as far as a proxy; on loopback there is none."""
+        """`secure`: the request came over TLS, at least to the proxy; on loopback there is none."""
         response.set_cookie(
             self.cookie_name,
             self.make_cookie(principal),
@@ -82,20 +82,20 @@ class BrowserLogin:
         )
 
     def cookie_principal(self, request: web.Request) -> HttpPrincipal | None:
-        """Whose cookie the request brings, if it is one of ours that is still good."""
-        stated, _, signature = request.cookies.get(self.cookie_name, "").rpartition(".")
-        expires, _, viewer_id = stated.partition(".")
+        """The principal of the cookie, if it is one of ours and has not expired."""
+        payload, _, signature = request.cookies.get(self.cookie_name, "").rpartition(".")
+        expires, _, viewer_id = payload.partition(".")
         if not (expires.isascii() and expires.isdigit() and len(expires) < 12):
             return None
         right = hmac.compare_digest(
-            signature.encode("utf-8", "replace"), self._sign(stated).encode()
+            signature.encode("utf-8", "replace"), self._sign(payload).encode()
         )
         return (
             self._principal_by_id(viewer_id) if right and int(expires) > self._clock.now() else None
         )
 
     def token_principal(self, request: web.Request) -> HttpPrincipal | None:
-        """Whose token the request brings as `Authorization: Bearer …`."""
+        """The principal of the token in `Authorization: Bearer …`."""
         token = bearer_token(request)
         if token is None:
             return None
@@ -110,15 +110,15 @@ class BrowserLogin:
         viewer = self.viewers.by_id(viewer_id)
         return None if viewer is None else viewer.principal
 
-    def _sign(self, stated: str) -> str:
-        signature = hmac.digest(self._key, stated.encode("utf-8", "replace"), "sha256")
+    def _sign(self, payload: str) -> str:
+        signature = hmac.digest(self._key, payload.encode("utf-8", "replace"), "sha256")
         return base64.urlsafe_b64encode(signature).decode().rstrip("=")
 
 
 def is_same_origin(request: web.Request) -> bool:
-    """Whether a browser sent this from a page of ours; a cookie alone does not say that.
+    """Whether a browser sent this from our own page; a cookie alone does not prove that.
 
-    Another port of this machine is the same site to a browser, so SameSite does not keep it out.
+    Another port of this machine is the same site to a browser, so SameSite does not exclude it.
     """
     site = request.headers.get("Sec-Fetch-Site")
     if request.method in _SAFE_METHODS:
@@ -153,7 +153,7 @@ class LoginRoutes:
         self._login = login
 
     def routes(self) -> list[web.RouteDef]:
-        # HEAD is not the link's use: programs that look at links before people do send it.
+        # HEAD does not use up the link: link previews send it.
         return [
             web.get("/login", self._open_link, allow_head=False),
             web.post("/login", self._log_in_with_token),
@@ -161,19 +161,19 @@ class LoginRoutes:
         ]
 
     async def _open_link(self, request: web.Request) -> web.Response:
-        held = self._login.link_limiter.blocked_for(request.remote)
+        blocked = self._login.link_limiter.blocked_for(request.remote)
         key = request.query.get("key")
-        visitor = None if key is None else self._login.redeem(key)
-        if visitor is not None:
-            return self._log_in(request, visitor, _redirect_to_page())
+        principal = None if key is None else self._login.redeem(key)
+        if principal is not None:
+            return self._log_in(request, principal, _redirect_to_page())
         if self._login.cookie_principal(request):
             return _redirect_to_page()
         if key is None:
             return _html_page(401, "Please log in", "The page opens with a link that works once.")
-        # Only wrong keys are held off: no page of elsewhere can lock the owner out by trying.
-        if held:
-            page = _html_page(429, "Too many tries", "Wait a few seconds, then try again.")
-            page.headers.update(retry_after_header(held))
+        # Only wrong keys are blocked off: no page of elsewhere can lock the owner out by trying.
+        if blocked:
+            page = _html_page(429, "Too many attempts", "Wait a few seconds, then try again.")
+            page.headers.update(retry_after_header(blocked))
             return page
         self._login.link_limiter.record_failure(request.remote, key)
         return _html_page(
@@ -181,22 +181,22 @@ class LoginRoutes:
         )
 
     async def _log_in_with_token(self, request: web.Request) -> web.Response:
-        """A token in the place of a link, as the page's form sends it."""
+        """Log in with a token instead of a link, as the form of the page does."""
         if not is_same_origin(request):
             return _not_same_origin()
-        visitor = self._login.token_principal(request)
-        if visitor is None:
+        principal = self._login.token_principal(request)
+        if principal is None:
             text = "this is no token of this gateway, or it was revoked\n"
             return web.Response(status=401, text=text, headers={"WWW-Authenticate": "Bearer"})
         response = web.Response(status=204, headers={"Cache-Control": "no-store"})
-        return self._log_in(request, visitor, response)
+        return self._log_in(request, principal, response)
 
     def _log_in(
         self, request: web.Request, principal: HttpPrincipal, response: web.Response
     ) -> web.Response:
         self._login.set_cookie(response, principal, secure=request.secure)
         log.info(
-            "A browser at %s has logged in: %s",
+            "Browser at %s logged in as %s",
             request.remote,
             principal.name or principal.role,
             extra={"action": "logged_in"},
@@ -216,7 +216,7 @@ def _not_same_origin() -> web.Response:
 
 
 def _redirect_to_page() -> web.Response:
-    """By a redirect, so that the key is neither in the history nor in a referrer."""
+    """A redirect, so that the key is neither in the history nor in a referrer."""
     return web.Response(status=303, headers={"Location": "/", "Cache-Control": "no-store"})
 
 

@@ -7,8 +7,11 @@ from ipaddress import IPv6Address, ip_address
 
 from holdfast.core.ports.runtime import Clock
 
-BURST, REFILL_SECONDS = 10, 6.0  # wrong keys that are borne with, and seconds until one more is
-LOOPBACK_REFILL_SECONDS = 1.0  # the owner is here: a guess of some program must not lock them out
+BURST, REFILL_SECONDS = (
+    10,
+    6.0,
+)  # wrong keys that are allowed at once, and seconds until one more is
+LOOPBACK_REFILL_SECONDS = 1.0  # a program that guesses must not lock out the owner
 GLOBAL_BURST, GLOBAL_REFILL_SECONDS = 60, 1.0
 MAX_ADDRESSES = 1024
 _MAX_SEEN = 16
@@ -16,7 +19,7 @@ _LOOPBACK = "loopback"
 
 
 class _TokenBucket:
-    """Owns what is left of so many tries, one of which comes back every so many seconds."""
+    """A token bucket: `burst` attempts, one of which is refilled every `refill_seconds`."""
 
     __slots__ = ("_burst", "_refill_seconds", "_spent", "_updated_at")
 
@@ -27,7 +30,7 @@ class _TokenBucket:
         self._updated_at = 0.0
 
     def wait(self, now: float) -> float:
-        """Seconds until there is a try; 0: there is one."""
+        """Seconds until an attempt is allowed; 0: one is."""
         return max(0.0, (self._spent_by(now) + 1 - self._burst) * self._refill_seconds)
 
     def spend(self, now: float) -> None:
@@ -56,11 +59,11 @@ class _FailedAttempts:
 
 
 class LoginRateLimiter:
-    """Owns the wrong keys of late, by address; all of it is memory, and bounded.
+    """Owns the recent wrong keys, by address; in memory only, and bounded.
 
-    The same wrong key again is not counted: it teaches nobody anything, and a program whose token
-    is out of date must not lock out its neighbour with the right one. Many addresses together
-    have an allowance, too, which holds up neither this machine nor who had the right key before.
+    The same wrong key again is not counted: it reveals nothing, and a program with an outdated
+    token must not lock out a neighbour with the right one. All addresses together have a limit
+    too, which applies neither to this machine nor to an address that had a right key before.
     """
 
     def __init__(self, *, clock: Clock) -> None:
@@ -70,50 +73,50 @@ class LoginRateLimiter:
         self._global_bucket = _TokenBucket(GLOBAL_BURST, GLOBAL_REFILL_SECONDS)
 
     def blocked_for(self, address: str | None) -> float:
-        """For how many seconds no key of this address is looked at; 0: it is."""
+        """For how many seconds keys of this address are refused; 0: they are not."""
         if not self._failures:
             return 0.0
-        place, now = _client_key(address), self._clock.monotonic()
-        tries = self._failures.get(place)
-        own = tries.bucket.wait(now) if tries is not None else 0.0
-        if place == _LOOPBACK or place in self._trusted:
+        client, now = _client_key(address), self._clock.monotonic()
+        failures = self._failures.get(client)
+        own = failures.bucket.wait(now) if failures is not None else 0.0
+        if client == _LOOPBACK or client in self._trusted:
             return own
         return max(own, self._global_bucket.wait(now))
 
     def record_failure(self, address: str | None, key: str) -> None:
-        place, now = _client_key(address), self._clock.monotonic()
-        tries = self._failures.get(place)
-        if tries is None:
-            tries = _FailedAttempts(
-                LOOPBACK_REFILL_SECONDS if place == _LOOPBACK else REFILL_SECONDS
+        client, now = _client_key(address), self._clock.monotonic()
+        failures = self._failures.get(client)
+        if failures is None:
+            failures = _FailedAttempts(
+                LOOPBACK_REFILL_SECONDS if client == _LOOPBACK else REFILL_SECONDS
             )
-        self._failures[place] = tries
-        self._failures.move_to_end(place)
+        self._failures[client] = failures
+        self._failures.move_to_end(client)
         if len(self._failures) > MAX_ADDRESSES:
             self._failures.popitem(last=False)
-        if tries.is_new(key):
-            tries.bucket.spend(now)
-            if place != _LOOPBACK:
+        if failures.is_new(key):
+            failures.bucket.spend(now)
+            if client != _LOOPBACK:
                 self._global_bucket.spend(now)
 
     def record_success(self, address: str | None) -> None:
-        place = _client_key(address)
-        if place == _LOOPBACK:
+        client = _client_key(address)
+        if client == _LOOPBACK:
             return
-        self._trusted[place] = None
-        self._trusted.move_to_end(place)
+        self._trusted[client] = None
+        self._trusted.move_to_end(client)
         if len(self._trusted) > MAX_ADDRESSES:
             self._trusted.popitem(last=False)
 
 
 def retry_after_header(seconds: float) -> dict[str, str]:
-    """The header for whoever is held up, in whole seconds, never too early."""
+    """In whole seconds, rounded up."""
     return {"Retry-After": str(math.ceil(seconds))}
 
 
 def _client_key(address: str | None) -> str:
-    """Who is one caller: this machine, an IPv4 address, or a network of IPv6, of which a single
-    customer has 2^64 addresses."""
+    """What counts as one client: this machine, an IPv4 address, or an IPv6 /64 network, because a
+    single customer has 2^64 addresses."""
     if address in ("127.0.0.1", "::1"):
         return _LOOPBACK
     try:

@@ -1,4 +1,4 @@
-"""Who makes an HTTP request (owner or viewer), and the tokens of viewers, stored as digests in a file."""
+"""Who makes an HTTP request: the owner, or a viewer with a token stored as a digest in a file."""
 
 import asyncio
 import hashlib
@@ -42,11 +42,11 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
 
 
 class ViewerTokenError(HoldfastError):
-    """A token that cannot be made, or is not there; the text says why."""
+    """A token that cannot be created, or does not exist; the text says why."""
 
 
 class Viewer(msgspec.Struct, frozen=True, kw_only=True):
-    """One token: `digest` is all that is kept of it."""
+    """One token, of which only the `digest` is stored."""
 
     id: str
     name: str
@@ -59,10 +59,10 @@ class Viewer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ViewerTokens:
-    """Owns the viewers' tokens, the file that outlives the process, and who of them is here.
+    """Owns the tokens of viewers, their file, and the open connections of each viewer.
 
-    A token has 256 random bits, so a plain digest of it cannot be turned back, and looking for
-    that digest tells nobody by its timing how near a guess was.
+    A token has 256 random bits, so a plain digest of it cannot be reversed, and the time that a
+    comparison of digests takes reveals nothing about the token.
     """
 
     def __init__(self, path: Path, *, clock: Clock, viewers: tuple[Viewer, ...] = ()) -> None:
@@ -74,8 +74,8 @@ class ViewerTokens:
 
     @classmethod
     def load(cls, path: Path, *, clock: Clock) -> Self:
-        """As the file has them. One that makes no sense is not begun anew: whoever was let in
-        would be sent away without a word."""
+        """Read the file. An invalid file is an error: starting with none would revoke every token
+        silently."""
         try:
             known = msgspec.json.decode(path.read_bytes(), type=tuple[Viewer, ...])
         except FileNotFoundError:
@@ -107,7 +107,7 @@ class ViewerTokens:
         return next((v for v in self._by_name.values() if v.digest == digest), None)
 
     async def add(self, name: str) -> Secret:
-        """Make a token; it works, and is durable, once this returns. Nobody can show it again."""
+        """Create a token; it works, and is durable, once this returns. It cannot be shown again."""
         async with self._lock:
             self._check(name)
             token = "hfv_" + secrets.token_urlsafe(32)
@@ -118,33 +118,33 @@ class ViewerTokens:
                 made_at=self._clock.now(),
             )
             await self._save({**self._by_name, name: viewer})
-        log.info("A viewer's token was made: %s", name, extra={"action": "token_created"})
+        log.info("Created viewer token %s", name, extra={"action": "token_created"})
         return Secret(token)
 
     async def revoke(self, name: str) -> None:
-        """End a token with every login that came of it, and whatever is open under it now."""
+        """Revoke a token with every login made with it, and close its open connections."""
         async with self._lock:
             viewer = self.by_name(name)
             await self._save({n: v for n, v in self._by_name.items() if n != name})
-        log.info("A viewer's token was revoked: %s", name, extra={"action": "token_revoked"})
-        for send_away in self._connections.pop(viewer.id, ()):
-            send_away()
+        log.info("Revoked viewer token %s", name, extra={"action": "token_revoked"})
+        for disconnect in self._connections.pop(viewer.id, ()):
+            disconnect()
 
     @contextmanager
     def track_connection(
         self, principal: HttpPrincipal, disconnect: Callable[[], None]
     ) -> Iterator[None]:
-        """While a viewer is answered: a token that is revoked meanwhile calls `send_away`."""
+        """While a viewer is served: `disconnect` is called if the token is revoked meanwhile."""
         if principal.role is HttpRole.OWNER:
             yield
             return
-        here = self._connections.setdefault(principal.id, set())
-        here.add(disconnect)
+        open_now = self._connections.setdefault(principal.id, set())
+        open_now.add(disconnect)
         try:
             yield
         finally:
-            here.discard(disconnect)
-            if not here:
+            open_now.discard(disconnect)
+            if not open_now:
                 self._connections.pop(principal.id, None)
 
     def _check(self, name: str) -> None:
@@ -161,7 +161,7 @@ class ViewerTokens:
             )
 
     async def _save(self, viewers: dict[str, Viewer]) -> None:
-        """Durable before it holds: after a crash nobody is let in, or sent away, otherwise."""
+        """Durable before it takes effect, so that a crash does not change who has access."""
         await state_file.save(self._path, tuple(viewers.values()))
         self._by_name = viewers
 

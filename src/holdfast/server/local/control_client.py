@@ -1,4 +1,7 @@
-"""Client of the control socket, and the errors that every client of a gateway raises. Imports nothing heavy."""
+"""Client of the control socket, and the errors that every client of a gateway raises.
+
+Imports nothing heavy.
+"""
 
 import http.client
 import json
@@ -19,20 +22,20 @@ from holdfast.system.paths import Paths
 
 
 def describe_connection_error(error: Exception) -> str:
-    """Goes on after a colon; the names of exceptions are for those who wrote them."""
+    """A clause for people that follows a colon, instead of the name of an exception."""
     match error:
         case TimeoutError():
             return "nothing was heard from it for too long"
         case http.client.IncompleteRead() | http.client.RemoteDisconnected() | EOFError():
             return "it hung up half-way"
         case ConnectionRefusedError():
-            return "nobody listens there"
+            return "nothing listens there"
         case ConnectionError():
             return "it hung up"
         case http.client.HTTPException():
             return "it answers in a form that is not HTTP"
-        case OSError(strerror=str(told)):
-            return told[:1].lower() + told[1:]
+        case OSError(strerror=str(text)):
+            return text[:1].lower() + text[1:]
     return str(error) or repr(error)
 
 
@@ -58,7 +61,7 @@ class GatewayRefused(HoldfastError):
 
 
 def read_status(paths: Paths, *, timeout: float = STATUS_TIMEOUT) -> dict[str, Any]:
-    """The status document; raises `GatewayDown` when nobody serves one."""
+    """The status document; raises `GatewayDown` if no gateway serves one."""
     document = json.loads(read_status_report(paths, timeout=timeout))
     assert isinstance(document, dict), "the status socket speaks in objects"
     return document
@@ -80,10 +83,10 @@ class ControlClient:
     def follow(
         self, path: str, body: object = None, *, line_timeout: float | None = None
     ) -> Iterator[dict[str, Any]]:
-        """The JSON lines of an answer as they come. The first word must come in time; each line
-        after it may take `patience` seconds, where that is given.
+        """The JSON lines of a response as they come. The response must begin within the timeout of
+        the client; each line after that may take `line_timeout` seconds, if given.
 
-        A stream that breaks off ends like one that was ended: the gateway has gone.
+        A stream that breaks off ends like one that was closed: the gateway has stopped.
         """
         connection = _UnixConnection(self._paths, timeout=self._timeout)
         try:
@@ -122,7 +125,8 @@ def _open_response(
         return connection.getresponse()
     except (OSError, http.client.HTTPException) as error:
         raise GatewayDown(
-            f"The gateway of {paths.home} did not answer POST {path}: {describe_connection_error(error)}."
+            f"The gateway of {paths.home} did not answer POST {path}: "
+            f"{describe_connection_error(error)}."
         ) from None
 
 
@@ -151,5 +155,5 @@ def _decode_response(content: bytes, status: int) -> Any:
 
 
 def gateway_refused(message: str, status: int) -> GatewayRefused:
-    told = f"The gateway refused ({status}): {message}"
-    return GatewayRefused(told, status=status, reason=message)
+    text = f"The gateway refused ({status}): {message}"
+    return GatewayRefused(text, status=status, reason=message)

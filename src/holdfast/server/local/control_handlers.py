@@ -1,11 +1,11 @@
-"""Handlers of the control socket by subject: accounts, pairing, viewer tokens, configuration, backup copies."""
+"""Handlers of the control socket: accounts, pairing, viewer tokens, configuration, backups."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 import msgspec
 from aiohttp import web
@@ -23,13 +23,14 @@ from holdfast.gateway.inbound.pairing import PairingDecision, PairingRefused, Pa
 from holdfast.server.api.views.gateway import account_list, account_view
 from holdfast.server.api.views.pairing import PairingCode, PairingTarget, pairing_view
 from holdfast.server.auth.viewers import HttpRole, ViewerTokenError, ViewerTokens
+from holdfast.server.local.control_socket import decode_body, json_response
 
 if TYPE_CHECKING:
     from holdfast.server.config_editor import ConfigEditor
 
 
 class AccountHandlers:
-    """Owns nothing: `Accounts` does what is asked, once there are any; `ready` says whether."""
+    """Accounts of platforms: list, pause, resume, check. 503 until `ready`."""
 
     def __init__(self, accounts: Accounts, *, clock: Clock, ready: Callable[[], bool]) -> None:
         self._accounts = accounts
@@ -43,20 +44,18 @@ class AccountHandlers:
         ]
 
     async def _list(self, request: web.Request) -> web.Response:
-        return _accounts_json(
-            account_list(self._ready_accounts().statuses(), now=self._clock.now())
-        )
+        return json_response(account_list(self._ready_accounts().statuses(), now=self._clock.now()))
 
     async def _run_action(self, request: web.Request) -> web.Response:
         accounts, part = self._ready_accounts(), request.match_info
-        ways = {"pause": accounts.pause, "resume": accounts.resume, "check": accounts.check}
+        actions = {"pause": accounts.pause, "resume": accounts.resume, "check": accounts.check}
         try:
-            facts = await ways[part["do"]](part["name"], part["account"])
+            status = await actions[part["do"]](part["name"], part["account"])
         except NoSuchAccount as error:
             raise web.HTTPNotFound(text=str(error)) from None
         except NotPausable as error:
             raise web.HTTPConflict(text=str(error)) from None
-        return _accounts_json(account_view(facts, now=self._clock.now()))
+        return json_response(account_view(status, now=self._clock.now()))
 
     def _ready_accounts(self) -> Accounts:
         if not self._ready():
@@ -64,15 +63,8 @@ class AccountHandlers:
         return self._accounts
 
 
-def _accounts_json(body: object) -> web.Response:
-    return web.Response(body=msgspec.json.encode(body), content_type="application/json")
-
-
-Asked = TypeVar("Asked")
-
-
 class PairingHandlers:
-    """Owns nothing: `PairingService` decides, once it is known who waits; `ready` says whether."""
+    """Pairing: list, approve, deny, revoke. 503 until `ready`, when the requests are loaded."""
 
     def __init__(self, pairing: PairingService, *, ready: Callable[[], bool]) -> None:
         self._pairing = pairing
@@ -87,18 +79,18 @@ class PairingHandlers:
         ]
 
     async def _list(self, request: web.Request) -> web.Response:
-        return _json(pairing_view(self._ready_pairing()))
+        return json_response(pairing_view(self._ready_pairing()))
 
     async def _approve(self, request: web.Request) -> web.Response:
-        asked = await _decode_pairing_body(request, PairingCode)
-        return await _decision_response(self._ready_pairing().approve(asked.code, by=OPERATOR))
+        params = await decode_body(request, PairingCode)
+        return await _decision_response(self._ready_pairing().approve(params.code, by=OPERATOR))
 
     async def _deny(self, request: web.Request) -> web.Response:
-        who = (await _decode_pairing_body(request, PairingTarget)).who
+        who = (await decode_body(request, PairingTarget)).who
         return await _decision_response(self._ready_pairing().deny(who, by=OPERATOR))
 
     async def _revoke(self, request: web.Request) -> web.Response:
-        who = (await _decode_pairing_body(request, PairingTarget)).who
+        who = (await decode_body(request, PairingTarget)).who
         return await _decision_response(self._ready_pairing().revoke(who, by=OPERATOR))
 
     def _ready_pairing(self) -> PairingService:
@@ -114,22 +106,11 @@ async def _decision_response(decision: Awaitable[PairingDecision]) -> web.Respon
         raise web.HTTPConflict(text=str(refused)) from None
     if decided.wrong:
         raise web.HTTPConflict(text=decided.text)
-    return _json({"message": decided.text})
-
-
-async def _decode_pairing_body(request: web.Request, params_type: type[Asked]) -> Asked:
-    try:
-        return msgspec.json.decode(await request.read(), type=params_type)
-    except msgspec.MsgspecError as error:
-        raise web.HTTPBadRequest(text=f"this is not what is asked for here: {error}") from None
-
-
-def _json(body: object) -> web.Response:
-    return web.Response(body=msgspec.json.encode(body), content_type="application/json")
+    return json_response({"message": decided.text})
 
 
 class TokenView(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of a token, which is not the token."""
+    """A token without its secret."""
 
     name: str
     role: HttpRole
@@ -141,8 +122,10 @@ class TokenName(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class ViewerTokenHandlers:
-    """Owns nothing: `ViewerTokens` does what is asked. Tokens are kept in a file, so that the row of the
-    audit is written before, and again where it came to nothing."""
+    """Tokens of viewers: list, add, revoke.
+
+    Tokens are in a file and not in the store, so the audit row is written before the change, and
+    a second one if the change was refused."""
 
     def __init__(self, viewers: ViewerTokens, *, writes: StoreWriter, clock: Clock) -> None:
         self._viewers = viewers
@@ -161,10 +144,10 @@ class ViewerTokenHandlers:
             TokenView(name=viewer.name, role=HttpRole.VIEWER, made_at=viewer.made_at)
             for viewer in self._viewers.all()
         ]
-        return _tokens_json({"tokens": listed})
+        return json_response({"tokens": listed})
 
     async def _add(self, request: web.Request) -> web.Response:
-        named = await _decode_token_name(request)
+        named = await decode_body(request, TokenName)
         await self._audit(AuditKind.TOKEN_ADDED, named.name, ASKED)
         try:
             token = await self._viewers.add(named.name)
@@ -172,17 +155,17 @@ class ViewerTokenHandlers:
             await self._audit(AuditKind.TOKEN_ADDED, named.name, REFUSED)
             raise web.HTTPConflict(text=str(refused)) from None
         role = HttpRole.VIEWER
-        return _tokens_json({"name": named.name, "role": role, "token": token.reveal()})
+        return json_response({"name": named.name, "role": role, "token": token.reveal()})
 
     async def _revoke(self, request: web.Request) -> web.Response:
-        named = await _decode_token_name(request)
+        named = await decode_body(request, TokenName)
         await self._audit(AuditKind.TOKEN_REVOKED, named.name, ASKED)
         try:
             await self._viewers.revoke(named.name)
         except ViewerTokenError as refused:
             await self._audit(AuditKind.TOKEN_REVOKED, named.name, REFUSED)
             raise web.HTTPNotFound(text=str(refused)) from None
-        return _tokens_json({"revoked": named.name})
+        return json_response({"revoked": named.name})
 
     async def _audit(self, kind: AuditKind, name: str, outcome: str) -> None:
         at = self._clock.now()
@@ -191,22 +174,9 @@ class ViewerTokenHandlers:
         )
 
 
-async def _decode_token_name(request: web.Request) -> TokenName:
-    try:
-        return msgspec.json.decode(await request.read(), type=TokenName)
-    except msgspec.MsgspecError as error:
-        raise web.HTTPBadRequest(text=f"this is not what is asked for here: {error}") from None
-
-
-def _tokens_json(body: object) -> web.Response:
-    return web.Response(body=msgspec.json.encode(body), content_type="application/json")
-
-
 ACTOR = "command line"
 _MAX_PAGE = 1000
 _MAX_NUMBER = 1_000_000_000
-
-T = TypeVar("T")
 
 
 class ConfigHistoryPage(msgspec.Struct, frozen=True, kw_only=True):
@@ -215,8 +185,8 @@ class ConfigHistoryPage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ConfigHandlers:
-    """Owns who changes the configuration, from the first question on: no start waits for it, and
-    the event loop does not while it is imported."""
+    """Owns the `ConfigEditor`, which is imported in a thread by the first request: neither a start
+    nor the event loop waits for that import."""
 
     def __init__(
         self, make_editor: "Callable[[], ConfigEditor]", *, ready: Callable[[], bool]
@@ -252,29 +222,29 @@ class ConfigHandlers:
         return await _config_response((await self._ready_editor()).view())
 
     async def _set(self, request: web.Request) -> web.Response:
-        configuring = await self._ready_editor()
-        from holdfast.server.api.views.config import ConfigChange  # noqa: PLC0415 - see class
+        editor = await self._ready_editor()
+        from holdfast.server.api.views.config import ConfigChange  # noqa: PLC0415 - lazy
 
-        asked = _decode_config_body(await request.read(), ConfigChange)
-        return await _config_response(configuring.change(asked, by=ACTOR))
+        params = await decode_body(request, ConfigChange)
+        return await _config_response(editor.change(params, by=ACTOR))
 
     async def _reload(self, request: web.Request) -> web.Response:
         return await _config_response((await self._ready_editor()).reload(by=ACTOR))
 
     async def _roll_back(self, request: web.Request) -> web.Response:
-        configuring = await self._ready_editor()
-        from holdfast.server.api.views.config import RollbackParams  # noqa: PLC0415 - see class
+        editor = await self._ready_editor()
+        from holdfast.server.api.views.config import RollbackParams  # noqa: PLC0415 - lazy
 
-        asked = _decode_config_body(await request.read(), RollbackParams)
-        return await _config_response(configuring.roll_back(asked, by=ACTOR))
+        params = await decode_body(request, RollbackParams)
+        return await _config_response(editor.roll_back(params, by=ACTOR))
 
     async def _history(self, request: web.Request) -> web.Response:
         try:
-            asked = msgspec.convert(dict(request.query), ConfigHistoryPage, strict=False)
+            params = msgspec.convert(dict(request.query), ConfigHistoryPage, strict=False)
         except msgspec.ValidationError as error:
             raise web.HTTPBadRequest(text=f"this is no page: {error}") from None
-        configuring = await self._ready_editor()
-        return await _config_response(configuring.history(before=asked.before, limit=asked.limit))
+        editor = await self._ready_editor()
+        return await _config_response(editor.history(before=params.before, limit=params.limit))
 
     async def _version(self, request: web.Request) -> web.Response:
         number = request.match_info["number"]
@@ -286,9 +256,9 @@ class ConfigHandlers:
 
 
 async def _config_response(result: Awaitable[object]) -> web.Response:
-    from holdfast.config.editor import FileChangedMeanwhile  # noqa: PLC0415 - see the desk
-    from holdfast.config.files import FileNotWritten  # noqa: PLC0415 - see the desk
-    from holdfast.server.config_editor import NoSuchConfigVersion, StaleRead  # noqa: PLC0415 - see the desk
+    from holdfast.config.editor import FileChangedMeanwhile  # noqa: PLC0415 - lazy
+    from holdfast.config.files import FileNotWritten  # noqa: PLC0415 - lazy
+    from holdfast.server.config_editor import NoSuchConfigVersion, StaleRead  # noqa: PLC0415 - lazy
 
     try:
         answer = await result
@@ -298,14 +268,7 @@ async def _config_response(result: Awaitable[object]) -> web.Response:
         raise web.HTTPConflict(text=str(error)) from None
     except ConfigError as error:
         raise web.HTTPUnprocessableEntity(text=str(error)) from None
-    return web.Response(body=msgspec.json.encode(answer), content_type="application/json")
-
-
-def _decode_config_body(body: bytes, params_type: type[T]) -> T:
-    try:
-        return msgspec.json.decode(body, type=params_type)
-    except msgspec.MsgspecError as error:
-        raise web.HTTPBadRequest(text=f"this is not what is asked for here: {error}") from None
+    return json_response(answer)
 
 
 _PROGRESS_INTERVAL = 0.3  # seconds
@@ -317,14 +280,14 @@ class CopyableStore(Protocol):
 
 
 class BackupCopyParams(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`due`: nobody asked for it; it is one of those that the gateway makes by itself."""
+    """`due`: a scheduled backup of the gateway itself, not one that a person asked for."""
 
     to: str
     due: bool = False
 
 
 class _LatestProgress:
-    """The last that the copying thread has told; one attribute, so any thread may read it."""
+    """The latest progress of the copying thread; one attribute, so any thread may read it."""
 
     latest: CopyProgress | None = None
 
@@ -333,16 +296,16 @@ class _LatestProgress:
 
 
 class BackupCopyHandlers:
-    """What the control socket has to offer to whoever makes a backup.
+    """Copies of the database for a backup.
 
-    The copy is made here because nobody else may open the file; to pack and to verify it is left
-    to the process that asked, which can be as slow as it likes.
+    The copy is made here because only the gateway may open the database. The process that asked
+    packs and verifies the copy, at its own pace.
     """
 
     def __init__(
         self, store: CopyableStore, *, clock: Clock, backups_changed: Callable[[], Awaitable[None]]
     ) -> None:
-        """`shelf_changed` looks at the backups that are there."""
+        """`backups_changed` re-reads the list of backups."""
         self._store = store
         self._clock = clock
         self._backups_changed = backups_changed
@@ -360,31 +323,32 @@ class BackupCopyHandlers:
         return web.json_response({})
 
     async def _copy(self, request: web.Request) -> web.StreamResponse:
-        """JSON lines: how far it has come, and last `{"copied": true}` or `{"error": …}`."""
-        asked, to = _decode_copy_params(await request.read())
-        await self._audit(asked)
+        """JSON lines: the progress, and last `{"copied": true}` or `{"error": …}`."""
+        params = await decode_body(request, BackupCopyParams)
+        to = _target_path(params)
+        await self._audit(params)
         response = web.StreamResponse(headers={"Content-Type": "application/x-ndjson"})
         await response.prepare(request)
-        # One at a time: two would take twice the disk from those who talk.
+        # One at a time: two would take twice the disk bandwidth from the conversations.
         async with self._lock, aclosing(self._progress_lines(to)) as lines:
             async for line in lines:
                 await response.write(msgspec.json.encode(line) + b"\n")
         return response
 
     async def _audit(self, params: BackupCopyParams) -> None:
-        """Before it is made: the copy tells of itself."""
+        """Before the copy is made, so that the copy contains the row."""
         actor = GATEWAY_ACTOR if params.due else OPERATOR
         kind, at = AuditKind.BACKUP_MADE, self._clock.now()
         await self._store.record_audit(AuditEntry(kind=kind, actor=actor, at=at, outcome=ASKED))
 
     async def _progress_lines(self, to: Path) -> AsyncGenerator[Any, None]:
-        """Whoever stops listening has it broken off."""
-        told = _LatestProgress()
-        copying = asyncio.ensure_future(self._store.copy_to(to, progress=told))
+        """Closing this generator cancels the copy."""
+        progress = _LatestProgress()
+        copying = asyncio.ensure_future(self._store.copy_to(to, progress=progress))
         try:
             while not (await asyncio.wait({copying}, timeout=_PROGRESS_INTERVAL))[0]:
-                if told.latest is not None:
-                    yield told.latest
+                if progress.latest is not None:
+                    yield progress.latest
             try:
                 copying.result()
             except (StoreError, OSError) as error:
@@ -396,12 +360,8 @@ class BackupCopyHandlers:
             await asyncio.wait({copying})
 
 
-def _decode_copy_params(body: bytes) -> tuple[BackupCopyParams, Path]:
-    try:
-        asked = msgspec.json.decode(body, type=BackupCopyParams)
-    except msgspec.MsgspecError as error:
-        raise web.HTTPBadRequest(text=f"this is not what is asked for here: {error}") from None
-    to = Path(asked.to)
+def _target_path(params: BackupCopyParams) -> Path:
+    to = Path(params.to)
     if not to.is_absolute() or not to.parent.is_dir() or to.exists():
-        raise web.HTTPBadRequest(text=f"{to} must be a new file, by its whole path")
-    return asked, to
+        raise web.HTTPBadRequest(text=f"{to} must be a new file, given by its absolute path")
+    return to

@@ -1,4 +1,4 @@
-"""The control socket: status, sessions, login links, and stop, restart and handover with their progress."""
+"""The control socket: status, sessions, login links, and stop, restart and handover."""
 
 import asyncio
 import socket
@@ -23,8 +23,8 @@ from holdfast.system.socket_handover import HandoverFailed
 
 
 class LifecycleProgress:
-    """Owns those who follow. Each is told the present phase first, then each that comes, until
-    there is nobody any more who could tell them."""
+    """Owns the followers of a start or a stop. Each gets the current phase first, then every
+    later phase, until `close`."""
 
     def __init__(self) -> None:
         self._phase = ""
@@ -52,10 +52,10 @@ class LifecycleProgress:
             self._followers.discard(queue)
 
 
-Asked = TypeVar("Asked")
+P = TypeVar("P")
 
-# Gives what a successor needs to the one that waits at the path, and goes; or says which
-# supervisor is to be asked instead.
+# Hands the sockets to the successor that waits at the path, and stops; or returns the name of the
+# supervisor that must be asked instead.
 HandOver = Callable[[Path, StopOrder], Awaitable[str]]
 
 
@@ -64,10 +64,10 @@ class HandoverParams(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
 
 class LifecycleHandlers:
-    """What the control socket lets the owner of the home do to the process.
+    """Stop, restart and handover of the process, asked for on the control socket.
 
-    An answer is a stream of JSON lines, a phase each. It ends when the control socket does: that
-    is near the end of the stop and not the end itself, which only the kernel can tell.
+    The response is a stream of JSON lines, one per phase. It ends when the control socket closes:
+    that is near the end of the stop, not the end itself, which only the kernel can tell.
     """
 
     def __init__(
@@ -87,21 +87,21 @@ class LifecycleHandlers:
         self._progress.close()
 
     async def stop(self, request: web.Request) -> web.StreamResponse:
-        asked = await _decode_body(request, StopParams)
-        self._lifecycle.stop(self._stop_order(StopKind.STOP, now=asked.now))
+        params = await decode_body(request, StopParams)
+        self._lifecycle.stop(self._stop_order(StopKind.STOP, now=params.now))
         return await self._stream_progress(request)
 
     async def restart(self, request: web.Request) -> web.StreamResponse:
-        asked = await _decode_body(request, RestartParams)
-        order = self._stop_order(StopKind.RESTART, now=asked.mode is RestartMode.NOW)
-        await self._lifecycle.restart(order, when_idle=asked.mode is RestartMode.WHEN_IDLE)
+        params = await decode_body(request, RestartParams)
+        order = self._stop_order(StopKind.RESTART, now=params.mode is RestartMode.NOW)
+        await self._lifecycle.restart(order, when_idle=params.mode is RestartMode.WHEN_IDLE)
         return await self._stream_progress(request)
 
     async def handover(self, request: web.Request) -> web.StreamResponse:
-        """For a successor that waits: see `system/socket_handover.py`."""
-        asked = await _decode_body(request, HandoverParams)
+        """For a successor process: see `system/socket_handover.py`."""
+        params = await decode_body(request, HandoverParams)
         order = StopOrder(kind=StopKind.REPLACE, by=StopRequester.SUCCESSOR, at=self._clock.now())
-        if supervisor := await self._hand_over(Path(asked.to), order):
+        if supervisor := await self._hand_over(Path(params.to), order):
             return web.json_response({"supervisor": supervisor})
         return await self._stream_progress(request)
 
@@ -116,13 +116,6 @@ class LifecycleHandlers:
         return response
 
 
-async def _decode_body(request: web.Request, params_type: type[Asked]) -> Asked:
-    try:
-        return msgspec.json.decode(await request.read() or b"{}", type=params_type)
-    except msgspec.DecodeError as error:
-        raise web.HTTPBadRequest(text=f"this is not what is asked for here: {error}") from None
-
-
 _MAX_LIMIT = 1000
 
 
@@ -134,7 +127,8 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class ControlSocket:
-    """Owns the control socket while its context is open. Whoever can open it is its owner."""
+    """Owns the control socket while its context is open. Its file mode is the access control: who
+    can open it may do everything."""
 
     def __init__(
         self,
@@ -146,8 +140,8 @@ class ControlSocket:
         lifecycle: LifecycleHandlers,
         extra_routes: Sequence[web.RouteDef] = (),
     ) -> None:
-        """`link` makes a one-time link that logs a browser in, as the viewer of that name, or as
-        the owner for no name; `more` is what others serve here."""
+        """`make_login_link` makes a one-time link that logs a browser in, as the viewer of that
+        name, or as the owner if the name is empty."""
         self._path = paths.control_socket
         self._reads = reads
         self._fresh_snapshot = fresh_snapshot
@@ -170,7 +164,7 @@ class ControlSocket:
                 *self._extra_routes,
             ]
         )
-        # Ours, and closed behind the server: a start that is cancelled as it opens would lose it.
+        # Closed after the server: a start that is cancelled here would leak it otherwise.
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._exit_stack.callback(listener.close)
         runner = web.AppRunner(application, access_log=None, shutdown_timeout=1.0)
@@ -188,17 +182,17 @@ class ControlSocket:
         return self
 
     async def __aexit__(self, *exc: object) -> None:
-        self._lifecycle.close()  # or the stream of whoever follows the stop would be waited for
+        self._lifecycle.close()  # else the cleanup would wait for the progress streams
         await self._exit_stack.aclose()
         self._path.unlink(missing_ok=True)
 
     async def _status(self, request: web.Request) -> web.Response:
-        return _json(await self._fresh_snapshot())
+        return json_response(await self._fresh_snapshot())
 
     async def _login(self, request: web.Request) -> web.Response:
-        asked = _decode_login_params(await request.read())
+        params = await decode_body(request, LoginLinkParams)
         try:
-            return _json({"link": self._make_login_link(asked.viewer)})
+            return json_response({"link": self._make_login_link(params.viewer)})
         except ViewerTokenError as refused:
             raise web.HTTPNotFound(text=str(refused)) from None
 
@@ -206,18 +200,18 @@ class ControlSocket:
         limit = _int_query(request, "limit", 50)
         offset = _int_query(request, "offset", 0)
         rows = await self._reads.sessions(limit=min(limit, _MAX_LIMIT), offset=offset)
-        return _json({"sessions": rows})
+        return json_response({"sessions": rows})
 
     async def _session(self, request: web.Request) -> web.Response:
         session_id = SessionId(request.match_info["id"])
         row = await self._reads.session(session_id)
         if row is None:
             text = f"there is no session {session_id!r}; `holdfast sessions list` has them all"
-            return _json({"error": text}, status=404)
+            return json_response({"error": text}, status=404)
         records = await self._reads.transcript(session_id)
         turns = dict.fromkeys(record.turn_id for record in records if record.turn_id)
         rows = [await self._reads.turn(turn_id) for turn_id in turns]
-        return _json({"session": row, "transcript": records, "turns": rows})
+        return json_response({"session": row, "transcript": records, "turns": rows})
 
 
 @web.middleware
@@ -225,18 +219,11 @@ async def _errors_as_json(request: web.Request, handler: Handler) -> web.StreamR
     try:
         return await handler(request)
     except web.HTTPError as error:
-        return _json({"error": error.text}, status=error.status)
+        return json_response({"error": error.text}, status=error.status)
     except (RestartRefused, HandoverFailed) as error:
-        return _json({"error": str(error)}, status=409)
+        return json_response({"error": str(error)}, status=409)
     except StoreError as error:
-        return _json({"error": f"the store cannot be read: {error}"}, status=503)
-
-
-def _decode_login_params(body: bytes) -> LoginLinkParams:
-    try:
-        return msgspec.json.decode(body or b"{}", type=LoginLinkParams)
-    except msgspec.MsgspecError as error:
-        raise web.HTTPBadRequest(text=f"this is not what is asked for here: {error}") from None
+        return json_response({"error": f"the store cannot be read: {error}"}, status=503)
 
 
 def _int_query(request: web.Request, name: str, default: int) -> int:
@@ -246,7 +233,15 @@ def _int_query(request: web.Request, name: str, default: int) -> int:
     return int(text)
 
 
-def _json(body: object, *, status: int = 200) -> web.Response:
+async def decode_body(request: web.Request, params_type: type[P]) -> P:
+    """The JSON body, checked; no body is `{}`."""
+    try:
+        return msgspec.json.decode(await request.read() or b"{}", type=params_type)
+    except msgspec.MsgspecError as error:
+        raise web.HTTPBadRequest(text=f"the body is invalid: {error}") from None
+
+
+def json_response(body: object, *, status: int = 200) -> web.Response:
     return web.Response(
         body=msgspec.json.encode(body), status=status, content_type="application/json"
     )

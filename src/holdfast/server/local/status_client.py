@@ -1,4 +1,7 @@
-"""Reads the status socket of a home. Imports neither `http` nor `asyncio`: health checks pay for each import."""
+"""Reads the status socket of a home.
+
+Imports neither `http` nor `asyncio`: health checks pay for each import.
+"""
 
 import socket
 from pathlib import Path
@@ -14,12 +17,11 @@ class GatewayDown(HoldfastError):
 
 
 class GatewayStoreUnavailable(GatewayDown):
-    """One is there and answers, and cannot do this: its store takes or gives nothing now."""
+    """The gateway answers, but its store can be neither read nor written now."""
 
 
 def read_status_report(paths: Paths, *, timeout: float = STATUS_TIMEOUT) -> bytes:
-    """The status document (`core.facts.Document`) as JSON; raises `GatewayDown` when nobody
-    serves one."""
+    """The `StatusReport` as JSON; raises `GatewayDown` if no gateway serves one."""
     try:
         with connect_socket(paths.status_socket, paths, timeout=timeout) as connection:
             document = b"".join(iter(lambda: connection.recv(65536), b""))
@@ -35,7 +37,7 @@ def connect_socket(path: Path, paths: Paths, *, timeout: float) -> socket.socket
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     connection.settimeout(timeout)
     try:
-        # Under /tmp somebody else may have made the directory, to be told what we ask.
+        # Under /tmp another user may have made the directory, to intercept what we send.
         check_owner(path.parent)
         connection.connect(str(path))
     except (FileNotFoundError, ConnectionRefusedError):

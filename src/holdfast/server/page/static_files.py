@@ -11,8 +11,8 @@ from aiohttp import hdrs, web
 STATIC_DIRECTORY = Path(__file__).parent / "static"
 _INDEX = ""  # the name of the page itself, which has no other address than /
 
-# Named here and not asked of the system, whose own table differs from machine to machine; a
-# file of another kind is not part of the page.
+# Named here, because the table of the system differs from machine to machine; a file of another
+# kind is not part of the page.
 _TYPES = {
     ".html": "text/html; charset=utf-8",
     ".css": "text/css; charset=utf-8",
@@ -21,15 +21,15 @@ _TYPES = {
     ".webmanifest": "application/manifest+json",
 }
 
-# Before the name of a file in its address: all that the page loads is of the version it names, and
-# a browser that has it does not ask again. Sixty questions are most of what it takes to open it.
+# In front of the file name in an address: everything the page loads is of the version it names, so
+# a browser caches it for good. Sixty revalidations are most of the time of opening the page.
 _VERSION_MARK = "~"
 _IMMUTABLE = "max-age=31536000, immutable"
 _REVALIDATE = "no-cache"
 
 
 class PageFile:
-    """One file of the page, held in memory with the tag by which a browser knows it again."""
+    """One file of the page, in memory, with its ETag."""
 
     def __init__(self, body: bytes, type: str) -> None:
         self._body = body
@@ -37,7 +37,7 @@ class PageFile:
         self.etag = hashlib.sha256(body).hexdigest()[:24]
 
     async def serve(self, request: web.Request, *, cache_control: str) -> web.Response:
-        """The file, or 304 for a browser that has this very version."""
+        """The file, or 304 if the browser has this version."""
         headers = {hdrs.ETAG: f'"{self.etag}"', hdrs.CACHE_CONTROL: cache_control}
         known = request.if_none_match or ()
         if any(tag.value in (self.etag, "*") for tag in known):
@@ -58,11 +58,10 @@ class PageBundle(NamedTuple):
 
 
 class StaticFiles:
-    """Owns the files of the page, from when somebody first asks for one.
+    """Owns the files of the page, from the first request on.
 
-    All are read at that instant, and in a thread: what a browser gets is of one version, even
-    where a package is replaced under a gateway that runs, and a start neither reads them nor
-    mounts each by itself.
+    All are read at once, in a thread: a browser gets files of one version, even if the package is
+    replaced under a running gateway, and a start neither reads nor mounts them.
     """
 
     def __init__(self, folder: Path = STATIC_DIRECTORY) -> None:
@@ -71,20 +70,20 @@ class StaticFiles:
         self._bundle: PageBundle | None = None
 
     async def index(self, request: web.Request) -> web.Response:
-        shelf = self._bundle or await self._load()
-        return await shelf.files[_INDEX].serve(request, cache_control=_REVALIDATE)
+        bundle = self._bundle or await self._load()
+        return await bundle.files[_INDEX].serve(request, cache_control=_REVALIDATE)
 
     async def file(self, request: web.Request) -> web.Response:
-        """Under another version than this one, which a page names that was open over an upgrade,
-        it is what there is now."""
-        shelf, name, version = self._bundle or await self._load(), request.match_info["name"], ""
+        """An address of another version, named by a page that was open over an upgrade, gets the
+        current file."""
+        bundle, name, version = self._bundle or await self._load(), request.match_info["name"], ""
         if name.startswith(_VERSION_MARK):
             version, _, name = name.removeprefix(_VERSION_MARK).partition("/")
-        file = shelf.files.get(name) if name != _INDEX else None
+        file = bundle.files.get(name) if name != _INDEX else None
         if file is None:
             raise web.HTTPNotFound
-        lasts = version == shelf.version
-        return await file.serve(request, cache_control=_IMMUTABLE if lasts else _REVALIDATE)
+        current = version == bundle.version
+        return await file.serve(request, cache_control=_IMMUTABLE if current else _REVALIDATE)
 
     async def _load(self) -> PageBundle:
         async with self._loading:
@@ -94,7 +93,7 @@ class StaticFiles:
 
 
 def routes() -> list[web.RouteDef]:
-    """`/` is the page, `/page/…` what it loads. They need no login: the API does."""
+    """`/` is the page, `/page/…` what it loads. They need no login; the API does."""
     site = StaticFiles()
     return [web.get("/", site.index), web.get("/page/{name:.+}", site.file)]
 

@@ -1,4 +1,4 @@
-"""The state of this process and the snapshot of its status, collected from every component that reports some."""
+"""The state of this process, and the status snapshot that its components fill."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Container, Mapping
@@ -16,26 +16,27 @@ RUNNING = "running"
 STOPPED = "stopped"
 _STOPS_SHOWN = 5
 _QUICK_TIMEOUT = 0.025  # seconds; less than the status thread waits
-_ORPHANED_AFTER = 60.0  # seconds; by then whatever was accepted has long been handed over
+_ORPHANED_AFTER = 60.0  # seconds; by then every accepted message has long reached a lane
 
 StatusSource = Callable[[], Mapping[str, Any]]
 T = TypeVar("T")
 
 
 class GatewayStatus:
-    """Owns how far the process has come, and what the store last said; the rest it asks for.
+    """Owns the state and the phase of the process, and the last values read from the store.
 
-    A source gives fields of a `Snapshot` from memory. It belongs to the event loop.
+    A source gives fields of a `GatewaySnapshot` from memory. All of this belongs to the event
+    loop.
     """
 
     def __init__(self, *, clock: Clock, stop_order: Callable[[], StopOrder | None]) -> None:
-        """`order`: the one to stop, once there is one."""
+        """`stop_order`: the order to stop, once there is one."""
         self._clock = clock
         self._stop_order = stop_order
         self._sources: list[StatusSource] = []
         self._reads: StoreReader | None = None
         self._owned: Callable[[], Container[InboxId]] | None = None
-        self._from_store: dict[str, Any] = {}  # what the store last said
+        self._from_store: dict[str, Any] = {}  # last read from the store
         self._state, self._since = "starting", clock.now()
         self._phase, self._phase_since = "", self._since
 
@@ -44,7 +45,7 @@ class GatewayStatus:
         return self._state == RUNNING
 
     def enter_phase(self, phase: str) -> None:
-        """The process has come this far, in its start, in its stop, or to where it runs."""
+        """Record a phase of the start or of the stop, or that the process runs."""
         now = self._clock.now()
         self._phase, self._phase_since = phase, now
         state = self._state_in(phase)
@@ -55,56 +56,56 @@ class GatewayStatus:
         self._sources.extend(sources)
 
     def use_store(self, reads: StoreReader) -> None:
-        """The store is open: what it knows is told from now on."""
+        """The store is open: include its counts from now on."""
         self._reads = reads
 
     def track_owned(self, owned: Callable[[], Container[InboxId]]) -> None:
-        """The messages that are worked on here: what is open in the store besides is told."""
+        """`owned`: the messages that this process works on; other open ones are orphaned."""
         self._owned = owned
 
     def snapshot(self) -> GatewaySnapshot:
-        """What is known without waiting for anybody."""
-        told: dict[str, Any] = dict(self._from_store)
+        """What is known in memory, without waiting."""
+        fields: dict[str, Any] = dict(self._from_store)
         for source in self._sources:
-            told |= source()
+            fields |= source()
         return GatewaySnapshot(
             state=self._state,
             since=self._since,
             phase="" if self._phase == self._state else self._phase,
             phase_since=self._phase_since,
             order=self._stop_order(),
-            **told,
+            **fields,
         )
 
     async def fresh_snapshot(self) -> GatewaySnapshot:
-        """The same, with what the store says now; where it cannot, with what it said last."""
+        """The same with fresh values from the store; with the last ones if it cannot be read."""
         if self._reads is not None:
-            ledger, stops, unowned = await asyncio.gather(
+            counts, stops, orphaned = await asyncio.gather(
                 _none_if_store_closed(self._reads.inbox_counts()),
                 _none_if_store_closed(self._reads.last_stops(limit=_STOPS_SHOWN)),
                 _none_if_store_closed(self._count_orphaned(self._reads)),
             )
-            if ledger is not None:
-                self._from_store["inbox_counts"] = inbox_totals(ledger)
+            if counts is not None:
+                self._from_store["inbox_counts"] = inbox_totals(counts)
             if stops is not None:
                 self._from_store["restarts"] = tuple(stops)
-            if unowned is not None:
-                self._from_store |= unowned
+            if orphaned is not None:
+                self._from_store |= orphaned
         return self.snapshot()
 
     async def _count_orphaned(self, reads: StoreReader) -> dict[str, Any]:
-        """Only while it runs: a start has not taken everything up yet, and a stop lets go of it."""
+        """Only while it runs: during a start or a stop, open messages may have no owner."""
         if self._owned is None or not self.running:
             return {"orphaned": 0, "orphaned_since": None}
-        # Before the store is asked: an end is told here after its commit, so that what is not here
-        # by now and has ended is not open there either.
+        # Read before the store: a message leaves `owned` after its end was committed, so one that
+        # is not in `owned` now and has ended is not open in the store either.
         owned = self._owned()
         found = await reads.open_messages(before=self._clock.now() - _ORPHANED_AFTER)
         lost = [at for inbox_id, at in found.items() if inbox_id not in owned]
         return {"orphaned": len(lost), "orphaned_since": min(lost, default=None)}
 
     async def quick_snapshot(self) -> GatewaySnapshot:
-        """The same, for who cannot wait: a store that is busy says later what it knows."""
+        """The same within a few milliseconds: without fresh values if the store is busy."""
         try:
             async with asyncio.timeout(_QUICK_TIMEOUT):
                 return await self.fresh_snapshot()
@@ -121,7 +122,7 @@ class GatewayStatus:
 
 
 def inbox_totals(counts: Mapping[InboxState, int]) -> dict[str, int]:
-    """The ledger as it is shown: what was accepted, by what became of it."""
+    """How many messages were accepted, and how many of them are in each state."""
     return {
         "accepted": sum(counts.values()),
         **{state.value: counts.get(state, 0) for state in InboxState},

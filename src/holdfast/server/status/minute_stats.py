@@ -23,7 +23,7 @@ DAY = 24 * 60 * MINUTE_SECONDS
 
 
 class MinuteStatsStore(Protocol):
-    """What of the store is used here."""
+    """The part of the store that is usage here."""
 
     def add_minute_stats(self, stats: MinuteStats, *, since: int) -> Awaitable[None]: ...
     async def minute_stats(self, *, since: int) -> list[MinuteStats]: ...
@@ -59,23 +59,27 @@ class MinuteHistory:
         self._minute_start = self._start_of_minute()
 
     async def open(self) -> None:
-        """Take up what earlier lives have kept, and begin to count."""
+        """Load the minutes that earlier processes saved, and start the timer."""
         since = self._minute_start - DAY
         try:
             self._closed.extend(await self._store.minute_stats(since=since))
         except StoreError as error:
-            log.warning("Charts begin now: %s", error, extra={"action": "minute_stats"})
+            log.warning(
+                "Could not load chart history, charts start empty: %s",
+                error,
+                extra={"action": "minute_stats"},
+            )
         self._schedule()
 
     async def close(self) -> None:
-        """The minute that has begun is kept as it is; the next life adds to it."""
+        """Save the current minute as it is; the next process adds to it."""
         if self._timer is not None:
             self._timer.cancel()
         self._close_minute()
         await asyncio.gather(*self._saving, return_exceptions=True)
 
     def since(self, at: float) -> list[MinuteStats]:
-        """Those that are closed and the present one so far, in order."""
+        """The closed minutes and the current one so far, in order."""
         return [
             minute for minute in (*self._closed, self._current()) if minute.at + MINUTE_SECONDS > at
         ]
@@ -101,23 +105,25 @@ class MinuteHistory:
         self._minute_start = self._start_of_minute()
 
     def _save(self, stats: MinuteStats) -> None:
-        keeping = asyncio.ensure_future(
+        saving = asyncio.ensure_future(
             self._store.add_minute_stats(stats, since=self._minute_start - DAY)
         )
-        self._saving.add(keeping)
-        keeping.add_done_callback(self._on_saved)
+        self._saving.add(saving)
+        saving.add_done_callback(self._on_saved)
 
     def _on_saved(self, done: asyncio.Future[None]) -> None:
         self._saving.discard(done)
         if not done.cancelled() and (error := done.exception()) is not None:
-            log.warning("A minute is not kept: %s", error, extra={"action": "minute_stats"})
+            log.warning(
+                "Could not save per-minute statistics: %s", error, extra={"action": "minute_stats"}
+            )
 
     def _start_of_minute(self) -> int:
         return int(self._clock.now()) // MINUTE_SECONDS * MINUTE_SECONDS
 
     def _schedule(self) -> None:
         wait = self._minute_start + MINUTE_SECONDS - self._clock.now()
-        # A clock that was set back would have it wait for hours.
+        # A clock that was set back would make it wait for hours.
         soon = min(max(wait, 1.0), float(MINUTE_SECONDS))
         self._timer = asyncio.get_running_loop().call_later(soon, self._on_timer)
 
@@ -131,26 +137,26 @@ HOUR = 60 * MINUTE_SECONDS
 
 def hour_stats(minutes: Sequence[MinuteStats], *, now: float, prices: Prices) -> HourStats:
     """Of the minutes that ended within the last hour and the present one, in any order. The same
-    minute may come twice: a restart divides it between two lives."""
+    minute may come twice: a restart divides it between two processes."""
     last = int(now) // MINUTE_SECONDS
     turns = [0] * (HOUR // MINUTE_SECONDS)
     for minute in minutes:
         back = last - minute.at // MINUTE_SECONDS
         if 0 <= back < len(turns):
             turns[-1 - back] += minute.turns
-    first = sum((minute.first_token for minute in minutes), NO_DURATIONS)
-    whole = sum((minute.duration for minute in minutes), NO_DURATIONS)
-    used = sum_usage(minute.usage_by_model for minute in minutes)
-    tokens = sum(used.values(), NO_USAGE)
+    first_token = sum((minute.first_token for minute in minutes), NO_DURATIONS)
+    duration = sum((minute.duration for minute in minutes), NO_DURATIONS)
+    usage = sum_usage(minute.usage_by_model for minute in minutes)
+    tokens = sum(usage.values(), NO_USAGE)
     return HourStats(
         turns=tuple(turns),
         failed=sum(minute.failed for minute in minutes),
-        first_token_mean=first.mean,
-        first_token_worst=first.worst,
-        duration_mean=whole.mean,
-        duration_worst=whole.worst,
+        first_token_mean=first_token.mean,
+        first_token_worst=first_token.worst,
+        duration_mean=duration.mean,
+        duration_worst=duration.worst,
         input_tokens=tokens.input_tokens,
         cached_tokens=tokens.cached_tokens,
         output_tokens=tokens.output_tokens,
-        cost=total_cost(used, prices),
+        cost=total_cost(usage, prices),
     )

@@ -18,7 +18,7 @@ CRASH_LOOP_COUNT, CRASH_LOOP_WINDOW = 3, 600.0
 
 
 def find_problems(report: StatusReport, *, now: float) -> tuple[Problem, ...]:
-    """The worst first. Pure: the same facts give the same problems."""
+    """The worst first. Pure: the same report gives the same problems."""
     found = [
         *_loop(report),
         *_store(report),
@@ -71,8 +71,8 @@ def _store(report: StatusReport) -> Iterator[Problem]:
         yield Problem(
             level=ProblemLevel.WARNING,
             code="wal_large",
-            what=f"The log of the database has grown to {size:,.0f} MB.",
-            remedy="Another program may hold an older state of it open; the gateway alone may.",
+            what=f"The write-ahead log of the database has grown to {size:,.0f} MB.",
+            remedy="Another program may have the database open and block checkpoints: close it.",
         )
 
 
@@ -85,7 +85,7 @@ def _orphaned_messages(report: StatusReport, now: float) -> Iterator[Problem]:
     yield Problem(
         level=ProblemLevel.PROBLEM,
         code="orphaned_messages",
-        what=f"{who} not answered, and nobody works on "
+        what=f"{who} not answered, and nothing works on "
         f"{'it' if number == 1 else 'them'} (for {(now - snapshot.orphaned_since) / 60:.0f} min).",
         remedy="`holdfast gateway restart`: a start takes up whatever is open, so nothing is lost. "
         "This is a fault of the gateway: please report it with its log.",
@@ -108,14 +108,14 @@ def _platforms(report: StatusReport, now: float) -> Iterator[Problem]:
     snapshot = report.snapshot
     if report.state != "running":
         return
-    begins = now - snapshot.since < CONNECT_GRACE
+    starting = now - snapshot.since < CONNECT_GRACE
     for platform in snapshot.platforms:
-        if platform.state is AccountState.PAUSED:  # as somebody wants it
+        if platform.state is AccountState.PAUSED:  # on purpose
             continue
         if platform.state is AccountState.BLOCKED:
             yield _blocked(platform)
-        # As it was when it was last looked at: a loop that hangs proves nothing, and is told.
-        elif not begins and not platform.connected(now - report.snapshot_age):
+        # As of the snapshot: a loop that hangs makes no round trips, and is a problem of its own.
+        elif not starting and not platform.connected(now - report.snapshot_age):
             yield _disconnected(platform, now)
 
 
@@ -182,22 +182,22 @@ def _undeliverable(report: StatusReport) -> Iterator[Problem]:
 def _configuration(report: StatusReport) -> Iterator[Problem]:
     configuration = report.snapshot.configuration
     if configuration.problem:
-        # No problem, however grave: it does its work, and whoever restarts what is not well would
-        # end the one that runs for the sake of one that cannot start.
+        # A warning only: the gateway does its work, and a monitor that restarts an unhealthy
+        # gateway would stop one that runs in favour of one that cannot start.
         yield Problem(
             level=ProblemLevel.WARNING,
             code="config_invalid",
-            what="The configuration as it stands now cannot be used, so the last good one stays in "
-            f"force, and no start would be possible. {configuration.problem}",
-            remedy="Mend it there; that is noticed, and `holdfast config reload` asks for it.",
+            what="The configuration file cannot be used, so the last good configuration stays "
+            f"active, and a start would fail. {configuration.problem}",
+            remedy="Fix the file; the change is noticed, or run `holdfast config reload`.",
         )
     if configuration.pending_restart:
-        waits = ", ".join(configuration.pending_restart)
+        keys = ", ".join(configuration.pending_restart)
         yield Problem(
             level=ProblemLevel.WARNING,
             code="config_pending_restart",
-            what=f"Waits for a restart: {waits}.",
-            remedy="`holdfast gateway restart` puts it into force.",
+            what=f"Waits for a restart: {keys}.",
+            remedy="Run `holdfast gateway restart`.",
         )
 
 
@@ -210,7 +210,8 @@ def _crashes(report: StatusReport, now: float) -> Iterator[Problem]:
         yield Problem(
             level=ProblemLevel.WARNING,
             code="crash_loop",
-            what=f"It has crashed {len(crashes)} times within {CRASH_LOOP_WINDOW / 60:.0f} minutes.",
+            what=f"It has crashed {len(crashes)} times within "
+            f"{CRASH_LOOP_WINDOW / 60:.0f} minutes.",
             remedy="`holdfast logs` and the supervisor's own log say what they can.",
         )
 

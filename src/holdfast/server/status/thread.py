@@ -1,6 +1,7 @@
-"""Serves the status socket from a thread of its own, so that it answers while the gateway starts, drains or hangs.
+"""Serves the status socket from its own thread: it answers while the gateway starts or hangs.
 
-The event loop is asked first, for a few milliseconds; else its last snapshot is served. Its heartbeat says whether it hangs.
+The event loop is asked first, for a few milliseconds; else its last snapshot is served. The
+heartbeat of the loop tells whether it hangs.
 """
 
 import asyncio
@@ -36,7 +37,7 @@ _RECENT_SECONDS = 60.0
 class Heartbeat:
     """Owns the tick on one loop while its context is open.
 
-    `age`, `lag` and `facts` may be read from any thread: each attribute is written whole.
+    `age`, `lag` and `status` may be read from any thread: each attribute is written whole.
     """
 
     def __init__(
@@ -86,17 +87,18 @@ class Heartbeat:
         self._timer = self._loop.call_later(self._tick, self._on_tick)
 
 
-ANSWER_TIMEOUT = 0.04  # seconds in which the loop may answer, before its last word is served
-# A word so young is served again: however often status is asked for, the loop has other work.
+ANSWER_TIMEOUT = 0.04  # seconds in which the loop may answer before its last snapshot is served
+# A snapshot this young is served again: frequent status requests must not load the loop.
 _FRESH_FOR = 0.05
 
 FreshSnapshot = Callable[[], Coroutine[Any, Any, GatewaySnapshot]]
 
 
 class SnapshotCache:
-    """Owns the last snapshot, and the one question to the loop that may be open.
+    """Owns the last snapshot, and the one request to the loop that may be open.
 
-    `ask`, `wait` and `now` are for another thread than the loop's; the rest is the loop's.
+    `request_fresh`, `wait_for_answer` and `latest` are for other threads than the loop's; the
+    rest is the loop's.
     """
 
     def __init__(self, *, clock: Clock, timeout: float = ANSWER_TIMEOUT) -> None:
@@ -104,27 +106,27 @@ class SnapshotCache:
         self._timeout = timeout
         self._latest: tuple[GatewaySnapshot, float] = (GatewaySnapshot(), clock.monotonic())
         self._request: Callable[[], object] | None = None
-        self._answered = threading.Event()  # no question is open
+        self._answered = threading.Event()  # no request is open
         self._answered.set()
         self._answered_at = -_FRESH_FOR
         self._task: asyncio.Task[None] | None = None
 
     def publish(self, snapshot: GatewaySnapshot) -> None:
-        """Replace what is served where the loop does not answer."""
+        """Replace the snapshot that is served while the loop does not answer."""
         self._latest = (snapshot, self._clock.monotonic())
 
     def attach_loop(self, loop: asyncio.AbstractEventLoop, fresh: FreshSnapshot) -> None:
-        """From now on this loop is asked."""
+        """Request snapshots from this loop from now on."""
         self._request = lambda: loop.call_soon_threadsafe(self._start_task, loop, fresh)
 
     def latest(self) -> tuple[GatewaySnapshot, float]:
-        """The last word, and how many seconds old it is."""
+        """The last snapshot, and its age in seconds."""
         snapshot, at = self._latest
         return snapshot, max(0.0, self._clock.monotonic() - at)
 
     def request_fresh(self) -> float:
-        """Have the loop say how it is, if it is there to say; until when that may be waited for.
-        One that has not answered an earlier question will not be quicker with the next."""
+        """Request a fresh snapshot, and return until when to wait for it. While an earlier request
+        is open no second one is made: a loop that has not answered it will not be quicker."""
         now = self._clock.monotonic()
         young = now - self._answered_at <= _FRESH_FOR
         if self._request is None or young or not self._answered.is_set():
@@ -133,11 +135,11 @@ class SnapshotCache:
         try:
             self._request()
         except RuntimeError:
-            return now  # the loop is closed: its last word stands
+            return now  # the loop is closed: its last snapshot is served
         return now + self._timeout
 
     def wait_for_answer(self, until: float) -> None:
-        """For the answer, and no longer."""
+        """Until the answer is there, at most until then."""
         self._answered.wait(max(0.0, until - self._clock.monotonic()))
 
     def _start_task(self, loop: asyncio.AbstractEventLoop, fresh: FreshSnapshot) -> None:
@@ -145,12 +147,16 @@ class SnapshotCache:
         self._task.add_done_callback(self._on_done)
 
     async def _refresh(self, fresh: FreshSnapshot) -> None:
-        """In the breath in which it is known: what is said since must not be taken back by it."""
+        """Published without an await after `fresh`, so that it never replaces a newer snapshot."""
         self.publish(await fresh())
 
     def _on_done(self, answer: asyncio.Task[None]) -> None:
         if not answer.cancelled() and (error := answer.exception()) is not None:
-            log.error("Status is not known: %r", error, extra={"action": "status_failed"})
+            log.error(
+                "Could not compute the status snapshot: %r",
+                error,
+                extra={"action": "status_failed"},
+            )
         self._answered_at = self._clock.monotonic()
         self._answered.set()
 
@@ -161,10 +167,10 @@ _STATM, _FD_DIRECTORY = "/proc/self/statm", "/proc/self/fd"
 
 
 class HostProbe:
-    """Keeps nothing but where to look. Never to be asked by the event loop: a disk may be slow."""
+    """Reads disk, memory and files of this process. Not for the event loop: a disk may be slow."""
 
     def __init__(self, paths: Paths, *, unit_drift: ReadUnitDrift) -> None:
-        """`drift` reads where an installed unit disagrees with the configuration."""
+        """`unit_drift` reads where an installed unit disagrees with the configuration."""
         self._paths = paths
         self._unit_drift = unit_drift
 
@@ -199,7 +205,7 @@ def _file_size(path: Path) -> int:
 
 
 def resident_memory() -> int | None:
-    """Bytes of this process. The kernel has them at hand: no disk is asked."""
+    """Bytes of this process. The kernel has them in memory: no disk is read."""
     try:
         file = os.open(_STATM, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -211,8 +217,8 @@ def resident_memory() -> int | None:
 
 
 def _open_files() -> int | None:
-    """Counted by the kernel. To list them would ask it once for each, and wait each time for
-    whoever has the interpreter; an older kernel says 0 here, and that is taken for no answer."""
+    """Counted by the kernel. Listing them would be one call for each, each waiting for the
+    interpreter lock. An older kernel says 0 here, which means unknown."""
     try:
         return os.stat(_FD_DIRECTORY).st_size or None
     except OSError:
@@ -223,8 +229,9 @@ HANGING_AFTER = 5.0
 
 
 class StatusReporter:
-    """Owns when the process began, and whose heart it listens to. It reads the disk: to be asked
-    by any thread but the event loop's."""
+    """Makes the status report: a snapshot with what can be seen from outside of the event loop.
+
+    It reads the disk: call it from any thread but the event loop's."""
 
     def __init__(
         self,
@@ -242,7 +249,7 @@ class StatusReporter:
         self._host_probe = HostProbe(paths, unit_drift=unit_drift)
 
     def watch_heartbeat(self, heartbeat: Heartbeat) -> None:
-        """Judge by this heartbeat from now on whether the gateway hangs."""
+        """Use this heartbeat to tell whether the event loop hangs."""
         self._heartbeat = heartbeat
 
     @property
@@ -259,8 +266,8 @@ class StatusReporter:
         snapshot_age: float = 0.0,
         host: MachineStatus | None = None,
     ) -> StatusReport:
-        """`seen`: how old the snapshot is. Its state stands as long as the loop is seen turning.
-        `machine`: where somebody has looked already."""
+        """The state is that of the snapshot as long as the loop turns, else `hanging`. `host`: if
+        it was read already."""
         now = self._clock.now()
         loop = self.loop
         hanging = loop is not None and loop.age > self._hanging_after
@@ -280,17 +287,16 @@ class StatusReporter:
 
 
 _SEND_TIMEOUT = 0.5
-_NO_FILES_DELAY = 0.1  # seconds between two looks while the process may open no file
-_WARM_UP_AFTER = 3.0  # seconds after which a start is over and nobody has asked
-_MAX_CLIENTS = 64  # clients that get one document
+_NO_FILES_DELAY = 0.1  # seconds between two attempts while the process has no free file descriptor
+_WARM_UP_AFTER = 3.0  # seconds after which a start is over, if no client came
+_MAX_CLIENTS = 64  # clients that get the same report
 
 
 class StatusThread:
     """Owns the status socket and the last snapshot, while its context is open.
 
-    To be entered by the holder of the home's lock alone: it replaces whatever socket file it
-    finds. Whoever connects gets one JSON document (`core.facts.Document`) and the end of the
-    stream.
+    Only the holder of the home's lock may enter it: it replaces any socket file it finds. Each
+    client that connects gets one JSON `StatusReport` and the end of the stream.
     """
 
     def __init__(
@@ -302,7 +308,7 @@ class StatusThread:
         hanging_after: float = HANGING_AFTER,
         answer_timeout: float = ANSWER_TIMEOUT,
     ) -> None:
-        """`drift` reads, when asked, where an installed unit disagrees with the configuration."""
+        """`unit_drift` reads where an installed unit disagrees with the configuration."""
         self._socket_path = paths.status_socket
         self._cache = SnapshotCache(clock=clock, timeout=answer_timeout)
         self._wake: socket.socket | None = None
@@ -335,28 +341,28 @@ class StatusThread:
         self._socket_path.unlink(missing_ok=True)
 
     def publish(self, snapshot: GatewaySnapshot) -> None:
-        """Replace what is served where the loop does not answer."""
+        """Replace the snapshot that is served while the loop does not answer."""
         self._cache.publish(snapshot)
 
     def watch_heartbeat(self, heartbeat: Heartbeat) -> None:
-        """Judge by this heartbeat from now on whether the gateway hangs."""
+        """Use this heartbeat to tell whether the event loop hangs."""
         self.reporter.watch_heartbeat(heartbeat)
 
     def attach_loop(self, loop: asyncio.AbstractEventLoop, fresh: FreshSnapshot) -> None:
-        """From now on the loop is asked first, whoever asks here."""
+        """From now on each request asks the loop first."""
         self._cache.attach_loop(loop, fresh)
 
     def report(self, host: MachineStatus | None = None) -> bytes:
         """What a client gets, computed now."""
-        snapshot, seen = self._cache.latest()
-        return msgspec.json.encode(self.reporter.report(snapshot, snapshot_age=seen, host=host))
+        snapshot, age = self._cache.latest()
+        return msgspec.json.encode(self.reporter.report(snapshot, snapshot_age=age, host=host))
 
     def _serve(self, listener: socket.socket, woken: socket.socket) -> None:
         with listener, woken, selectors.DefaultSelector() as selector:
             selector.register(listener, selectors.EVENT_READ)
             selector.register(woken, selectors.EVENT_READ)
             if not selector.select(_WARM_UP_AFTER):
-                # What the first look costs, nobody who asks later has to wait for.
+                # Warm the caches, so that the first client does not wait for it.
                 self.reporter.read_host()
             while True:
                 ready = {key.fileobj for key, _ in selector.select()}
@@ -365,13 +371,13 @@ class StatusThread:
                 self._serve_clients(listener)
 
     def _serve_clients(self, listener: socket.socket) -> None:
-        """All who have come get the same document: the loop is asked once for them."""
+        """All waiting clients get the same report: the loop is asked once for them."""
         with ExitStack() as clients:
             waiting = list(_accept_clients(listener, clients))
             if not waiting:
                 return
             until = self._cache.request_fresh()
-            machine = self.reporter.read_host()  # while the loop thinks
+            machine = self.reporter.read_host()  # while the loop answers
             self._cache.wait_for_answer(until)
             document = self.report(machine)
             for client in waiting:
@@ -384,10 +390,9 @@ def _accept_clients(listener: socket.socket, clients: ExitStack) -> Iterator[soc
             client, _ = listener.accept()
         except OSError as error:
             if error.errno in (errno.EMFILE, errno.ENFILE):
-                time.sleep(
-                    _NO_FILES_DELAY
-                )  # whoever waits is still there, and would be seen at once
-            return  # nobody is left, or whoever was there has gone
+                # The waiting client would be selected again at once.
+                time.sleep(_NO_FILES_DELAY)
+            return  # no client is left, or it has gone
         yield clients.enter_context(client)
 
 

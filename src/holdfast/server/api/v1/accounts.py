@@ -22,12 +22,12 @@ async def list_accounts(context: ApiContext, call: AccountCall) -> web.Response:
 
 
 async def pause_account(context: ApiContext, call: AccountCall) -> web.Response:
-    """It stays paused over a restart; no turn is cut by it, and what is owed there waits."""
+    """It stays paused over a restart; no turn is interrupted, and its deliveries wait."""
     return await _run_action(context, call, context.gateway.accounts.pause)
 
 
 async def resume_account(context: ApiContext, call: AccountCall) -> web.Response:
-    """Also one that was refused, or that waits for its next try, is tried now."""
+    """A blocked account, or one that waits for its next attempt, is tried now too."""
     return await _run_action(context, call, context.gateway.accounts.resume)
 
 
@@ -39,12 +39,12 @@ async def _run_action(
     context: ApiContext, call: AccountCall, action: Callable[[str, str], Awaitable[AccountStatus]]
 ) -> web.Response:
     try:
-        facts = await action(call.path_param("name"), call.path_param("account"))
+        status = await action(call.path_param("name"), call.path_param("account"))
     except NoSuchAccount as error:
         raise not_found(str(error)) from None
     except NotPausable as error:
         raise conflict(str(error), code="not_pausable") from None
-    return context.respond(account_view(facts, now=context.clock.now()))
+    return context.respond(account_view(status, now=context.clock.now()))
 
 
 _ACCOUNT = "/platforms/{name}/{account}"
@@ -61,7 +61,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(
         method="POST",
         path=f"{_ACCOUNT}/pause",
-        summary="Let an account go, until somebody resumes it. No turn is cut, and nothing is lost.",
+        summary="Disconnect an account until it is resumed. No turn is interrupted.",
         handler=pause_account,
         read_only=False,
         response_type=AccountView,
@@ -70,7 +70,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(
         method="POST",
         path=f"{_ACCOUNT}/resume",
-        summary="Connect an account that was paused or refused, or that waits for its next try.",
+        summary="Connect an account that is paused or blocked, or that waits for its next attempt.",
         handler=resume_account,
         read_only=False,
         response_type=AccountView,
@@ -79,7 +79,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(
         method="POST",
         path=f"{_ACCOUNT}/check",
-        summary="Have a round trip to an account now, or try to connect it, and say what came of it.",
+        summary="Make a round trip to an account now, or try to connect it, and report the result.",
         handler=check_account,
         read_only=False,
         response_type=AccountView,

@@ -26,7 +26,7 @@ from holdfast.server.api.views.sessions import (
 
 
 class ApprovalsQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`pending`: only what can still be answered. `session`: only what that one asked."""
+    """`pending`: only those that can still be decided. `session`: only of that session."""
 
     pending: bool = False
     session: str | None = None
@@ -46,7 +46,7 @@ async def list_approvals(context: ApiContext, call: ApiCall[ApprovalsQuery, None
 async def decide_approval(
     context: ApiContext, call: ApiCall[NoQuery, ApprovalDecisionParams]
 ) -> web.Response:
-    """Of two who answer at once one is told so; so is one who is too late."""
+    """The second of two answers, or a late one, is a conflict."""
     approval_id, said = ApprovalId(call.path_param("id")), call.body
     answer = ApprovalResponse(
         approved=said.answer is ApprovalVerdict.APPROVE,
@@ -115,7 +115,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(
         method="GET",
         path="/approvals",
-        summary="Commands that wait, or waited, for a person's word, the newest first.",
+        summary="Approvals, pending and decided, the newest first.",
         handler=list_approvals,
         read_only=True,
         query=ApprovalsQuery,
@@ -124,7 +124,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(
         method="POST",
         path="/approvals/{id}",
-        summary="Answer one: once, for its conversation, or for good.",
+        summary="Decide an approval: once, for its session, or always.",
         handler=decide_approval,
         read_only=False,
         request_type=ApprovalDecisionParams,
@@ -134,7 +134,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(
         method="GET",
         path="/approval-rules",
-        summary="The approvals that stand.",
+        summary="The standing approval rules.",
         handler=list_rules,
         read_only=True,
         response_type=list[ApprovalRuleView],
@@ -142,7 +142,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(
         method="DELETE",
         path="/approval-rules/{id}",
-        summary="Revoke an approval that stands.",
+        summary="Revoke a standing approval rule.",
         handler=revoke_rule,
         read_only=False,
         statuses=(204,),

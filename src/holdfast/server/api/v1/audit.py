@@ -24,7 +24,7 @@ from holdfast.server.api.views.audit import (
     audit_view,
 )
 
-_ROWS_PER_WRITE = 500  # rows of one write: what is encoded then holds the event loop up
+_ROWS_PER_WRITE = 500  # rows of one write; encoding them blocks the event loop
 
 Number = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 Time = Annotated[float, msgspec.Meta(ge=0, le=1e12)]
@@ -78,8 +78,7 @@ async def list_audit(context: ApiContext, call: ApiCall[AuditQuery, None]) -> we
 async def export_audit(
     context: ApiContext, call: ApiCall[AuditExportQuery, None]
 ) -> web.StreamResponse:
-    """All of it, the oldest first, as it was when this was asked for: that somebody took it along
-    is a row of its own, behind those."""
+    """All rows, the oldest first, as of the request. The export itself is a row after those."""
     asked = call.query
     lines = asked.format == "jsonl"
     end = await _record_export(context, asked)
@@ -102,7 +101,7 @@ async def export_audit(
 
 
 async def _record_export(context: ApiContext, asked: AuditExportQuery) -> int:
-    """The seq of the row that says so, or the one where what is wanted ends before that."""
+    """The seq of the row about the export, or `before` if that is earlier."""
     facts = {"format": asked.format}
     kind, at = AuditKind.AUDIT_EXPORTED, context.clock.now()
     await context.store.record_audit(AuditEntry(kind=kind, actor=OPERATOR, at=at, facts=facts))
@@ -135,7 +134,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(
         method="GET",
         path="/audit/export",
-        summary="The audit as a file, the oldest row first. That it was taken is a row of it.",
+        summary="The audit as a file, the oldest row first. The export is a row itself.",
         handler=export_audit,
         read_only=False,
         query=AuditExportQuery,

@@ -24,7 +24,7 @@ from holdfast.server.api.views.config import (
 )
 from holdfast.server.config_editor import NoSuchConfigVersion, StaleRead
 
-ACTOR = "owner"  # nobody else may
+ACTOR = "owner"
 T = TypeVar("T")
 
 
@@ -62,8 +62,8 @@ async def list_config_history(
 ) -> web.Response:
     """The newest first."""
     asked = call.query
-    configuring = context.config.editor
-    return context.respond(await configuring.history(before=asked.before, limit=asked.limit))
+    editor = context.config.editor
+    return context.respond(await editor.history(before=asked.before, limit=asked.limit))
 
 
 async def read_config_version(
@@ -93,7 +93,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(
         method="GET",
         path="/config",
-        summary="Every key: its value, who set it, and when a change of it holds.",
+        summary="Every key: its value, where it was set, and when a change takes effect.",
         handler=read_config,
         read_only=True,
         response_type=ConfigView,
@@ -101,7 +101,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(
         method="PATCH",
         path="/config",
-        summary="Set keys of holdfast.toml, or take them out; checked first, then taken over.",
+        summary="Set or remove keys of holdfast.toml; checked, then applied.",
         handler=change_config,
         read_only=False,
         request_type=ConfigChange,
@@ -111,7 +111,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(
         method="POST",
         path="/config/reload",
-        summary="Read the file again and put it into force; what cannot be swapped waits.",
+        summary="Read the file again and apply it; some keys need a restart.",
         handler=reload_config,
         read_only=False,
         response_type=ReloadResult,
@@ -120,7 +120,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(
         method="GET",
         path="/config/history",
-        summary="The configurations that were in force, the newest first.",
+        summary="The versions of the configuration, the newest first.",
         handler=list_config_history,
         read_only=True,
         query=ConfigHistoryQuery,
@@ -129,7 +129,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(
         method="GET",
         path="/config/history/{number}",
-        summary="One of them: its text, and what differs from the one before it or from another.",
+        summary="One version: its text, and the difference to the one before it or to another.",
         handler=read_config_version,
         read_only=True,
         query=ConfigDiffQuery,
@@ -139,7 +139,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(
         method="POST",
         path="/config/rollback",
-        summary="Put an earlier one back: checked by the rules of today, and with a new number.",
+        summary="Roll back to an earlier version: checked by the current rules, with a new number.",
         handler=roll_back_config,
         read_only=False,
         request_type=RollbackParams,

@@ -1,4 +1,4 @@
-"""The gateway over HTTP: status, commands, search, store check, charts, restarts, stop, and who is asking."""
+"""The gateway over HTTP: status, commands, search, store check, charts, restarts and stop."""
 
 import asyncio
 from typing import Annotated, Any, Literal
@@ -35,7 +35,7 @@ from holdfast.server.status.minute_stats import DAY
 
 
 class WhoamiView(msgspec.Struct, frozen=True, kw_only=True):
-    """`name`: of a viewer's token; the owner's has none."""
+    """`name`: of a viewer's token; empty for the owner."""
 
     role: HttpRole
     name: str
@@ -49,7 +49,7 @@ Name = Annotated[str, msgspec.Meta(max_length=200)]
 
 
 class TranscriptSearchQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`session`, `platform` and `since` (seconds since the epoch) leave out what is elsewhere."""
+    """`session`, `platform` and `since` (seconds since the epoch) narrow the search."""
 
     q: Annotated[str, msgspec.Meta(min_length=1, max_length=core_search.MAX_QUERY_LENGTH)]
     limit: Annotated[int, msgspec.Meta(ge=1, le=200)] = 20
@@ -60,16 +60,16 @@ class TranscriptSearchQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_un
 
 async def read_status(context: ApiContext, call: ApiCall[NoQuery, None]) -> web.Response:
     snapshot = await context.fresh_snapshot()
-    document = await asyncio.to_thread(context.status_report, snapshot)
+    report = await asyncio.to_thread(context.status_report, snapshot)
     view = StatusView(
-        pid=document.pid,
-        version=document.version,
-        home=document.home,
-        started_at=document.started_at,
-        uptime=document.uptime,
-        loop=document.loop,
-        machine=document.machine,
-        problems=document.problems,
+        pid=report.pid,
+        version=report.version,
+        home=report.home,
+        started_at=report.started_at,
+        uptime=report.uptime,
+        loop=report.loop,
+        machine=report.machine,
+        problems=report.problems,
         **msgspec.structs.asdict(snapshot),
     )
     return context.respond(view)
@@ -135,15 +135,15 @@ async def check_store(context: ApiContext, call: ApiCall[NoQuery, None]) -> web.
 
 
 class DurationView(msgspec.Struct, frozen=True, kw_only=True):
-    """Seconds that something took."""
+    """Seconds."""
 
     mean: float
     worst: float
 
 
 class ChartPoint(msgspec.Struct, frozen=True, kw_only=True):
-    """What happened in one stretch of time. `cost` is null where a model has no price; `lag` and
-    `memory` are the worst of it, and 0 where nobody looked."""
+    """Totals of one bucket. `cost` is null where a model has no price; `lag` and `memory` are the
+    worst of it, and 0 where they were not measured."""
 
     at: int
     accepted: int
@@ -160,7 +160,7 @@ class ChartPoint(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Chart(msgspec.Struct, frozen=True, kw_only=True):
-    """`per`: seconds of one point; a stretch in which the gateway did not run has none."""
+    """`bucket_seconds`: of one point; a bucket in which the gateway did not run has no point."""
 
     span: str
     since: int
@@ -178,14 +178,14 @@ class ChartQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 async def read_chart(context: ApiContext, call: ApiCall[ChartQuery, None]) -> web.Response:
-    whole, per = _SPANS[call.query.span]
+    length, bucket = _SPANS[call.query.span]
     now = context.clock.now()
-    first = int(now) // per * per - whole + per
+    first = int(now) // bucket * bucket - length + bucket
     prices = context.gateway.services.settings.prices
-    minutes = aggregate_minutes(context.minute_history.since(first), per=per)
+    minutes = aggregate_minutes(context.minute_history.since(first), per=bucket)
     points = [_chart_point(minute, prices) for minute in minutes]
     return context.respond(
-        Chart(span=call.query.span, since=first, bucket_seconds=per, until=now, points=points)
+        Chart(span=call.query.span, since=first, bucket_seconds=bucket, until=now, points=points)
     )
 
 
@@ -213,21 +213,21 @@ def _duration_view(stats: DurationSum) -> DurationView | None:
 
 
 class RestartsQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`before`: the `id` of one; those that were asked for before it."""
+    """`before`: the `id` of a stop; only earlier ones."""
 
     before: Annotated[str, msgspec.Meta(max_length=100)] = ""
     limit: Annotated[int, msgspec.Meta(ge=1, le=200)] = 20
 
 
 class RestartList(msgspec.Struct, frozen=True, kw_only=True):
-    """The newest first. One without `ready_at` is under way, or nobody came after it."""
+    """The newest first. One without `ready_at` is under way, or no process followed it."""
 
     restarts: list[StopRow]
     more: bool
 
 
 async def list_restarts(context: ApiContext, call: ApiCall[RestartsQuery, None]) -> web.Response:
-    """Before one that is forgotten there is nothing: the oldest are forgotten first."""
+    """`before` a deleted stop there are none: the oldest are deleted first."""
     asked = call.query
     found = await context.store.last_stops(limit=asked.limit + 1, before=asked.before or None)
     return context.respond(
@@ -263,7 +263,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(
         method="GET",
         path="/status",
-        summary="How the gateway is, and which model answers.",
+        summary="The status of the gateway.",
         handler=read_status,
         read_only=True,
         response_type=StatusView,
@@ -271,7 +271,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(
         method="GET",
         path="/whoami",
-        summary="As whom this is asked, and in which role.",
+        summary="The role of the caller.",
         handler=whoami,
         read_only=True,
         response_type=WhoamiView,
@@ -279,7 +279,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(
         method="GET",
         path="/chart",
-        summary="What it did, and how quickly, over the last hour or day.",
+        summary="Statistics of the last hour or day.",
         handler=read_chart,
         read_only=True,
         query=ChartQuery,
@@ -288,7 +288,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(
         method="POST",
         path="/restart",
-        summary="Restart the gateway; what runs goes on afterwards. Refused where it could not.",
+        summary="Restart the gateway; turns resume. Refused if a successor could not start.",
         handler=restart_gateway,
         read_only=False,
         request_type=RestartParams,
@@ -299,7 +299,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(
         method="GET",
         path="/restarts",
-        summary="How processes of this gateway ended, and what became of what ran; the newest first.",
+        summary="How earlier processes of this gateway ended, and what became of their turns.",
         handler=list_restarts,
         read_only=True,
         query=RestartsQuery,
@@ -308,7 +308,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(
         method="POST",
         path="/stop",
-        summary="Stop the gateway; it stays down until somebody starts it.",
+        summary="Stop the gateway; it stays down until it is started.",
         handler=stop_gateway,
         read_only=False,
         request_type=StopParams,
@@ -318,7 +318,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(
         method="GET",
         path="/commands",
-        summary="What can be asked of the gateway itself with a leading slash.",
+        summary="The slash commands.",
         handler=list_commands,
         read_only=True,
         response_type=list[CommandView],
@@ -326,7 +326,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(
         method="GET",
         path="/search",
-        summary="Where something was said, the best first.",
+        summary="Search all transcripts, the best match first.",
         handler=search_transcripts,
         read_only=True,
         query=TranscriptSearchQuery,
@@ -343,7 +343,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(
         method="POST",
         path="/search/rebuild",
-        summary="Throw the search index away and make it anew; answered when it is whole.",
+        summary="Delete and rebuild the search index; answered when it is complete.",
         handler=rebuild_search,
         read_only=False,
         response_type=SearchIndexView,
@@ -351,7 +351,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(
         method="GET",
         path="/openapi.json",
-        summary="This, for programs.",
+        summary="The OpenAPI report.",
         handler=openapi.read_openapi,
         read_only=True,
         response_type=dict[str, Any],

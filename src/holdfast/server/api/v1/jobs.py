@@ -46,18 +46,18 @@ class JobRunsQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 async def list_jobs(context: ApiContext, call: ApiCall[JobsQuery, None]) -> web.Response:
-    """Everybody's, the oldest first."""
+    """Of all users, the oldest first."""
     asked = call.query
     found = await context.store.jobs(limit=asked.limit + 1, offset=asked.offset)
     busy, shown = frozenset(_job_service(context).running_jobs), found[: asked.limit]
-    # In a thread: when a thousand jobs are due next is worked out by the calendar.
+    # In a thread: computing the next times of a thousand jobs takes long.
     views = await asyncio.to_thread(lambda: [job_view(j, running=j.id in busy) for j in shown])
     return context.respond(JobList(jobs=views, more=len(found) > asked.limit))
 
 
 async def add_job(context: ApiContext, call: ApiCall[NoQuery, JobParams]) -> web.Response:
     given = call.body
-    wanted = JobRequest(
+    request = JobRequest(
         when=given.when,
         text=given.text,
         name=given.name,
@@ -69,7 +69,7 @@ async def add_job(context: ApiContext, call: ApiCall[NoQuery, JobParams]) -> web
         limit=given.limit,
     )
     try:
-        job = await _job_service(context).add(wanted, _operator(), key=context.new_id("job"))
+        job = await _job_service(context).add(request, _operator(), key=context.new_id("job"))
     except InvalidSchedule as error:
         raise bad_request(str(error), param="when") from None
     except JobRefused as error:
@@ -82,7 +82,7 @@ async def read_job(context: ApiContext, call: ApiCall[NoQuery, None]) -> web.Res
 
 
 async def change_job(context: ApiContext, call: ApiCall[NoQuery, JobPatch]) -> web.Response:
-    """One whose time has passed meanwhile cannot go on."""
+    """A job without a next time cannot be resumed."""
     job = await _find_job(context, call.path_param("id"))
     if (wanted := call.body.as_update) is not None:
         await _update_job(context, job, wanted)
@@ -179,7 +179,7 @@ def _job_service(context: ApiContext) -> JobService:
 
 
 def _operator() -> JobRequester:
-    """Whoever has the gateway's own token runs it; there is no chat to answer in."""
+    """The owner of the gateway; there is no chat to answer in."""
     source = Source(platform="api", chat_id="jobs", user_id="owner")
     principal = principal_of(source).id
     return JobRequester(source=source, principal=principal, is_operator=True, has_chat=False)
@@ -191,7 +191,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(
         method="GET",
         path="/jobs",
-        summary="What agents are to do at certain times, the oldest first.",
+        summary="All jobs, the oldest first.",
         handler=list_jobs,
         read_only=True,
         query=JobsQuery,
@@ -200,7 +200,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(
         method="POST",
         path="/jobs",
-        summary="Have something done later or regularly.",
+        summary="Add a job.",
         handler=add_job,
         read_only=False,
         request_type=JobParams,
@@ -218,7 +218,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(
         method="PATCH",
         path=_JOB,
-        summary="Pause a job or let it go on, or have it do something else, or at other times.",
+        summary="Pause, resume or change a job.",
         handler=change_job,
         read_only=False,
         request_type=JobPatch,
@@ -228,7 +228,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(
         method="DELETE",
         path=_JOB,
-        summary="Remove a job with its history; what runs goes on to its end.",
+        summary="Remove a job with its history; a running run continues to its end.",
         handler=remove_job,
         read_only=False,
         statuses=(204,),
@@ -246,7 +246,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(
         method="POST",
         path=f"{_JOB}/stop",
-        summary="Stop what runs of a job, and drop what waits behind it.",
+        summary="Stop the run of a job, and drop the waiting ones.",
         handler=stop_job,
         read_only=False,
         response_type=StopResult,
@@ -254,7 +254,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(
         method="GET",
         path=f"{_JOB}/runs",
-        summary="What became of the runs of a job, the newest first.",
+        summary="The runs of a job, the newest first.",
         handler=list_job_runs,
         read_only=True,
         query=JobRunsQuery,

@@ -39,12 +39,12 @@ class LogPage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LogGapEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """Lines after that number are not kept any more; the log's file has them."""
+    """Lines after that number are no longer in memory; the log file has them."""
 
     after: int
 
 
-_LINES_PER_WRITE = 200  # lines of one write: what is encoded then holds the event loop up
+_LINES_PER_WRITE = 200  # lines of one write; encoding them blocks the event loop
 _OWN_FIELDS = frozenset({"time", "level", "logger", "message", "exception"})
 
 Number = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
@@ -81,7 +81,7 @@ class LogEventsQuery(LogCriteria, frozen=True, kw_only=True, forbid_unknown_fiel
 
 async def read_log(context: ApiContext, call: ApiCall[LogQuery, None]) -> web.Response:
     asked = call.query
-    # In a thread: two thousand lines are looked through, and may be as long as they like.
+    # In a thread: two thousand lines of any length are searched.
     page = await asyncio.to_thread(_read_page, context, asked)
     return context.respond(page)
 
@@ -98,33 +98,33 @@ async def stream_log(
 ) -> web.StreamResponse:
     loop, feeds = asyncio.get_running_loop(), context.gateway.services.feeds
     after = _start_after(call.request, call.query.after)
-    with feeds.listen_for_shutdown() as attending, context.keepalive.track(attending):
+    with feeds.listen_for_shutdown() as listener, context.keepalive.track(listener):
 
-        def news() -> None:
-            # The log's thread may be about to call when the loop ends, and its readers with it.
+        def on_lines() -> None:
+            # The logging thread may call this while the loop closes.
             with suppress(RuntimeError):
-                loop.call_soon_threadsafe(attending.wake.set)
+                loop.call_soon_threadsafe(listener.wake.set)
 
         start = context.recent_log.newest if after is None else after
         with context.recent_log.subscribe(
-            call.query.as_line_filter, after=start, on_lines=news
+            call.query.as_line_filter, after=start, on_lines=on_lines
         ) as reader:
-            attending.wake.set()  # what came between that line and now
+            listener.wake.set()  # lines between that one and now
             return await stream(
-                call.request, attending, lambda write: _write_lines(context, reader, write)
+                call.request, listener, lambda write: _write_lines(context, reader, write)
             )
 
 
 async def _write_lines(context: ApiContext, reader: LogSubscription, write: Write) -> None:
-    """All there is. A client that takes its time holds up nobody but itself."""
+    """Write all lines there are. A slow client delays only itself."""
     reader.notified = True
     while reader.notified:
         known = reader.after
         found, missed = reader.take(limit=_LINES_PER_WRITE)
-        said = [sse_event(b"missed", context.encode(LogGapEvent(after=known)))] if missed else []
-        said += [b"id: %d\n" % line.number + _line_event(context, line) for line in found]
-        if said:
-            await write(b"".join(said))
+        events = [sse_event(b"missed", context.encode(LogGapEvent(after=known)))] if missed else []
+        events += [b"id: %d\n" % line.number + _line_event(context, line) for line in found]
+        if events:
+            await write(b"".join(events))
 
 
 def _line_event(context: ApiContext, line: RecentLogLine) -> bytes:

@@ -1,4 +1,4 @@
-"""Messages over HTTP: send to a session, with attachments and as whom; steer; look up; stop the turn."""
+"""Messages over HTTP: send to a session, with attachments; steer; look up; stop the turn."""
 
 import asyncio
 import base64
@@ -36,17 +36,17 @@ from holdfast.server.api.views.sessions import (
     StopResult,
 )
 
-_TOKEN_PLATFORMS = ("web", "api")  # platforms whose messages come in by the gateway's own token
+_TOKEN_PLATFORMS = ("web", "api")  # platforms whose messages come in with the token of the gateway
 _OPERATOR = "operator"
 
 
 async def current_session_source(gateway: Gateway, row: SessionRow) -> Source:
-    """Where a message to this session comes from; refused where it would not come to it."""
+    """The source of a message to this session; refused if the message would not reach it."""
     pointed = gateway.lanes.session_of(row.route)
     if not row.current or (pointed is not None and pointed != row.id):
-        why = "was suspended" if row.suspended else "is over: its chat has gone on to another"
+        why = "was suspended" if row.suspended else "has ended: its chat uses another one"
         raise conflict(
-            f"session {row.id} {why}. It can be read, not spoken to; POST "
+            f"session {row.id} {why}. It can be read, not sent to; POST "
             f"/api/v1/sessions/{row.id}/resume goes back to it.",
             code="not_current",
         )
@@ -54,12 +54,12 @@ async def current_session_source(gateway: Gateway, row: SessionRow) -> Source:
 
 
 async def session_source(gateway: Gateway, row: SessionRow) -> Source:
-    """The place of a session, also of one that its chat has left. Of a chat on another platform
-    it is the operator who speaks there, and says so."""
+    """The source of a session, also of one that its chat has left. In a chat of another platform
+    the message is the operator's, and marked so."""
     platform, account, kind, chat = parse_route(row.route)
     if platform == INTERNAL_PLATFORM:
         raise conflict(
-            f"session {row.id} is the work of an agent for another, or of a job: speak to that.",
+            f"session {row.id} belongs to a subagent or a job: use the session that started it.",
             code="not_addressable",
         )
     if platform in _TOKEN_PLATFORMS:
@@ -82,11 +82,11 @@ async def session_source(gateway: Gateway, row: SessionRow) -> Source:
 
 
 async def accept_message(gateway: Gateway, inbound: Inbound) -> Accepted:
-    """Durable when this returns, and admitted like every message."""
-    gate = gateway.intake
+    """Durable when this returns; passes the same admission as every message."""
+    intake = gateway.intake
     if inbound.source.author is Author.OPERATOR:
-        return await gate.accept_from_operator(inbound)
-    return await gate.accept(inbound)
+        return await intake.accept_from_operator(inbound)
+    return await intake.accept(inbound)
 
 
 def _user_of(row: SessionRow, platform: str, account: str) -> str:
@@ -95,17 +95,17 @@ def _user_of(row: SessionRow, platform: str, account: str) -> str:
 
 
 async def _operator_source(gateway: Gateway, session_id: SessionId, plain: Source) -> Source:
-    """The source that last spoke there, which knows the thread and whose session it is. In one
-    that people share nobody is spoken for. What was pruned is had from the route."""
+    """The source of the last message there, which has the thread and the user. In a shared session
+    the operator speaks for no user. Without a stored message it is the source of the route."""
     known = await gateway.services.store.last_source(session_id)
     if known is None:
         return plain
-    said = msgspec.structs.replace(known, author=Author.OPERATOR, message_id=None)
+    source = msgspec.structs.replace(known, author=Author.OPERATOR, message_id=None)
     settings = gateway.services.settings.sessions
     groups, threads = settings.group_sessions_per_user, settings.thread_sessions_per_user
     if is_shared(known, groups, threads):
-        return msgspec.structs.replace(said, user_id=_OPERATOR, user_name=None)
-    return said
+        return msgspec.structs.replace(source, user_id=_OPERATOR, user_name=None)
+    return source
 
 
 def _check_source(gateway: Gateway, row: SessionRow, source: Source) -> Source:
@@ -113,12 +113,12 @@ def _check_source(gateway: Gateway, row: SessionRow, source: Source) -> Source:
     if source.platform not in _TOKEN_PLATFORMS and gateway.services.platforms.find(address) is None:
         raise conflict(
             f"session {row.id} belongs to {source.platform} ({source.account}), which is not "
-            "configured any more: nobody there would get the answer.",
+            "configured any more: the answer could not be delivered.",
             code="not_addressable",
         )
     if route_of(source, gateway.services.settings.sessions) != row.route:
         raise conflict(
-            f"session {row.id} has a name that only its own platform knows: speak to it there.",
+            f"session {row.id} has a route that only its own platform can make: send to it there.",
             code="not_addressable",
         )
     return source
@@ -128,7 +128,7 @@ MAX_TOTAL_SIZE = 20 * 1024 * 1024  # bytes of all attachments of one message
 
 
 class SavedAttachments(msgspec.Struct, frozen=True, kw_only=True):
-    """The text, with a line that names the files; the pictures, and what the documents say."""
+    """The text, with a line that names the files; the images, and the text of the documents."""
 
     text: str
     images: tuple[Image, ...] = ()
@@ -143,8 +143,7 @@ class _DecodedFile(msgspec.Struct, frozen=True, kw_only=True):
 async def save_attachments(
     context: ApiContext, session_id: SessionId, message: NewMessage, source: Source
 ) -> SavedAttachments:
-    """The files are kept before the message is: one that is accepted never names what is not
-    there."""
+    """The files are saved before the message is accepted, so that it never names a missing file."""
     if not message.attachments:
         return SavedAttachments(text=message.text)
     settings = context.gateway.services.settings
@@ -152,7 +151,7 @@ async def save_attachments(
     for number, each in enumerate(message.attachments):
         if not await is_accepted_type(each.name, account.files):
             place = f"attachments[{number}].name"
-            raise bad_request(f"{place}: files of this kind are not taken here.", param=place)
+            raise bad_request(f"{place}: files of this type are not accepted here.", param=place)
     files = await asyncio.to_thread(_decode_all, message.attachments)
     found = await context.gateway.document_reader.read(files, limit=account.file_chars)
     workspace = Workspace(context.home, session_id)
@@ -199,7 +198,7 @@ def _decode_attachment(attachment: AttachmentUpload, number: int) -> bytes:
 
 
 class WaitQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`wait`: so many seconds, until the message has ended."""
+    """`wait`: seconds to wait until the message has ended."""
 
     wait: Annotated[float, msgspec.Meta(ge=0, le=600)] = 0
 
@@ -209,11 +208,11 @@ async def send_message(context: ApiContext, call: ApiCall[NoQuery, NewMessage]) 
 
 
 async def steer_turn(context: ApiContext, call: ApiCall[NoQuery, NewSteer]) -> web.Response:
-    """Told to the turn that runs before its next step. Where it ends just then, it runs next."""
+    """Given to the running turn before its next step; if the turn ends first, it runs next."""
     row, said = await context.find_session(call.path_param("id")), call.body
     lane = context.gateway.lanes.get(row.id)
     if lane is None or lane.running_turn is None:
-        raise conflict(f"nothing runs in session {row.id}: say it as a message.", code="idle")
+        raise conflict(f"no turn runs in session {row.id}: send it as a message.", code="idle")
     message = NewMessage(text=said.text, message_id=said.message_id, mode=BusyMode.STEER)
     return await _accept(context, row, message)
 
@@ -221,11 +220,11 @@ async def steer_turn(context: ApiContext, call: ApiCall[NoQuery, NewSteer]) -> w
 async def _accept(context: ApiContext, row: SessionRow, message: NewMessage) -> web.Response:
     source = await current_session_source(context.gateway, row)
     if not message.text.strip() and not message.attachments:
-        raise bad_request("text: there is nothing to say.", param="text")
+        raise bad_request("text: the message is empty.", param="text")
     given = await save_attachments(context, row.id, message, source)
     inbound = Inbound(
         source=source,
-        # A session's own: the same id in another session is another message.
+        # Unique in the session: the same id in another session is another message.
         event_id=f"v1/{row.id}/{message.message_id}",
         message_id=message.message_id,
         text=given.text,
@@ -234,8 +233,8 @@ async def _accept(context: ApiContext, row: SessionRow, message: NewMessage) -> 
         busy_mode=message.mode,
     )
     accepted = await accept_message(context.gateway, inbound)
-    kept = accepted.row.inbound
-    if accepted.duplicate and (kept.text, kept.images) != (given.text, given.images):
+    stored = accepted.row.inbound
+    if accepted.duplicate and (stored.text, stored.images) != (given.text, given.images):
         raise conflict(
             f"message_id {message.message_id!r} was used for another message; give each its own.",
             code="message_id_reused",
@@ -286,7 +285,7 @@ async def _inbox_row(context: ApiContext, inbox_id: InboxId) -> InboxRow:
 
 
 async def _wait_for_end(context: ApiContext, inbox_id: InboxId, wait: float) -> MessageEnded | None:
-    """How the message ended, waited for; None: it has not, or the gateway stops."""
+    """The end of the message, after waiting; None: it has not ended, or the gateway stops."""
     row = await _inbox_row(context, inbox_id)
     if row.ended_at is None and not wait:
         return None

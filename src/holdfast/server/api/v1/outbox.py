@@ -1,4 +1,4 @@
-"""Outbox and inbox over HTTP: deliveries listed and retried, accepted messages, and messages sent on request."""
+"""Outbox and inbox over HTTP: deliveries, retries, accepted messages, proactive messages."""
 
 import asyncio
 from hashlib import sha256
@@ -38,8 +38,8 @@ Number = Annotated[int, msgspec.Meta(ge=1, le=2**53)]
 
 
 class OutboxQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`state`: only those that stand so; `unsent`: all that have not arrived. `platform`: only
-    those to its chats. `before`: those that were owed before that `seq`."""
+    """`state`: only these; `unsent`: all that have not arrived. `platform`: only to its chats.
+    `before`: only deliveries before that `seq`."""
 
     state: Literal["", "unsent", "streaming", "pending", "sending", "sent", "failed", "unknown"] = (
         ""
@@ -50,7 +50,7 @@ class OutboxQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 class InboxQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`state`: only those that stand so; without it, those that have not ended."""
+    """`state`: only these; without it, those that have not ended."""
 
     state: Literal[
         "", "queued", "running", "answered", "merged", "superseded", "refused", "failed"
@@ -80,23 +80,23 @@ async def retry_delivery(context: ApiContext, call: ApiCall[NoQuery, None]) -> w
     delivery_id = DeliveryId(call.path_param("id"))
     row = await context.store.delivery(delivery_id)
     if row is None:
-        raise not_found(f"there is no delivery {delivery_id!r}, or it was forgotten since.")
+        raise not_found(f"there is no delivery {delivery_id!r}, or it was deleted.")
     try:
-        owed = await resend(context.gateway.services, context.gateway.outbox, row)
+        resent = await resend(context.gateway.services, context.gateway.outbox, row)
     except NotResent as why:
         raise conflict(
             f"delivery {delivery_id} is not sent again: {why}", code="not_sent"
         ) from None
-    return context.respond(delivery_detail(context, owed), status=202)
+    return context.respond(delivery_detail(context, resent), status=202)
 
 
 def delivery_detail(context: ApiContext, row: DeliveryRow) -> DeliveryDetail:
-    """With what is to come of it, by whom it is owed."""
-    house, delivery = context.gateway.services, context.gateway.outbox
-    platform = house.platforms.find(row.address)
+    """With its current status in the outbox."""
+    services, outbox = context.gateway.services, context.gateway.outbox
+    platform = services.platforms.find(row.address)
     outlook = DeliveryOutlook(
-        status=delivery.status_of(row),
-        resend_refusal=resend_refusal(house, delivery, row) or "",
+        status=outbox.status_of(row),
+        resend_refusal=resend_refusal(services, outbox, row) or "",
         resolves_unknown=platform is not None and platform.capabilities.can_resolve_unknown,
     )
     return delivery_detail_view(row, outlook)
@@ -118,13 +118,13 @@ class UploadQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 class DeliveryQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`wait`: so many seconds, until it has ended."""
+    """`wait`: seconds to wait until it has ended."""
 
     wait: Annotated[float, msgspec.Meta(ge=0, le=600)] = 0
 
 
 async def upload_file(context: ApiContext, call: ApiCall[UploadQuery, None]) -> web.Response:
-    """Kept until it has been sent; one that nobody sends is forgotten after a month."""
+    """Kept until it has been sent; deleted after a month if it is not."""
     files, key, name = (
         UploadedFiles(context.home),
         context.new_id("out"),
@@ -135,7 +135,7 @@ async def upload_file(context: ApiContext, call: ApiCall[UploadQuery, None]) -> 
     try:
         size = await _receive(call.request, file, name)
         await asyncio.to_thread(files.save, key, file)
-    except BaseException:  # whoever hands it in may also just hang up
+    except BaseException:  # also if the client hangs up
         file.close()
         files.remove(key)
         raise
@@ -154,7 +154,7 @@ async def _receive(request: web.Request, file: BinaryIO, name: str) -> int:
 
 
 async def create_delivery(context: ApiContext, call: ApiCall[NoQuery, SendParams]) -> web.Response:
-    """What is refused takes the file with it that was handed in for it."""
+    """A refused request deletes its uploaded file."""
     try:
         return await _deliver(context, call.body)
     except EndpointError:
@@ -163,18 +163,18 @@ async def create_delivery(context: ApiContext, call: ApiCall[NoQuery, SendParams
 
 
 async def _deliver(context: ApiContext, given: SendParams) -> web.Response:
-    house = context.gateway.services
+    services = context.gateway.services
     if not given.text.strip() and not given.file:
         raise bad_request("text: there is nothing to send.", param="text")
     message = await _build_message(context, given)
     try:
-        await house.proactive_sender.check(message)
+        await services.proactive_sender.check(message)
     except Undeliverable as error:
         raise bad_request(f"{error}.", param=error.param) from None
-    fresh = await house.proactive_sender.enqueue(await _claim_file(context, message))
+    fresh = await services.proactive_sender.enqueue(await _claim_file(context, message))
     row = await context.store.delivery(message.id)
-    assert row is not None, "it is there since the line above"
-    if not fresh and has_ended(row):  # nobody will come for this copy
+    assert row is not None, "the send above has committed it"
+    if not fresh and has_ended(row):  # this copy is not needed
         await asyncio.to_thread(UploadedFiles(context.home).remove, message.id)
     if (row.address, row.text) != (message.to, message.text):
         raise conflict(
@@ -201,7 +201,7 @@ async def read_delivery(context: ApiContext, call: ApiCall[DeliveryQuery, None])
     receipts, wait = context.gateway.delivery_waiters, call.query.wait
     row = await receipts.wait_for_end(delivery_id, reads=context.store, wait=wait)
     if row is None:
-        raise not_found(f"there is no delivery {delivery_id!r}, or it was forgotten since.")
+        raise not_found(f"there is no delivery {delivery_id!r}, or it was deleted.")
     return context.respond(delivery_view(row))
 
 
@@ -211,13 +211,13 @@ async def _find_file(context: ApiContext, key: str) -> PendingFile | None:
     path = await asyncio.to_thread(UploadedFiles(context.home).find, key)
     if path is None:
         raise bad_request(
-            f"file: nothing was handed in as {key!r}; POST /outgoing does.", param="file"
+            f"file: there is no uploaded file {key!r}; upload it with POST /outgoing.", param="file"
         )
     return PendingFile(workspace=None, path=path)
 
 
 async def _claim_file(context: ApiContext, message: ProactiveSendRequest) -> ProactiveSendRequest:
-    """With its file as its own: another that names the same one finds it gone."""
+    """Move the file to this message: another that names the same file finds it gone."""
     if message.file is None:
         return message
     claim = UploadedFiles(context.home).assign
@@ -235,7 +235,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(
         method="POST",
         path="/send",
-        summary="Send a message to a chat where nobody has asked for one.",
+        summary="Send a proactive message to a chat.",
         handler=create_delivery,
         read_only=False,
         request_type=SendParams,
@@ -246,7 +246,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(
         method="POST",
         path="/outgoing",
-        summary="Hand in a file that is to be sent; it is kept until then.",
+        summary="Upload a file to send.",
         handler=upload_file,
         read_only=False,
         query=UploadQuery,
@@ -258,7 +258,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(
         method="GET",
         path="/deliveries/{id}",
-        summary="What became of something that was sent; with `wait`, once it has ended.",
+        summary="The state of a delivery; with `wait`, once it has ended.",
         handler=read_delivery,
         read_only=True,
         query=DeliveryQuery,
@@ -267,7 +267,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(
         method="GET",
         path="/outbox",
-        summary="What is owed to chats, or was, the newest first.",
+        summary="Deliveries, the newest first.",
         handler=list_outbox,
         read_only=True,
         query=OutboxQuery,
@@ -276,7 +276,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(
         method="POST",
         path="/deliveries/{id}/retry",
-        summary="Send again what failed, or what may have arrived; the latter is marked.",
+        summary="Resend a delivery that failed or whose outcome is unknown.",
         handler=retry_delivery,
         read_only=False,
         response_type=DeliveryDetail,

@@ -15,7 +15,7 @@ async def list_pairing(context: ApiContext, call: ApiCall[NoQuery, None]) -> web
 
 
 async def approve_pairing(context: ApiContext, call: ApiCall[NoQuery, PairingCode]) -> web.Response:
-    """All of it as it is then: whoever shows it has it at once."""
+    """Responds with the new state of all of it."""
     try:
         decided = await context.gateway.pairing.approve(call.body.code, by=OPERATOR)
     except PairingRefused as refused:
@@ -45,7 +45,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(
         method="GET",
         path="/pairing",
-        summary="Who asks to be let in, and who was.",
+        summary="Pairing requests and paired users.",
         handler=list_pairing,
         read_only=True,
         response_type=PairingView,
@@ -53,7 +53,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(
         method="POST",
         path="/pairing",
-        summary="Let in whose code it is, and tell them.",
+        summary="Approve a pairing request by its code, and notify the user.",
         handler=approve_pairing,
         read_only=False,
         request_type=PairingCode,
@@ -63,7 +63,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(
         method="DELETE",
         path="/pairing/requests",
-        summary="Deny somebody: their code is worth nothing any more.",
+        summary="Deny a pairing request; its code becomes invalid.",
         handler=deny_pairing,
         read_only=False,
         query=PairingTarget,
@@ -73,7 +73,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(
         method="DELETE",
         path="/pairing/users",
-        summary="Send somebody away who was let in.",
+        summary="Revoke the access of a paired user.",
         handler=revoke_pairing,
         read_only=False,
         query=PairingTarget,

@@ -1,4 +1,4 @@
-"""What runs in sandboxes, over HTTP: background processes, running tool calls, and files of a workspace."""
+"""What runs in sandboxes, over HTTP: processes, running tool calls, files of a workspace."""
 
 import asyncio
 import logging
@@ -40,9 +40,8 @@ class ProcessView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ProcessListItem(ProcessView, frozen=True, kw_only=True):
-    """A process in a list of everybody's, with the session that it belongs to. `cpu`: seconds of a
-    processor, and `memory`: bytes that it takes now, with all that it started; null: it has ended,
-    or its runner does not say."""
+    """A process with its session. `cpu`: seconds of processor time, `memory`: bytes, both with its
+    child processes; null: it has ended, or its runner does not say."""
 
     session_id: str
     cpu: float | None
@@ -50,8 +49,8 @@ class ProcessListItem(ProcessView, frozen=True, kw_only=True):
 
 
 class RunningCallView(msgspec.Struct, frozen=True, kw_only=True):
-    """A tool call that runs, with the conversation that it belongs to and the end of what it has
-    written. `about`: what it does, in a line."""
+    """A running tool call with its session and the end of its output. `summary`: its arguments in
+    one line."""
 
     session_id: str
     turn_id: str
@@ -62,7 +61,7 @@ class RunningCallView(msgspec.Struct, frozen=True, kw_only=True):
     output: str
 
 
-_MAX_CONCURRENT = 8  # workbenches that are asked at once
+_MAX_CONCURRENT = 8  # sandboxes that are asked at once
 _TIMEOUT = 5.0  # seconds that each of them has
 _LOG_EXTRA = {"action": "processes"}
 
@@ -75,19 +74,24 @@ async def list_processes(context: ApiContext, call: ApiCall[NoQuery, None]) -> w
 
 
 async def list_all_processes(context: ApiContext, call: ApiCall[NoQuery, None]) -> web.Response:
-    """Of the sessions that have a workbench now; one that says nothing in time is left out."""
+    """Of the sessions with a sandbox; one that does not answer in time is left out."""
     asked = asyncio.Semaphore(_MAX_CONCURRENT)
 
-    async def those_of(session_id: SessionId) -> list[ProcessRow]:
+    async def processes_of(session_id: SessionId) -> list[ProcessRow]:
         try:
             async with asked, asyncio.timeout(_TIMEOUT):
                 return await context.runners.processes(session_id)
         except (RunnerError, TimeoutError, OSError) as error:
-            log.warning("What runs in %s is not known: %s", session_id, error, extra=_LOG_EXTRA)
+            log.warning(
+                "Could not list the processes of session %s: %s",
+                session_id,
+                error,
+                extra=_LOG_EXTRA,
+            )
             return []
 
     known = await context.store.runners()
-    found = await asyncio.gather(*(those_of(runner.session_id) for runner in known))
+    found = await asyncio.gather(*(processes_of(runner.session_id) for runner in known))
     rows = sorted(chain.from_iterable(found), key=lambda row: row.started_at, reverse=True)
     return context.respond([_list_item(row) for row in rows])
 
@@ -127,7 +131,7 @@ async def end_process(context: ApiContext, call: ApiCall[NoQuery, None]) -> web.
 async def _find_process(
     context: ApiContext, call: ApiCall[NoQuery, None]
 ) -> tuple[SessionId, ProcessRow]:
-    """Looked up before the workbench is asked, which would start one for a session without."""
+    """Looked up first, because asking the sandbox would start one for a session without."""
     row, name = await context.find_session(call.path_param("id")), call.path_param("process")
     for process in await context.runners.processes(row.id):
         if process.id == name:
@@ -158,7 +162,7 @@ _MAX_OUTPUT = 4000  # characters of what each has written
 
 
 async def list_calls(context: ApiContext, call: ApiCall[NoQuery, None]) -> web.Response:
-    """The oldest first; of more than can be listed those that have run longest."""
+    """The oldest first, at most `_MAX_CALLS`."""
     running = sorted(_running_calls(context), key=lambda line: line.started_at)
     return context.respond(running[:_MAX_CALLS])
 
@@ -201,7 +205,7 @@ async def read_files(context: ApiContext, call: ApiCall[FilesQuery, None]) -> we
         found = await asyncio.to_thread(Workspace(context.home, row.id).list_or_open, path)
     except NoSuchFile as error:
         if not path:
-            return context.respond([])  # nothing was ever done in this session
+            return context.respond([])  # the session has no workspace yet
         raise not_found(f"{error}.") from None
     if isinstance(found, int):
         return await _send_file(call.request, found, path)
@@ -210,24 +214,24 @@ async def read_files(context: ApiContext, call: ApiCall[FilesQuery, None]) -> we
 
 
 async def _send_file(request: web.Request, fd: int, path: str) -> web.StreamResponse:
-    """As much of the file as there was at the beginning; it may grow or shrink meanwhile."""
+    """As many bytes as the file had at the start; it may grow or shrink meanwhile."""
     with os.fdopen(fd, "rb") as file:
         left = os.fstat(fd).st_size
         response = web.StreamResponse(headers=_headers(path))
         response.content_length = left
         await response.prepare(request)
-        while left and (piece := await asyncio.to_thread(file.read, min(left, _CHUNK_SIZE))):
-            left -= len(piece)
-            await response.write(piece)
+        while left and (chunk := await asyncio.to_thread(file.read, min(left, _CHUNK_SIZE))):
+            left -= len(chunk)
+            await response.write(chunk)
         if left and request.transport is not None:
-            request.transport.abort()  # shorter than was said: not to be taken for whole
+            request.transport.abort()  # shorter than announced
             return response
         await response.write_eof()
     return response
 
 
 def _headers(path: str) -> dict[str, str]:
-    # An agent may have written anything: saved, not opened, and without rights if opened.
+    # An agent may have written anything: downloaded, not opened, and sandboxed if opened.
     name = quote(path.rpartition("/")[2], safe="", errors="replace")
     return {
         "Content-Type": _content_type(path),

@@ -1,4 +1,4 @@
-"""Sessions over HTTP: list with filters, open, read, rename, delete; suspend, resume, reset, fork."""
+"""Sessions over HTTP: list, open, read, rename, delete, suspend, resume, reset, fork."""
 
 import asyncio
 from math import isfinite
@@ -39,7 +39,7 @@ from holdfast.server.api.views.sessions import (
 
 
 def make_cursor(row: SessionRow) -> str:
-    """By when it was last active and its id: what moves to the top meanwhile moves no page."""
+    """By last activity and id, so that sessions that move to the top do not shift the pages."""
     return f"{row.active_at!r}~{row.id}"
 
 
@@ -56,13 +56,13 @@ def parse_cursor(text: str) -> tuple[float, SessionId]:
 
 SessionStateFilter = Literal["", "running", "waiting", "queued", "idle", "suspended", "ended"]
 
-_MAX_HITS = 200  # places in which the words stand that are looked at, the best first
+_MAX_HITS = 200  # search matches that are considered, the best first
 
 
 async def narrow_filter(
     context: ApiContext, base: SessionFilter, *, state: SessionStateFilter, text: str, platform: str
 ) -> SessionFilter:
-    """Of those that are wanted, the ones in which these words were said and that stand so."""
+    """`base`, narrowed to sessions that contain the text and are in the state."""
     if text.strip():
         base = _restrict_to(base, set(await _sessions_with_text(context, text, platform)))
     return _filter_by_state(context, state, base)
@@ -79,10 +79,12 @@ async def _sessions_with_text(
 def _filter_by_state(
     context: ApiContext, state: SessionStateFilter, base: SessionFilter
 ) -> SessionFilter:
-    """What runs and what waits is known to the lanes alone."""
+    """Whether a session runs or waits, only its lane knows."""
     live = {lane.session_id: lane.state for lane in context.gateway.lanes}
-    waiting = {each for each, stands in live.items() if stands is LaneState.WAITING}
-    running = {each for each, stands in live.items() if stands is not LaneState.IDLE} - waiting
+    waiting = {each for each, state_now in live.items() if state_now is LaneState.WAITING}
+    running = {
+        each for each, state_now in live.items() if state_now is not LaneState.IDLE
+    } - waiting
     match state:
         case "running":
             return _restrict_to(base, running)
@@ -110,15 +112,15 @@ def _restrict_to(base: SessionFilter, session_ids: set[SessionId]) -> SessionFil
 Limit = Annotated[int, msgspec.Meta(ge=1, le=1000)]
 Offset = Annotated[int, msgspec.Meta(ge=0, le=1_000_000_000)]
 ShortText = Annotated[str, msgspec.Meta(max_length=200)]
-# As many as an address has room for.
+# As many as fit into a URL.
 Ids = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9._,-]*$", max_length=1600)]
 
 
 class SessionListQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`q`: only those that have it in their title; `text`: in which all these words were said
-    together, by the search index; `user`: whose owner has it in their id; `children`: also those
-    of child agents; `ids`: of these alone, by commas; `after`: behind the page whose `next` it is;
-    `gist`: with what was said last, and what it took."""
+    """`q`: part of the title; `text`: words that the transcript contains, by the search index;
+    `user`: part of the id of the owner; `subagents`: include sessions of subagents; `ids`: only
+    these, separated by commas; `after`: the `next` of the previous page; `summary`: with the last
+    text and the usage."""
 
     limit: Limit = 50
     offset: Offset = 0
@@ -134,7 +136,7 @@ class SessionListQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
 
 
 class SessionDetailQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`cut`: so many characters of what each tool has printed."""
+    """`max_tool_output`: the most characters of the output of each tool."""
 
     limit: Limit = 200
     max_tool_output: OutputLimit | None = None
@@ -156,12 +158,12 @@ async def list_sessions(context: ApiContext, call: ApiCall[SessionListQuery, Non
         if asked.summary
         else [context.session_view(row) for row in listed]
     )
-    behind = make_cursor(listed[-1]) if more else None
-    return context.respond(SessionList(sessions=views, more=more, next=behind))
+    cursor = make_cursor(listed[-1]) if more else None
+    return context.respond(SessionList(sessions=views, more=more, next=cursor))
 
 
 async def _session_filter(context: ApiContext, asked: SessionListQuery) -> SessionFilter:
-    """What of the question the title and the platform do not answer."""
+    """All criteria but the title and the platform."""
     wanted = SessionFilter(
         user=asked.user,
         include=tuple(SessionId(each) for each in asked.ids.split(",")) if asked.ids else None,
@@ -235,30 +237,30 @@ async def _turn_views(context: ApiContext, records: list[TranscriptRecord]) -> l
     return [turn_view(row) for row in rows if row is not None]
 
 
-_COMMAND_TIMEOUT = 30.0  # seconds; the command is carried out all the same
+_COMMAND_TIMEOUT = 30.0  # seconds; the command is carried out anyway
 
 
 class ForkParams(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`title`: of the copy; without one, the session's own with "(fork)" behind it."""
+    """`title`: of the copy; empty: that of the session, followed by "(fork)"."""
 
     title: Annotated[str, msgspec.Meta(max_length=200)] = ""
 
 
 async def suspend_session(context: ApiContext, call: ApiCall[NoQuery, None]) -> web.Response:
-    """What runs goes on to its end; what is said next happens in a fresh session."""
+    """A running turn continues to its end; the next message starts a new session."""
     row = await context.find_session(call.path_param("id"))
     if row.ended_at is not None:
-        raise conflict(f"session {row.id} is over already.", code="not_current")
+        raise conflict(f"session {row.id} has ended already.", code="not_current")
     if not await context.gateway.sessions.suspend(row.id, by=OPERATOR):
         raise conflict(f"session {row.id} was suspended already.", code="suspended")
     return context.respond(await context.load_session_view(row.id))
 
 
 async def resume_session(context: ApiContext, call: ApiCall[NoQuery, None]) -> web.Response:
-    """Its chat goes on in it; the one that is left is kept."""
+    """Make it the current session of its chat; the previous one is kept."""
     row = await context.find_session(call.path_param("id"))
     if row.current:
-        raise conflict(f"session {row.id} is the one that its chat is in.", code="current")
+        raise conflict(f"session {row.id} is already the chat's current session.", code="current")
     ended = await _run_command(
         context, row, await session_source(context.gateway, row), f"/resume {row.id}"
     )
@@ -269,7 +271,7 @@ async def resume_session(context: ApiContext, call: ApiCall[NoQuery, None]) -> w
 
 
 async def reset_session(context: ApiContext, call: ApiCall[NoQuery, None]) -> web.Response:
-    """A fresh session takes its place; what runs in it is stopped, and it is kept."""
+    """Start a new session in its place; its turn is stopped, and it is kept."""
     row = await context.find_session(call.path_param("id"))
     ended = await _run_command(
         context, row, await current_session_source(context.gateway, row), "/new"
@@ -278,7 +280,7 @@ async def reset_session(context: ApiContext, call: ApiCall[NoQuery, None]) -> we
 
 
 async def fork_session(context: ApiContext, call: ApiCall[NoQuery, ForkParams]) -> web.Response:
-    """Its chat goes on in a copy of it."""
+    """Continue its chat in a copy of it."""
     row = await context.find_session(call.path_param("id"))
     text = f"/fork {' '.join(call.body.title.split())}".strip()
     ended = await _run_command(
@@ -290,7 +292,7 @@ async def fork_session(context: ApiContext, call: ApiCall[NoQuery, ForkParams]) 
 async def _successor_response(
     context: ApiContext, row: SessionRow, ended: MessageEnded
 ) -> web.Response:
-    """The session in which its chat goes on now."""
+    """The session that its chat uses now."""
     now = context.gateway.lanes.session_of(row.route) or await context.store.route(row.route)
     if now is None or now == row.id:
         raise conflict(_reply_or_reason(ended), code="not_done")
@@ -300,7 +302,7 @@ async def _successor_response(
 async def _run_command(
     context: ApiContext, row: SessionRow, source: Source, text: str
 ) -> MessageEnded:
-    """The end of a command, which is in the inbox like any other, and answered in its chat."""
+    """Send a command through the inbox, like a message in its chat, and wait for its end."""
     name = context.new_id("cmd")
     inbound = Inbound(source=source, event_id=f"v1/{row.id}/{name}", message_id=name, text=text)
     accepted = await accept_message(context.gateway, inbound)
@@ -310,9 +312,7 @@ async def _run_command(
     except TimeoutError:
         ended = None
     if ended is None:
-        text = (
-            f"{text} is carried out, and has not ended yet; GET /api/v1/messages/{accepted.row.id}."
-        )
+        text = f"{text} has not ended yet; GET /api/v1/messages/{accepted.row.id}."
         raise EndpointError(503, text, code="not_ended")
     return ended
 

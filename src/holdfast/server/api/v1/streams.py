@@ -48,8 +48,8 @@ log = logging.getLogger(__name__)
 
 
 def live_state(context: ApiContext, session_id: SessionId) -> LiveState | None:
-    """None: no turn runs or waits, and no child asks. Read it after the log, and nothing is seen
-    twice."""
+    """None: no turn runs or waits, and no subagent asks for approval. Read it after the records, so
+    that nothing is shown twice."""
     lane = context.gateway.lanes.get(session_id)
     if lane is None or (lane.running_turn is None and lane.state is not LaneState.WAITING):
         return _idle_with_approvals(context, session_id)
@@ -74,14 +74,14 @@ def live_state(context: ApiContext, session_id: SessionId) -> LiveState | None:
 
 
 def _idle_with_approvals(context: ApiContext, session_id: SessionId) -> LiveState | None:
-    """What background children ask comes to the conversation that they work for, whatever that
-    does meanwhile."""
+    """Approvals of background subagents appear in the session they work for, whatever it does
+    meanwhile."""
     asked = [approval_view(each) for each in context.gateway.approvals.pending_in(session_id)]
     return LiveState(turn_id="", approvals=asked, idle=True) if asked else None
 
 
 def _waiting_turn(context: ApiContext, lane: Lane) -> LiveState:
-    """Of a turn that waits for a person there is no step: all of it is in the log."""
+    """A turn that waits for a person has no live step: all of it is committed."""
     asked = lane.approvals.all
     return LiveState(
         turn_id=asked[0].turn_id if asked else "",
@@ -99,11 +99,11 @@ def _queued_messages(lane: Lane) -> list[QueuedMessage]:
     ]
 
 
-WRITE_TIMEOUT = 120.0  # seconds for which a client may take nothing of what is sent
+WRITE_TIMEOUT = 120.0  # seconds in which a client must read what is sent
 _HEADERS = {
     "Content-Type": f"{Media.EVENTS}; charset=utf-8",
     "Cache-Control": "no-store",
-    "X-Accel-Buffering": "no",  # nginx would hold pieces back
+    "X-Accel-Buffering": "no",  # nginx would buffer the stream
 }
 _RETRY_HINT = b"retry: 1000\n\n"
 _KEEPALIVE = b": still here\n\n"
@@ -122,14 +122,18 @@ async def stream_session(
     context: ApiContext, call: ApiCall[EventsQuery, None]
 ) -> web.StreamResponse:
     row = await context.find_session(call.path_param("id"))
-    story = SessionStream(context, row.id, after=_last_event_id(call.request, call.query.after))
+    session_stream = SessionStream(
+        context, row.id, after=_last_event_id(call.request, call.query.after)
+    )
     feeds = context.gateway.services.feeds
     with feeds.read_session(row.id) as feed, context.keepalive.track(feed):
-        # Everything is news to who has just come, and is told in this order.
+        # A new client gets everything, in this order.
         feed.committed = feed.changed = True
         feed.mark_stale()
         feed.wake.set()
-        return await stream(call.request, feed, lambda write: story.write_updates(feed, write))
+        return await stream(
+            call.request, feed, lambda write: session_stream.write_updates(feed, write)
+        )
 
 
 async def stream_changes(context: ApiContext, call: ApiCall[NoQuery, None]) -> web.StreamResponse:
@@ -144,7 +148,7 @@ async def stream(
     subscription: StreamSubscription,
     write_updates: Callable[[Write], Awaitable[None]],
 ) -> web.StreamResponse:
-    """Tell the reader's news whenever there are any, until it leaves or is let go."""
+    """Write updates whenever there are any, until the client leaves or the stream is closed."""
     response = web.StreamResponse(headers=_HEADERS)
 
     async def write(data: bytes) -> None:
@@ -167,23 +171,25 @@ async def stream(
 
 @contextmanager
 def _closing_on_error(request: web.Request) -> Iterator[None]:
-    """A stream that cannot go on breaks off: too late for a status, and it is asked for again
-    from where it was."""
+    """Close the connection if the stream cannot continue: it is too late for a status, and the
+    client reconnects from where it was."""
     try:
         yield
     except TimeoutError:
         if request.transport is not None:
             request.transport.abort()
     except ConnectionError:
-        pass  # whoever was there has left
+        pass  # the client has left
     except StoreError as error:
-        log.warning("A stream ended: %s", error, extra={"action": "stream_ended"})
+        log.warning(
+            "Closed an event stream, the store failed: %s", error, extra={"action": "stream_ended"}
+        )
         if request.transport is not None:
             request.transport.close()
 
 
 class SessionStream:
-    """How far one reader of a session has been told its records."""
+    """Owns the last seq that one client of a session has received."""
 
     def __init__(self, context: ApiContext, session_id: SessionId, *, after: int) -> None:
         self._context = context
@@ -191,18 +197,18 @@ class SessionStream:
         self._seq = after
 
     async def write_updates(self, feed: SessionFeed, write: Write) -> None:
-        """Records, then what is live, then ends: an end is told after its records."""
+        """Records, then live state, then ends: an end comes after its records."""
         if feed.committed:
             await self._catch_up(feed, write)
-        # No await from here to the write: what is live is read as of the records just told.
-        said = [*self._live_events(feed), *map(_ended_event, feed.ends)]
+        # No await from here to the write: the live state matches the records just sent.
+        events = [*self._live_events(feed), *map(_ended_event, feed.ends)]
         feed.ends.clear()
-        if said:
-            await write(b"".join(said))
+        if events:
+            await write(b"".join(events))
         if feed.changed:
             feed.changed = False
             row = await self._context.shared_reads.session(self._session_id)
-            if row is not None:  # it may have been deleted in this moment
+            if row is not None:  # it may have been deleted just now
                 await write(
                     sse_event(b"session", self._context.encode(self._context.session_view(row)))
                 )
@@ -232,22 +238,22 @@ class SessionStream:
 
 
 async def _write_changes(context: ApiContext, changes: GatewayChanges, write: Write) -> None:
-    gone, changes.deleted = changes.deleted, []
+    deleted, changes.deleted = changes.deleted, []
     changed, changes.sessions = changes.sessions, set()
-    said = [sse_event(b"deleted", _encode(DeletedEvent(id=session_id))) for session_id in gone]
+    events = [sse_event(b"deleted", _encode(DeletedEvent(id=session_id))) for session_id in deleted]
     if changes.gateway:
         changes.gateway = False
-        said.append(sse_event(b"gateway", _encode(_gateway_event(context))))
+        events.append(sse_event(b"gateway", _encode(_gateway_event(context))))
     if changes.audit:
         changes.audit = False
-        said.append(sse_event(b"audit", b"{}"))
+        events.append(sse_event(b"audit", b"{}"))
     for session_id in changed:
         row = await context.shared_reads.session(session_id)
         if row is None or row.route.startswith(f"{INTERNAL_PLATFORM}:"):
-            continue  # not in the log yet, or not any more; or a child, which nobody lists
-        said.append(sse_event(b"session", context.encode(context.session_view(row))))
-    if said:
-        await write(b"".join(said))
+            continue  # not stored yet, or deleted; or a subagent, which is not listed
+        events.append(sse_event(b"session", context.encode(context.session_view(row))))
+    if events:
+        await write(b"".join(events))
 
 
 def _gateway_event(context: ApiContext) -> GatewayEvent:
@@ -275,7 +281,7 @@ def _chunk_event(chunk: TurnEvent) -> bytes:
             return sse_event(b"tool", _encode(ToolEvent(call_id=chunk.call_id, text=chunk.text)))
         case StreamVoided():
             return sse_event(b"void", _encode(VoidEvent(why=chunk.why)))
-    raise AssertionError(f"{chunk} is no piece of a step")
+    raise AssertionError(f"{chunk} is not a part of a step")
 
 
 def _ended_event(ended: MessageEnded) -> bytes:

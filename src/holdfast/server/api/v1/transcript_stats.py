@@ -1,4 +1,4 @@
-"""Transcript statistics over HTTP: tokens, time and cost of a range of records, and summaries of listed sessions."""
+"""Transcript statistics over HTTP: usage and cost of a range of records, session summaries."""
 
 from collections.abc import Mapping, Sequence
 from typing import Annotated
@@ -19,23 +19,23 @@ from holdfast.server.api.views.sessions import SessionSummaryView, SessionView
 
 
 def usage_cost(usage_by_model: Mapping[str, Usage], prices: Prices) -> float | None:
-    """None: for some of it no price is set.
+    """None: some model has no price.
 
-    What was used beside the agent's own requests (a summary, a picture described) is reckoned to
-    the model that did most of the rest: by which it was done is kept nowhere.
+    Usage unnamed the agent's own requests (a summary, a described image) is stored without its
+    model, and is counted for the model with the most input.
     """
-    beside, named = (
+    unnamed, named = (
         usage_by_model.get(""),
         {model: usage for model, usage in usage_by_model.items() if model},
     )
-    if beside is None or not named:
+    if unnamed is None or not named:
         return total_cost(usage_by_model, prices)
     most = max(named, key=lambda model: named[model].input_tokens)
-    return total_cost({**named, most: named[most] + beside}, prices)
+    return total_cost({**named, most: named[most] + unnamed}, prices)
 
 
 class ReplyStatsView(msgspec.Struct, frozen=True, kw_only=True):
-    """What a reply of a model took; `record` is its seq. `cost` null: its model has no price."""
+    """Time and usage of a model reply; `record` is its seq. `cost` null: no price is set."""
 
     record: int
     model: str
@@ -46,7 +46,7 @@ class ReplyStatsView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DeliveryOutcomeView(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of an answer on its way to its chat. `doubtful`: it may have arrived."""
+    """The delivery of an answer. `outcome_unknown`: it may have arrived."""
 
     id: str
     kind: DeliveryKind
@@ -59,8 +59,8 @@ class DeliveryOutcomeView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TurnStatsView(msgspec.Struct, frozen=True, kw_only=True):
-    """A turn as a whole, also what of it is not in the stretch. `resumed`: how many later lives of
-    the gateway it was open in. `left_as`: how a process has left it that is gone."""
+    """A whole turn, also its records outside of the range. `resumed`: in how many later processes
+    it continued. `exit_reason`: how an earlier process left it."""
 
     id: str
     state: TurnState
@@ -75,13 +75,13 @@ class TurnStatsView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TranscriptStatsView(msgspec.Struct, frozen=True, kw_only=True):
-    """`turns`: those that wrote in the stretch, the oldest first."""
+    """`turns`: those with records in the range, the oldest first."""
 
     replies: list[ReplyStatsView]
     turns: list[TurnStatsView]
 
 
-MAX_RECORDS = 256  # records whose figures are read at once, while others wait
+MAX_RECORDS = 256  # records of one request
 
 Seq = Annotated[int, msgspec.Meta(ge=1, le=2**62)]
 
@@ -115,14 +115,14 @@ async def read_transcript_stats(
 
 
 async def with_summaries(context: ApiContext, rows: Sequence[SessionRow]) -> list[SessionView]:
-    """Where nobody has set a price, no step is read for it."""
-    gists = {
+    """Without prices no step is read."""
+    previews = {
         each.session_id: each
         for each in await context.store.session_previews([row.id for row in rows])
     }
     return [
         msgspec.structs.replace(
-            context.session_view(row), summary=await _summary_view(context, row, gists[row.id])
+            context.session_view(row), summary=await _summary_view(context, row, previews[row.id])
         )
         for row in rows
     ]
@@ -193,7 +193,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(
         method="GET",
         path=f"{_SESSION}/stats",
-        summary="What the records of a transcript took: tokens, time and cost, and their deliveries.",
+        summary="Usage, time, cost and deliveries of a range of records.",
         handler=read_transcript_stats,
         read_only=True,
         query=TranscriptStatsQuery,

@@ -19,7 +19,7 @@ from holdfast.server.api.endpoint import ApiCall, Endpoint, Media, NoQuery
 from holdfast.server.api.errors import bad_request
 from holdfast.server.api.views.sessions import RecordView, SessionView, TranscriptPage, record_view
 
-PAGE_SIZE = 100  # records that are read and written at once, while others wait
+PAGE_SIZE = 100  # records that are read and written at once
 
 Seq = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
 OutputLimit = Annotated[int, msgspec.Meta(ge=1, le=10_000_000)]
@@ -27,8 +27,8 @@ _record_decoder = msgspec.json.Decoder(RecordView)
 
 
 class TranscriptQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The first after a seq, or the last before one; with neither, the last there are. `cut`: so
-    many characters of what each tool has printed."""
+    """The first after a seq, or the last before one; with neither, the newest. `max_tool_output`:
+    the most characters of the output of each tool."""
 
     before: Seq | None = None
     after: Seq | None = None
@@ -37,7 +37,7 @@ class TranscriptQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 
 
 class _ExportHeader(msgspec.Struct, frozen=True):
-    """What is taken of an exported session's first line."""
+    """The first line of an export, as far as an import uses it."""
 
     id: str
     title: Annotated[str, msgspec.Meta(max_length=1000)] = ""

@@ -1,4 +1,4 @@
-"""Turns over HTTP: lists, and the timeline of one with the times in which no gateway process ran."""
+"""Turns over HTTP: lists, and the timeline of one turn with the downtimes of the gateway."""
 
 from collections.abc import Sequence
 from enum import StrEnum
@@ -25,8 +25,8 @@ from holdfast.server.api.views.deliveries import DeliveryDetail
 
 
 class TurnSummaryView(msgspec.Struct, frozen=True, kw_only=True):
-    """A turn as a whole. `cost`: null where a model has no price. `resumed`: how many later lives
-    of the gateway it was open in. `left_as`: how a process has left it that is gone."""
+    """A whole turn. `cost`: null where a model has no price. `resumed`: in how many later processes
+    it continued. `exit_reason`: how an earlier process left it."""
 
     id: str
     session_id: str
@@ -39,11 +39,11 @@ class TurnSummaryView(msgspec.Struct, frozen=True, kw_only=True):
     cost: float | None
     resumed: int
     exit_reason: TurnExitReason | None
-    waiting_for_approval: bool  # for a person's word
+    waiting_for_approval: bool  # a person must decide
 
 
 class TurnListItem(TurnSummaryView, frozen=True, kw_only=True):
-    """A turn in a list of everybody's, with the conversation that it belongs to."""
+    """A turn in a list of all sessions, with its session."""
 
     title: str
     platform: str
@@ -78,30 +78,30 @@ class TurnInputView(msgspec.Struct, frozen=True, kw_only=True):
 class TimelineSpanKind(StrEnum):
     MODEL = "model"
     TOOL = "tool"
-    APPROVAL = "approval"  # it waits for a person's word
+    APPROVAL = "approval"  # waits for a person
     STEER = "steer"
     NOTE = "note"
     COMPACTION = "compaction"
-    DRAIN = "drain"  # it stands at a step boundary while its process stops
-    DOWNTIME = "downtime"  # no process of the gateway was there
+    DRAIN = "drain"  # waits at a step boundary while its process stops
+    DOWNTIME = "downtime"  # no gateway process ran
 
 
 class TurnExitState(StrEnum):
-    """How a process that went left the turn."""
+    """How a process left the turn when it ended."""
 
     INTERRUPTED = "interrupted"  # in the middle of a step
-    PARKED = "parked"  # between two steps: it went on as if nothing had happened
-    WAITING = "waiting"  # for a person, whom it went on waiting for
+    PARKED = "parked"  # between two steps
+    WAITING = "waiting"  # for a person
 
 
 class TimelineSpan(msgspec.Struct, frozen=True, kw_only=True):
-    """A stretch of a turn. `ended_at` null: it goes on. `name`: of the model, of the tool, or why
-    the process went. `about`: what a call is about, in a line. `step` and `record`: its seq among
-    the steps, and in the transcript.
+    """A span of a turn. `ended_at` null: it is still open. `name`: of the model or the tool, or why
+    the process ended. `summary`: of a call, in one line. `step` and `record`: its seq among the
+    steps, and in the transcript.
 
-    A call that was started by one process and settled by another says how: `taken_up`, or the
-    outcome `unknown`. A request to a model that was cut has the outcome `cancelled`, and one that
-    its turn failed by `error`.
+    A call that was started by one process and finished by another has a `recovery`, or the outcome
+    `unknown`. An interrupted request to a model has the outcome `cancelled`, and one that made its
+    turn fail `error`.
     """
 
     kind: TimelineSpanKind
@@ -139,12 +139,12 @@ class TimelineView(msgspec.Struct, frozen=True, kw_only=True):
 class Downtime(msgspec.Struct, frozen=True, kw_only=True):
     stop: StopRow
     since: float
-    until: float | None  # None: nobody has come back yet
+    until: float | None  # None: no process has continued yet
     exit_state: TurnExitState
 
 
 def find_downtimes(timeline: TurnDetails) -> list[Downtime]:
-    """Those that began among the steps of this page, in order."""
+    """Those that began within the steps of this page, in order."""
     until = timeline.steps[-1].finished_at if timeline.more and timeline.steps else None
     found = [_downtime(timeline, stop) for stop in timeline.stops]
     return [
@@ -155,16 +155,16 @@ def find_downtimes(timeline: TurnDetails) -> list[Downtime]:
 
 
 def _downtime(timeline: TurnDetails, stop: StopRow) -> Downtime:
-    """A crash is found out by the next process, so it happened since the last sign of life."""
-    found_out = stop.stopped_at or stop.order.at
-    since = found_out
+    """A crash is detected by the next process; it happened after the last activity."""
+    detected_at = stop.stopped_at or stop.order.at
+    since = detected_at
     if stop.order.kind is StopKind.CRASH:
         since = max(
-            (at for at in _activity_times(timeline) if at <= found_out), default=timeline.since
+            (at for at in _activity_times(timeline) if at <= detected_at), default=timeline.since
         )
-    # A turn is gone on with before its process calls itself ready.
-    signs = [at for at in _activity_times(timeline) if at > found_out]
-    back = [*signs, *([stop.ready_at] if stop.ready_at is not None else [])]
+    # A turn is resumed before its process is ready.
+    activity = [at for at in _activity_times(timeline) if at > detected_at]
+    back = [*activity, *([stop.ready_at] if stop.ready_at is not None else [])]
     return Downtime(
         stop=stop,
         since=since,
@@ -195,13 +195,13 @@ def _exit_state(timeline: TurnDetails, stop: StopRow, since: float) -> TurnExitS
     )
     if following is None:
         return _exit_state_by_mark(timeline, stop)
-    told = following.kind is StepKind.NOTE and following.usage == NO_USAGE
+    noted = following.kind is StepKind.NOTE and following.usage == NO_USAGE
     settled = following.kind is StepKind.TOOL and following.started_at <= since
-    return TurnExitState.INTERRUPTED if told or settled else TurnExitState.PARKED
+    return TurnExitState.INTERRUPTED if noted or settled else TurnExitState.PARKED
 
 
 def _exit_state_by_mark(timeline: TurnDetails, stop: StopRow) -> TurnExitState:
-    """Nothing has happened since: its own mark says how it was left, else that of the process."""
+    """Without later activity: the exit reason of the turn says it, else the stop row."""
     outline = timeline.outline
     if outline.turn.state is TurnState.OPEN and outline.exit_reason is not None:
         return (
@@ -215,7 +215,7 @@ def _exit_state_by_mark(timeline: TurnDetails, stop: StopRow) -> TurnExitState:
 
 
 def call_in_progress(timeline: TurnDetails, at: float) -> bool:
-    """Whether a call was under way then."""
+    """Whether a tool call was running then."""
     return any(
         step.kind is StepKind.TOOL
         and step.started_at <= at
@@ -228,26 +228,26 @@ def _last_activity(step: StepSummary) -> float:
     return step.started_at if step.finished_at is None else step.finished_at
 
 
-_MAX_COMMAND = 200  # characters of a command that waits
+_MAX_COMMAND = 200  # characters of a command that waits for approval
 
 
 def build_spans(timeline: TurnDetails, *, prices: Prices, running: bool) -> list[TimelineSpan]:
-    """`asks`: a process is at the turn now, so that what follows the last step is a request to
-    the model, unless a call runs or a person is waited for."""
-    away = find_downtimes(timeline)
-    cut = [each for each in away if each.exit_state is TurnExitState.INTERRUPTED]
-    lost = [each for each in cut if not call_in_progress(timeline, each.since)]
+    """`running`: a process works on the turn now, so the time after the last step is a request to
+    the model, unless a call runs or an approval is pending."""
+    downtimes = find_downtimes(timeline)
+    interrupted = [each for each in downtimes if each.exit_state is TurnExitState.INTERRUPTED]
+    lost = [each for each in interrupted if not call_in_progress(timeline, each.since)]
     spans: list[TimelineSpan] = []
-    free = timeline.since  # from when on nothing of the turn was under way any more
+    free = timeline.since  # since when nothing of the turn runs
     for step in timeline.steps:
-        begun = _step_start(step, free, away)
+        begun = _step_start(step, free, downtimes)
         spans += _lost_requests(step, free, lost)
         spans.append(_step_span(step, begun, prices))
         free = max(free, step.finished_at or free)
     spans += [_approval_span(each) for each in timeline.approvals if _on_this_page(timeline, each)]
-    spans += [_downtime_span(each) for each in away]
-    spans += [span for each in away for span in _drain_spans(timeline, each)]
-    begun = max([free, *(each.until for each in away if each.until is not None)])
+    spans += [_downtime_span(each) for each in downtimes]
+    spans += [span for each in downtimes for span in _drain_spans(timeline, each)]
+    begun = max([free, *(each.until for each in downtimes if each.until is not None)])
     spans += _unanswered_request(timeline, begun)
     if running and not timeline.more and all(span.ended_at is not None for span in spans):
         spans.append(TimelineSpan(kind=TimelineSpanKind.MODEL, started_at=begun, ended_at=None))
@@ -255,8 +255,8 @@ def build_spans(timeline: TurnDetails, *, prices: Prices, running: bool) -> list
 
 
 def _step_start(step: StepSummary, free: float, downtimes: Sequence[Downtime]) -> float:
-    """A reply has only its end in the log: the model was asked when all before it was done. So was
-    one that wrote a summary, or described a picture."""
+    """Only the end of a model reply is stored: the request began when everything before it was
+    done. The same holds for a step that wrote a summary or described an image."""
     if step.kind is not StepKind.MODEL and not step.usage.output_tokens:
         return step.started_at
     back = [
@@ -268,7 +268,7 @@ def _step_start(step: StepSummary, free: float, downtimes: Sequence[Downtime]) -
 def _lost_requests(
     step: StepSummary, free: float, downtimes: Sequence[Downtime]
 ) -> list[TimelineSpan]:
-    """The request to the model that was under way when the process was gone, and left no reply."""
+    """The request to the model that was open when the process ended, and has no reply."""
     return [
         TimelineSpan(
             kind=TimelineSpanKind.MODEL,
@@ -282,8 +282,8 @@ def _lost_requests(
 
 
 def _unanswered_request(timeline: TurnDetails, begun: float) -> list[TimelineSpan]:
-    """The request that was under way when the turn was ended, or that it failed by. One that ended
-    in a call has that call's result from the same write, and one that waited its approval's end."""
+    """The request that was open when the turn ended, or that made it fail. A turn that ended in a
+    call has the result of that call from the same write; one that waited has its approval."""
     turn = timeline.outline.turn
     ended_at = turn.ended_at
     if timeline.more or ended_at is None or turn.state is TurnState.ANSWERED:
@@ -333,8 +333,8 @@ def _approval_span(asked: Approval) -> TimelineSpan:
 
 
 def _drain_spans(timeline: TurnDetails, downtime: Downtime) -> list[TimelineSpan]:
-    """One that was left between two steps stood there, from the order or the end of its last step
-    on, until its process was gone."""
+    """A parked turn waited at its step boundary, from the stop order or the end of its last step,
+    until its process ended."""
     ends = [step.finished_at for step in timeline.steps if step.finished_at is not None]
     begun = max([downtime.stop.order.at, *(at for at in ends if at <= downtime.since)])
     if (
@@ -416,18 +416,18 @@ async def list_all_turns(context: ApiContext, call: ApiCall[AllTurnsQuery, None]
 
 async def read_turn(context: ApiContext, call: ApiCall[TimelineQuery, None]) -> web.Response:
     turn_id, asked = TurnId(call.path_param("id")), call.query
-    course = await context.store.turn_details(turn_id, after=asked.after, limit=asked.limit)
-    if course is None:
+    details = await context.store.turn_details(turn_id, after=asked.after, limit=asked.limit)
+    if details is None:
         raise not_found(f"there is no turn {turn_id!r}; GET /api/v1/sessions/ID/turns lists them.")
     prices = context.gateway.services.settings.prices
     view = TimelineView(
-        turn=await _summary_view(context, course.outline),
-        inputs=[_turn_input(course, message) for message in course.inputs],
-        spans=build_spans(course, prices=prices, running=_is_running(context, course)),
-        deliveries=[delivery_detail(context, row) for row in course.deliveries],
-        more=course.more,
-        previous=course.previous,
-        next=course.next,
+        turn=await _summary_view(context, details.outline),
+        inputs=[_turn_input(details, message) for message in details.inputs],
+        spans=build_spans(details, prices=prices, running=_is_running(context, details)),
+        deliveries=[delivery_detail(context, row) for row in details.deliveries],
+        more=details.more,
+        previous=details.previous,
+        next=details.next,
     )
     return context.respond(view)
 
@@ -473,13 +473,13 @@ def _lane_state(context: ApiContext, session_id: SessionId) -> LaneState | None:
 
 
 async def _cost(context: ApiContext, turn_id: TurnId) -> float | None:
-    """Where nobody has set a price, no step is read for it."""
+    """Without prices no step is read."""
     prices = context.gateway.services.settings.prices
     return usage_cost(await context.store.turn_usage_by_model(turn_id), prices) if prices else None
 
 
 def _turn_input(timeline: TurnDetails, message: TurnInput) -> TurnInputView:
-    """What ended before its turn did was a word to a turn that ran: it was taken by that write."""
+    """A message that ended before its turn was a steer: it was taken when it ended."""
     turn = timeline.outline.turn
     steered = message.ended_at is not None and message.ended_at != turn.ended_at
     taken_at = message.ended_at if steered and message.ended_at else turn.started_at

@@ -6,9 +6,9 @@ from holdfast.core.people.audit import AuditCheckResult, AuditRow, AuditValue
 
 
 class AuditView(msgspec.Struct, frozen=True, kw_only=True):
-    """Who (`actor`) did what (`kind`, `subject`), with what effect (`outcome`), and what else is
-    known of it. `forgotten`: what was said went with its session, and `detail` has the rest.
-    `hash`: over this row and the one before it."""
+    """Who (`actor`) did what (`kind`, `subject`), with what effect (`outcome`), and details.
+    `texts_deleted`: the texts were deleted with their session, `detail` has the rest. `hash`: over
+    this row and the one before it."""
 
     seq: int
     at: float
@@ -32,8 +32,8 @@ class AuditPage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AuditVerificationView(msgspec.Struct, frozen=True, kw_only=True):
-    """`head`: the hash of the last row; whoever keeps it elsewhere can tell later that nothing
-    was cut off. `broken`: what is wrong, and where; empty: nothing."""
+    """`head`: the hash of the last row; stored elsewhere, it proves later that no rows were removed
+    from the end. `broken`: what is wrong, and where; empty: nothing."""
 
     rows: int
     first: int

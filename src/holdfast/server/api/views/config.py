@@ -1,4 +1,4 @@
-"""Wire types of the configuration: keys with their types, lists of tables, changes, and earlier versions."""
+"""Wire types of the configuration: keys, lists of tables, changes, and versions."""
 
 import hashlib
 import re
@@ -30,7 +30,7 @@ class KeyKind(StrEnum):
     TEXT = "text"
     SECRET = "secret"  # a reference to one
     LIST = "list"  # of texts
-    TABLES = "tables"  # a list of those: it is set as a whole
+    TABLES = "tables"  # a list of tables: set as a whole
 
 
 def kind_of(node: Node, *, secret: bool) -> KeyKind:
@@ -60,7 +60,7 @@ _TABLE_INDEX = re.compile(r"\[(\d+)\]\.?")
 
 
 class TableFieldView(msgspec.Struct, frozen=True, kw_only=True):
-    """A key that each table of a list has. `default`: what holds where a table does not say it."""
+    """A key of the tables of a list. `default`: its value in a table that does not set it."""
 
     name: str
     kind: KeyKind
@@ -71,7 +71,7 @@ class TableFieldView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TableListView(msgspec.Struct, frozen=True, kw_only=True):
-    """`rows` have what differs from the defaults. It is set as a whole."""
+    """`rows` have the values that differ from the defaults. It is set as a whole."""
 
     key: str
     fields: list[TableFieldView]
@@ -88,7 +88,7 @@ def is_in_table_list(name: str) -> bool:
 
 
 def table_list_views(shown: Iterable[EffectiveKey]) -> list[TableListView]:
-    """Of all that are shown, those whose tables hold nothing but plain values."""
+    """The lists whose tables have plain values only."""
     lists: dict[str, TableListView] = {}
     for each in shown:
         key = base_key(each.key)
@@ -110,7 +110,7 @@ def _set_value(view: TableListView, index: int, name: str, value: Any) -> None:
 
 
 def _table_fields(key: Key) -> list[TableFieldView]:
-    """None where it is no list of tables, or of such that hold more than plain values."""
+    """Empty if it is not a list of tables, or if they hold more than plain values."""
     match key.node:
         case inspect.VarTupleType(item_type=inspect.StructType() as table):
             fields = list(_field_views(table))
@@ -145,14 +145,14 @@ ConfigNumber = Annotated[int, msgspec.Meta(ge=1, le=1_000_000_000)]  # of a conf
 
 
 class ConfigKeyView(msgspec.Struct, frozen=True, kw_only=True):
-    """One key. `value` is what the file and whatever goes before it come to. `in_force` differs
-    from it where the key `waits` for a restart."""
+    """One key. `value`: as the file and the sources that override it say. `live_value`: the active
+    one, where the change of the key is `pending_restart`."""
 
     key: str
     value: Any
     origin: str  # "default", or the place that set it
     effect: ChangeEffect
-    variable: str  # the environment variable that goes before the file
+    variable: str  # the environment variable that overrides the file
     kind: KeyKind
     allowed: str
     choices: list[str] = []
@@ -162,9 +162,9 @@ class ConfigKeyView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ConfigView(msgspec.Struct, frozen=True, kw_only=True):
-    """`revision` tells one text of the file from another, also one that was not taken over.
-    `problem`: why the file cannot be used; then these are the keys that are in force. `lists`:
-    those of tables, whose tables are among the keys one by one as well."""
+    """`revision`: a hash of the text of the file, also of one that was not applied. `problem`: why
+    the file is invalid; then these are the active keys. `lists`: of tables, whose tables are also
+    among the keys one by one."""
 
     path: str
     number: int
@@ -178,7 +178,7 @@ class ConfigView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ExpectedVersion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What somebody looked at who wants a change: where it is no more, nothing is changed."""
+    """The version that the client has read: if it is not the current one, nothing is changed."""
 
     number: int | None = None
     revision: str | None = None
@@ -194,7 +194,7 @@ class RollbackParams(ExpectedVersion, frozen=True, kw_only=True, forbid_unknown_
 
 
 class ConfigChangeResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of it. `waits`: keys that hold only after a restart."""
+    """`pending_restart`: keys that take effect after a restart."""
 
     number: int
     changes: list[KeyChange]
@@ -204,7 +204,7 @@ class ConfigChangeResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ConfigVersionView(msgspec.Struct, frozen=True, kw_only=True):
-    """One that was in force."""
+    """One version in a list."""
 
     number: int
     at: float
@@ -220,8 +220,8 @@ class ConfigVersionList(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ConfigVersionDetail(ConfigVersionView, frozen=True, kw_only=True):
-    """`diff`: the lines that it has otherwise than the one that it is held `against`, which is
-    the one before it where nobody says; 0: there is none. Passwords of addresses are hidden."""
+    """`diff`: the difference to the version `against`, by default the one before it; 0: there is
+    none. Passwords in URLs are masked."""
 
     text: str
     against: int
@@ -235,7 +235,7 @@ def revision_of(text: str) -> str:
 def config_view(
     config: Config, text: str, *, settings: Settings, status: ConfigStatus, problem: str
 ) -> ConfigView:
-    """`settings` are those in force."""
+    """`settings`: the active ones."""
     shown = list_keys(config)
     return ConfigView(
         path=str(config.home / CONFIG_FILE),

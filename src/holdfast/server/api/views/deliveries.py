@@ -1,4 +1,4 @@
-"""Wire types of deliveries and of accepted messages: the outbox, the inbox, and messages sent on request."""
+"""Wire types of the outbox, the inbox and proactive messages."""
 
 from typing import Annotated
 
@@ -14,13 +14,12 @@ from holdfast.core.messages.outbox import (
 )
 from holdfast.gateway.notify.chat_addresses import format_chat
 
-LONGEST_TEXT = 100_000  # characters; it is cut into as many messages as its platform needs
+LONGEST_TEXT = 100_000  # characters; it is split into as many messages as its platform needs
 
 
 class SendParams(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`to`: platform:chat, or platform:chat/thread. `account`: where the platform has several.
-    `file`: what `POST /outgoing` called it; the text stands under it. The same `key` is sent
-    once, however often it is asked for."""
+    """`to`: platform:chat, or platform:chat/thread. `account`: if the platform has several. `file`:
+    the id from `POST /outgoing`; the text is its caption. A repeated `key` is sent once."""
 
     to: Annotated[str, msgspec.Meta(min_length=1, max_length=600)]
     text: Annotated[str, msgspec.Meta(max_length=LONGEST_TEXT)] = ""
@@ -37,7 +36,7 @@ class OutgoingFileView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DeliveryView(msgspec.Struct, frozen=True, kw_only=True):
-    """`message_id`: the platform's own, once it has said it."""
+    """`message_id`: the id of the platform, once it is known."""
 
     id: str
     to: str
@@ -64,14 +63,14 @@ def delivery_view(row: DeliveryRow) -> DeliveryView:
     )
 
 
-_MAX_TEXT = 300  # characters of what it says
+_MAX_TEXT = 300  # characters of the text that are shown
 
 
 class DeliveryDetail(DeliveryView, frozen=True, kw_only=True):
-    """A delivery with what it says, or the beginning of that. `doubtful`: it may have arrived
-    without a receipt. `updated_at`: when what is known of it last changed. `waits_for`: of one
-    that is owed, and `next_try` then, where that is known. `not_again`: why it cannot be sent
-    again; empty: it can. `may_repeat`: it would be marked then, for it may arrive twice."""
+    """A delivery with the beginning of its text. `outcome_unknown`: it may have arrived without a
+    receipt. `updated_at`: when its state last changed. `blocked_by`: of a pending one, and
+    `next_attempt_at`, if that is known. `resend_refusal`: why it cannot be sent again; empty: it
+    can. `may_be_duplicate`: it would be marked then, because it may arrive twice."""
 
     seq: int
     kind: DeliveryKind
@@ -89,7 +88,7 @@ class DeliveryDetail(DeliveryView, frozen=True, kw_only=True):
 
 
 class DeliveryList(msgspec.Struct, frozen=True, kw_only=True):
-    """The newest first. `counts`: how many there are of each state, whatever was asked for."""
+    """The newest first. `counts`: of all deliveries by state, independent of the filter."""
 
     deliveries: list[DeliveryDetail]
     more: bool
@@ -97,8 +96,8 @@ class DeliveryList(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DeliveryOutlook(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to come of a delivery, by those who know. `settles`: its platform finds out by
-    itself whether it has a delivery that nobody has a receipt of."""
+    """The outlook of a delivery. `resolves_unknown`: its platform can find out by itself whether a
+    delivery without a receipt has arrived."""
 
     status: DeliveryStatus | None
     resend_refusal: str
@@ -106,7 +105,7 @@ class DeliveryOutlook(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class InboxEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """A message that was accepted, with the beginning of its words."""
+    """An accepted message, with the beginning of its text."""
 
     id: int
     platform: str
@@ -129,8 +128,8 @@ class InboxList(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def delivery_detail_view(row: DeliveryRow, outlook: DeliveryOutlook) -> DeliveryDetail:
-    code = row.kind is DeliveryKind.CODE  # for its person's eyes alone
-    prospect = outlook.status
+    code = row.kind is DeliveryKind.CODE  # only its recipient may see it
+    status = outlook.status
     return DeliveryDetail(
         **msgspec.structs.asdict(delivery_view(row)),
         seq=row.seq,
@@ -141,8 +140,8 @@ def delivery_detail_view(row: DeliveryRow, outlook: DeliveryOutlook) -> Delivery
         outcome_unknown=row.outcome_unknown,
         updated_at=row.updated_at,
         expires_at=row.expires_at,
-        blocked_by=prospect.blocked_by if prospect else None,
-        next_attempt_at=prospect.until if prospect else None,
+        blocked_by=status.blocked_by if status else None,
+        next_attempt_at=status.until if status else None,
         resend_refusal=outlook.resend_refusal,
         may_be_duplicate=_outcome_unknown(row)
         and not outlook.resolves_unknown
@@ -156,16 +155,18 @@ def _outcome_unknown(row: DeliveryRow) -> bool:
 
 
 def _remedy(row: DeliveryRow, outlook: DeliveryOutlook) -> str:
-    """What to do about it; "": nothing has to be done."""
+    """What to do about it; empty: nothing."""
     if outlook.status is not None:
-        away = outlook.status.blocked_by is DeliveryBlocker.ACCOUNT
-        return "Its account is not connected: `holdfast platforms list` says why." if away else ""
+        blocked = outlook.status.blocked_by is DeliveryBlocker.ACCOUNT
+        return (
+            "Its account is not connected: `holdfast platforms list` says why." if blocked else ""
+        )
     if row.state not in (DeliveryState.FAILED, DeliveryState.UNKNOWN):
         return ""
     if outlook.resend_refusal:
         return f"It cannot be sent again: {outlook.resend_refusal}"
     if not _outcome_unknown(row):
-        return "Mend what the platform says, then send it again."
+        return "Fix what the platform reports, then send it again."
     if outlook.resolves_unknown:
-        return "Send it again: the platform finds out whether it has it, and takes it once."
-    return "Look whether it is in the chat. Sent again, it says that it may be a repetition."
+        return "Send it again: the platform recognises a duplicate."
+    return "Check the chat first. If sent again, it is marked as a possible duplicate."

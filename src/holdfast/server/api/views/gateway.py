@@ -18,10 +18,7 @@ from holdfast.server.api.views.sessions import SessionView
 
 
 class SearchHitView(msgspec.Struct, frozen=True, kw_only=True):
-    """A place where the words that were searched for stand.
-
-    `marked` is the snippet in pieces: every second one is what was found.
-    """
+    """A search match. `parts`: the snippet in pieces; every second one is a match."""
 
     session: SessionView
     seq: int
@@ -32,7 +29,7 @@ class SearchHitView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SearchIndexView(msgspec.Struct, frozen=True, kw_only=True):
-    """The search index: how many messages it has, and how many sessions it is behind with."""
+    """The search index: indexed messages, and sessions that are not indexed yet."""
 
     messages: int
     pending_sessions: int
@@ -54,7 +51,7 @@ class CommandView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StoreView(msgspec.Struct, frozen=True, kw_only=True):
-    """What is wrong with the database and with the search index; nothing: they are sound."""
+    """Problems of the database and of the search index; empty: none."""
 
     problems: list[str]
     search: SearchIndexView
@@ -62,7 +59,7 @@ class StoreView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StatusView(GatewaySnapshot, frozen=True, kw_only=True):
-    """How the gateway is: the same facts that `holdfast status` shows."""
+    """The status of the gateway, as `holdfast status` shows it."""
 
     pid: int
     version: str
@@ -75,7 +72,7 @@ class StatusView(GatewaySnapshot, frozen=True, kw_only=True):
 
 
 class AccountView(msgspec.Struct, frozen=True, kw_only=True):
-    """One account. `connected` is proven by a round trip; `state` is what its line is at. Times
+    """One account. `connected` is proven by a round trip; `state` is that of its connection. Times
     are in seconds since the epoch."""
 
     name: str
@@ -84,7 +81,7 @@ class AccountView(msgspec.Struct, frozen=True, kw_only=True):
     state: AccountState
     since: float
     built_in: bool  # served by the gateway itself
-    backlog: str  # what the platform keeps while nobody is there
+    backlog: str  # what the platform keeps while the gateway is down
     last_ok_at: float | None  # the last round trip
     heartbeat_interval: (
         float  # seconds in which a round trip is due, if the platform says so; else 0
@@ -124,7 +121,7 @@ def account_list(statuses: tuple[AccountStatus, ...], *, now: float) -> AccountL
 
 
 class RestartMode(StrEnum):
-    NOW = "now"  # no turn is waited for, not even to the end of its step
+    NOW = "now"  # does not wait for turns, not even to the end of their step
     WHEN_IDLE = "when_idle"  # once no turn runs
 
 
@@ -137,7 +134,7 @@ class StopParams(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class StopAccepted(msgspec.Struct, frozen=True, kw_only=True):
-    """The gateway goes. `waits`: once no turn runs; it goes on until then."""
+    """The gateway stops. `when_idle`: once no turn runs."""
 
     kind: StopKind
     when_idle: bool

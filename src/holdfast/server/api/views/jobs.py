@@ -19,7 +19,7 @@ from holdfast.core.jobs.job import (
 from holdfast.core.jobs.schedule import InvalidSchedule, first_due_times
 from holdfast.gateway.jobs.time_zones import zone_of
 
-_UPCOMING_SHOWN = 3  # due times that are told
+_UPCOMING_SHOWN = 3  # due times in a view
 
 RequiredText = Annotated[str, msgspec.Meta(min_length=1, max_length=500)]
 ShortText = Annotated[str, msgspec.Meta(max_length=400)]
@@ -41,14 +41,14 @@ class JobParams(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class JobView(msgspec.Struct, frozen=True, kw_only=True):
-    """`next_due` None: it is over. `upcoming`: the next times by the clock of its own time zone, as
+    """`next_due` None: there is no further run. `upcoming`: the next times in its own time zone, as
     2026-12-01T09:00+01:00; none while it is paused."""
 
     id: int
     name: str
     text: str
     when: str
-    cron: str  # what the words were taken for; "": an interval or a date
+    cron: str  # parsed from `when`; "": an interval or a date
     zone: str  # "": the machine's own
     to: str
     session: RunSession
@@ -70,15 +70,14 @@ class JobList(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JobPausePatch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One part of a `JobPatch`, as the command line says it."""
+    """The part of a `JobPatch` that pauses or resumes."""
 
     paused: bool
 
 
 class JobPatch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What is to be another of a job; what is left out stays. `zone`: the one that `when` is read
-    in, where that names none; it is told with `when` alone. `name` "": the beginning of the text.
-    What runs goes on as it began."""
+    """Changes of a job; fields that are left out stay. `zone`: of `when`, if that names none; only
+    together with `when`. `name` "": the beginning of the text. A running run is not affected."""
 
     paused: bool | None = None
     when: RequiredText | None = None
@@ -93,15 +92,15 @@ class JobPatch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     @property
     def as_update(self) -> JobUpdate | None:
-        """None: nothing but whether it is paused."""
+        """None: only `paused` changes."""
         given = msgspec.structs.asdict(self)
         del given["paused"]
-        wanted = JobUpdate(**given)
-        return None if wanted == JobUpdate() else wanted
+        update = JobUpdate(**given)
+        return None if update == JobUpdate() else update
 
 
 class JobRunView(msgspec.Struct, frozen=True, kw_only=True):
-    """`text`: what was answered. `reason`: why it was skipped, stopped or has failed."""
+    """`text`: the answer. `reason`: why it was skipped, stopped or failed."""
 
     id: str
     job: int
@@ -140,7 +139,7 @@ def job_view(job: Job, *, running: bool) -> JobView:
 
 
 def _upcoming(job: Job) -> list[str]:
-    """None where this machine does not know its zone: a run would say so."""
+    """Empty if this machine does not know the time zone."""
     schedule = job.spec.schedule
     if job.paused or job.next_due is None:
         return []

@@ -17,8 +17,8 @@ class NoteView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NotebookView(msgspec.Struct, frozen=True, kw_only=True):
-    """What is noted about a person, or in a place that people share. `off`: agents see none of
-    it. `room`: characters that all its notes may have; `used`: those they have."""
+    """The notes about a person or a shared chat. `off`: agents do not see them. `max_chars`: limit
+    of all notes together; `used`: their length."""
 
     owner: str
     off: bool
@@ -33,7 +33,7 @@ class NotebookList(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NewNote(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """With `id`, what that note is to say from now on."""
+    """With `id`, the new text of that note."""
 
     owner: NoteOwner
     text: Annotated[str, msgspec.Meta(min_length=1, max_length=10_000)]

@@ -10,7 +10,7 @@ PrincipalName = Annotated[str, msgspec.Meta(min_length=1, max_length=1000)]
 
 
 class PairingRequestView(msgspec.Struct, frozen=True, kw_only=True):
-    """Somebody who has a code. `user_name` is what they call themselves: anybody can."""
+    """A user who has a code. `user_name` is chosen by the user, and not verified."""
 
     principal: str
     platform: str
@@ -22,7 +22,7 @@ class PairingRequestView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PairedUserView(msgspec.Struct, frozen=True, kw_only=True):
-    """Somebody who was let in by a code; those of the configuration are not here."""
+    """A user who was paired with a code; users allowed in the configuration are not listed."""
 
     principal: str
     platform: str
@@ -34,7 +34,7 @@ class PairedUserView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PairingView(msgspec.Struct, frozen=True, kw_only=True):
-    """`locked_until`: so many wrong codes were tried that none is taken before; null: they are."""
+    """`locked_until`: no code is accepted before, after too many wrong ones; null: not locked."""
 
     requests: list[PairingRequestView]
     users: list[PairedUserView]
@@ -42,13 +42,13 @@ class PairingView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PairingCode(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """As the person got it; spaces, the hyphen and small letters do not matter."""
+    """As shown to the user; spaces, the hyphen and case do not matter."""
 
     code: Annotated[str, msgspec.Meta(min_length=1, max_length=100)]
 
 
 class PairingTarget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`platform:account:user`, or the person's id where that is enough."""
+    """`platform:account:user`, or the id of the user if it is unambiguous."""
 
     who: PrincipalName
 

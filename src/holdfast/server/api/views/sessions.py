@@ -1,4 +1,4 @@
-"""Wire types of conversations: sessions, transcripts, messages, approvals, and the events of a stream."""
+"""Wire types of sessions, transcripts, messages, approvals, and the events of streams."""
 
 from enum import StrEnum
 from typing import Annotated
@@ -16,7 +16,7 @@ Name = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
 
 
 class ApprovalView(msgspec.Struct, frozen=True, kw_only=True):
-    """A command that waits, or waited, for a person's word."""
+    """A command that waits, or waited, for the decision of a person."""
 
     id: str
     session_id: str
@@ -43,7 +43,7 @@ class ApprovalVerdict(StrEnum):
 
 
 class ApprovalDecisionParams(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`words`: what the model is told with a no."""
+    """`comment`: given to the model with a denial."""
 
     answer: ApprovalVerdict
     scope: ApprovalScope = ApprovalScope.ONCE
@@ -51,7 +51,7 @@ class ApprovalDecisionParams(msgspec.Struct, frozen=True, kw_only=True, forbid_u
 
 
 class ApprovalRuleView(msgspec.Struct, frozen=True, kw_only=True):
-    """A yes that stands: what this rule asks about runs for this person without asking."""
+    """A standing approval: commands of this rule run for this person without asking."""
 
     id: str
     scope: ApprovalScope
@@ -64,19 +64,19 @@ class ApprovalRuleView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SessionSummaryView(msgspec.Struct, frozen=True, kw_only=True):
-    """What a list says of a conversation besides. `usage`: of its turns that have ended; `cost`:
-    null where no price is set, or a model has none."""
+    """`usage`: of the turns of the session. `cost`: null where no price is set, or a model has
+    none."""
 
-    owner: str | None  # whose it is; null: several people's, or nobody's yet
-    last_text: str  # the last words, or their beginning
-    last_role: str  # whose they are: user, assistant, or nobody's
+    owner: str | None  # null: shared, or not used yet
+    last_text: str  # the beginning of the last text
+    last_role: str  # user, assistant, or empty
     usage: Usage
     cost: float | None
-    queued: int  # messages that no turn has taken yet
+    queued: int  # messages that wait for a turn
 
 
 class SessionView(msgspec.Struct, frozen=True, kw_only=True):
-    """A conversation in a list. `current`: its route still points to it, so it can be spoken to."""
+    """A session in a list. `current`: its route points to it, so messages can be sent to it."""
 
     id: str
     title: str  # its own, or the beginning of its first message
@@ -90,14 +90,14 @@ class SessionView(msgspec.Struct, frozen=True, kw_only=True):
     created_at: float
     active_at: float
     ended_at: float | None
-    resume_pending: bool = False  # its turn was cut, and none has completed since
-    auto_reset_reason: str | None = None  # why it took the place of `previous` by itself
+    resume_pending: bool = False  # its turn was interrupted, and none has completed since
+    auto_reset_reason: str | None = None  # why it replaced `previous` automatically
     previous: str | None = None
-    summary: SessionSummaryView | None = None  # in a list, where it was asked for
+    summary: SessionSummaryView | None = None  # in a list, with `summary=true`
 
 
 class SessionList(msgspec.Struct, frozen=True, kw_only=True):
-    """`next`: what `after` takes to go on behind these; null: there are no more."""
+    """`next`: the `after` of the next page; null: there is none."""
 
     sessions: list[SessionView]
     more: bool
@@ -105,7 +105,7 @@ class SessionList(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NewSession(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`name` makes it findable again (the same name gives the same session); None: a fresh one."""
+    """`name`: the same name gives the same session; None: a new one."""
 
     name: Name | None = None
 
@@ -115,9 +115,9 @@ class SessionChange(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 class RecordView(msgspec.Struct, frozen=True, kw_only=True):
-    """A committed message of a transcript. `seq` rises by one; it is the id of its event.
-    `undone`: its user took it back, and no model is shown it any more. `whole`: how many characters
-    a tool has printed, where less of it is here because `cut` was asked for."""
+    """A committed message of a transcript. `seq` rises by one; it is the id of its event. `undone`:
+    taken back by `/undo`; models do not see it any more. `full_length`: characters of the output of
+    a tool, if `max_tool_output` has cut it."""
 
     seq: int
     turn_id: str | None
@@ -137,7 +137,7 @@ class TurnView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LiveCall(msgspec.Struct, frozen=True, kw_only=True):
-    """A tool call that is running; `output` is what it has written so far, its end."""
+    """A running tool call; `output` is the end of what it has written so far."""
 
     call_id: str
     name: str
@@ -154,7 +154,7 @@ class QueuedMessage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LiveState(msgspec.Struct, frozen=True, kw_only=True):
-    """What is not committed yet: the present step of the running turn, and what waits."""
+    """What is not committed yet: the current step of the running turn, and what waits."""
 
     turn_id: str
     resumed: bool = False
@@ -162,12 +162,12 @@ class LiveState(msgspec.Struct, frozen=True, kw_only=True):
     reasoning: str = ""
     calls: list[LiveCall] = []
     queued: list[QueuedMessage] = []
-    approvals: list[ApprovalView] = []  # what waits for a person's word
-    idle: bool = False  # no turn runs or waits here: a background child asks
+    approvals: list[ApprovalView] = []  # pending
+    idle: bool = False  # no turn runs or waits: a background subagent asks for approval
 
 
 class SessionDetail(msgspec.Struct, frozen=True, kw_only=True):
-    """A conversation opened: its newest records, oldest of them first."""
+    """A session with its newest records, the oldest of them first."""
 
     session: SessionView
     turns: list[TurnView]
@@ -214,13 +214,13 @@ def turn_view(row: TurnRow) -> TurnView:
 
 
 def record_view(record: TranscriptRecord, max_tool_output: int | None = None) -> RecordView:
-    message, whole = record.message, None
+    message, full_length = record.message, None
     if (
         max_tool_output is not None
         and isinstance(message, ToolMessage)
         and len(message.text) > max_tool_output
     ):
-        whole = len(message.text)
+        full_length = len(message.text)
         message = msgspec.structs.replace(message, text=message.text[:max_tool_output])
     return RecordView(
         seq=record.seq,
@@ -228,12 +228,12 @@ def record_view(record: TranscriptRecord, max_tool_output: int | None = None) ->
         at=record.created_at,
         message=message,
         undone=record.undone,
-        full_length=whole,
+        full_length=full_length,
     )
 
 
 class AttachmentUpload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Images reach the model; every file is put into the session's workspace, under uploads/."""
+    """The model sees images; every file is saved in the workspace, under uploads/."""
 
     name: Name
     media_type: str = "application/octet-stream"
@@ -265,7 +265,7 @@ class AcceptedView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MessageView(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of a message: its end with the text its sender gets, or that it has none yet."""
+    """The state of a message, with the text its sender gets once it has ended."""
 
     id: int
     session_id: str | None
@@ -280,13 +280,13 @@ class StopResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TextEvent(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """`text` and `reasoning` events: a piece that is appended to the live step."""
+    """`text` and `reasoning` events: appended to the live step."""
 
     text: str
 
 
 class ToolEvent(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """`tool` event: output that a running call has written meanwhile."""
+    """`tool` event: new output of a running call."""
 
     call_id: str
     text: str
@@ -299,7 +299,7 @@ class VoidEvent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EndedEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """`ended` event: a message has reached its end. Its records came before."""
+    """`ended` event: a message has ended. Its records came before."""
 
     id: int
     state: InboxState
@@ -307,9 +307,9 @@ class EndedEvent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GatewayEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """`gateway` event of `/events`: it stops, or is to, or an account stands otherwise than before.
-    `turns`: how many run; `pending`: it restarts once none does; `refused`: a sentence for each
-    account that waits for a person."""
+    """`gateway` event of `/events`: the gateway stops or is about to, or the state of an account
+    changed. `turns`: how many run; `pending_restart`: it restarts once none does;
+    `blocked_accounts`: a sentence for each account that needs a person."""
 
     state: str
     phase: str
@@ -319,6 +319,6 @@ class GatewayEvent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DeletedEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """`deleted` event of `/events`: that session is gone."""
+    """`deleted` event of `/events`: a session was deleted."""
 
     id: str
