@@ -174,7 +174,7 @@ def test_a_door_that_does_not_load_is_told_with_its_package_and_keeps_nobody_fro
     text = '[platforms.pigeon]\nroom = "loft"\nallow = ["ann"]\n'
     config = given(text, {"HOLDFAST_PLATFORMS_PIGEON_PASS_KEY": "coo-coo-coo"})
     (told,) = [each for each in config.warnings if "pigeon" in each]
-    assert told.startswith("platforms.pigeon cannot be used: the door that the package pigeon-door")
+    assert told.startswith("platforms.pigeon cannot be used: the plugin of the package pigeon-door")
     assert "nothing_of_that_name" in told
     assert config.settings.platforms["pigeon"].allow == ("ann",)
     assert "platforms.pigeon.allow" in refusal(given, "[platforms.pigeon]\nallow = 3\n")
@@ -184,7 +184,7 @@ def test_a_door_that_does_not_load_is_told_with_its_package_and_keeps_nobody_fro
     ("module", "why"),
     [
         ("import nothing_of_that_name", "No module named 'nothing_of_that_name'"),
-        ("DOOR = 3", "which is no door of that name"),
+        ("DOOR = 3", "which is not a platform plugin of that name"),
         ("NODOOR = 3", "has no attribute 'DOOR'"),
         (DOOR.replace("settings=Settings", "settings=dict"), "extend no PlatformSettings"),
         (DOOR, "it has no `open` function"),

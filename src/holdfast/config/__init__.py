@@ -1,6 +1,7 @@
 """The configuration, checked and frozen. Only this package reads the environment.
 
-The loader is imported on first use: a command that only needs the home should not wait for every rule.
+The loader is imported on first use: a command that only needs the home does not wait for every
+rule.
 """
 
 from importlib import import_module
@@ -40,5 +41,5 @@ def __getattr__(name: str) -> object:
     if name not in _LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     found: object = vars(import_module(f"{__name__}.{_LAZY[name]}"))[name]
-    globals()[name] = found  # asked for here no more
+    globals()[name] = found  # found without this function from now on
     return found

@@ -1,4 +1,4 @@
-"""holdfast.toml as text and as a raw tree: parsed, searched for the line of a key, and overlaid with other values."""
+"""holdfast.toml as text and as a raw tree: parsed, located by line, and overlaid."""
 
 import os
 import re
@@ -12,8 +12,7 @@ import msgspec
 
 from holdfast.config.errors import ConfigError, KeyPath, config_error, format_key, format_value
 
-# MERGED holdfast.config.document: holdfast.toml as text: read, parsed, and searched for the line a key stands on.
-MAX_FILE_BYTES = 1_000_000  # bytes of a file of the configuration
+MAX_FILE_BYTES = 1_000_000  # of each configuration file
 _HEADER = re.compile(r"\s*(\[\[?)\s*([^\[\]]+?)\s*\]\]?\s*(?:#.*)?$")
 _KEY = re.compile(r"""\s*((?:[\w-]+|"[^"]*"|'[^']*')(?:\s*\.\s*(?:[\w-]+|"[^"]*"|'[^']*'))*)\s*=""")
 
@@ -24,29 +23,29 @@ class ConfigDocument(msgspec.Struct, frozen=True, kw_only=True):
     tree: dict[str, Any] = msgspec.field(default_factory=dict)
 
     def line_of(self, path: KeyPath) -> int | None:
-        """The line on which a key is written, or the nearest thing around it that is."""
-        places = dict(reversed(list(key_lines(self.text))))
+        """The line of a key, or of the innermost table around it."""
+        lines = dict(reversed(list(key_lines(self.text))))
         for length in range(len(path), 0, -1):
-            if path[:length] in places:
-                return places[path[:length]]
+            if path[:length] in lines:
+                return lines[path[:length]]
         return None
 
 
 def read_document(path: Path) -> ConfigDocument:
-    """The parsed file; one that is not there says nothing, and every default holds."""
+    """The parsed file; a missing one is empty, so that every default applies."""
     text = read_text(path)
     return ConfigDocument(path=path) if text is None else parse_document(path, text)
 
 
 def parse_document(path: Path, text: str) -> ConfigDocument:
-    """Raises `ConfigError` for whatever is no TOML, or more of it than any configuration is."""
+    """Raises `ConfigError` for invalid TOML and for a text that is too large."""
     if len(text.encode()) > MAX_FILE_BYTES:
         raise _too_large(path)
     try:
         return ConfigDocument(path=path, text=text, tree=tomllib.loads(text))
     except tomllib.TOMLDecodeError as error:
         raise _syntax_error(path, str(error)) from None
-    except ValueError:  # which it raises for nothing else
+    except ValueError:  # only raised for this
         fix = "write one that a key can hold"
         raise config_error(str(path), "a number in it has thousands of digits", fix=fix) from None
     except RecursionError:
@@ -57,8 +56,8 @@ def parse_document(path: Path, text: str) -> ConfigDocument:
 
 
 def read_text(path: Path) -> str | None:
-    """None: there is no such file. Nothing is waited for, and no more is read than a file of the
-    configuration can have: a gateway that runs reads whatever was put there."""
+    """None: there is no such file. Never blocks, and reads a limited size: a running gateway
+    reads whatever was put there."""
     try:
         return _read_bounded(path).decode("utf-8-sig")
     except FileNotFoundError:
@@ -116,7 +115,7 @@ def _syntax_error_location(path: Path, message: str) -> str:
 
 
 def key_lines(text: str) -> Iterator[tuple[KeyPath, int]]:
-    """Every key and table header with its line; texts over several lines are passed over."""
+    """Every key and table header with its line; multi-line strings are skipped."""
     table: KeyPath = ()
     counts: dict[KeyPath, int] = {}
     inside: str | None = None
@@ -146,9 +145,9 @@ def _split_key(name: str) -> KeyPath:
     return tuple(part.strip().strip("\"'") for part in name.split("."))
 
 
-# MERGED holdfast.config.draft: The values on their way to being settings, and where each of them came from.
 class RawConfig:
-    """Owns the raw tree: the file's, with what the environment and the command line put over it."""
+    """Owns the unchecked values (of the file, overlaid by environment and command line) and the
+    origin of each."""
 
     def __init__(self, document: ConfigDocument) -> None:
         self._document = document
@@ -157,12 +156,12 @@ class RawConfig:
 
     @property
     def text(self) -> str:
-        """Of the file."""
+        """The text of the file."""
         return self._document.text
 
     def set(self, path: KeyPath, value: object, *, origin: str) -> None:
-        """Set one key. Where the file has something else than a table above it, nothing is
-        done: the check will say so."""
+        """Set one key. Does nothing where the file has something other than a table above it: the
+        check reports that."""
         table: Any = self.tree
         for part in path[:-1]:
             table = table.setdefault(part, {})
@@ -172,14 +171,14 @@ class RawConfig:
         self._origins[path] = origin
 
     def origins(self) -> dict[str, str]:
-        """Where each key that somebody set was set, by its key path as people write it."""
+        """The origin of each key that is set, by its key path as people write it."""
         name = self._document.path.name
         return {
             format_key(path): self._origins.get(path, name) for path in _leaf_paths(self.tree, ())
         }
 
     def location_of(self, path: KeyPath) -> str:
-        """The place a person has to look at to mend this key."""
+        """Where a person has to change this key."""
         for length in range(len(path), 0, -1):
             if path[:length] in self._origins:
                 return self._origins[path[:length]]

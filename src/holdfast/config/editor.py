@@ -191,7 +191,8 @@ def _refuse_masked(requested: Mapping[Names, Any]) -> None:
             raise config_error(
                 format_key(path),
                 "is given an address whose password is hidden",
-                fix=f"write the password in the place of {PASSWORD_MASK}, or leave the key as it is",
+                fix=f"write the password in the place of {PASSWORD_MASK}, or leave the key "
+                "as it is",
             )
 
 

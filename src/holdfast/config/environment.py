@@ -1,4 +1,4 @@
-"""The `.env` file, and the HOLDFAST_… variables: one for each key, taking precedence over the file."""
+"""The `.env` file, and the HOLDFAST_… variables: one per key, overriding the file."""
 
 import json
 import re
@@ -24,13 +24,26 @@ from holdfast.config.renamed import renamed_variable
 from holdfast.config.schema import Node, describe, settings_schema, unwrap_optional
 from holdfast.core.ports.platform_plugin import BUILT_IN_PLUGINS
 
-# MERGED holdfast.config.dotenv: The `.env` file in the home: variables that are read, and exported to nobody.
 _ASSIGNMENT = re.compile(r"(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*)")
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", '"': '"', "\\": "\\", "$": "$"}
 
+PREFIX = "HOLDFAST_"
+_PLATFORMS_PREFIX = f"{PREFIX}PLATFORMS_"
+OTHER_VARIABLES = {
+    "HOLDFAST_HOME": "the home directory",
+    "HOLDFAST_CRASH_AT": "the crash point at which the fault tests kill the gateway",
+    "HOLDFAST_STALL_AT": "the phase at which the fault tests hold the gateway up",
+    "HOLDFAST_UNIT": "the name of the unit that started the gateway; set by the unit itself",
+    "HOLDFAST_SCOPE": "whether that unit is the user's or the system's; set by the unit itself",
+    "HOLDFAST_BOOT": "set by `holdfast gateway boot` for the gateway that it starts",
+    "HOLDFAST_SOAK": "set by `make soak` for its tests",
+}
+_TRUE = frozenset({"true", "1", "yes", "on"})
+_FALSE = frozenset({"false", "0", "no", "off"})
+
 
 class DotEnv(msgspec.Struct, frozen=True, kw_only=True):
-    """What the file says: each variable, and the line it stands on."""
+    """The variables of the file, and the line of each."""
 
     path: Path
     values: dict[str, str] = msgspec.field(default_factory=dict)
@@ -58,7 +71,7 @@ def read_dotenv(path: Path) -> DotEnv:
 def mode_warnings(path: Path, what: str) -> list[str]:
     try:
         mode = path.stat().st_mode & 0o777
-    except OSError:  # it was taken away just now: there is nothing to warn of
+    except OSError:  # it was removed meanwhile
         return []
     if mode & 0o077:
         return [f"{path} {what} and is open to other users (mode {mode:04o}): chmod 600 {path}"]
@@ -86,24 +99,8 @@ def _line_error(path: Path, number: int, problem: str) -> ConfigError:
     )
 
 
-# MERGED holdfast.config.variables: HOLDFAST_… variables: one for each key, over what the file says.
-PREFIX = "HOLDFAST_"
-_PLATFORMS_PREFIX = f"{PREFIX}PLATFORMS_"
-OTHER_VARIABLES = {
-    "HOLDFAST_HOME": "the home directory",
-    "HOLDFAST_CRASH_AT": "the crash point at which the fault tests kill the gateway",
-    "HOLDFAST_STALL_AT": "the phase at which the fault tests hold the gateway up",
-    "HOLDFAST_UNIT": "the name of the unit that started the gateway; set by the unit itself",
-    "HOLDFAST_SCOPE": "whether that unit is the user's or the system's; set by the unit itself",
-    "HOLDFAST_BOOT": "set by `holdfast gateway boot` for the gateway that it starts",
-    "HOLDFAST_SOAK": "set by `make soak` for its tests",
-}
-_TRUE = frozenset({"true", "1", "yes", "on"})
-_FALSE = frozenset({"false", "0", "no", "off"})
-
-
 def apply_variables(raw: RawConfig, dotenv: DotEnv, environ: Mapping[str, str]) -> None:
-    """Put every HOLDFAST_… variable over the file; the process's own beat those of `.env`."""
+    """Override the file with every HOLDFAST_… variable; those of the process override `.env`."""
     every = sorted({*dotenv.values, *environ})
     given = [name for name in every if name.startswith(PREFIX) and name not in OTHER_VARIABLES]
     known = dict(_key_variables(raw, given)) if given else {}
@@ -141,26 +138,26 @@ def _key_variables(
 
 
 def _mentioned_platforms(given: Collection[str]) -> list[str]:
-    """The doors whose keys these variables may be. Which doors are installed is asked only where
-    one of them is none of ours: it takes longer than all the rest of this."""
+    """The platforms whose keys these variables may be. Installed plugins are listed only if a
+    variable belongs to no built-in platform: that takes longer than everything else here."""
 
-    def meant(names: Iterable[str]) -> list[str]:
-        begins = {name: f"{variable_name((PLATFORMS, name))}_" for name in names}
-        return [name for name, own in begins.items() if any(g.startswith(own) for g in given)]
+    def mentioned(names: Iterable[str]) -> list[str]:
+        prefixes = {name: f"{variable_name((PLATFORMS, name))}_" for name in names}
+        return [name for name, own in prefixes.items() if any(g.startswith(own) for g in given)]
 
-    ours = meant(BUILT_IN_PLUGINS)
-    known = tuple(f"{variable_name((PLATFORMS, name))}_" for name in ours)
-    return ours if all(name.startswith(known) for name in given) else meant(plugin_names())
+    built_in = mentioned(BUILT_IN_PLUGINS)
+    known = tuple(f"{variable_name((PLATFORMS, name))}_" for name in built_in)
+    return built_in if all(name.startswith(known) for name in given) else mentioned(plugin_names())
 
 
 def _platform_variables(
     raw: RawConfig, name: str, given: Collection[str]
 ) -> Iterator[tuple[str, tuple[KeyPath, Node]]]:
     """The keys of a platform, and of those of its accounts that the file names."""
-    door = plugin_for_table(raw, name)
-    if door.settings is UnknownPluginSettings:
+    plugin = plugin_for_table(raw, name)
+    if plugin.settings is UnknownPluginSettings:
         yield from _unknown_plugin_variables(name, given)
-    own = account_schema(plugin_schema(door))
+    own = account_schema(plugin_schema(plugin))
     yield from _field_variables(own, (PLATFORMS, name))
     written: Any = raw.tree
     for part in (PLATFORMS, name, ACCOUNTS):
@@ -172,11 +169,11 @@ def _platform_variables(
 def _unknown_plugin_variables(
     name: str, given: Collection[str]
 ) -> Iterator[tuple[str, tuple[KeyPath, Node]]]:
-    """Any key may be one of a door that cannot be loaded."""
-    begins = f"{variable_name((PLATFORMS, name))}_"
+    """A plugin that cannot be loaded may have any key."""
+    prefix = f"{variable_name((PLATFORMS, name))}_"
     for variable in given:
-        if variable.startswith(begins):
-            key = variable.removeprefix(begins).lower()
+        if variable.startswith(prefix):
+            key = variable.removeprefix(prefix).lower()
             yield variable, ((PLATFORMS, name, key), inspect.StrType())
 
 
@@ -208,7 +205,7 @@ def _parse_variable(name: str, path: KeyPath, node: Node, text: str, origin: str
 
 
 def parse_value(node: Node, text: str) -> Any:
-    """What a text means for a key that holds such a thing. Raises `ValueError`."""
+    """The text as a value of that type. Raises `ValueError`."""
     match node:
         case inspect.BoolType():
             return _parse_bool(text)

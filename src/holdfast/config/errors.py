@@ -1,4 +1,4 @@
-"""The error message for a configuration that cannot be used: place, problem, found, allowed, nearest, fix."""
+"""Errors for an unusable configuration: place, problem, found, allowed, nearest, fix."""
 
 from collections.abc import Iterable
 
@@ -8,7 +8,7 @@ KeyPath = tuple[str | int, ...]
 
 
 class ConfigError(HoldfastError):
-    """The configuration cannot be used: the place, what was found there, what would do."""
+    """The configuration cannot be used: the place, what was found, and what is allowed."""
 
 
 def config_error(
@@ -29,9 +29,9 @@ def config_error(
         lines.append(f"  nearest:  did you mean `{nearest}`?")
     if fix:
         lines.append(f"  fix:      {fix}")
-    from holdfast.core.secrets import mask_passwords  # noqa: PLC0415 - see `shown`
+    from holdfast.core.secrets import mask_passwords  # noqa: PLC0415 - for an error alone
 
-    # Here, since a door of somebody else words its own errors, with the value that it was given.
+    # Masked here, because a third-party plugin writes its own errors, with the value in them.
     return ConfigError(mask_passwords("\n".join(lines)))
 
 
@@ -47,13 +47,13 @@ def format_key(path: KeyPath) -> str:
 
 
 def is_secret_path(path: KeyPath) -> bool:
-    from holdfast.core.config.settings import is_secret_key  # noqa: PLC0415 - not for who has no value
+    from holdfast.core.config.settings import is_secret_key  # noqa: PLC0415 - slow, and seldom used
 
     return bool(path) and is_secret_key(str(path[-1]))
 
 
 def format_value(path: KeyPath, value: object) -> str:
-    """A value fit for a message: short, and never one that may be a secret."""
+    """A value for an error message: short, and never a secret."""
     if is_secret_path(path):
         return "a value that is not shown, for it may be a secret"
     if isinstance(value, dict):

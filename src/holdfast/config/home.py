@@ -11,7 +11,7 @@ from holdfast.config.errors import ConfigError, config_error
 
 def resolve_home(option: str | None = None, environ: Mapping[str, str] | None = None) -> Path:
     """`--home`, else `$HOLDFAST_HOME`, else `~/.holdfast`; made absolute, not created. It need not
-    be there, but what is there must not be a file: nothing that is asked about it would be true."""
+    exist, but it must not be a file."""
     environ = os.environ if environ is None else environ
     chosen = option or environ.get("HOLDFAST_HOME") or "~/.holdfast"
     try:
@@ -30,17 +30,17 @@ def resolve_home(option: str | None = None, environ: Mapping[str, str] | None = 
 
 
 def _is_file(home: Path) -> bool:
-    """Whether it is one, or lies in one."""
+    """Whether it is a file, or has a file among its parents."""
     try:
         return not stat.S_ISDIR(home.stat().st_mode)
     except NotADirectoryError:
         return True
     except OSError:
-        return False  # it is not there, or may not be looked at: whoever needs it says so
+        return False  # missing or inaccessible: reported where it is needed
 
 
 def shared_state_dir(environ: Mapping[str, str]) -> Path:
-    """What is common to every gateway of this user, whichever home it has; not created."""
+    """The directory that all gateways of this user share; not created."""
     state = environ.get("XDG_STATE_HOME") or f"{environ.get('HOME') or '~'}/.local/state"
     return Path(state).expanduser().absolute() / "holdfast"
 
@@ -58,7 +58,7 @@ def prepare_home(home: Path) -> None:
 
 
 def home_warnings(home: Path) -> list[str]:
-    """What is unwise about the home, in sentences."""
+    """Warnings about the home directory."""
     try:
         mode = home.stat().st_mode & 0o777
     except OSError:
@@ -82,7 +82,7 @@ def process_environment() -> Mapping[str, str]:
 
 
 def pop_variables(names: Iterable[str]) -> dict[str, str]:
-    """These variables, which are taken out: they were meant for this process, and neither it nor
-    a program that it starts is to find them a second time."""
+    """Remove these variables from the environment and return them: they are for this process only,
+    and its child processes must not inherit them."""
     found = {name: os.environ.pop(name, None) for name in names}
     return {name: value for name, value in found.items() if value is not None}

@@ -1,4 +1,4 @@
-"""Keys by the names that people write: which exist, and how a value from the command line is read."""
+"""Keys by the names that people write: which exist, and how command-line values are read."""
 
 import re
 import tomllib

@@ -1,4 +1,4 @@
-"""Loads file, `.env`, environment and command line into one frozen `Config`, and detects changed files."""
+"""Loads file, `.env`, environment and command line into one frozen `Config`."""
 
 import hashlib
 import os
@@ -21,8 +21,8 @@ from holdfast.core.config.settings import Settings
 from holdfast.core.config.versions import CONFIG_FILE, ENV_FILE
 from holdfast.core.secrets import Secret
 
-# MERGED holdfast.config.trace: The trace of a configuration: what tells, without reading them, that its files have changed.
 ConfigFingerprint = tuple[tuple[int, int, int], ...]
+"""Inode, size and modification time of each file: shows, without reading them, that one changed."""
 
 
 def config_files(home: Path) -> tuple[Path, ...]:
@@ -30,7 +30,7 @@ def config_files(home: Path) -> tuple[Path, ...]:
 
 
 def fingerprint(files: Iterable[Path]) -> ConfigFingerprint:
-    """What is another as soon as one of the files is."""
+    """Differs as soon as one of the files has changed."""
     return tuple(_file_fingerprint(file) for file in files)
 
 
@@ -42,13 +42,12 @@ def _file_fingerprint(file: Path) -> tuple[int, int, int]:
     return found.st_ino, found.st_size, found.st_mtime_ns
 
 
-# MERGED holdfast.config.loading: Loading: file, `.env`, environment and command line become one frozen Config.
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
-    """What a gateway runs by: checked, complete, and never changed once made.
+    """The configuration of a gateway: checked, complete and immutable.
 
-    `secrets` are by key path (`model.api_key`, `platforms.api.token`) and hold those of enabled
-    parts. `signature` is equal for equal settings and secrets, in every process.
+    `secrets` are by key path (`model.api_key`, `platforms.api.token`), for enabled parts
+    only. `signature` is equal for equal settings and secrets, in every process.
     """
 
     home: Path
@@ -56,16 +55,15 @@ class Config:
     secrets: Mapping[str, Secret]
     warnings: tuple[str, ...]
     signature: str
-    origins: Mapping[str, str]  # by key path, of the keys that somebody set
-    crash_at: str = ""  # the fault tests' own: where the process is to kill itself
-    stall_at: str = ""  # theirs too: where it is held up
-    # What the process was started with, for those who deal with supervisors and successors.
+    origins: Mapping[str, str]  # by key path, for the keys that are set
+    crash_at: str = ""  # for fault tests: where the process kills itself
+    stall_at: str = ""  # for fault tests: where it is delayed
+    # The environment of the process, for supervisors and successors.
     environ: Mapping[str, str] = field(default_factory=dict, repr=False)
-    overrides: Mapping[str, object] = field(default_factory=dict)  # what the command line said
-    text: str = field(default="", repr=False)  # of the file that it was made of
-    fingerprint: ConfigFingerprint = field(
-        default=(), repr=False, compare=False
-    )  # of its files, before any was read
+    overrides: Mapping[str, object] = field(default_factory=dict)  # from the command line
+    text: str = field(default="", repr=False)  # of the file
+    # Of its files, taken before any was read.
+    fingerprint: ConfigFingerprint = field(default=(), repr=False, compare=False)
 
     def secret(self, path: str) -> Secret | None:
         """The secret a key refers to; None: the key is empty or its part is not enabled."""
@@ -80,54 +78,54 @@ def load(
     text: str | None = None,
     tolerant: bool = False,
 ) -> Config:
-    """Read and check everything; raises `ConfigError` for the first thing that is wrong.
+    """Read and check everything; raises `ConfigError` for the first error.
 
-    The command line (`overrides`, by key path) beats the process's environment, which beats
-    `.env`, which beats the file. Nothing is created or changed. `text` is what the file is to
-    say, in the place of what it says; `tolerant` warns of secrets that are not to be found, for a
-    service may have been given what this shell has not.
+    The command line (`overrides`, by key path) overrides the process's environment, which overrides
+    `.env`, which overrides the file. Nothing is created or changed. `text` replaces the content of
+    the file. `tolerant` only warns about secrets that are not found: a service may have variables
+    that this shell does not have.
     """
     environ = os.environ if environ is None else environ
-    trace = fingerprint(config_files(home))
+    before = fingerprint(config_files(home))
     dotenv = read_dotenv(home / ENV_FILE)
     path = home / CONFIG_FILE
-    draft = RawConfig(read_document(path) if text is None else parse_document(path, text))
-    apply_variables(draft, dotenv, environ)
+    raw = RawConfig(read_document(path) if text is None else parse_document(path, text))
+    apply_variables(raw, dotenv, environ)
     for key, value in (overrides or {}).items():
-        draft.set(tuple(key.split(".")), value, origin="the command line")
+        raw.set(tuple(key.split(".")), value, origin="the command line")
     variables = {**dotenv.values, **environ}
-    check_settings(draft)
-    told = [*check_platforms(draft), *detect_provider(draft, variables)]
-    settings = _convert(draft, home)
-    warnings = [*home_warnings(home), *dotenv.warnings, *told, *check_rules(draft, settings)]
-    resolved = resolve_secrets(draft, settings, home=home, variables=variables, tolerant=tolerant)
+    check_settings(raw)
+    found = [*check_platforms(raw), *detect_provider(raw, variables)]
+    settings = _convert(raw, home)
+    warnings = [*home_warnings(home), *dotenv.warnings, *found, *check_rules(raw, settings)]
+    resolved = resolve_secrets(raw, settings, home=home, variables=variables, tolerant=tolerant)
     return Config(
         home=home,
         settings=settings,
         secrets=MappingProxyType(resolved.secrets),
         warnings=(*warnings, *resolved.warnings),
         signature=_signature(settings, resolved.secrets),
-        origins=MappingProxyType(draft.origins()),
+        origins=MappingProxyType(raw.origins()),
         crash_at=environ.get("HOLDFAST_CRASH_AT", ""),
         stall_at=environ.get("HOLDFAST_STALL_AT", ""),
         environ=MappingProxyType(dict(environ)),
         overrides=MappingProxyType(dict(overrides or {})),
-        text=draft.text,
-        fingerprint=trace,
+        text=raw.text,
+        fingerprint=before,
     )
 
 
 def reload_config(config: Config) -> Config:
-    """What the home says now, read as `known` was."""
+    """The configuration of the home as it is now, loaded in the same way as `config`."""
     return load(
         config.home, config.environ, overrides=config.overrides, text=read_current_text(config)
     )
 
 
 def read_current_text(config: Config) -> str:
-    """What the file says that `known` was made of. Where there was one and is none any more,
-    `ConfigError` is raised: a start would take every default, but whoever runs by a file is not to
-    drop each account and each rule of it because somebody has moved it away."""
+    """The present text of the file that `config` was loaded from. Raises `ConfigError` where the
+    file is gone: a start would use every default, but a running gateway must not drop all its
+    accounts and rules because the file was moved."""
     path = config.home / CONFIG_FILE
     text = read_text(path)
     if text is None and config.text:
@@ -140,14 +138,14 @@ def read_current_text(config: Config) -> str:
 
 
 def load_settings(home: Path, environ: Mapping[str, str] | None = None) -> Settings:
-    """What is set, for those who need no secret: the ones that a service is started with are not
-    in every shell."""
-    draft = RawConfig(read_document(home / CONFIG_FILE))
+    """The settings without secrets, for callers that need none: the variables of a service are not
+    set in every shell."""
+    raw = RawConfig(read_document(home / CONFIG_FILE))
     dotenv = read_dotenv(home / ENV_FILE)
-    apply_variables(draft, dotenv, os.environ if environ is None else environ)
-    check_settings(draft)
-    check_platforms(draft)
-    return _convert(draft, home)
+    apply_variables(raw, dotenv, os.environ if environ is None else environ)
+    check_settings(raw)
+    check_platforms(raw)
+    return _convert(raw, home)
 
 
 def _convert(raw: RawConfig, home: Path) -> Settings:

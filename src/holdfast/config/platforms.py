@@ -1,4 +1,4 @@
-"""Finds platform plugins, and checks and converts the `[platforms]` tables by what each plugin declares."""
+"""Finds platform plugins, and checks and converts the `[platforms]` tables by their schemas."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,19 +23,22 @@ from holdfast.core.ports.platform_plugin import (
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
+PLATFORMS = "platforms"
+ACCOUNTS = "accounts"
+# It is part of ids, addresses and directory names.
+_ACCOUNT_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
-# MERGED holdfast.config.doors: The doors that can be configured: those of this package, and those that are installed.
+
 class PluginUnusable(HoldfastError):
-    """There is a door of that name, and it cannot be loaded: what is wrong with it is an affair of
-    the package that brings it."""
+    """A plugin of that name exists but cannot be loaded: a fault of its package."""
 
 
 class UnknownPluginSettings(PlatformSettings, frozen=True, kw_only=True):
-    """Of a door that cannot be loaded: the keys that every platform has, and no others are read."""
+    """For a plugin that cannot be loaded: only the keys common to all platforms are read."""
 
 
 def plugin_names() -> tuple[str, ...]:
-    """Every name that may stand under `platforms`."""
+    """Every name that is allowed under `platforms`."""
     return (
         *BUILT_IN_PLUGINS,
         *(name for name in _installed_entry_points() if name not in BUILT_IN_PLUGINS),
@@ -47,9 +50,9 @@ def is_plugin(name: str) -> bool:
 
 
 def find_plugin(name: str) -> PlatformPlugin[Any] | None:
-    """What a door declares of itself; None: there is none of that name. Raises `PluginUnusable`.
+    """The declaration of a plugin; None: there is none of that name. Raises `PluginUnusable`.
 
-    A package cannot take the place of a door of ours: whoever writes `telegram` means that one.
+    A package cannot replace a built-in plugin: `telegram` always means the built-in one.
     """
     if name in BUILT_IN_PLUGINS:
         module, _, constant = BUILT_IN_PLUGINS[name].partition(":")
@@ -60,7 +63,7 @@ def find_plugin(name: str) -> PlatformPlugin[Any] | None:
         return None
     if not isinstance(declared, PlatformPlugin) or declared.name != name:
         raise PluginUnusable(
-            f"its entry point leads to {declared!r}, which is no door of that name"
+            f"its entry point leads to {declared!r}, which is not a platform plugin of that name"
         )
     if not issubclass(declared.settings, PlatformSettings):
         raise PluginUnusable(f"its settings, {declared.settings!r}, extend no PlatformSettings")
@@ -72,11 +75,11 @@ def usable_plugins() -> list[PlatformPlugin[Any]]:
     for name in plugin_names():
         with suppress(PluginUnusable):
             found.append(find_plugin(name))
-    return [door for door in found if door is not None]
+    return [plugin for plugin in found if plugin is not None]
 
 
 def shadowed_plugins() -> dict[str, str]:
-    """The doors that nobody can use, because Holdfast has one of that name: who brings each."""
+    """Installed plugins hidden by a built-in one of the same name, with the package of each."""
     installed = _installed_entry_points()
     return {name: _package_names(installed[name]) for name in BUILT_IN_PLUGINS if name in installed}
 
@@ -87,13 +90,13 @@ def _load_plugin(name: str) -> object:
         return None
     if len(entries) > 1:
         raise PluginUnusable(
-            f"several packages bring a door of that name: {_package_names(entries)}"
+            f"several packages provide a platform of that name: {_package_names(entries)}"
         )
     try:
         return entries[0].load()
-    except Exception as error:  # the package of somebody else: its import may fail in any way
+    except Exception as error:  # third-party code: its import may fail in any way
         raise PluginUnusable(
-            f"the door that the package {_package_names(entries)} brings cannot be loaded: {error!r}"
+            f"the plugin of the package {_package_names(entries)} cannot be loaded: {error!r}"
         ) from error
 
 
@@ -102,7 +105,7 @@ def _package_names(entries: "Sequence[EntryPoint]") -> str:
 
 
 def _installed_entry_points() -> "Mapping[str, Sequence[EntryPoint]]":
-    # Reads what every installed package says of itself: for names that are none of ours only.
+    # Reads the metadata of every installed package: only for names that are not built in.
     from importlib.metadata import entry_points  # noqa: PLC0415 - 20 ms that few need
 
     found: dict[str, list[EntryPoint]] = {}
@@ -111,34 +114,26 @@ def _installed_entry_points() -> "Mapping[str, Sequence[EntryPoint]]":
     return found
 
 
-# MERGED holdfast.config.platforms: The tables of the platforms: checked, and made into settings, by what their doors declare.
-PLATFORMS = "platforms"
-ACCOUNTS = "accounts"
-_ACCOUNT_NAME = re.compile(
-    r"[A-Za-z0-9_-]{1,64}"
-)  # it stands in ids, addresses and names of folders
-
-
 def check_platforms(raw: RawConfig) -> list[str]:
-    """Raise for the first table that its door would not take; what there is to say of doors that
-    cannot be loaded, whose accounts are parked while whatever else is set up runs."""
-    told = []
+    """Raise for the first invalid table. Returns warnings about plugins that cannot be loaded:
+    their accounts are blocked, and everything else runs."""
+    warnings = []
     for name, table in _tables(raw, (PLATFORMS,)):
         path: KeyPath = (PLATFORMS, name)
-        door, why = _find_plugin(raw, name)
-        shape = plugin_schema(door)
-        check_table(raw, shape, path, _known_keys(door, _without_accounts(table)))
+        plugin, why = _find_plugin(raw, name)
+        shape = plugin_schema(plugin)
+        check_table(raw, shape, path, _known_keys(plugin, _without_accounts(table)))
         for account, each in _tables(raw, (*path, ACCOUNTS)):
             _check_account_name(raw, (*path, ACCOUNTS, account), account)
             own = account_schema(shape)
-            check_table(raw, own, (*path, ACCOUNTS, account), _known_keys(door, each))
-        told += [f"platforms.{name} cannot be used: {why}"] if why else []
-    return told
+            check_table(raw, own, (*path, ACCOUNTS, account), _known_keys(plugin, each))
+        warnings += [f"platforms.{name} cannot be used: {why}"] if why else []
+    return warnings
 
 
 def convert_platforms(raw: RawConfig) -> dict[str, PlatformSettings]:
-    """The settings of every platform that is named, as its door has them. To be called with what
-    has been checked."""
+    """The settings of every configured platform, in the type of its plugin. Call it after
+    `check_platforms`."""
     return {
         str(name): _convert_platform(raw, plugin_for_table(raw, name), name, table)
         for name, table in raw.tree.get(PLATFORMS, {}).items()
@@ -146,20 +141,20 @@ def convert_platforms(raw: RawConfig) -> dict[str, PlatformSettings]:
 
 
 def plugin_for_table(raw: RawConfig, name: str) -> PlatformPlugin[Any]:
-    """The door that a table is for; raises where there is none. One that cannot be loaded is stood
-    in for by what every door has."""
+    """The plugin of a table; raises where there is none. One that cannot be loaded is replaced by a
+    plugin with the common keys."""
     return _find_plugin(raw, name)[0]
 
 
 def _find_plugin(raw: RawConfig, name: str) -> tuple[PlatformPlugin[Any], str]:
-    """Also what is wrong with it."""
+    """The plugin, and why it cannot be loaded ("": it can)."""
     try:
-        door = find_plugin(name)
+        plugin = find_plugin(name)
     except PluginUnusable as error:
         return PlatformPlugin(name=name, settings=UnknownPluginSettings, open=None), str(error)
-    if door is None:
+    if plugin is None:
         raise unknown_platform(raw, (PLATFORMS, name), name)
-    return door, ""
+    return plugin, ""
 
 
 def unknown_platform(raw: RawConfig, path: KeyPath, name: str) -> ConfigError:
@@ -175,7 +170,7 @@ def unknown_platform(raw: RawConfig, path: KeyPath, name: str) -> ConfigError:
 
 def plugin_schema(plugin: PlatformPlugin[Any]) -> inspect.StructType:
     shape = inspect.type_info(plugin.settings)
-    assert isinstance(shape, inspect.StructType), "a door's settings are a struct"
+    assert isinstance(shape, inspect.StructType), "the settings of a plugin are a struct"
     return shape
 
 
@@ -202,7 +197,7 @@ def _without_accounts(table: Any) -> Any:
 
 
 def _known_keys(plugin: PlatformPlugin[Any], table: Any) -> Any:
-    """What can be looked at of a table: nobody knows the keys of a door that cannot be loaded."""
+    """The keys that can be checked: of a plugin that cannot be loaded, only the common ones."""
     if not isinstance(table, dict) or plugin.settings is not UnknownPluginSettings:
         return table
     return {
@@ -233,7 +228,7 @@ def _convert_platform(
         for account, each in table.get(ACCOUNTS, {}).items()
     }
     own = _without_accounts(table)
-    if accounts and not own:  # nothing is said of the default account: there is none
+    if accounts and not own:  # only named accounts: there is no default one
         own = {"enabled": False}
     settings = _convert_account(raw, plugin, (PLATFORMS, name), own)
     return msgspec.structs.replace(settings, accounts=accounts)
@@ -246,5 +241,5 @@ def _convert_account(
         settings: PlatformSettings = msgspec.convert(_known_keys(plugin, table), plugin.settings)
         return settings
     except msgspec.ValidationError as error:
-        # Its types fit, so this is what the door itself says of the whole.
+        # The types are correct, so this error comes from the plugin's own `__post_init__`.
         raise raw.error(path, f"cannot be used: {error}") from None

@@ -23,7 +23,6 @@ from holdfast.core.config.settings import (
 from holdfast.core.people.approval import REQUESTER
 
 
-# MERGED holdfast.config.provider: The provider where the settings name none: whose key is in the environment.
 def detect_provider(raw: RawConfig, variables: Mapping[str, str]) -> list[str]:
     """Put a provider in place of "auto" where one can be told, and a reference to its key where
     none is written.
@@ -61,7 +60,6 @@ def detect_provider(raw: RawConfig, variables: Mapping[str, str]) -> list[str]:
     return told
 
 
-# MERGED holdfast.config.rules: The rules that a type cannot say: names that must exist, addresses, and keys that must fit.
 PROVIDER_API_MODES: dict[Provider, tuple[ApiMode, ...]] = {
     Provider.AUTO: tuple(ApiMode),
     Provider.OPENAI: (ApiMode.CHAT_COMPLETIONS, ApiMode.RESPONSES),

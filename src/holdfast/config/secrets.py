@@ -18,7 +18,7 @@ from holdfast.core.config.settings import (
     Settings,
     is_secret_key,
 )
-from holdfast.core.secrets import Secret
+from holdfast.core.secrets import Secret, find_passwords
 
 MIN_SECRET_LENGTH = 8
 _REFERENCE = re.compile(r"(env):([A-Za-z_][A-Za-z0-9_]*)|(file):(.+)")
@@ -114,8 +114,6 @@ def _url_passwords(settings: Settings) -> Iterator[tuple[KeyPath, str]]:
     for name, platform in settings.platforms.items():
         for path, value in _string_values(msgspec.to_builtins(platform), ("platforms", name)):
             if "@" in value and "://" in value:
-                from holdfast.core.secrets import find_passwords
-
                 yield from ((path, each) for each in find_passwords(value))
 
 

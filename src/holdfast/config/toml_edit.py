@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 from holdfast.core.errors import HoldfastError
 
-# MERGED holdfast.config.toml_scan: Where things stand in a TOML text: each table header and each key, with the span of its value.
 TomlPath = tuple[str, ...]
 
 _BLANK = re.compile(r"(?:[ \t\r\n]|#[^\n]*)*")
@@ -113,7 +112,6 @@ def _line_end(text: str, at: int) -> int:
     return len(text) if newline < 0 else newline + 1
 
 
-# MERGED holdfast.config.toml_lists: Changing a list of tables (`[[table]]` after `[[table]]`) in a TOML text, and nothing else.
 # The header, which is the first line that is no comment.
 _SINGLE = re.compile(r"^([ \t]*)\[(.*?)\]", re.MULTILINE)
 _DOUBLE = re.compile(r"^([ \t]*)\[\[(.*?)\]\]", re.MULTILINE)
@@ -230,7 +228,6 @@ def _to_array_header(piece: str) -> str:
     return _SINGLE.sub(r"\1[[\2]]", piece, count=1)
 
 
-# MERGED holdfast.config.toml_patch: Changing a few keys of a TOML text, and nothing else in it.
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
 TomlValue = str | bool | int | float | Sequence[Any] | Mapping[str, Any]
@@ -251,7 +248,8 @@ def patch_toml(text: str, values: Mapping[TomlPath, TomlValue | None]) -> str:
     with all that it holds.
 
     Comments, order and every other key stay as they are. What comes out is parsed, and must say
-    exactly what was asked for: else `UnpatchableToml` is raised and the file is for a person to edit.
+    exactly the requested change: otherwise `UnpatchableToml` is raised and a person must edit the
+    file.
     """
     patched = text if not text or text.endswith("\n") else f"{text}\n"
     try:
