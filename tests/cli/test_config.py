@@ -75,7 +75,7 @@ def test_a_running_gateway_takes_a_change_over_and_its_history_outlives_it(
     shown = cli("config", "show", **gateway.where).stdout
     assert re.search(r"runner\.output_kb .* 64 +\(restart required; running with 32\)", shown)
     elsewhere = cli("config", "show", **gateway.where, HOLDFAST_AGENT_MAX_STEPS="7").stdout
-    assert "7  (the gateway that runs has 40: holdfast.toml)" in elsewhere
+    assert "7  (the running gateway has 40: holdfast.toml)" in elsewhere
     refused = cli("config", "set", "agent.toolsets", "nonsense", **gateway.where)
     assert "Nothing was written" in refused.stderr
     refused = cli("config", "set", "agent.max_steps", "0", **gateway.where)

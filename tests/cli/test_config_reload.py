@@ -52,7 +52,7 @@ def test_a_change_of_the_file_is_taken_over_by_a_gateway_that_runs(
     assert refused.returncode == exit_codes.CONFIG_EXIT
     assert "line 2: agent.max_steps" in refused.stderr
     assert "the last good configuration stays active" in refused.stderr
-    assert "the last good one stays in force" in cli("status").stdout
+    assert "the last good configuration stays active" in cli("status").stdout
 
     written_in_place(file, f"{begun}[gateway]\nwatch = false\n[backup]\nkeep = 3\n")
     done = cli("config", "reload")  # which may come behind the watch, and then finds nothing new

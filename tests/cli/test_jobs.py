@@ -43,7 +43,7 @@ def test_jobs_are_made_listed_run_and_removed(shared: GatewayProcess, cli: Cli) 
     assert "runs now" in jobs("run", number)
     assert ended(jobs, number)["text"] == "hi there"
     assert "hi there" in jobs("history", number)
-    assert jobs("stop", number) == f"Job {number} is not at work.\n"
+    assert jobs("stop", number) == f"Job {number} is not running.\n"
     assert jobs("rm", number) == f"Job {number} is removed.\n"
     gone = cli("jobs", "show", number, **shared.where)
     assert gone.returncode == exit_codes.FAILED
@@ -72,7 +72,7 @@ def test_what_is_not_understood_is_told(shared: GatewayProcess, cli: Cli) -> Non
     assert empty.returncode == exit_codes.USAGE and "WHEN is empty." in empty.stderr
     for said, told in (
         ((), "No change given"),
-        (("--zone", "Europe/Berlin"), "--zone is that of --when: say both."),
+        (("--zone", "Europe/Berlin"), "--zone applies to --when: give both."),
         (("--text", " "), "--text is empty."),
     ):
         refused = cli("jobs", "edit", "999", *said, **shared.where)

@@ -123,7 +123,7 @@ def test_a_conversation_that_is_over_can_be_read_and_says_that_it_is(
     assert cli("chat", "--session", "closed", "--new", stdin="", **shared.where).returncode == 0
     refused = cli("chat", "--session", old, stdin="hello?\n", **shared.where)
     assert "the old one" in refused.stdout
-    assert "is over" in refused.stdout
+    assert "has ended" in refused.stdout
     assert refused.returncode == 0
 
 

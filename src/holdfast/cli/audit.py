@@ -26,7 +26,7 @@ from holdfast.cli.common.output import (
 from holdfast.core.errors import HoldfastError
 from holdfast.core.jobs.parser import parse_duration
 from holdfast.core.jobs.schedule import InvalidSchedule
-from holdfast.core.people.audit import CSV_HEADER, AuditRow, audit_kinds, format_csv_row
+from holdfast.core.people.audit import AuditRow, audit_kinds, csv_header, format_csv_row
 from holdfast.server.api.client import ApiClient
 from holdfast.server.api.views.audit import (
     AuditPage,
@@ -377,5 +377,5 @@ def _write_stored_export(home: Path, as_format: str, file: BinaryIO) -> None:
                 file.write(msgspec.json.encode(audit_view(row)) + b"\n")
 
     if as_format == "csv":
-        file.write(CSV_HEADER.encode())
+        file.write(csv_header().encode())
     export_stored_audit(home, as_format=as_format, write=write)

@@ -104,8 +104,8 @@ class TypedMessage:
 
 
 class ChatOutbox:
-    """Owns the typed messages that have not ended. `new_id` makes the ids by which a message that is
-    sent twice is accepted once."""
+    """Owns the typed messages that have not ended. `new_id` makes the ids by which a message
+    that is sent twice is accepted once."""
 
     def __init__(self, api: ApiClient, *, mode: BusyMode | None, new_id: Callable[[], str]) -> None:
         self._api = api
