@@ -22,44 +22,6 @@ from holdfast.core.config.settings import (
 )
 from holdfast.core.people.approval import REQUESTER
 
-
-def detect_provider(raw: RawConfig, variables: Mapping[str, str]) -> list[str]:
-    """Put a provider in place of "auto" where one can be told, and a reference to its key where
-    none is written.
-
-    An address of one's own is a server of one's own. What is left as "auto" is for whoever can
-    ask the machine. The draft is changed, so that `config show` says what was found, and where.
-    Returns what a person should know of it.
-    """
-    model = raw.tree.get("model", {})
-    wanted, key = model.get("provider", Provider.AUTO), model.get("api_key", "")
-    if model.get("base_url"):
-        if wanted == Provider.AUTO:
-            origin = raw.location_of(("model", "base_url"))
-            raw.set(("model", "provider"), Provider.LOCAL.value, origin=origin)
-        return []
-    told: list[str] = []
-    for provider, name in KEY_VARIABLES.items():
-        there = key == f"env:{name}" or (not key and variables.get(name, "").strip())
-        if wanted not in (Provider.AUTO, provider) or not there:
-            continue
-        elsewhere = name.replace("_API_KEY", "_BASE_URL")
-        if wanted == Provider.AUTO and not key and variables.get(elsewhere):
-            # A key goes to the address it was given for, and that may be this very gateway.
-            told.append(
-                f"{name} is not used: {elsewhere} says that it is for another address; to use "
-                "both, set provider, base_url and api_key under [model]"
-            )
-            continue
-        origin = f"the variable {name}"
-        if wanted == Provider.AUTO:
-            raw.set(("model", "provider"), provider.value, origin=origin)
-        if not key:
-            raw.set(("model", "api_key"), f"env:{name}", origin=origin)
-        break
-    return told
-
-
 PROVIDER_API_MODES: dict[Provider, tuple[ApiMode, ...]] = {
     Provider.AUTO: tuple(ApiMode),
     Provider.OPENAI: (ApiMode.CHAT_COMPLETIONS, ApiMode.RESPONSES),
@@ -70,6 +32,43 @@ PROVIDER_API_MODES: dict[Provider, tuple[ApiMode, ...]] = {
 }
 _HOST = re.compile(r"[A-Za-z0-9_.-]+|\[?[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*\]?")
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
+
+
+def detect_provider(raw: RawConfig, variables: Mapping[str, str]) -> list[str]:
+    """Replace the provider "auto" where the variables or a base_url decide it, and add a reference
+    to its key where none is set.
+
+    A base_url means a server of one's own. What stays "auto" is decided later, by looking for local
+    servers. `raw` is changed, so that `config show` names the result and its origin. Returns
+    warnings.
+    """
+    model = raw.tree.get("model", {})
+    configured, key = model.get("provider", Provider.AUTO), model.get("api_key", "")
+    if model.get("base_url"):
+        if configured == Provider.AUTO:
+            origin = raw.location_of(("model", "base_url"))
+            raw.set(("model", "provider"), Provider.LOCAL.value, origin=origin)
+        return []
+    warnings: list[str] = []
+    for provider, name in KEY_VARIABLES.items():
+        has_key = key == f"env:{name}" or (not key and variables.get(name, "").strip())
+        if configured not in (Provider.AUTO, provider) or not has_key:
+            continue
+        url_variable = name.replace("_API_KEY", "_BASE_URL")
+        if configured == Provider.AUTO and not key and variables.get(url_variable):
+            # A key must only be sent to its own address, which may be this very gateway.
+            warnings.append(
+                f"{name} is not used: {url_variable} says that it is for another address; to use "
+                "both, set provider, base_url and api_key under [model]"
+            )
+            continue
+        origin = f"the variable {name}"
+        if configured == Provider.AUTO:
+            raw.set(("model", "provider"), provider.value, origin=origin)
+        if not key:
+            raw.set(("model", "api_key"), f"env:{name}", origin=origin)
+        break
+    return warnings
 
 
 def check_rules(raw: RawConfig, settings: Settings) -> list[str]:
@@ -129,7 +128,7 @@ def _check_account(raw: RawConfig, path: KeyPath, account: PlatformSettings) -> 
                 allowed='"*" for all, an ending like ".csv", or a media type like "image/*"',
             )
     base_url = msgspec.to_builtins(account).get("base_url")
-    if isinstance(base_url, str):  # a door that has such a key means an address by it
+    if isinstance(base_url, str):  # in every plugin, this key is a URL
         _check_url(raw, (*path, "base_url"), base_url)
 
 

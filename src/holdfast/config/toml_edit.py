@@ -22,6 +22,9 @@ _TOKEN = re.compile(
     re.DOTALL,
 )
 _SCALAR = re.compile(r"[^#\n]*")
+_BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
+_DOUBLE = re.compile(r"^([ \t]*)\[\[(.*?)\]\]", re.MULTILINE)
+_SINGLE = re.compile(r"^([ \t]*)\[(.*?)\]", re.MULTILINE)
 
 
 class TomlHeader(NamedTuple):
@@ -113,8 +116,6 @@ def _line_end(text: str, at: int) -> int:
 
 
 # The header, which is the first line that is no comment.
-_SINGLE = re.compile(r"^([ \t]*)\[(.*?)\]", re.MULTILINE)
-_DOUBLE = re.compile(r"^([ \t]*)\[\[(.*?)\]\]", re.MULTILINE)
 
 Table = Mapping[str, Any]
 PatchText = Callable[[str, Mapping[TomlPath, Any]], str]
@@ -227,8 +228,6 @@ def _to_single_header(piece: str) -> str:
 def _to_array_header(piece: str) -> str:
     return _SINGLE.sub(r"\1[[\2]]", piece, count=1)
 
-
-_BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
 TomlValue = str | bool | int | float | Sequence[Any] | Mapping[str, Any]
 

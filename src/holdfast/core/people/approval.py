@@ -10,18 +10,21 @@ from holdfast.core.errors import InvalidTransition
 from holdfast.core.ids import ApprovalId, CallId, DeliveryId, PrincipalId, RuleId, SessionId, TurnId
 from holdfast.core.messages.outbox import NewDelivery
 
+REQUESTER = "requester"  # in `approvals.approvers`: the sender that the turn answers
+OPERATOR = PrincipalId("operator")  # has the gateway's own token: page, CLI, API
+
 
 class CommandRisk(StrEnum):
     HARMLESS = "harmless"  # runs
-    DANGEROUS = "dangerous"  # a person is asked first
+    DANGEROUS = "dangerous"  # needs approval
     FORBIDDEN = "forbidden"  # always refused
 
 
 class CommandVerdict(msgspec.Struct, frozen=True, kw_only=True):
     level: CommandRisk
-    rule: str = ""  # the rule that decided, by name: what "always" is remembered by
-    why: str = ""  # for people: what it would do
-    part: str = ""  # the piece of the command that the rule saw
+    rule: str = ""  # the name of the deciding rule; "always" is stored under it
+    why: str = ""  # for people: what the command would do
+    part: str = ""  # the part of the command that matched
 
 
 HARMLESS = CommandVerdict(level=CommandRisk.HARMLESS)
@@ -29,21 +32,17 @@ HARMLESS = CommandVerdict(level=CommandRisk.HARMLESS)
 
 class CommandJudge(Protocol):
     def judge(self, command: str) -> CommandVerdict:
-        """The worst thing that the command, as a shell would read it, may do. Never raises:
-        what cannot be read is dangerous, and says so."""
+        """The worst effect that the command, as a shell would read it, may have. Never raises: a
+        command that cannot be parsed is dangerous."""
         ...
-
-
-REQUESTER = "requester"  # in `approvals.approvers`: whoever's message the turn answers
-OPERATOR = PrincipalId("operator")  # whoever has the gateway's own token: page, CLI, API
 
 
 class ApprovalState(StrEnum):
     PENDING = "pending"
     APPROVED = "approved"
     DENIED = "denied"
-    EXPIRED = "expired"  # nobody answered in time; nobody said no
-    UNDELIVERABLE = "undeliverable"  # the question could not be brought to anyone
+    EXPIRED = "expired"  # not answered in time; that is no denial
+    UNDELIVERABLE = "undeliverable"  # the request reached no approver
     WITHDRAWN = "withdrawn"  # the turn ended before the answer
 
 
@@ -61,37 +60,37 @@ def approval_transition(state: ApprovalState, to: ApprovalState) -> ApprovalStat
 
 
 class ApprovalScope(StrEnum):
-    """How far a yes goes."""
+    """How far an approval reaches."""
 
     ONCE = "once"
-    SESSION = "session"  # whatever the same rule asks about, in this conversation
-    ALWAYS = "always"  # whatever the same rule asks about, for this person
+    SESSION = "session"  # everything that matches the same rule, in this conversation
+    ALWAYS = "always"  # everything that matches the same rule, for this person
 
 
 class Approval(msgspec.Struct, frozen=True, kw_only=True):
-    """A row: one call of one turn, who may answer, one deadline, and how it ended."""
+    """A row: one call of one turn, its approvers, its deadline, and how it ended."""
 
     id: ApprovalId
     session_id: SessionId
-    asked_in: SessionId  # the conversation whose people are asked; a child's is not its own
+    asked_in: SessionId  # the conversation whose people are asked; a subagent asks in its parent's
     turn_id: TurnId
     call_id: CallId
-    number: int  # among those of its turn, from 1 on: what people type
+    number: int  # within its turn, from 1 on: what people type
     tool: str
     command: str
-    rule: str  # what "session" and "always" are remembered by; "": only "once" is possible
+    rule: str  # what "session" and "always" are stored under; "": only "once" is possible
     why: str
     requester: PrincipalId
     approvers: tuple[PrincipalId, ...]  # besides the operators
-    delivery_id: DeliveryId  # the message that asks
+    delivery_id: DeliveryId  # the request message
     asked_at: float
     deadline: float
     state: ApprovalState = ApprovalState.PENDING
     scope: ApprovalScope = ApprovalScope.ONCE
     by: str = ""
-    comment: str = ""  # what was said with a no
+    comment: str = ""  # given with a denial
     ended_at: float | None = None
-    request_failed: bool = False  # the message that asks was refused for good
+    request_failed: bool = False  # the request message was permanently refused
 
     @property
     def pending(self) -> bool:
@@ -99,7 +98,7 @@ class Approval(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ApprovalEnd(msgspec.Struct, frozen=True, kw_only=True):
-    """The end of one row, written in the same commit as what brought it about."""
+    """The end of one row, written in the same commit as its cause."""
 
     id: ApprovalId
     state: ApprovalState
@@ -109,11 +108,11 @@ class ApprovalEnd(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ApprovalRule(msgspec.Struct, frozen=True, kw_only=True):
-    """A yes that stands: what this rule asks about is run for this person without asking."""
+    """A standing approval: what matches this rule runs for this person without a request."""
 
     id: RuleId
     scope: ApprovalScope
-    session_id: SessionId  # where it was said; `session` holds there alone
+    session_id: SessionId  # where it was given; the scope `session` applies there only
     principal: PrincipalId
     rule: str
     why: str
@@ -125,7 +124,7 @@ class ApprovalRule(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ApprovalRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """One commit: the rows of what is asked together, and the message that asks."""
+    """One commit: the approvals that are requested together, and the request message."""
 
     session_id: SessionId
     turn_id: TurnId
@@ -135,7 +134,7 @@ class ApprovalRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ApprovalDecision(msgspec.Struct, frozen=True, kw_only=True):
-    """What somebody, or a deadline, decided: the ends of rows, and the rules that follow."""
+    """The decision of a person or a deadline: the ends of rows, and the resulting rules."""
 
     ends: tuple[ApprovalEnd, ...] = ()
     rules: tuple[ApprovalRule, ...] = ()

@@ -1,7 +1,5 @@
 """The audit log: who asked, who allowed it, what was done; its hash chain and its CSV export."""
 
-import csv
-import io
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -13,18 +11,18 @@ from holdfast.core.messages.inbox import Inbound, InboxRow
 from holdfast.core.messages.source import Author
 from holdfast.core.people.approval import OPERATOR
 
-GATEWAY_ACTOR = "gateway"  # the actor of what nobody asked for
-UNKNOWN_ACTOR = "unknown"  # the actor of what was asked for before there was an audit
+GATEWAY_ACTOR = "gateway"  # the actor of what the gateway does by itself
+UNKNOWN_ACTOR = "unknown"  # the actor of requests from before there was an audit log
 DONE, REFUSED, ASKED = "done", "refused", "asked"
 
-MAX_TEXT_LENGTH = 400  # characters of a word that are kept
-_OPERATOR_PLATFORMS = ("api", "web")  # whatever comes from there came with the gateway's own token
+MAX_TEXT_LENGTH = 400  # characters of a text that are stored
+_OPERATOR_PLATFORMS = ("api", "web")  # their requests carry the gateway's own token
 
 AuditValue = str | int | float | bool | None
 
 
 class AuditKind(StrEnum):
-    """What a row is about. The part before the dot is a kind of its own to whoever looks for it."""
+    """What a row is about. A search may also use the part before the dot alone."""
 
     TOOL_CALL = "tool.call"
     APPROVAL_ASKED = "approval.asked"
@@ -66,7 +64,7 @@ class AuditKind(StrEnum):
 
 
 def audit_kinds() -> list[str]:
-    """What can be looked for: each part before a dot, and behind it the whole ones."""
+    """What can be searched for: each part before a dot, followed by its full kinds."""
     parts = dict.fromkeys(kind.partition(".")[0] for kind in AuditKind)
     return [each for part in parts for each in (part, *_kinds_within(part))]
 
@@ -76,10 +74,10 @@ def _kinds_within(part: str) -> list[str]:
 
 
 class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """A row that is to be written, in the commit of what it tells of.
+    """A row to write, in the commit of the action that it records.
 
-    `facts` stay as long as the row. `words` are what people or agents said: kept without secrets
-    and cut short, and forgotten with the session that they were said in.
+    `facts` stay as long as the row. `words` are texts of people or agents: stored without secrets,
+    truncated, and deleted with their session.
     """
 
     kind: AuditKind
@@ -87,14 +85,14 @@ class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
     at: float
     session_id: str | None = None
     turn_id: str | None = None
-    subject: str = ""  # what it was done to, or with
+    subject: str = ""  # the object of the action
     outcome: str = DONE
     facts: Mapping[str, AuditValue] = {}
     words: Mapping[str, str] = {}
 
 
 class AuditRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A row as it is read. `words` None: there are none; `forgotten`: there were."""
+    """A stored row. `words` None: there are none; `forgotten`: they were deleted."""
 
     seq: int
     at: float
@@ -111,8 +109,8 @@ class AuditRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AuditFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """Which rows are wanted; "" and None: whatever they are. `kind`: a whole one, or the part
-    before the dot; `actor`: those that have it in them; `text`: wherever it stands."""
+    """Selects rows; "" and None: no condition. `kind`: a full kind, or the part before the dot;
+    `actor`: a substring; `text`: a substring of any field."""
 
     kind: str = ""
     actor: str = ""
@@ -125,62 +123,62 @@ class AuditFilter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AuditChainLink(msgspec.Struct, frozen=True, kw_only=True):
-    """What the next row is chained by: the number and the hash of the one before it."""
+    """The number and hash of the last row, which the next row is chained to."""
 
     seq: int
     hash: bytes
 
 
 class AuditCheckResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of checking the chain: how many rows hold together, from which to which, and the
-    hash of the last. `broken`: what is wrong, and where; empty: nothing."""
+    """The result of verifying the chain: the number of valid rows, the first, the last and the hash
+    of the last. `broken`: the errors with their place; empty: none."""
 
     rows: int
     first: int
     last: int
     head: str
-    forgotten: int  # rows whose words went with their session
+    forgotten: int  # rows whose texts were deleted with their session
     broken: tuple[str, ...] = ()
 
 
 def actor_of(inbound: Inbound) -> str:
-    """By whom a message is: a person of a platform, whoever runs the gateway, or a job."""
-    source, child = inbound.source, inbound.subagent
+    """The actor of a message: a person on a platform, the operator, or a job."""
+    source, subagent = inbound.source, inbound.subagent
     if inbound.run is not None:
         return f"job:{inbound.run.job_id}"
-    if child is not None:
-        return actor_of_principal(child.principal)
+    if subagent is not None:
+        return actor_of_principal(subagent.principal)
     if source.author is Author.OPERATOR or source.platform in _OPERATOR_PLATFORMS:
         return OPERATOR
-    # Where people choose what they are called, nobody can be called like two.
+    # Where people choose their own ids, one id must not look like two of a list.
     return f"{source.platform}:{source.account}:{source.user_id}".replace(", ", ",")
 
 
 def actor_of_principal(principal: str) -> str:
-    """As who somebody stands in the audit; the owner of the page and of the API is one person."""
+    """The actor of a principal; those of the page and of the API are all the operator."""
     return OPERATOR if principal.partition(":")[0] in _OPERATOR_PLATFORMS else principal
 
 
 def requesters_of(rows: Iterable[InboxRow]) -> str:
-    """By whom these messages are, each named once."""
+    """The actors of these messages, each named once."""
     return ", ".join(dict.fromkeys(actor_of(row.inbound) for row in rows))
 
 
 def truncate_text(text: str, *, length: int) -> str:
-    """The beginning of a text, and how long the whole of it is."""
+    """The beginning of a text, followed by its full length."""
     if len(text) <= MAX_TEXT_LENGTH:
         return text
     return f"{text[:MAX_TEXT_LENGTH]}… ({length:,} characters)"
 
 
 def salted_digest(salt: str, words: str) -> str:
-    """What a row keeps of its words. Salted, and the salt goes with the words: nobody can try
-    afterwards which ones they were."""
+    """The hash of a row's texts. The salt is deleted with the texts, so that they cannot be guessed
+    from the hash afterwards."""
     return sha256(f"{salt}{words}".encode()).hexdigest()
 
 
 def chain_hash(previous: bytes, *row: AuditValue) -> bytes:
-    """The hash of a row: over all of it, and over the hash of the row before."""
+    """The hash of a row, over all its fields and the hash of the row before."""
     return sha256(msgspec.json.encode((previous.hex(), *row))).digest()
 
 
@@ -200,7 +198,12 @@ _CSV_COLUMNS = (
 _FORMULA_PREFIXES = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 
+def csv_header() -> str:
+    return _csv_line(_CSV_COLUMNS)
+
+
 def format_csv_row(row: AuditRow) -> str:
+    """One CSV line, safe to open in a spreadsheet."""
     detail = {**row.facts, **(row.words or {})}
     time = datetime.fromtimestamp(row.at, UTC).isoformat(timespec="milliseconds")
     texts = (
@@ -218,14 +221,14 @@ def format_csv_row(row: AuditRow) -> str:
 
 
 def _escape_formula(text: str) -> str:
-    """What begins like a formula would be one, and may come from anybody who talks here."""
+    """Neutralise text that a spreadsheet would run as a formula: any sender may have written it."""
     return f"'{text}" if text.startswith(_FORMULA_PREFIXES) else text
 
 
 def _csv_line(cells: tuple[str, ...]) -> str:
+    import csv  # noqa: PLC0415 - for an export alone
+    import io  # noqa: PLC0415 - for an export alone
+
     line = io.StringIO()
     csv.writer(line).writerow(cells)
     return line.getvalue()
-
-
-CSV_HEADER = _csv_line(_CSV_COLUMNS)

@@ -13,39 +13,10 @@ if TYPE_CHECKING:
     from holdfast.core.ports.platform import Platform
     from holdfast.core.ports.runtime import Clock, IdFactory
 
+PLUGIN_ENTRY_POINTS = "holdfast.platforms"  # the entry point group of installed plugins
 
-class SetupQuestion(msgspec.Struct, frozen=True, kw_only=True):
-    """One key of an account's table, and how a person is asked for it.
-
-    What kind of value it takes is what the settings of the door declare. A key that holds a secret
-    by its name is asked for unseen, kept in `.env`, and written down as a reference. Answers are
-    checked together, by the settings themselves, before anything is written.
-    """
-
-    key: str  # in the account's own table; "hooks.build.secret" is a key of a table in it
-    label: str  # a few words, as of a field in a form: "The token of the bot"
-    help: str = ""  # sentences: what it is, and the page where one gets it
-    # Offered, and taken where nobody says anything else; "{imap_host}" stands for what was said
-    # to an earlier question.
-    default: str = ""
-    optional: bool = False  # it may be left empty, and is then not written
-    skip_if: str = ""  # an earlier key: once that has an answer, this is not asked
-    # Of a secret: the variable that it is kept in. "": the platform and the key, IRC_PASSWORD.
-    # Accounts besides the default one have their name appended.
-    variable: str = ""
-    generated: bool = False  # of a secret: where none is given, one is made by chance
-
-    @property
-    def secret(self) -> bool:
-        return is_secret_key(self.key)
-
-
-PLUGIN_ENTRY_POINTS = (
-    "holdfast.platforms"  # the group of entry points by which installed doors are found
-)
-
-# Where the doors of this package declare themselves. Read only for a name that somebody has
-# written into the configuration: a door costs nothing until then.
+# Where the built-in plugins are declared. A module is imported only if the configuration names its
+# platform: a plugin costs nothing until then.
 BUILT_IN_PLUGINS: Mapping[str, str] = {
     "api": "holdfast.platforms.api.plugin:PLUGIN",
     "web": "holdfast.platforms.web.plugin:PLUGIN",
@@ -63,56 +34,82 @@ BUILT_IN_PLUGINS: Mapping[str, str] = {
 S = TypeVar("S", bound=PlatformSettings)
 
 
+class SetupQuestion(msgspec.Struct, frozen=True, kw_only=True):
+    """One key of an account's table, and how `holdfast setup` asks for it.
+
+    The plugin's settings declare the type of its value. A key whose name marks a secret is asked
+    for without echo, stored in `.env`, and written as a reference. The settings check all answers
+    together before anything is written.
+    """
+
+    key: str  # in the account's own table; "hooks.build.secret" is a key of a table in it
+    label: str  # a few words, as of a field in a form: "The token of the bot"
+    help: str = ""  # sentences: what it is, and the page where one gets it
+    # Used where the answer is empty; "{imap_host}" is replaced by the answer to an earlier
+    # question.
+    default: str = ""
+    optional: bool = False  # it may be left empty, and is then not written
+    skip_if: str = ""  # an earlier key: where that has an answer, this is not asked
+    # Of a secret: the variable that stores it. "": platform and key, as in IRC_PASSWORD. For
+    # accounts other than the default one, the account name is appended.
+    variable: str = ""
+    generated: bool = False  # of a secret: where none is given, a random one is generated
+
+    @property
+    def secret(self) -> bool:
+        return is_secret_key(self.key)
+
+
 class PluginContext(msgspec.Struct, Generic[S], frozen=True, kw_only=True):
     """What one account of a platform is opened with."""
 
     account: str
     settings: S
-    # What the references in the settings stand for, by the path of the key in the account's own
-    # table: "token", "hooks.build.secret". One whose key is empty is not there.
+    # The secrets that the settings refer to, by key path in the account's own table: "token",
+    # "hooks.build.secret". Empty keys are left out.
     secrets: Mapping[str, Secret]
-    folder: Path  # its own place in the home; nobody has made it yet
+    folder: Path  # its own directory in the home; not created yet
     clock: "Clock"
     new_id: "IdFactory"
 
 
 class AccountIdentity(msgspec.Struct, frozen=True, kw_only=True):
-    """What the vendor of an account says of it."""
+    """What the vendor knows about an account."""
 
-    name: str  # as people there call it: "@my_bot", "bot@example.org"
+    name: str  # as people see it there: "@my_bot", "bot@example.org"
     chat_link: str = ""  # a link that opens a chat with it
-    # What it was not granted and could use, each with what is missing without it and what to do.
+    # Permissions that it lacks, each with what does not work without it and what to do.
     missing_grants: tuple[str, ...] = ()
 
 
 class PlatformPlugin(msgspec.Struct, Generic[S], frozen=True, kw_only=True):
-    """Declared as a constant in a file that imports little: it is read to check the settings,
-    also of accounts that are not enabled. What the door needs to work, `open` imports.
+    """Declared as a constant in a module with few imports: it is read to check the settings, also
+    of accounts that are not enabled. `open` imports what the adapter needs.
 
     `settings` extends `PlatformSettings` by keys of its own. A key whose name ends in `token`,
-    `key`, `secret` or `password` holds a reference to a secret. What types cannot say is checked
-    in `__post_init__`, which raises `ValueError`.
+    `key`, `secret` or `password` holds a reference to a secret. `__post_init__` checks what types
+    cannot express, and raises `ValueError`.
     """
 
     name: str
     settings: type[S]
-    # Makes the account and connects nothing. None: the process makes it itself, from more than
-    # its settings, and it is there without being configured.
+    # Creates the account without connecting it. None: the process creates it itself, from more
+    # than its settings, and it exists without being configured.
     open: "Callable[[PluginContext[S]], Platform] | None"
-    # The keys that say together which account of the vendor this is. While one gateway of this
-    # machine has it, no other takes it. Empty, or all of them unset: it may be shared.
+    # The keys that together identify the account at the vendor. Only one gateway of this machine
+    # uses it at a time. Empty, or all of them unset: it may be shared.
     identity: tuple[str, ...] = ("token",)
-    # Of the keys that every account has, those that this door reads itself: an account whose own
-    # changes is connected anew. All others the gateway reads, and a change disturbs no connection.
+    # Of the common keys, those that this plugin reads itself: a change reconnects the account. The
+    # gateway reads all others, and a change does not affect the connection.
     own_common_keys: tuple[str, ...] = ()
-    # What is to be done at the vendor before there is anything to answer, in sentences; and what
-    # `holdfast setup` asks then, in this order. Keys that few people change are not asked for.
+    # What to do at the vendor first, in sentences; and what `holdfast setup` asks then, in this
+    # order. It does not ask for keys that few people change.
     setup_guide: str = ""
     setup_questions: tuple[SetupQuestion, ...] = ()
-    # How `allow` names a person there, and where one finds that: "the number of your account
-    # (@userinfobot tells it)". "": nobody has a name beforehand, and pairing is the way.
+    # How `allow` names a person there, and where to find that: "the number of your account
+    # (@userinfobot tells it)". "": ids are not known beforehand; use pairing.
     user_id_help: str = ""
-    # Asks the vendor whose these credentials are, and changes nothing there: no message is taken,
-    # no presence shown for longer than it has to be, nothing kept in `Opening.folder`. Raises a
-    # `ConnectError` or a `SendError`. None: what is wrong shows when the account is connected.
+    # Asks the vendor whose credentials these are, and changes nothing there: it takes no
+    # message, shows presence no longer than necessary, and stores nothing in `folder`. Raises a
+    # `ConnectError` or a `SendError`. None: errors show when the account is connected.
     check: "Callable[[PluginContext[S]], Awaitable[AccountIdentity]] | None" = None

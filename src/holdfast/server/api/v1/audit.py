@@ -7,11 +7,11 @@ from aiohttp import web
 
 from holdfast.core.people.approval import OPERATOR
 from holdfast.core.people.audit import (
-    CSV_HEADER,
     AuditEntry,
     AuditFilter,
     AuditKind,
     AuditRow,
+    csv_header,
     format_csv_row,
 )
 from holdfast.server.api.context import ApiContext
@@ -91,7 +91,7 @@ async def export_audit(
     )
     await response.prepare(call.request)
     if not lines:
-        await response.write(CSV_HEADER.encode())
+        await response.write(csv_header().encode())
     wanted = msgspec.structs.replace(asked.as_filter, before=end, after=asked.after or 0)
     while rows := await context.store.audit(wanted, limit=_ROWS_PER_WRITE):
         wanted = msgspec.structs.replace(wanted, after=rows[-1].seq)
