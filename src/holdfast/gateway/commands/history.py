@@ -204,5 +204,6 @@ class CompactCommand:
 def _summary_text(made: CompactionResult, cut: int, *, left: int) -> str:
     return (
         f"Summarised {cut} messages; each request is about {made.saved_tokens:,} tokens shorter "
-        f"from now on. The last {left} stay as they were said, and the whole history stays readable."
+        f"from now on. The last {left} stay as they were said, and the whole history stays "
+        "readable."
     )
