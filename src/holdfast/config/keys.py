@@ -59,8 +59,8 @@ def find_key(name: str) -> Key:
 
 
 def key_names() -> list[str]:
-    """Every key whose name is known beforehand. Each door is imported for it."""
-    return [*section_keys(), *(name for door in plugin_names() for name in platform_keys(door))]
+    """Every key whose name is fixed. Imports every plugin."""
+    return [*section_keys(), *(name for plugin in plugin_names() for name in platform_keys(plugin))]
 
 
 def section_keys() -> list[str]:
@@ -69,12 +69,12 @@ def section_keys() -> list[str]:
 
 
 def platform_keys(name: str) -> list[str]:
-    """Those of one platform; none where there is no such door, or it cannot be loaded."""
+    """Those of one platform; none where there is no such plugin, or it cannot be loaded."""
     try:
-        door = find_plugin(name)
+        plugin = find_plugin(name)
     except PluginUnusable:
         return []
-    return [] if door is None else list(_key_names(plugin_schema(door), f"{PLATFORMS}.{name}."))
+    return [] if plugin is None else list(_key_names(plugin_schema(plugin), f"{PLATFORMS}.{name}."))
 
 
 def parse_word(key: Key, word: str) -> Any:
@@ -139,14 +139,14 @@ def _find_in_field(field: inspect.Field, names: Names) -> Iterator[tuple[Names, 
 
 
 def _find_in_plugin(names: Names) -> Iterator[tuple[Names, Node]] | None:
-    """Among the keys that a door declares; None: no door is named, or it cannot be loaded."""
+    """Among the keys that a plugin declares; None: there is none, or it cannot be loaded."""
     try:
-        door = find_plugin(names[0]) if names else None
+        plugin = find_plugin(names[0]) if names else None
     except PluginUnusable:
         return None
-    if door is None:
+    if plugin is None:
         return iter(()) if names else None
-    own = plugin_schema(door)
+    own = plugin_schema(plugin)
     if names[1:2] == (ACCOUNTS,) and len(names) > 2:
         rest = _find_in_node(account_schema(own), names[3:])
         return ((names[:3] + path, found) for path, found in rest)

@@ -133,7 +133,7 @@ def _account_references(path: KeyPath, account: PlatformSettings) -> Iterator[_S
 
 
 def _secret_keys(node: Any, path: KeyPath) -> Iterator[tuple[KeyPath, str]]:
-    """A door may have tables and lists of its own, with secrets in them."""
+    """A plugin may have its own tables and lists with secrets in them."""
     return (
         (key, value) for key, value in _string_values(node, path) if is_secret_key(str(key[-1]))
     )

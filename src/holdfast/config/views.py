@@ -45,24 +45,24 @@ def settings_values(settings: Settings) -> dict[str, Any]:
 
 
 def json_schema() -> dict[str, Any]:
-    """JSON Schema of holdfast.toml, with what every door that is installed declares. Each key says
+    """JSON Schema of holdfast.toml, with the keys of every installed plugin. Each key says
     in `x-effect` when a change of it takes effect."""
-    doors = usable_plugins()
-    kinds = [Settings, *(door.settings for door in doors)]
+    plugins = usable_plugins()
+    kinds = [Settings, *(plugin.settings for plugin in plugins)]
     (whole, *tables), parts = msgspec.json.schema_components(kinds, ref_template="#/$defs/{name}")
     for table in tables:
-        # An account has the keys of its door, and not only those that every door has.
+        # An account has the keys of its plugin, and not only the common ones.
         part = parts[table["$ref"].rpartition("/")[2]]
         part["properties"]["accounts"]["additionalProperties"] = table
     parts["Settings"]["properties"]["platforms"] = {
         "type": "object",
-        "properties": {door.name: table for door, table in zip(doors, tables, strict=True)},
+        "properties": {plugin.name: table for plugin, table in zip(plugins, tables, strict=True)},
         "additionalProperties": False,
     }
     for section, held in parts["Settings"]["properties"].items():
         _add_effects(parts, section, held)
-    for door, table in zip(doors, tables, strict=True):
-        _add_effects(parts, f"platforms.{door.name}", table)
+    for plugin, table in zip(plugins, tables, strict=True):
+        _add_effects(parts, f"platforms.{plugin.name}", table)
     return {**whole, "$defs": parts}
 
 

@@ -319,7 +319,7 @@ class ChatSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 class PlatformSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`[platforms.NAME]`: what every account has, whichever door it is; a door adds its own keys.
+    """`[platforms.NAME]`: the keys of every account; a plugin adds its own keys.
 
     The table is the account `default`; `accounts` has further ones, each on its own: nobody who
     is allowed at one of them is so at another.

@@ -12,12 +12,11 @@ from holdfast.core.jobs.schedule import Schedule
 from holdfast.core.messages.outbox import Address
 from holdfast.core.messages.source import Source
 
-JobId = NewType("JobId", int)  # a number that people type; never given twice
+JobId = NewType("JobId", int)  # a number that people type; never reused
 
-JOBS_ACCOUNT = (
-    "jobs"  # the account of the house by which runs come in, and which keeps what nobody is sent
-)
-SCHEDULE_TOOL = "schedule"  # the tool by which an agent has jobs, and its toolset
+# The account of the internal platform that carries runs, and replies that are sent to no chat.
+JOBS_ACCOUNT = "jobs"
+SCHEDULE_TOOL = "schedule"  # the tool that manages jobs, and its toolset
 SILENT_REPLY = "[SILENT]"  # what a run of a silent job answers where there is nothing to tell
 
 MAX_JOB_TEXT = 8000  # characters of what a job is to do

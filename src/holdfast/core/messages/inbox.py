@@ -32,7 +32,7 @@ class Inbound(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     `event_id` is unique per platform and account; the same one again is the same event.
     `history` seeds a session that does not exist yet (a request that carries its own past),
-    `instructions` joins that session's system prompt. `mentioned` and `quoted` are how a door
+    `instructions` joins that session's system prompt. `mentioned` and `quoted` are how a platform
     tells whether a message in a group is meant for the agent: its account is named in it (by the
     platform's own mark, by "name:" in front, in the To of a mail, or by a button that was
     pressed), or it answers something, which is quoted.

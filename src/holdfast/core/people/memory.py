@@ -28,7 +28,7 @@ def memory_owner(route: SessionKey, principal: PrincipalId) -> OwnerId:
     """Whose memory a session has: that of the one person who owns it, or, where several people
     speak in it, that of the place, so that nobody's own notes are shown to the others."""
     platform, _, kind, _ = parse_route(route)
-    # Also where it is the house that speaks for them: in a run of their job.
+    # Also where the gateway acts for them: in a run of their job.
     if platform in _OPERATOR_PLATFORMS or principal.partition(":")[0] in _OPERATOR_PLATFORMS:
         return OwnerId("person:owner")
     if kind is ChatType.DM or len(route.split(":")) >= _PARTS_WITH_USER:

@@ -9,18 +9,16 @@ import msgspec
 from holdfast.core.ids import CallId, PrincipalId, SessionId, TurnId
 from holdfast.core.messages.source import Source
 
-INTERNAL_PLATFORM = (
-    "house"  # the platform of what the gateway asks itself; no door of it leads outside
-)
-DELEGATE_TOOL = "delegate"  # the tool by which an agent gets children, and its toolset
+INTERNAL_PLATFORM = "house"  # for messages that the gateway sends to itself; stored in rows
+DELEGATE_TOOL = "delegate"  # the tool that starts subagents, and its toolset
 _MAX_TITLE_LENGTH = 60
 
 
 class SubagentKind(StrEnum):
-    """Also the account of the house by which a child's work comes in and its reply goes out."""
+    """Also the account of the internal platform that carries a subagent's task and its reply."""
 
     FOREGROUND = "waited"  # a tool call waits for it, and its reply is that call's result
-    BACKGROUND = "background"  # nobody waits; its reply comes back as a message
+    BACKGROUND = "background"  # no call waits; its reply comes back as a message
 
 
 class Subagent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

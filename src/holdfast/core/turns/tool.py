@@ -49,7 +49,7 @@ class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
     principal: PrincipalId
     call_id: CallId
     sandbox: "Sandbox"
-    workspace: SessionId | None = None  # whose workspace the bench has; None: the session's own
+    workspace: SessionId | None = None  # whose workspace is used; None: the session's own
     delegation: "Delegation | None" = None  # None: this call can have no children
     jobs: "JobPort | None" = None  # None: this call can have no jobs
     sender: "MessageSender | None" = None  # None: this call can give no files to people
