@@ -93,7 +93,7 @@ def test_where_systemd_does_not_answer_things_go_on_without_it(kept: Systemd) ->
     machine.refuse("restart")
     assert "42" in machine.call("ask", "run echo $((6 * 7))").stdout
     machine.until_logged("runner_without_scope")
-    machine.until_logged("a restart or a crash of that ends it")
+    machine.until_logged("a restart or crash of the gateway kills it")
     machine.call("gateway", "restart")
     machine.until(lambda: kept.is_running(but=before))
     assert "exited 75" in machine.events

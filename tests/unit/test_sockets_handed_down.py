@@ -133,7 +133,7 @@ async def test_an_inherited_socket_that_listens_elsewhere_is_closed_with_a_warni
         with pytest.raises(PortInUse):
             await open_listening_sockets(wanted, inherited=[mine], port_chosen=True)
     assert mine.fileno() == -1
-    assert f"127.0.0.1 port {where[1]} was left" in caplog.text
+    assert f"listening socket at 127.0.0.1 port {where[1]}" in caplog.text
 
 
 async def test_a_gateway_that_is_reached_by_a_name_listens_at_one_port_for_all_it_means() -> None:

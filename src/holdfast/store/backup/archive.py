@@ -24,7 +24,7 @@ _CHUNK = 1024 * 1024
 _MAX_METADATA = 64 * 1024 * 1024  # of manifest and sums, which are read into memory
 
 BytesCallback = Callable[[int], None]
-"""Told of bytes as they are read."""
+"""Gets the number of bytes as they are read."""
 
 
 class ArchiveSource(NamedTuple):
@@ -78,11 +78,11 @@ def unpack(
     check_space: Callable[[int], None],
     progress: BytesCallback,
 ) -> tuple[BackupManifest, list[str]]:
-    """Read all of a backup, hold it against its sums, and write the wanted files into a folder;
-    the manifest and the names of those. `InvalidBackup`: what was written is not to be used.
+    """Read a whole backup, verify its checksums, and write the selected files into a folder.
+    Returns the manifest and their names. After `InvalidBackup` the written files must not be used.
 
-    `fits` is asked before each file is written, by its size, and raises where there is no room:
-    what a manifest says of sizes is believed by nobody.
+    `check_space` is called with the size of each file before it is written, and raises if there is
+    not enough space: the sizes in the manifest are not trusted.
     """
     found: dict[str, str] = {}
     written: list[str] = []
@@ -177,8 +177,8 @@ def _compare_checksums(path: Path, expected: dict[str, str], found: dict[str, st
 
 
 def _check_name(path: Path, member: tarfile.TarInfo) -> None:
-    """Nothing is ever written outside the folder, whoever made the file. A name has one spelling,
-    by which a plan finds it again; and a file of holes could be larger than any disk."""
+    """A malicious archive must not write outside the folder. A name has one spelling, by which a
+    plan finds it; and a sparse file could be larger than any disk."""
     name = PurePosixPath(member.name)
     inside = bool(name.parts) and not name.is_absolute() and ".." not in name.parts
     spelt = str(name) == member.name and "\0" not in member.name

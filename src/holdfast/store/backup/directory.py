@@ -21,7 +21,7 @@ _STAGING_PREFIX = ".holdfast-backup-"
 
 
 class StoredBackup(msgspec.Struct, frozen=True, kw_only=True):
-    """A backup on the shelf. Without a manifest it is none; `problem` says why."""
+    """A file in the backup directory. Without a manifest it is invalid; `problem` says why."""
 
     path: Path
     bytes: int
@@ -66,8 +66,8 @@ def find_backup(folder: Path, name: str) -> Path:
 
 
 def prune_backups(folder: Path, *, keep: int, always_keep: Path | None = None) -> list[Path]:
-    """Remove all but the newest few that are whole; what was removed. `spare` stays whatever its
-    date says: after a clock was set back, the one just made may be the oldest by its name."""
+    """Remove all but the newest complete backups; returns the removed ones. `always_keep` stays
+    whatever its date: after the clock was set back, the newest may be the oldest by its name."""
     whole = [
         one.path
         for one in list_backups(folder)
@@ -99,7 +99,7 @@ def staging_folder(folder: Path) -> Iterator[Path]:
 
 
 def add_backup(draft: Path, folder: Path, *, at: float) -> Path:
-    """Put a finished file on the shelf, under a name of its own, in one step and for good."""
+    """Move a finished file into the backup directory, under a new name, atomically and durably."""
     stem = f"{_PREFIX}{datetime.fromtimestamp(at, UTC):%Y%m%d-%H%M%S}Z"
     path, number = folder / f"{stem}{_SUFFIX}", 1
     while path.exists():
@@ -131,22 +131,22 @@ def _read_backup(path: Path) -> StoredBackup:
 
 
 def _locked_staging(folder: Path) -> tuple[Path, int]:
-    """A new room with its lock. Whoever clears up between the two takes it for one that was left;
-    then another is made."""
+    """A new staging folder and its lock. A cleanup between the two takes it for a stale one; then
+    another is created."""
     while True:
-        room = folder / f"{_STAGING_PREFIX}{os.getpid()}-{os.urandom(4).hex()}"
-        room.mkdir(mode=0o700)
+        staging = folder / f"{_STAGING_PREFIX}{os.getpid()}-{os.urandom(4).hex()}"
+        staging.mkdir(mode=0o700)
         with suppress(FileNotFoundError):
-            fd = os.open(room, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            fd = os.open(staging, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             fcntl.flock(fd, fcntl.LOCK_EX)
-            if room.exists():
-                return room, fd
+            if staging.exists():
+                return staging, fd
             os.close(fd)
 
 
 def _remove_stale_staging(folder: Path) -> None:
     for room in folder.glob(f"{_STAGING_PREFIX}*"):
-        with suppress(OSError):  # somebody works there, or has just gone
+        with suppress(OSError):  # in use, or just removed
             fd = os.open(room, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
             try:
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -100,33 +100,33 @@ def restore_backup(
 
 
 def replace_database(home: Path, *, at: float, make: Callable[[Path], T]) -> tuple[T, str]:
-    """Have a database made, and put it in the place of the one that is there; what `make` told,
-    and the name under which the old one lies then. To be called by the holder of the lock."""
+    """Replace the database by one that `make` writes. Returns the result of `make`, and the name of
+    the old database. The caller holds the lock of the home."""
     finish_restore(home)
     require_free_space(home, 2 * (home / DATABASE).stat().st_size)
     mark = _unused_stamp(home, at)
-    with staging_folder(home, mark) as room:
-        told = make(room / DATABASE)
-        _fsync_all(room, [DATABASE])
-        commit_plan(home, RestorePlan(room=room.name, moves=(*_database_moves(room, mark),)))
-    return told, f"{DATABASE}{_ASIDE_SUFFIX}{mark}"
+    with staging_folder(home, mark) as staging:
+        result = make(staging / DATABASE)
+        _fsync_all(staging, [DATABASE])
+        commit_plan(home, RestorePlan(room=staging.name, moves=(*_database_moves(staging, mark),)))
+    return result, f"{DATABASE}{_ASIDE_SUFFIX}{mark}"
 
 
 @contextmanager
 def staging_folder(home: Path, mark: str) -> Iterator[Path]:
-    """A folder in the home, on the same file system as what it will replace."""
-    room = home / f"{STAGING_PREFIX}{mark}"
-    room.mkdir(mode=0o700)
+    """A folder in the home, on the same file system as the files that it will replace."""
+    staging = home / f"{STAGING_PREFIX}{mark}"
+    staging.mkdir(mode=0o700)
     try:
-        yield room
+        yield staging
     except OSError as error:
         raise HoldfastError(
             f"{home} cannot be written: {error.strerror}. Nothing in it has changed"
         ) from None
     finally:
-        # Not where a plan counts already: whoever opens the store next needs what is here.
+        # Not if a plan is written: the next process that opens the store needs these files.
         if not (home / PLAN_FILE).exists():
-            shutil.rmtree(room, ignore_errors=True)
+            shutil.rmtree(staging, ignore_errors=True)
 
 
 def _database_moves(staging: Path, mark: str) -> Iterator[FileMove]:
@@ -165,8 +165,8 @@ def _aside_name(name: str, mark: str) -> str:
 
 
 def _prepare_database(database: Path, *, at: float) -> None:
-    """What the copy owes to platforms may have been delivered since it was made: nobody knows, so
-    that it is sent as what may be a repetition. Its audit goes on with that it was put back."""
+    """Pending deliveries of the copy may have been sent since it was made, so they become possible
+    repetitions. The audit continues with a row about the restore."""
     db = apsw.Connection(str(database), flags=apsw.SQLITE_OPEN_READWRITE)
     try:
         db.execute(

@@ -25,9 +25,9 @@ class Column(msgspec.Struct, frozen=True):
 
 
 class TreeLayout(msgspec.Struct, frozen=True, kw_only=True):
-    """A tree. `rowid`: it is keyed by number, and `key` names the column that is that number;
-    any other has its key first. `table` "": an index, which holds nothing of its own; one that
-    has all columns of its table is a `copy` of it. `least`: so many columns the first rows had.
+    """A B-tree. `rowid`: it is keyed by rowid, and `key` names the column that is the rowid; others
+    have their key first. `table` "": an index without data of its own; an index with all columns of
+    its table is a copy of it. Rows of the first schema version may have fewer columns.
     """
 
     table: str

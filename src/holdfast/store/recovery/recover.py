@@ -52,9 +52,8 @@ _NOTHING_LOST = "nothing is known to be lost"
 
 
 class RecoveryResult(msgspec.Struct, frozen=True, kw_only=True):
-    """`lost_pages` and `about_lost` (rows, by table) are of what was there and is not any more;
-    where a whole page is lost the rows are an estimate, from what others of its table hold, and
-    from the numbers that are missing. What was in pages that nothing leads to, nobody can count."""
+    """`estimated_lost_rows` is by table. For lost pages it is an estimate, from the other pages of
+    the table and from gaps in the numbers. Rows in unassigned pages cannot be counted."""
 
     rows: Mapping[str, int]
     lost_pages: int

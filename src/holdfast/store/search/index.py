@@ -25,39 +25,37 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 SessionIds = frozenset[SessionId]
-_WAKE: SessionIds = frozenset()  # in the queue: that something was told
+_WAKE: SessionIds = frozenset()  # in the queue: there are new changes
 
-# Seconds in which what is said is gathered, so that one transaction takes it. Nobody waits for
-# them: whoever asks has what is owed taken first.
+# How long changes are collected for one transaction. No search waits for it: pending changes are
+# indexed first.
 _GATHER_SECONDS = 2.0
-_TRANSACTION_SECONDS = (
-    0.1  # seconds of a transaction: while it lasts the store's log cannot be folded
-)
-_CATCH_UP_SECONDS = 0.5  # seconds of catching up after which those who ask get their turn
-_SEARCH_WAIT_SECONDS = 5.0  # seconds that a question waits for an index that is far behind
+_TRANSACTION_SECONDS = 0.1  # of one transaction, which blocks checkpoints of the store's WAL
+_CATCH_UP_SECONDS = 0.5  # of indexing, after which queued requests get their turn
+_SEARCH_WAIT_SECONDS = 5.0  # that a search waits for an index that is far behind
 
 
 class SearchIndex:
     """Owns `search.db` and its thread. The file is opened when it is first needed.
 
-    Nothing in it is true by itself: it can be removed at any time, and is made anew from the
-    store. Trouble with it is logged, told to whoever searches, and keeps nobody else.
+    It has no data of its own: it can be deleted at any time, and is rebuilt from the store.
+    Problems are logged and reported to searches, and affect nothing else.
     """
 
     def __init__(
         self, path: Path, *, state: Path, vfs: str | None, on_damage: Callable[[str], None]
     ) -> None:
-        """`on_damage` is told, in the index's thread, of damage that is the store's."""
+        """`on_damage` is called in the index's thread if the store's file is damaged."""
         self._path, self._state, self._vfs = path, state, vfs
         self._on_damage = on_damage
         self._queue: SimpleQueue[StoreRequest | SessionIds | None] = SimpleQueue()
         self._thread = StoreThread("store-search", self._work)
         self._loop: asyncio.AbstractEventLoop | None = None  # None: closed
         self._db: apsw.Connection | None = None
-        self._due = 0.0  # when what is owed has been gathered for long enough
-        self._pending: dict[SessionId, None] = {}  # in the order in which they are owed
-        self._changed: deque[SessionIds] = deque()  # and not looked at by the thread yet
-        self._idle = True  # until somebody wakes it: nothing is owed
+        self._due = 0.0  # when the pending sessions are to be indexed
+        self._pending: dict[SessionId, None] = {}  # in order of their changes
+        self._changed: deque[SessionIds] = deque()  # not seen by the thread yet
+        self._idle = True  # nothing is pending; the thread must be woken
 
     async def __aenter__(self) -> "SearchIndex":
         self._loop = asyncio.get_running_loop()
@@ -112,8 +110,7 @@ class SearchIndex:
             self._close()
 
     def _serve(self) -> None:
-        """Until the close. What is owed is taken when it has been gathered for a while, or when
-        somebody asks."""
+        """Until the close. Pending sessions are indexed after a while, or before a search."""
         while True:
             self._take_changes()
             try:
@@ -127,15 +124,15 @@ class SearchIndex:
                 self._run_request(item)
 
     def _take_changes(self) -> None:
-        """What was told is owed. In this order: whoever tells something after the last look finds
-        the thread asleep, and wakes it."""
+        """Changed sessions become pending. `_idle` is set first: a change that arrives after the
+        last check finds it set, and wakes the thread."""
         self._idle = True
         while self._changed:
             self._add_pending(self._changed.popleft())
         self._idle = not self._pending
 
     def _wait(self) -> float | None:
-        """From the first that is owed: a stream that never pauses is followed all the same."""
+        """Counted from the first pending change, so that constant changes do not delay it."""
         return max(0.0, self._due - time.monotonic()) if self._pending else None
 
     def _add_pending(self, sessions: SessionIds) -> None:

@@ -15,22 +15,21 @@ _PERMISSION_REMEDY = (
 
 
 def to_store_error(error: Exception, path: Path) -> StoreError:
-    """The error of ours that says what happened, where, and what to do."""
+    """Our own error, which says what happened, where, and what to do."""
     if isinstance(error, StoreError):
         return error
-    told = (
-        damaged_file(path, str(error))
-        if isinstance(error, DAMAGE_ERRORS)
-        else _to_failure(error, path)
-    )
-    told.__cause__ = error
-    return told
+    if isinstance(error, DAMAGE_ERRORS):
+        converted: StoreError = damaged_file(path, str(error))
+    else:
+        converted = _to_failure(error, path)
+    converted.__cause__ = error
+    return converted
 
 
 def to_open_error(error: Exception, path: Path) -> StoreUnusable:
-    """The same for a file that could not be opened at all."""
-    told = to_store_error(error, path)
-    return told if isinstance(told, StoreUnusable) else StoreUnusable(str(told))
+    """The same for a file that could not be opened."""
+    converted = to_store_error(error, path)
+    return converted if isinstance(converted, StoreUnusable) else StoreUnusable(str(converted))
 
 
 def _to_failure(error: Exception, path: Path) -> StoreError:

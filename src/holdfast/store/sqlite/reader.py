@@ -20,7 +20,7 @@ T = TypeVar("T")
 class ReaderThread(AbstractAsyncContextManager["ReaderThread"]):
     """Owns a reading connection and its thread; each read sees one snapshot of the file.
 
-    `on_damage` is told, in the reader's thread, of a page that cannot be what was written there.
+    `on_damage` is called in the reader's thread when a page is corrupt.
     """
 
     def __init__(

@@ -106,8 +106,8 @@ def interpreter_code(
         yield NestedCode(text=run.stdin, part=run.excerpt)
 
 
-# Nobody can read a program by its words; this sees the one-liners that do openly what a shell
-# command would, in any of the languages an agent is likely to reach for.
+# Programs cannot be analysed by their text in general; these patterns find one-liners that openly
+# do what a shell command would, in the languages that agents usually use.
 _LITERAL = re.compile(r"""'((?:[^'\\\n]|\\.)*)'|"((?:[^"\\\n]|\\.)*)"|`((?:[^`\\]|\\.)*)`""")
 _RUNS = re.compile(
     r"\b(?:system|popen\w*|exec|execl\w*|execv\w*|execSync|execFile\w*|spawn\w*|run|call|check_call"

@@ -124,7 +124,7 @@ def env(run: ProgramCall, shell: ShellState) -> Iterator[Nested]:
         yield from unwrap(run, WRAPPERS["env"])
 
 
-MAX_ARGUMENTS = 64  # that are followed
+MAX_ARGUMENTS = 64  # that are analysed
 
 
 def xargs(run: ProgramCall, shell: ShellState) -> Iterator[Nested]:
@@ -161,7 +161,7 @@ def find(run: ProgramCall, shell: ShellState) -> Iterator[Nested]:
                 yield NestedCommand(words=tuple(part.replace("{}", found) for part in rest[:end]))
 
 
-REMOTE_CWD = "/elsewhere"  # where commands on another machine stand
+REMOTE_CWD = "/elsewhere"  # the working directory of commands on another machine
 
 # fmt: off
 _CONTAINER_OPTIONS = (
@@ -175,7 +175,7 @@ _CONTAINER_OPTIONS = (
 def ssh(run: ProgramCall, shell: ShellState) -> Iterator[Nested]:
     options = run.options("bcDEeFIiJLlmOopQRSWw", mixed=False)
     for setting in (value for name, value in options.values if name == "o"):
-        # These run over here.
+        # These run on this machine.
         key, _, value = setting.replace("=", " ", 1).partition(" ")
         if key.lower() in ("proxycommand", "localcommand", "knownhostscommand"):
             yield NestedScript(text=value, part=run.excerpt)
@@ -204,8 +204,8 @@ def container_exec(run: ProgramCall, shell: ShellState) -> Iterator[Nested]:
         yield NestedCommand(words=tuple(rest[rest.index("--") + 1 :]), cwd=REMOTE_CWD)
         return
     options = parse_options(rest, valued="evpwulhmcn", valued_longs=_CONTAINER_OPTIONS, mixed=False)
-    # In a container's own disk a command is as well kept as in ours; what it mounts is another
-    # rule's affair.
+    # On a container's own disk a command does no more harm than in our sandbox; mounts have rules
+    # of their own.
     yield NestedCommand(words=options.operands[1:])
 
 
@@ -219,7 +219,7 @@ SCRIPT_OPTIONS: dict[str, tuple[str, tuple[str, ...]]] = {
     "nvim": ("c", ()), "ex": ("c", ()), "expect": ("c", ()),
 }
 
-# Whatever they run besides, they print what they are there to print.
+# They print their own output besides that of the commands they run.
 ALSO_PRINTING = frozenset((
     "git", "tar", "rsync", "make", "gmake", "psql", "sqlite3", "mysql", "mariadb", "sed", "gsed",
 ))
@@ -321,7 +321,7 @@ _OFTEN_NESTED = frozenset((
     "rm", "sh", "bash", "dash", "zsh", "dd", "shred", "sudo", "chmod", "chown", "find", "mkfs",
     "mv", "/bin/rm", "/bin/sh", "/bin/bash", "/usr/bin/rm",
 ))
-# They take words for what they are.
+# They treat their arguments as text.
 _TEXT_ONLY = frozenset((
     "echo", "printf", "grep", "egrep", "fgrep", "rg", "ag", "ack", "man", "tldr", "cheat", "info",
     "which", "whereis", "type", "whatis", "apropos", "help", "test", "[", "[[", "expr", "logger",
@@ -380,8 +380,8 @@ def _alias(run: ProgramCall, shell: ShellState) -> Iterator[Nested]:
 
 
 def _unknown_program(run: ProgramCall, shell: ShellState) -> Iterator[Nested]:
-    """A file that this very command wrote or fetched, run by its path; or a program that may
-    run the one which it names, since that one has options of its own."""
+    """A file that the same script wrote or downloaded, run by its path; or a program that may run
+    the one in its arguments, since that one has options of its own."""
     if "/" in run.called_as:
         held = shell.files.get(run.paths.resolve(run.called_as))
         if held is not None:

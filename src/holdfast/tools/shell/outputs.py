@@ -45,7 +45,7 @@ def find_roots(args: tuple[str, ...]) -> list[str]:
 
 
 def find_name(args: tuple[str, ...]) -> str:
-    """The last part of what it finds: by name where it looks for one that says something."""
+    """The last part of the found paths: the searched name, if it is specific."""
     for option, value in pairwise(args):
         if option in _NAME_OPTIONS and value.strip(_WILDCARDS):
             return value.lstrip("*/") or "*"
@@ -53,7 +53,7 @@ def find_name(args: tuple[str, ...]) -> str:
 
 
 def find_results(args: tuple[str, ...]) -> list[str]:
-    """The paths that it finds, one for each place where it looks."""
+    """The paths that it finds, one for each root."""
     name = find_name(args)
     return [f"{root.rstrip('/')}/{name}" for root in find_roots(args)]
 
@@ -166,7 +166,7 @@ _PRINTS_ENVIRONMENT = frozenset(("env", "printenv", "history", "set", "export"))
 
 
 def predict_output(run: ProgramCall, shell: ShellState) -> str:
-    """Its output, with marks for what nobody knows."""
+    """Its output, with markers for unknown parts."""
     known = _HANDLERS.get(run.program)
     if known is not None and (out := known(run, shell)) is not None:
         return out

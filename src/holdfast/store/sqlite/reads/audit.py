@@ -125,14 +125,16 @@ def verify_chain(cursor: apsw.Cursor, *, behind: AuditChainLink, limit: int) -> 
 
 
 def unrecorded_pruning(cursor: apsw.Cursor) -> list[str]:
-    """Rows that are gone, and of which no row tells: whoever took them did not go by their age."""
+    """Rows that were removed without a row about it, so not by the pruning of old rows."""
     gone = pruned_link(cursor).seq
-    told = cursor.execute(
+    recorded = cursor.execute(
         "SELECT CASE WHEN json_valid(facts) THEN json_extract(facts, '$.to') END FROM audit"
         " WHERE kind = ? ORDER BY seq DESC LIMIT 1",
         (AuditKind.AUDIT_PRUNED.value,),
     ).get
-    return [] if gone == (told or 0) else [f"rows up to {gone} are gone, and no row tells of it"]
+    return (
+        [] if gone == (recorded or 0) else [f"rows up to {gone} are gone, and no row tells of it"]
+    )
 
 
 def _chain_problems(row: tuple[Any, ...], before: AuditChainLink) -> list[str]:

@@ -85,8 +85,8 @@ def next_due_job(cursor: apsw.Cursor) -> int | None:
 
 
 def waiting_runs(cursor: apsw.Cursor, *, busy: tuple[JobId, ...], limit: int) -> list[WaitingRun]:
-    """The oldest run that waits of each job that is not busy, the oldest of those first. One that
-    is paused has its runs wait on, but for those that somebody asks for."""
+    """The oldest waiting run of each job that is not busy, the oldest first. Runs of a paused job
+    keep waiting, except those that a person requested."""
     found = cursor.execute(
         f"SELECT r.id, r.cause, min(r.due_at), {JOB_COLUMNS}"
         " FROM job_runs r INDEXED BY job_runs_waiting JOIN jobs j ON j.id = r.job_id"
@@ -161,7 +161,7 @@ def _run_state(*, skipped: str | None, inbox_id: int | None, inbox_state: str | 
     return _STATES.get(InboxState(inbox_state), RunState.STOPPED)
 
 
-# The rows of runners are those that live: to look at all that ever ran would take long.
+# Only processes of live runners: scanning all processes that ever ran would be slow.
 _WORKLOAD_QUERY = """SELECT
     (SELECT count(*) FROM approvals INDEXED BY approvals_pending WHERE state = 'pending'),
     (SELECT count(*) FROM runners r JOIN processes p ON p.session_id = r.session_id

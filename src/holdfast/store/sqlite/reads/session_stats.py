@@ -17,14 +17,12 @@ from holdfast.store.sqlite.reads import turns as turn_reads
 from holdfast.store.sqlite.rows import Row
 from holdfast.store.sqlite.writes import gateway_stops
 
-_LAST_RECORDS = 16  # records at the end of a transcript among which its last words are looked for
-_PREVIEW = 240  # characters of them
-_PRECEDING_STEPS = (
-    64  # steps before a reply among which the last that was done before it is looked for
-)
-_MAX_DELIVERIES = 20  # deliveries of a turn that are told
-_FAR_FUTURE = 9e15  # past every time
-# By how a body begins: what tools have printed is long, and is not parsed to be passed over.
+_LAST_RECORDS = 16  # records at the end of a transcript that are searched for its last text
+_PREVIEW = 240  # characters of that text
+_PRECEDING_STEPS = 64  # steps before a reply that are searched for the last finished one
+_MAX_DELIVERIES = 20  # of one turn
+_FAR_FUTURE = 9e15  # after every time
+# By the start of a body: long tool outputs are skipped without parsing them.
 _LAST_TEXT_QUERY = """SELECT substr(body, 10, 1), substr(json_extract(body, '$.text'), 1, ?2) FROM
     (SELECT seq, body FROM standing WHERE session_id = ?1 ORDER BY seq DESC LIMIT ?3)
     WHERE (body GLOB '{"type":"user"*' OR body GLOB '{"type":"assistant"*')
@@ -43,7 +41,7 @@ def session_summaries(
 
 
 def session_usage_by_model(cursor: apsw.Cursor, *, session_id: SessionId) -> Mapping[str, Usage]:
-    """By model; "": nobody knows of which. Of an open turn, its steps so far."""
+    """By model; "": unknown. Of an open turn, its steps so far."""
     found = cursor.execute(
         f"SELECT json_extract(m.body, '$.model'), {_USAGE_TOTALS} FROM turns t JOIN steps p"
         " ON p.turn_id = t.id LEFT JOIN messages m ON m.session_id = p.session_id"
@@ -58,8 +56,8 @@ def session_usage_by_model(cursor: apsw.Cursor, *, session_id: SessionId) -> Map
 def transcript_stats(
     cursor: apsw.Cursor, *, session_id: SessionId, first: int, last: int, priced: bool
 ) -> TranscriptStats:
-    """`priced`: somebody wants to know what its turns used by model, for which all of their steps
-    are read, also those outside of the stretch."""
+    """`priced`: include the usage of its turns by model, for which all of their steps are read,
+    also those outside of the range."""
     found = cursor.execute(
         "SELECT DISTINCT turn_id FROM messages"
         " WHERE session_id = ? AND seq BETWEEN ? AND ? AND turn_id IS NOT NULL",

@@ -206,7 +206,7 @@ def meta(cursor: apsw.Cursor, key: str) -> str | None:
     return None if row is None else str(row[0])
 
 
-# Children are no conversations of anybody's.
+# Subagent sessions are not conversations with a person.
 _IN_REACH = (
     "(s.route = ?1 OR s.principal = ?2 OR s.id = (SELECT session_id FROM routes WHERE key = ?1))"
     " AND NOT EXISTS (SELECT 1 FROM children c WHERE c.session_id = s.id)"
@@ -251,8 +251,8 @@ def last_turn(cursor: apsw.Cursor, session_id: SessionId) -> TurnRow | None:
 
 
 def last_source(cursor: apsw.Cursor, session_id: SessionId) -> Source | None:
-    """By the deliveries of its last turns: no index leads from a session to its messages. What
-    children and jobs have brought was said by nobody."""
+    """From the deliveries of its last turns: there is no index from a session to its messages.
+    Messages of subagents and jobs have no person as their source."""
     found = cursor.execute(
         "SELECT json_extract(i.body, '$.source') FROM (SELECT id, started_at FROM turns"
         " WHERE session_id = ? ORDER BY started_at DESC LIMIT 50) t"
@@ -355,7 +355,7 @@ def subagents_usage(cursor: apsw.Cursor, session_id: SessionId) -> Usage:
 
 
 def running_subagents(cursor: apsw.Cursor) -> list[tuple[InboxRow, bool]]:
-    """Children whose work has not ended, and whether anybody still wants it."""
+    """Subagents whose work has not ended, and whether its result is still needed."""
     found = cursor.execute(
         f"SELECT {rows.INBOX_COLUMNS} FROM inbox INDEXED BY inbox_open"
         " WHERE ended_at IS NULL AND platform = ? ORDER BY id",

@@ -100,8 +100,8 @@ def turn_timeline(
 def usage_by_model(
     cursor: apsw.Cursor, *, turn_id: TurnId, after: int, limit: int
 ) -> tuple[Mapping[str, Usage], int]:
-    """What so many steps have used, by model ("": nobody knows of which), and the last's seq;
-    0: there are none."""
+    """The usage of the next `limit` steps by model ("": unknown), and the seq of the last one; 0:
+    there are none."""
     spent: dict[str, Usage] = {}
     last = 0
     for row in cursor.execute(

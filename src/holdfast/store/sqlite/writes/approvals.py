@@ -17,7 +17,7 @@ from holdfast.store.sqlite.writes import audit_log, outbox
 
 
 def request_approvals(cursor: apsw.Cursor, *, ask: ApprovalRequest) -> None:
-    """Only an open turn can wait: one that was ended meanwhile asks nobody."""
+    """Only for an open turn: one that was ended meanwhile requests nothing."""
     found = cursor.execute(
         "SELECT 1 FROM turns WHERE id = ? AND session_id = ? AND state = 'open'",
         (ask.turn_id, ask.session_id),
@@ -56,8 +56,8 @@ def _insert_approval(cursor: apsw.Cursor, new: Approval) -> None:
 
 
 def decide_approvals(cursor: apsw.Cursor, *, decision: ApprovalDecision, by: str = "") -> None:
-    """All of it or nothing: a row that has ended already refuses the whole. `by`: who said so,
-    where whoever brings the decision knows better than it."""
+    """All or nothing: a row that has ended already refuses the whole decision. `by`: the person,
+    if the caller knows it better than the decision."""
     for end in decision.ends:
         _end_approval(cursor, end, at=decision.at)
         audit_log.record_approval_ended(cursor, end, by=by, at=decision.at)
@@ -105,7 +105,7 @@ def _revoke_rule(cursor: apsw.Cursor, rule_id: RuleId) -> None:
 
 
 def withdraw_approvals(cursor: apsw.Cursor, turn_id: TurnId, *, at: float) -> None:
-    """The turn ends: nobody can be waited for any more in its name."""
+    """The turn ends: its pending approvals are withdrawn."""
     cursor.execute(
         "UPDATE approvals SET state = 'withdrawn', ended_at = ?"
         " WHERE turn_id = ? AND state = 'pending'",

@@ -49,7 +49,7 @@ T = TypeVar("T")
 
 _MAX_SCANNED = 65_536  # characters of a word that are looked through for secrets: one is shorter
 _MAX_NAME = 1000  # characters; what people and programs are called is theirs to choose
-_PRUNE_BATCH = 500  # rows of one pruning: nobody else's write waits long for it
+_PRUNE_BATCH = 500  # rows in one request: other writes must not wait long for it
 _inbound_decoder = msgspec.json.Decoder(Inbound)
 _encode_json = msgspec.json.Encoder().encode
 
@@ -153,7 +153,7 @@ def _redact_words(cursor: apsw.Cursor, words: Mapping[str, str]) -> dict[str, st
 
 
 def _redact(cursor: apsw.Cursor, text: str) -> str:
-    """By a function that whoever opened the connection has given it: only they know secrets."""
+    """By the function of the connection (`open_writer`): the store itself knows no secrets."""
     return str(cursor.execute("SELECT holdfast_redacted(?)", (text,)).get)
 
 
@@ -166,7 +166,7 @@ _PAIRING_KINDS = {
 
 
 def record_unknown_sender(cursor: apsw.Cursor, away: RefusedMessage) -> None:
-    """Somebody nobody knows was given a code, which only a few are at a time."""
+    """An unknown sender got a pairing code; only a few can have one at a time."""
     record(
         cursor,
         AuditEntry(
@@ -199,7 +199,7 @@ def record_pairing(cursor: apsw.Cursor, change: PairingChange) -> None:
 def record_operator_message(
     cursor: apsw.Cursor, inbound: Inbound, *, session_id: SessionId | None, at: float
 ) -> None:
-    """Whoever runs the gateway speaks into a chat of others."""
+    """The operator writes into a chat of other people."""
     record(
         cursor,
         AuditEntry(
@@ -262,7 +262,7 @@ def record_approval_ended(cursor: apsw.Cursor, end: ApprovalEnd, *, by: str, at:
 
 
 def record_approvals_withdrawn(cursor: apsw.Cursor, turn_id: TurnId, *, at: float) -> None:
-    """Its turn ended before anybody answered."""
+    """The turn ended before the approvals were answered."""
     found = cursor.execute(
         "SELECT id, session_id, tool, call_id FROM approvals"
         " WHERE turn_id = ? AND state = 'withdrawn' AND ended_at = ? ORDER BY number",
@@ -304,7 +304,7 @@ def record_permission_revoked(cursor: apsw.Cursor, rule_id: RuleId, *, by: str, 
         "SELECT session_id, rule, scope, principal FROM approval_rules WHERE id = ?", (rule_id,)
     ).fetchone()
     if found is None:
-        return  # whoever revokes it is told so
+        return  # the caller reports that there is no such rule
     record(
         cursor,
         AuditEntry(
@@ -318,10 +318,10 @@ def record_permission_revoked(cursor: apsw.Cursor, rule_id: RuleId, *, by: str, 
     )
 
 
-# Started by nobody: there was nothing to allow.
+# Never started, so there was nothing to allow.
 _NOT_STARTED = (ToolOutcome.REFUSED, ToolOutcome.NOT_STARTED)
 _TOOL_NAME = re.compile(r"[\w.-]{1,64}", re.ASCII)
-_MAX_CALL_ID = 200  # characters; whoever serves the model makes it up
+_MAX_CALL_ID = 200  # characters; the model provider chooses it
 
 
 def record_tool_call(cursor: apsw.Cursor, message: ToolMessage, place: TurnPosition) -> None:
@@ -347,7 +347,7 @@ def record_tool_call(cursor: apsw.Cursor, message: ToolMessage, place: TurnPosit
 
 
 def record_unfinished_calls(cursor: apsw.Cursor, place: TurnPosition) -> None:
-    """The turn ends, and calls of it that were started have no result: nobody knows of them."""
+    """The turn ends with started calls that have no result: their outcome is unknown."""
     found = cursor.execute(
         "SELECT call_id FROM steps WHERE turn_id = ? AND call_id IS NOT NULL"
         " AND finished_at IS NULL ORDER BY seq",
@@ -413,7 +413,7 @@ def _permission_facts(
 
 
 def _recorded_permission(cursor: apsw.Cursor, turn_id: TurnId, call_id: CallId) -> str:
-    """As it was written down when the call began; "": it is of a kind that nobody judges."""
+    """As recorded when the call started; "": calls of this kind need no permission."""
     found = cursor.execute(
         "SELECT allowed FROM steps WHERE turn_id = ? AND call_id = ? ORDER BY seq DESC LIMIT 1",
         (turn_id, call_id),
@@ -496,7 +496,7 @@ def _command_facts(effect: CommandEffect) -> dict[str, str | int | float | bool 
 
 
 def _record_dropped(cursor: apsw.Cursor, effect: CommandEffect) -> None:
-    """Somebody outside of the chat ended what waited there, and nothing ran."""
+    """Waiting messages were dropped from outside of the chat, while no turn ran."""
     record(
         cursor,
         AuditEntry(
@@ -513,8 +513,8 @@ _OPERATOR_REQUESTERS = (StopRequester.CLI, StopRequester.PAGE)
 
 
 def record_turn_stopped(cursor: apsw.Cursor, end: EndTurn) -> None:
-    """A turn was ended for good: by whose command, and by whom it says. Who runs the gateway is
-    named also where somebody in the chat wanted the same at the same time."""
+    """A turn was stopped for good. The actors are the author of the command and the operator, if
+    both stopped it at the same time."""
     commands = [row.inbox_id for row in end.inbox_ends if row.state is InboxState.ANSWERED]
     names = [message_author(cursor, commands[-1])[0]] if commands else []
     if end.by and end.by != GATEWAY_ACTOR:
@@ -534,7 +534,7 @@ def record_turn_stopped(cursor: apsw.Cursor, end: EndTurn) -> None:
 
 
 def record_gateway_stop(cursor: apsw.Cursor, row: StopRow) -> None:
-    """A process of the gateway was told to go, or a successor found that it had gone."""
+    """A gateway process was asked to stop, or its successor found that it had crashed."""
     order = row.order
     owner = OPERATOR if order.by in _OPERATOR_REQUESTERS else GATEWAY_ACTOR
     record(

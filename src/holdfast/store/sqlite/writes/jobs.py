@@ -11,7 +11,7 @@ from holdfast.core.people.audit import AuditEntry, AuditKind
 from holdfast.store.sqlite.reads.jobs import JOB_COLUMNS, WAITING_RUNS, decode_job
 from holdfast.store.sqlite.writes import audit_log, inbox_rows
 
-_PRUNE_BATCH = 500  # rows of one command: nobody else's write waits long for it
+_PRUNE_BATCH = 500  # rows in one request: other writes must not wait long for it
 
 
 def add_job(cursor: apsw.Cursor, *, new: NewJob, most: int) -> Job | None:

@@ -95,7 +95,7 @@ def delete_parts(cursor: apsw.Cursor, gone: Sequence[Any]) -> None:
 
 
 def detach_parts(cursor: apsw.Cursor, session_id: SessionId) -> None:
-    """The parts of what has gone from the outbox go too; those under way are somebody's."""
+    """Delete the parts of deleted deliveries; those of deliveries that are being sent stay."""
     cursor.execute(
         "DELETE FROM parts WHERE session_id = ? AND delivery_id NOT IN (SELECT id FROM outbox)",
         (session_id,),
@@ -172,8 +172,8 @@ def settle_delivery(
 def requeue_delivery(
     cursor: apsw.Cursor, *, delivery_id: DeliveryId, by: str, at: float
 ) -> DeliveryRow | None:
-    """What is known of it stays known: a doubt is told with the next attempt, which counts as the
-    first one behind it. A part that stands somewhere is changed there, and not said again."""
+    """What is known of it stays: an unknown outcome marks the next attempt, which counts as the
+    first, as a possible repetition. A part that was sent is edited, not sent again."""
     cursor.execute(
         "UPDATE outbox SET state = 'pending', error = '', resends = 0, updated_at = ?"
         " WHERE id = ? AND state IN ('failed', 'unknown')",
@@ -222,8 +222,8 @@ def add_proactive_message(cursor: apsw.Cursor, *, said: ProactiveDelivery) -> bo
 
 
 def _add_note(cursor: apsw.Cursor, session_id: SessionId, note: NoteMessage, *, at: float) -> None:
-    """The conversation counts as used: whoever answers soon is to find it going on. One that was
-    deleted meanwhile is not begun again by this."""
+    """The session counts as active, so that a reply soon after continues it. A session that was
+    deleted meanwhile is not created again."""
     cursor.execute(
         "UPDATE sessions SET active_at = max(active_at, ?) WHERE id = ?", (at, session_id)
     )

@@ -30,7 +30,7 @@ _address_decoder = msgspec.json.Decoder(Address)
 
 
 def refuse_message(cursor: apsw.Cursor, *, away: RefusedMessage) -> Accepted:
-    """A repeated event writes nothing: its writer was told when it came first."""
+    """A repeated event writes nothing: the first one was answered."""
     accepted = inbox_rows.accept_message(
         cursor, inbound=away.inbound, route=away.route, principal=away.principal, at=away.at
     )
@@ -39,8 +39,8 @@ def refuse_message(cursor: apsw.Cursor, *, away: RefusedMessage) -> Accepted:
     row = accepted.row
     refused = InboxEnd(inbox_id=row.id, state=InboxState.REFUSED, reason=away.reason)
     inbox_rows.end_row(cursor, refused, at=away.at)
-    told = tuple(msgspec.structs.replace(new, inbox_id=row.id) for new in away.deliveries)
-    outbox.add_deliveries(cursor, told, at=away.at)
+    deliveries = tuple(msgspec.structs.replace(new, inbox_id=row.id) for new in away.deliveries)
+    outbox.add_deliveries(cursor, deliveries, at=away.at)
     if away.request is not None:
         _save_request(cursor, away.request)
         audit_log.record_unknown_sender(cursor, away)
@@ -88,7 +88,7 @@ def change_pairing(cursor: apsw.Cursor, *, change: PairingChange) -> None:
 
 def _approve_person(cursor: apsw.Cursor, change: PairingChange) -> None:
     person = change.user
-    assert person is not None, "somebody is approved"
+    assert person is not None, "an approval names a person"
     cursor.execute(
         "DELETE FROM pairing_requests WHERE principal = ? AND digest <> x''", (person.principal,)
     )

@@ -13,13 +13,14 @@ from holdfast.store.sqlite import rows
 from holdfast.store.sqlite.writes import approvals, inbox_rows, outbox, session_state, transcript
 
 _SETTLED = "state IN ('sent', 'failed')"
-# A delivery that is under way is somebody's, who will settle it: its row stays, with nothing
-# of the session in it.
+# A delivery that is being sent is settled by its sender: its row stays, without the contents of the
+# session.
 _BLANKED = "text = '(deleted)', session_id = NULL, turn_id = NULL, inbox_id = NULL"
 
 # Deleted by what is indexed, or not by their session alone. Every other table that names a
 # session loses the session's rows, also one that is added later.
 _HANDLED_SEPARATELY = ("inbox", "outbox", "parts", "steps", "turns", "approvals", "approval_rules")
+_PRUNE_BATCH = 500  # rows in one request: other writes must not wait long for it
 
 
 def find_or_open_session(
@@ -205,16 +206,13 @@ def _require_no_open_turn(cursor: apsw.Cursor, session_id: SessionId) -> None:
         raise StoreError(f"session {session_id} has an open turn: its history cannot be changed")
 
 
-_PRUNE_BATCH = 500  # rows of one command: nobody else's write waits long for it
-
-
 def expire_session(
     cursor: apsw.Cursor, *, session_id: SessionId, active_at: float, at: float
 ) -> bool:
-    """End a session that has been silent since `active_at`; False: it goes on after all.
+    """End a session without activity since `active_at`; False: it was active again.
 
-    Decided here, in the order of all writes: a message that was accepted before keeps its
-    session, and one that comes later finds it ended.
+    Decided here, in the order of all writes: a message that was accepted before keeps its session,
+    and a later one finds it ended.
     """
     cursor.execute(
         "UPDATE sessions SET ended_at = ?3 WHERE id = ?1 AND active_at = ?2 AND ended_at IS NULL"
@@ -228,8 +226,8 @@ def expire_session(
 
 
 def prune_inbox(cursor: apsw.Cursor, *, before: float) -> int:
-    """Forget the oldest messages that ended before then; how many. The ledger keeps their
-    number, and a session its transcript."""
+    """Delete the oldest messages that ended before then, and return their number, which is also
+    added to `pruned`. The transcript keeps their text."""
     gone = cursor.execute(
         "DELETE FROM inbox WHERE id IN (SELECT id FROM inbox ORDER BY id LIMIT ?2)"
         " AND accepted_at < ?1 AND ended_at < ?1 RETURNING state",
@@ -244,8 +242,8 @@ def prune_inbox(cursor: apsw.Cursor, *, before: float) -> int:
 
 
 def prune_outbox(cursor: apsw.Cursor, *, before: float) -> int:
-    """Forget the oldest deliveries that were settled before then, with their parts; how many.
-    Whether one arrived that nobody heard of again is settled by then: nobody will know."""
+    """Delete the oldest deliveries that were settled before then, with their parts, and return
+    their number. Those with unknown outcome are deleted too: it will not become known any more."""
     gone = cursor.execute(
         "DELETE FROM outbox WHERE seq IN (SELECT seq FROM outbox ORDER BY seq LIMIT ?2)"
         " AND created_at < ?1 AND updated_at < ?1 AND state IN ('sent', 'failed', 'unknown')"

@@ -127,7 +127,7 @@ def count_interruption(
 
 
 def clear_pending_note(cursor: apsw.Cursor, session_id: SessionId) -> None:
-    """The turn that tells of the cut has been told: nobody tells it again."""
+    """The note about the interruption is in a turn by now, and must not be repeated."""
     cursor.execute("UPDATE sessions SET note_owed = NULL WHERE id = ?", (session_id,))
 
 

@@ -150,7 +150,7 @@ def _waits_for_approval(cursor: apsw.Cursor, turn_id: str) -> bool:
 
 
 def continue_turn(cursor: apsw.Cursor, *, place: TurnPosition) -> None:
-    """As if nothing had happened; whoever cuts it from now on has cut it anew."""
+    """Clear the exit reason: a later interruption counts as a new one."""
     _require_open(cursor, place)
     _clear_exit_reason(cursor, place)
 
@@ -222,8 +222,8 @@ def _finish_turn(cursor: apsw.Cursor, end: EndTurn) -> None:
 
 
 def _messages_of_known_calls(cursor: apsw.Cursor, end: EndTurn) -> Sequence[Message]:
-    """Without results of calls that the log does not have: whoever ended the turn saw a reply that
-    was on its way here, and did not arrive."""
+    """Without results of calls that are not stored: the turn was ended with a reply whose write did
+    not arrive."""
     if not any(isinstance(message, ToolMessage) for message in end.messages):
         return end.messages
     calls = {call.id for call in transcript.last_calls(cursor, end.turn_id)}
@@ -259,7 +259,7 @@ def _append_final(cursor: apsw.Cursor, message: Message, end: EndTurn, rest: Usa
 
 
 def _remaining_usage(whole: Usage, used: Usage) -> Usage:
-    """What the last step used: the turn's usage is told whole, the steps' each for itself."""
+    """The usage of the last step: that of the turn without that of the steps before."""
     pairs = zip(rows.usage_columns(whole), rows.usage_columns(used), strict=True)
     return rows.decode_usage(tuple(max(0, total - spent) for total, spent in pairs))
 
