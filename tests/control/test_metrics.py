@@ -67,7 +67,9 @@ async def test_the_ledger_there_balances(http: aiohttp.ClientSession, served: Se
     ended = sum(value for state, value in states.items() if state not in OPEN_STATES)
     accepted = after["holdfast_messages_accepted_total", ""]
     assert (
-        accepted - ended == after["holdfast_messages_in_flight", ""] == sum(states[s] for s in OPEN_STATES)
+        accepted - ended
+        == after["holdfast_messages_in_flight", ""]
+        == sum(states[s] for s in OPEN_STATES)
     )
     ledger = served.ledger()
     assert {state: ledger[state] for state in states} == states

@@ -64,7 +64,9 @@ async def test_a_viewer_may_use_what_looks_and_is_told_which_role_the_rest_needs
                     continue
                 assert response.status == 403, f"{endpoint.method} {path}"
                 error = (await response.json())["error"]
-                assert error["code"] == "forbidden_role" and "needs the role owner" in error["message"]
+                assert (
+                    error["code"] == "forbidden_role" and "needs the role owner" in error["message"]
+                )
 
 
 async def test_a_viewer_may_read_metrics_and_not_speak_as_a_model_s_client(

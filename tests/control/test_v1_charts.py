@@ -14,7 +14,9 @@ async def test_a_turn_shows_in_the_chart(v1: V1, span: str, per: int, points: in
     for name in ("accepted", "turns"):
         counted = [sum(each[name] for each in chart["points"]) for chart in (before, after)]
         assert counted[1] > counted[0], name
-    last = [each for each in after["points"] if each["duration"]][-1]  # a minute may begin meanwhile
+    last = [each for each in after["points"] if each["duration"]][
+        -1
+    ]  # a minute may begin meanwhile
     assert last["memory"] > 1_000_000 and last["duration"]["mean"] > 0
 
 

@@ -1,4 +1,4 @@
-"""The figures of sessions over `/api/v1`: the summary of a list, its pages, and what replies took."""
+"""Statistics of sessions over `/api/v1`: the summary of a list, its pages, and usage of replies."""
 
 from typing import Any
 
