@@ -12,7 +12,7 @@ from holdfast.gateway.lifecycle.stop import GatewayStop
 
 
 class GatewayCrashed(HoldfastError):
-    """A bug in Holdfast: the gateway has stopped, phase by phase, rather than run without a part."""
+    """A bug in Holdfast: the gateway has stopped phase by phase rather than run without a part."""
 
     def __init__(self, error: Exception) -> None:
         super().__init__(

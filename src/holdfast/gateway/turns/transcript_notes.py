@@ -102,7 +102,8 @@ def new_session_notice(reset: SessionReset) -> str:
 def new_session_note(reset: SessionReset) -> NoteMessage:
     return NoteMessage(
         text=f"[System note: {_RESET_TEXTS[reset.reason]}, so this is a fresh conversation, and "
-        "its user was told so. You see nothing of the last one; they can go back to it with /resume.]"
+        "its user was told so. You see nothing of the last one; they can go back to it with "
+        "/resume.]"
     )
 
 
