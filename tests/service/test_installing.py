@@ -139,7 +139,7 @@ def test_a_system_unit_is_written_found_mended_and_removed(quiet_systemd: System
     assert machine.calls == [["systemctl", "daemon-reload"], ["systemctl", "enable", unit.name]]
     unit.write_text(unit.read_text().replace("TimeoutStopSec=90", "TimeoutStopSec=5"))
     told = machine.call("doctor", "--skip", "model", "--skip", "sandbox", *named).stdout
-    (remedy,) = re.findall(r"do: +holdfast (gateway install --force .*)", told)
+    (remedy,) = re.findall(r"fix: +holdfast (gateway install --force .*)", told)
     machine.call(*shlex.split(remedy))
     assert systemd_unit.parse_stop_seconds(unit.read_text()) == 90
     assert systemd_unit.get_value(unit.read_text(), "User") == "daemon"
