@@ -37,7 +37,7 @@ def renamed_value(path: KeyPath, value: object) -> str | None:
 
 
 def renamed_variable(name: str, *, prefix: str) -> str | None:
-    """The new name of a variable for a renamed key: HOLDFAST_MODEL_SIGHT -> HOLDFAST_MODEL_VISION."""
+    """The new name of the variable of a renamed key: HOLDFAST_MODEL_VISION for …_SIGHT."""
     for (*table, key), new in _RENAMED_KEYS.items():
         begin = f"{prefix}{'_'.join(table)}_".upper()
         account = rf"(?:{re.escape(begin)}ACCOUNTS_\w+_|{re.escape(begin)})"
@@ -50,9 +50,9 @@ def migrate_text(text: str) -> str:
     """A saved holdfast.toml with every renamed key and value under its new name; comments and order
     stay.
 
-    The result is read back and compared with the values that it must have. Where an edit of the lines
-    does not lead there (a key in an inline table, for example), the text is returned as it was: the
-    check that follows refuses it and names the new key.
+    The result is read back and compared with the values that it must have. Where an edit of the
+    lines does not lead there (a key in an inline table, for example), the text is returned as it
+    was: the check that follows refuses it and names the new key.
     """
     try:
         expected = tomllib.loads(text)
