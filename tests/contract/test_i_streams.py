@@ -362,7 +362,7 @@ async def test_a_last_edit_that_is_never_taken_is_a_failure_to_be_seen(world: Wo
     reply.end()
     await ended(world, DeliveryState.FAILED)
     (answer,) = await world.store.deliveries_for_message(1)
-    assert "not to be edited" in answer.error
+    assert "cannot be edited" in answer.error
     world.service.set_faults(Faults())  # or they would hold of what grows next, too
     world.say("and now?")
     await shown(world, "next", message=1)
