@@ -133,7 +133,7 @@ def test_a_gateway_whose_store_takes_nothing_says_why_and_has_it_when_it_can(
     """K2: on a full disk the page does not pretend that all is well, and keeps what was written."""
     visitor = visit(gateway)
     visitor.ask("first")
-    full = {"error": {"message": "the store failed: the disk is full", "code": "store"}}
+    full = {"error": {"message": "the store failed: the disk is full", "code": "store_unavailable"}}
     visitor.page.route("**/messages", lambda route: route.fulfill(status=503, json=full))
     visitor.say("when there is room")
     visitor.page.get_by_text("Not taken yet, the store failed: the disk is full.").wait_for()
