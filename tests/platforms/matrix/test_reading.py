@@ -112,7 +112,7 @@ def test_a_reply_quotes_what_it_answers_and_leaves_out_the_stand_in_of_older_cli
     body = "> <@bot:example.org> it is me\n> really\n\nI see"
     said = message(body=body, **{"m.relates_to": relation})
     answered = message(BOT, event_id="$zero", body="it is me")
-    inbound = READER.parse(heard(said, answered=answered, answered_name="Holly"))
+    inbound = READER.parse(heard(said, reply_target=answered, reply_target_name="Holly"))
     assert inbound.text == "I see"
     assert inbound.quoted is not None
     assert (inbound.quoted.text, inbound.quoted.ours) == ("it is me", True)

@@ -180,7 +180,7 @@ async def test_a_device_is_kept_over_restarts_and_over_a_token_that_was_revoked(
     synapse: Synapse, bot: Account, ann: Client, client: Client, folder: Path
 ) -> None:
     """A login by a password is made once; what it gave can be read by nobody else."""
-    door = door_to(synapse.base_url, bot, folder, receipts=False)
+    door = door_to(synapse.base_url, bot, folder, read_receipts=False)
     for _ in range(2):
         async with door.connect(RecordingIntake()):
             pass

@@ -40,8 +40,8 @@ async def finding(vendor: Vendor, base_url: str) -> AsyncIterator[SlackDeliveryL
 async def test_a_message_has_its_form_in_blocks_and_its_words_beside_them(
     vendor: Vendor, door: SlackPlatform
 ) -> None:
-    choices = (Button(label="Yes" * 40, value="/approve 1"), Button(label="No", value="/deny 1"))
-    await door.send(outbound("**bold** & more", thread="1.000001", choices=choices))
+    buttons = (Button(label="Yes" * 40, value="/approve 1"), Button(label="No", value="/deny 1"))
+    await door.send(outbound("**bold** & more", thread="1.000001", buttons=buttons))
     (sent,) = vendor.sent()
     assert sent["text"] == "*bold* &amp; more"
     assert sent["thread_ts"] == "1.000001"
@@ -54,7 +54,7 @@ async def test_blocks_that_are_refused_leave_the_words_and_the_buttons(
     vendor: Vendor, door: SlackPlatform
 ) -> None:
     vendor.faults.add("chat.postMessage", SlackError("invalid_blocks"))
-    await door.send(outbound("**bold**", choices=(Button(label="Yes", value="/approve 1"),)))
+    await door.send(outbound("**bold**", buttons=(Button(label="Yes", value="/approve 1"),)))
     (sent,) = vendor.sent()
     assert sent["text"] == "*bold*"
     assert [block["type"] for block in sent["blocks"]] == ["actions"]
@@ -157,7 +157,7 @@ async def test_without_its_scope_there_are_no_signs_and_nothing_else_is_missing(
     async with door.connect(RecordingIntake()):
         assert not door.capabilities.reactions
         (lack,) = door.capabilities.missing_grants
-        assert "the scope reactions:write: a message that waits bears no sign of it" in lack
+        assert "the scope reactions:write: queued messages get no reaction" in lack
         with pytest.raises(SendRejected):
             await door.react(outbound("").address, said["ts"], WAITING_REACTION)
         vendor.scopes = SCOPES  # somebody has installed the app again
@@ -177,7 +177,7 @@ async def test_without_the_history_a_repetition_says_that_it_may_be_one(
     door = door_to(vendor, base_url)
     async with door.connect(RecordingIntake()):
         assert not door.capabilities.lookup
-        await door.send(outbound("hello", maybe_repeated=True))
+        await door.send(outbound("hello", may_be_duplicate=True))
     for scope in ("channels:history", "groups:history", "mpim:history"):
         assert f"lacks the scope {scope}" in caplog.text
     assert "may have reached you before" in vendor.texts()[0]

@@ -1,7 +1,5 @@
-"""Fetches the messages that were written in Slack while the gateway was disconnected, from each chat's history.
-
-Slack redelivers an event only for some minutes; the history has it for longer.
-"""
+"""Fetches the messages that were written in Slack while the gateway was disconnected, from each
+chat's history. Slack redelivers an event only for some minutes; the history has it for longer."""
 
 import asyncio
 import logging
@@ -27,18 +25,19 @@ from holdfast.platforms.slack.receiver import SlackReceiver
 log = logging.getLogger(__name__)
 
 _PAGE_SIZE = 200
-_MAX_PAGES = 50  # of one chat: more than anybody reads who comes back
+_MAX_PAGES = 50  # of one chat
 
 
 class BacklogPage(msgspec.Struct, frozen=True):
-    """https://docs.slack.dev/reference/methods/conversations.history, each message as it comes."""
+    """https://docs.slack.dev/reference/methods/conversations.history, with messages not parsed
+    yet."""
 
     messages: tuple[dict[str, Any], ...] = ()
     response_metadata: SlackPageCursor | None = None
 
 
 class SlackBacklog:
-    """Owns nothing: how far was looked is the record's to know."""
+    """Has no state: the checkpoint knows how far messages were processed."""
 
     def __init__(
         self,
@@ -52,21 +51,23 @@ class SlackBacklog:
         self._sleep = sleep
 
     async def fetch_missed(self, receiver: SlackReceiver, *, now: float) -> None:
-        """Hand over what was missed, chat by chat and thread by thread, each in its order. What was
-        heard before is known to intake, and counts once. After a restart nobody has to be asked.
+        """Passes missed messages to the receiver, chat by chat and thread by thread, each in its
+        order. Intake ignores those that it already has. After a brief disconnect, as in a restart,
+        nothing is fetched: Slack redelivers all events by itself.
 
-        Raises `NotConnected` where Slack gives no answer: nothing is lost by that, the mark stays.
+        Raises `NotConnected` if Slack does not respond. Nothing is lost then: the checkpoint does
+        not advance.
         """
         since = newest = self._checkpoint.until
         if self._checkpoint.was_disconnected_briefly(now):
             self._checkpoint.finish_backlog()
             return
         chats = self._checkpoint.chats
-        for chat, kind in chats.items():
-            newest = max(newest, await self._fetch_chat(receiver, chat, kind, since))
+        for chat, channel_type in chats.items():
+            newest = max(newest, await self._fetch_chat(receiver, chat, channel_type, since))
         for chat, thread in self._checkpoint.threads:
-            kind = chats.get(chat, "")
-            newest = max(newest, await self._fetch_chat(receiver, chat, kind, since, thread=thread))
+            last = await self._fetch_chat(receiver, chat, chats.get(chat, ""), since, thread=thread)
+            newest = max(newest, last)
         self._checkpoint.finish_backlog(newest)
 
     async def _fetch_chat(
@@ -78,17 +79,16 @@ class SlackBacklog:
         *,
         thread: str | None = None,
     ) -> float:
-        """When the last of it was said."""
+        """Returns the time of the last message found, or `since`."""
         missed: list[SlackMessage] = []
         try:
             async for raw in self._iterate_history(chat, since, thread):
-                if (message := _parse_message(raw, chat, channel_type)) and ts_seconds(
-                    message.ts
-                ) > since:
+                message = _parse_message(raw, chat, channel_type)
+                if message is not None and ts_seconds(message.ts) > since:
                     missed.append(message)
-        except SendRejected as error:  # the app was sent away from there, or may not read it
+        except SendRejected as error:  # the app was removed from the chat, or may not read it
             log.info(
-                "What was said in %s meanwhile is not to be had: %s",
+                "Cannot fetch missed messages of %s: %s",
                 chat,
                 error,
                 extra={"action": "history_refused"},
@@ -101,7 +101,8 @@ class SlackBacklog:
     async def _iterate_history(
         self, chat: str, since: float, thread: str | None
     ) -> AsyncIterator[dict[str, Any]]:
-        """In whatever order: a history begins with its last word, a thread with its first."""
+        """In no fixed order: a chat's history starts with the newest message, a thread's with the
+        oldest."""
         cursor: str | None = None
         for _ in range(_MAX_PAGES):
             page = await self._fetch_page(chat, since, thread, cursor)
@@ -111,8 +112,9 @@ class SlackBacklog:
             if not cursor:
                 return
         log.warning(
-            "More was said in %s meanwhile than is looked through: its oldest part is passed over.",
+            "Too many missed messages in %s: the oldest beyond %d are skipped.",
             chat,
+            _MAX_PAGES * _PAGE_SIZE,
             extra={"action": "history_truncated"},
         )
 
@@ -132,34 +134,32 @@ class SlackBacklog:
                 )
             except Throttled as error:
                 await self._sleep(error.retry_after)
-            except (
-                UnreadableResponse
-            ) as error:  # for good: what stands beside it there goes with it
+            except UnreadableResponse as error:  # permanent: the whole page is unreadable
                 raise SendRejected(str(error)) from error
-            except OutcomeUnknown as error:  # asking again does no harm
+            except OutcomeUnknown as error:  # a read may be repeated
                 raise NotConnected(str(error)) from error
 
     async def _submit(self, receiver: SlackReceiver, message: SlackMessage) -> None:
-        for pause in backoff_delays():
+        for delay in backoff_delays():
             try:
                 await receiver.handle_history_message(message)
                 return
             except (StoreError, IntakeClosed, NotConnected) as error:
                 log.warning(
-                    "What was said in Slack meanwhile is not taken: %s",
+                    "Could not accept a missed message from Slack: %s",
                     error,
                     extra={"action": "receiver_retrying"},
                 )
-                await self._sleep(pause)
+                await self._sleep(delay)
 
 
 def _parse_message(raw: dict[str, Any], chat: str, channel_type: str) -> SlackMessage | None:
-    """A history does not say of each message where it stands."""
+    """Adds the chat, which messages of a history do not contain."""
     try:
         return msgspec.convert({**raw, "channel": chat, "channel_type": channel_type}, SlackMessage)
     except msgspec.ValidationError as error:
         log.warning(
-            "A message of Slack makes no sense and is passed over: %s",
+            "Skipping an invalid message in Slack's history: %s",
             error,
             extra={"action": "message_invalid"},
         )

@@ -1,4 +1,5 @@
-"""Calls Slack's Web API: one call, its errors as our exceptions, and the OAuth scopes that an app needs."""
+"""Calls Slack's Web API through the vendor's client. Also: its errors as our exceptions, and the
+OAuth scopes that an app needs."""
 
 import asyncio
 import logging
@@ -25,11 +26,20 @@ from holdfast.platforms.inbound import read_body
 if TYPE_CHECKING:
     from slack_sdk.web.async_client import AsyncWebClient
 
+T = TypeVar("T")
 
-# MERGED holdfast.platforms.slack.refusals: Refusals: what an answer of the Web API that says no means for whoever asked.
-_DEFAULT_RETRY_AFTER = 1.0  # seconds, where Slack asks to wait and does not say for how long
-# Errors of every method (https://docs.slack.dev/reference/methods/auth.test#errors) that a person
-# has to mend.
+APPS_PAGE = "https://api.slack.com/apps"
+
+_CONNECT_TIMEOUT = 10.0  # seconds to establish a connection
+_UPLOAD_TIMEOUT_FACTOR = 6.0  # times the timeout of other calls
+_DEFAULT_RETRY_AFTER = 1.0  # seconds, if a rate limit comes without Retry-After
+_SLACK_DOMAIN = ".slack.com"
+_sdk_log = logging.getLogger(f"{__name__}.client")
+# At DEBUG, the vendor's client logs whole requests, including what people write.
+_sdk_log.setLevel(logging.INFO)
+
+# Errors of every method (https://docs.slack.dev/reference/methods/auth.test#errors) that only a
+# person can fix.
 _BAD_TOKEN_ERRORS = frozenset(
     {
         "not_authed",
@@ -52,16 +62,15 @@ _UNCHANGED_ERRORS = frozenset({"already_reacted", "no_reaction"})
 
 
 class SlackBadToken(NotConnected):
-    """The token is none, or not any more. The message is still ours to send."""
+    """The token is invalid or was revoked. The message was not sent and stays queued."""
 
 
 class UnreadableResponse(OutcomeUnknown):
-    """An answer came, and it is nested deeper than the vendor's client can follow: asked again, it
-    would be the same."""
+    """The response is nested deeper than the vendor's client can parse. Retrying does not help."""
 
 
 class MissingScope(SendRejected):
-    """The app was not given a permission; `needed` says which."""
+    """The app lacks the OAuth scope `needed`."""
 
     def __init__(self, message: str, *, needed: str) -> None:
         super().__init__(message)
@@ -69,16 +78,17 @@ class MissingScope(SendRejected):
 
 
 class BlocksRefused(SendRejected):
-    """The blocks were not understood; the text beside them may be."""
+    """Slack rejected the blocks; it may still accept the plain text."""
 
 
 class ReactionUnchanged(SendRejected):
-    """It is as it was to become."""
+    """The reaction is already in the requested state."""
 
 
 def to_send_error(
     method: str, status: int, headers: Mapping[str, str], answer: Mapping[str, Any]
 ) -> SendError:
+    """The exception for a failed call."""
     error = str(answer.get("error", ""))
     if status >= 500 or error in _UNKNOWN_OUTCOME_ERRORS or (status == 200 and not error):
         what = error or f"{status}"
@@ -105,13 +115,12 @@ def _to_rejection(method: str, error: str, answer: Mapping[str, Any]) -> SendRej
     return SendRejected(f"Slack refused {method}: {error}")
 
 
-# MERGED holdfast.platforms.slack.scopes: Scopes: what an app must have been granted in its workspace, and what is missing without it.
-#
-# https://docs.slack.dev/reference/scopes. The manifest in docs/slack.md asks for all of them; an app
-# that was made by hand, or installed before one was added, may have fewer.
-APPS_PAGE = "https://api.slack.com/apps"
+# https://docs.slack.dev/reference/scopes. The manifest in docs/slack.md requests all of these. An
+# app that was created by hand, or installed before a scope was added, may have fewer.
 REACTIONS_SCOPE = "reactions:write"
-WRITE_SCOPE = "chat:write"  # without it there is no door
+USERS_SCOPE = "users:read"
+WRITE_SCOPE = "chat:write"  # an account cannot connect without it
+# Delivery lookup needs all of them: without one, there is a kind of chat with no readable history.
 HISTORY_SCOPES = frozenset({"channels:history", "groups:history", "im:history", "mpim:history"})
 
 _NO_BACKLOG = "nor looked up after a gap"
@@ -125,19 +134,19 @@ _EFFECT_OF_MISSING = {
     "groups:history": f"what is said in private channels is not heard, {_NO_BACKLOG}",
     "im:history": f"what is said to the app alone is not heard, {_NO_BACKLOG}",
     "mpim:history": f"what is said in groups of people is not heard, {_NO_BACKLOG}",
-    REACTIONS_SCOPE: "a message that waits bears no sign of it",
-    "users:read": "the agent does not know who speaks by their name",
+    REACTIONS_SCOPE: "queued messages get no reaction",
+    USERS_SCOPE: "the agent does not know who speaks by their name",
 }
 SCOPES = frozenset(_EFFECT_OF_MISSING)
 
 
 def missing_scope_warnings(granted: Set[str]) -> tuple[str, ...]:
-    """What the app has not been granted, in sentences. None, where Slack does not say what was
-    (`X-OAuth-Scopes`)."""
+    """One sentence for each missing scope. Empty if Slack did not report the granted scopes (header
+    `X-OAuth-Scopes`)."""
     missing = sorted(SCOPES - granted) if granted else []
     return tuple(
-        f"the scope {scope}: {_EFFECT_OF_MISSING[scope]}; add it under OAuth & Permissions at {APPS_PAGE}, and "
-        "install the app into the workspace again"
+        f"the scope {scope}: {_EFFECT_OF_MISSING[scope]}; add it under OAuth & Permissions at "
+        f"{APPS_PAGE}, and install the app into the workspace again"
         for scope in missing
     )
 
@@ -151,22 +160,12 @@ def missing_scope_error(scope: str) -> ConnectRefused:
     )
 
 
-# MERGED holdfast.platforms.slack.api: The Web API over the vendor's client: one call, and what its answer means for whoever made it.
-T = TypeVar("T")
-
-_CONNECT_TIMEOUT = 10.0  # seconds for a connection to come about
-_UPLOAD_TIMEOUT_FACTOR = 6.0  # times as long as other calls may
-_SLACK_DOMAIN = ".slack.com"
-_sdk_log = logging.getLogger(f"{__name__}.client")
-# At the level of debugging the client writes whole requests down, with all that people say.
-_sdk_log.setLevel(logging.INFO)
-
-
 class SlackClient:
-    """One app's line. It owns its connections while it is open, and says the tokens to nobody.
+    """Web API client of one app. Owns its HTTP connections while it is open, and sends the tokens
+    only to Slack.
 
-    `alive` is told of each answer that came over the line, `turned_away` when the token is not
-    taken any more.
+    `on_response` is called for each successful response, `on_bad_token` when Slack rejects the
+    app's token.
     """
 
     def __init__(self, token: Secret, *, base_url: str, timeout: float = 20.0) -> None:
@@ -177,19 +176,19 @@ class SlackClient:
         self._on_bad_token: Callable[[SlackBadToken], None] = _ignore_bad_token
         self._http: aiohttp.ClientSession | None = None
         self._client: AsyncWebClient | None = None
-        self.scopes: frozenset[str] = frozenset()  # of the app, by the last answer that says it
+        self.scopes: frozenset[str] = (
+            frozenset()
+        )  # granted, as of the last response that lists them
 
     @asynccontextmanager
     async def open(
         self, on_response: Callable[[], None], on_bad_token: Callable[[SlackBadToken], None]
     ) -> AsyncIterator[None]:
-        make = await asyncio.to_thread(
-            _import_sdk_client
-        )  # an import that takes longer than a turn
+        make = await asyncio.to_thread(_import_sdk_client)  # too slow for the event loop
         self._on_response, self._on_bad_token = on_response, on_bad_token
         timeout = aiohttp.ClientTimeout(total=self._timeout, sock_connect=_CONNECT_TIMEOUT)
         async with aiohttp.ClientSession(timeout=timeout) as self._http:
-            # It would send again by itself what may have arrived: whether to is not its affair.
+            # No retries by the vendor's client: it would resend messages that may have arrived.
             self._client = make(
                 token=self._token.reveal(),
                 base_url=self._base_url,
@@ -197,7 +196,7 @@ class SlackClient:
                 logger=_sdk_log,
                 retry_handlers=[],
             )
-            # It looks into the environment by itself, which nothing else of an account does.
+            # It would read the proxy from the environment, which nothing else of an account does.
             self._client.proxy = None
             try:
                 yield
@@ -205,18 +204,19 @@ class SlackClient:
                 self._http = self._client = None
 
     async def call_json(self, method: str, response_type: type[T], /, **arguments: Any) -> T:
-        """A call of a method that takes JSON. Arguments that are None are left out. Raises the
-        `SendError` that says what is known."""
+        """Calls a method that takes JSON. Arguments that are None are omitted. Raises the
+        `SendError` that states what is known of the outcome."""
         return await self._call(method, response_type, json=_without_none(arguments))
 
     async def call_form(self, method: str, response_type: type[T], /, **arguments: Any) -> T:
-        """The same as a form, which every method takes; what is no text in it is JSON."""
+        """Like `call_json`, but form-encoded, which every method accepts. Values that are not
+        strings are encoded as JSON."""
         given = _without_none(arguments)
         form = {name: _form_value(value) for name, value in given.items()}
         return await self._call(method, response_type, data=form)
 
     async def call_with_token(self, token: Secret, method: str, response_type: type[T], /) -> T:
-        """The same without arguments and with another token."""
+        """Calls a method without arguments, with a token other than the app's."""
         return await self._call(
             method, response_type, params={"token": token.reveal()}, other_token=True
         )
@@ -252,17 +252,17 @@ class SlackClient:
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
             raise NotConnected(f"{self._base_url} cannot be reached: {error}") from error
         except (TimeoutError, aiohttp.ClientError, AttributeError) as error:
-            # An attribute is missed where an answer that should be an object is a text.
+            # The SDK raises AttributeError if the response is a string instead of an object.
             reason = str(error) or type(error).__name__
             raise OutcomeUnknown(f"Slack gave no answer to {method}: {reason}") from error
-        if isinstance(response, aiohttp.ClientResponse):  # its body was no JSON
+        if isinstance(response, aiohttp.ClientResponse):  # its body is not JSON
             return response.status, response.headers, {}
         answer = response.data if isinstance(response.data, dict) else {}
         return response.status_code, response.headers, answer
 
     async def upload_bytes(self, url: str, data: bytes) -> None:
-        """Bring bytes to an address that Slack has given. Nobody sees them by that, so whatever
-        fails may be tried again: `NotConnected`, or `Refused` where that is for good."""
+        """Uploads bytes to an address that Slack has given. The file is not visible yet, so a
+        failed upload may be repeated: `NotConnected`, or `SendRejected` if it is permanent."""
         timeout = aiohttp.ClientTimeout(
             total=self._timeout * _UPLOAD_TIMEOUT_FACTOR, sock_connect=_CONNECT_TIMEOUT
         )
@@ -278,8 +278,8 @@ class SlackClient:
         self._on_response()
 
     async def download(self, url: str, *, max_bytes: int) -> bytes:
-        """A file that people have sent. Raises as `Attachment.fetch` says."""
-        if not self._is_slack_url(url):  # it would be given our token
+        """Fetches a file that a user has sent. Raises as `Attachment.fetch` does."""
+        if not self._is_slack_url(url):  # another host must not get our token
             raise AttachmentUnavailable("it is kept outside of Slack")
         headers = {"Authorization": f"Bearer {self._token.reveal()}"}
         timeout = aiohttp.ClientTimeout(sock_read=self._timeout, sock_connect=_CONNECT_TIMEOUT)
@@ -309,7 +309,7 @@ class SlackClient:
 
     @property
     def http_session(self) -> aiohttp.ClientSession:
-        """For what is no call: the socket."""
+        """For the Socket Mode connection, which is not a Web API call."""
         return self._session
 
     @property
@@ -333,17 +333,17 @@ def _import_sdk_client() -> "type[AsyncWebClient]":
     except ModuleNotFoundError as error:
         raise ConnectRefused(
             f"the library for Slack is not installed ({error})",
-            remedy="pip install 'holdfast[slack]', and start the gateway again",
+            remedy="pip install 'holdfast[slack]', then restart the gateway",
         ) from error
     return AsyncWebClient
 
 
 def _ignore_response() -> None:
-    """Who is told before there is a line."""
+    """The callback before the client is opened."""
 
 
 def _ignore_bad_token(error: SlackBadToken) -> None:
-    """Who is told before there is a line."""
+    """The callback before the client is opened."""
 
 
 def _without_none(arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -358,4 +358,4 @@ def _parse_response(method: str, answer: Mapping[str, Any], response_type: type[
     try:
         return msgspec.convert(answer, type=response_type)
     except msgspec.ValidationError as error:
-        raise OutcomeUnknown(f"Slack answered {method} with nonsense: {error}") from error
+        raise OutcomeUnknown(f"invalid response from Slack to {method}: {error}") from error

@@ -1,4 +1,5 @@
-"""Slack's payload types (https://docs.slack.dev/reference), and how they become inbound messages."""
+"""Slack's payload types (https://docs.slack.dev/reference), as far as they are read here, and how
+they become inbound messages."""
 
 import html
 import re
@@ -9,10 +10,18 @@ from holdfast.core.messages.inbox import Inbound
 from holdfast.core.messages.source import Author, ChatType, Quote, Source
 from holdfast.core.people.commands import COMMANDS_BY_NAME
 
+PLATFORM = "slack"
 
-# MERGED holdfast.platforms.slack.wire: Slack's objects, as far as this door reads them: https://docs.slack.dev/reference.
+# https://docs.slack.dev/reference/events/message#subtypes: those that carry a written message.
+_MESSAGE_SUBTYPES = frozenset(
+    {None, "", "file_share", "me_message", "thread_broadcast", "bot_message"}
+)
+_REFERENCE = re.compile(r"<([^<>]+)>")
+_REFERENCE_PREFIXES = "@#!"
+
+
 class SocketFrame(msgspec.Struct, frozen=True):
-    """What comes over a socket: an envelope, or a word about the socket itself."""
+    """A Socket Mode frame: an envelope, or a message about the socket itself."""
 
     type: str = ""
     envelope_id: str = ""
@@ -22,7 +31,7 @@ class SocketFrame(msgspec.Struct, frozen=True):
 
 
 class EventEnvelope(msgspec.Struct, frozen=True):
-    """What every event comes in."""
+    """The outer object of every event."""
 
     type: str = ""
     event: msgspec.Raw = msgspec.Raw(b"{}")
@@ -49,21 +58,22 @@ class SlackFile(msgspec.Struct, frozen=True):
 
 
 class SlackMessage(msgspec.Struct, frozen=True):
-    """A message, as an event, in the event of a change, or under a button that was pressed."""
+    """A message: as an event, inside a `message_changed` event, or with a button that was
+    pressed."""
 
     subtype: str | None = None
     channel: str = ""
     channel_type: str = ""
     user: str | None = None
     bot_id: str | None = None
-    username: str | None = None  # of a bot that is no user
+    username: str | None = None  # of a bot that is not a user
     text: str | None = None
     ts: str = ""
     thread_ts: str | None = None
     parent_user_id: str | None = None
     edited: SlackEdit | None = None
     files: tuple[SlackFile, ...] | None = None
-    message: "SlackMessage | None" = None  # of a change: how it reads now
+    message: "SlackMessage | None" = None  # of `message_changed`: the new version
     previous_message: "SlackMessage | None" = None
 
 
@@ -103,7 +113,7 @@ class SlackInteraction(msgspec.Struct, frozen=True):
 
 
 class SlackIdentity(msgspec.Struct, frozen=True):
-    """Who we are: https://docs.slack.dev/reference/methods/auth.test"""
+    """Our own user: https://docs.slack.dev/reference/methods/auth.test"""
 
     user_id: str
     team_id: str
@@ -162,7 +172,7 @@ class SlackBlock(msgspec.Struct, frozen=True):
 
 
 class SlackHistoryMessage(msgspec.Struct, frozen=True):
-    """A message as the history has it."""
+    """A message in a chat's history."""
 
     ts: str
     metadata: SlackMetadata | None = None
@@ -181,20 +191,17 @@ class SlackHistoryPage(msgspec.Struct, frozen=True):
 
 
 class SlackEmptyResponse(msgspec.Struct, frozen=True):
-    """An answer of which nothing is read."""
-
-
-# MERGED holdfast.platforms.slack.words: Words: what people write in Slack, out of the marks that it comes in.
-#
-# https://docs.slack.dev/messaging/formatting-message-text: `&`, `<` and `>` are escaped, and between
-# angle brackets stand people (`<@U1>`), channels (`<#C1|name>`), special words (`<!here>`) and links.
-_REFERENCE = re.compile(r"<([^<>]+)>")
-_REFERENCE_PREFIXES = "@#!"
+    """A response of which no field is read."""
 
 
 def plain_text(text: str, *, own_user_id: str) -> str:
-    """As a person would read it. Our own name in front is left out, so that what follows it may be
-    a command."""
+    """The text as Slack displays it. A leading mention of us is removed, so that a command may
+    follow it.
+
+    https://docs.slack.dev/messaging/formatting-message-text: `&`, `<` and `>` are escaped; angle
+    brackets contain users (`<@U1>`), channels (`<#C1|name>`), special mentions (`<!here>`) and
+    links.
+    """
     own = re.compile(rf"\s*<@{re.escape(own_user_id)}(\|[^<>]*)?>[\s:,]*")
     if (found := own.match(text)) is not None:
         text = text[found.end() :]
@@ -202,7 +209,7 @@ def plain_text(text: str, *, own_user_id: str) -> str:
 
 
 def mentions(text: str, user_id: str) -> bool:
-    """Whether somebody is named in it, by Slack's own mark."""
+    """Whether the raw text mentions the user."""
     return f"<@{user_id}>" in text or f"<@{user_id}|" in text
 
 
@@ -217,24 +224,19 @@ def _render_reference(match: re.Match[str]) -> str:
 
 
 def _render_link(address: str, label: str) -> str:
-    bare = address.removeprefix("mailto:")
-    # Slack makes links of addresses and names of hosts that were typed as such.
-    if not label or label in (bare, address) or address in (f"http://{label}", f"https://{label}"):
-        return label or bare
-    return f"{label} ({bare})"
-
-
-# MERGED holdfast.platforms.slack.reading: Reading: what comes from Slack in our words.
-PLATFORM = "slack"
-
-# https://docs.slack.dev/reference/events/message#subtypes: those in which somebody says something.
-_MESSAGE_SUBTYPES = frozenset(
-    {None, "", "file_share", "me_message", "thread_broadcast", "bot_message"}
-)
+    target = address.removeprefix("mailto:")
+    # Slack turns typed e-mail addresses and host names into links.
+    if (
+        not label
+        or label in (target, address)
+        or address in (f"http://{label}", f"https://{label}")
+    ):
+        return label or target
+    return f"{label} ({target})"
 
 
 class SlackParser:
-    """Reads the events of one app; keeps nothing but who that is."""
+    """Turns the events of one app into inbound messages. Its only state is the app's identity."""
 
     def __init__(self, identity: SlackIdentity, *, account: str, reply_in_threads: bool) -> None:
         self._identity = identity
@@ -242,12 +244,11 @@ class SlackParser:
         self._reply_in_threads = reply_in_threads
 
     def parse_message(self, event: SlackMessage) -> tuple[SlackMessage, Inbound] | None:
-        """The message that an event is about, with it in our words; None: nobody said anything,
-        or only we did: each change of a reply that grows comes back to us.
+        """The message of an event, and the inbound message made of it. None if it is not a written
+        message, or is our own: Slack also reports each of our edits of a streamed reply.
 
-        What mentions the app in a channel comes twice, as `message` and as `app_mention`, with
-        event ids of their own: the name of the event is therefore that of the message, and of the
-        change to it.
+        A mention in a channel arrives twice, as `message` and as `app_mention`, with different
+        event ids. Our event id is therefore made of the message's `ts` and the `ts` of its edit.
         """
         message = _edited_message(event) if event.subtype == "message_changed" else event
         if message is None or message.subtype not in _MESSAGE_SUBTYPES or not message.ts:
@@ -257,20 +258,21 @@ class SlackParser:
             return None
         chat, text = event.channel, message.text or ""
         mentioned = mentions(text, self._identity.user_id)
-        alone = f"@{self._identity.user}" if mentioned else ""  # who is called by name is asked
+        # A message that is only a mention of us is still addressed to us.
+        only_mention = f"@{self._identity.user}" if mentioned else ""
         version = f"/{message.edited.ts}" if message.edited is not None else ""
         return message, Inbound(
             source=self._source(message, chat, channel_type=event.channel_type, author=author),
             event_id=self._event_id(f"{chat}/{message.ts}{version}"),
             message_id=message.ts,
-            text=plain_text(text, own_user_id=self._identity.user_id) or alone,
+            text=plain_text(text, own_user_id=self._identity.user_id) or only_mention,
             mentioned=mentioned,
             quoted=self._quote(message),
         )
 
     def parse_interaction(self, interaction: SlackInteraction) -> Inbound | None:
-        """A button says what stands on it. One of a message that is gone has no chat to say it
-        in."""
+        """A pressed button sends its value. None if the button's message was deleted: then no chat
+        is given."""
         action = interaction.actions[0] if interaction.actions else None
         if (
             interaction.channel is None
@@ -279,19 +281,19 @@ class SlackParser:
             or not action.value
         ):
             return None
-        place, message = interaction.channel.id, interaction.message
+        chat, message = interaction.channel.id, interaction.message
         return Inbound(
             source=Source(
                 platform=PLATFORM,
                 account=self._account,
-                chat_id=place,
-                chat_type=_chat_type(place, ""),
+                chat_id=chat,
+                chat_type=_chat_type(chat, ""),
                 thread_id=_thread_id(message),
                 user_id=interaction.user.id,
                 user_name=interaction.user.username,
             ),
             event_id=self._event_id(
-                f"{place}/{message.ts}/{interaction.user.id}/{action.action_ts}"
+                f"{chat}/{message.ts}/{interaction.user.id}/{action.action_ts}"
             ),
             message_id=message.ts,
             text=action.value,
@@ -299,7 +301,7 @@ class SlackParser:
         )
 
     def parse_command(self, command: SlackCommand) -> Inbound:
-        """Slack has no such commands in threads, so it is the chat's own conversation."""
+        """A slash command. Slack has none in threads, so it belongs to the chat itself."""
         return Inbound(
             source=Source(
                 platform=PLATFORM,
@@ -324,7 +326,7 @@ class SlackParser:
         chat_type = _chat_type(chat, channel_type)
         thread = _thread_id(message)
         if thread is None and self._reply_in_threads and chat_type is not ChatType.DM:
-            thread = message.ts  # the answer opens it, and what follows there belongs to it
+            thread = message.ts  # the reply opens a thread on this message
         return Source(
             platform=PLATFORM,
             account=self._account,
@@ -344,8 +346,8 @@ class SlackParser:
         return Author.BOT if is_bot else Author.PERSON
 
     def _quote(self, message: SlackMessage) -> Quote | None:
-        """Whatever is said in a thread answers the message that opened it. Slack says who wrote
-        that, and not what: the words are in the conversation if they were ours."""
+        """A message in a thread quotes the message that opened it. Slack gives its author but not
+        its text; if it was ours, the text is in the conversation."""
         if not message.parent_user_id or message.thread_ts == message.ts:
             return None
         return Quote(
@@ -356,8 +358,8 @@ class SlackParser:
 
 
 def _command_text(command: SlackCommand) -> str:
-    """`/holdfast stop` is `/stop`, and so is `/stop`, where the app has one. What begins with no
-    command of ours is said to the agent, and nothing at all asks for help."""
+    """`/holdfast stop` means `/stop`, and so does `/stop`, if the app has that command. Text that
+    does not begin with one of our commands goes to the agent; empty text means `/help`."""
     own, words = command.command.lstrip("/").lower(), command.text.strip().lstrip("/")
     if own in COMMANDS_BY_NAME:
         return f"/{own} {words}".rstrip()
@@ -366,8 +368,8 @@ def _command_text(command: SlackCommand) -> str:
 
 
 def _edited_message(event: SlackMessage) -> SlackMessage | None:
-    """How it reads now. Slack also tells of changes that nobody made: the preview of a link, the
-    first answer in a thread."""
+    """The new version of an edited message. None for changes that are not edits by its author: a
+    link preview, the first reply in a thread."""
     new, old = event.message, event.previous_message
     if new is None or new.edited is None:
         return None
@@ -375,11 +377,11 @@ def _edited_message(event: SlackMessage) -> SlackMessage | None:
 
 
 def _thread_id(message: SlackMessage) -> str | None:
-    """The first message of a thread tells its own name as that of the thread, and stands in the
-    chat itself."""
+    """None for the first message of a thread: it has its own `ts` as `thread_ts`, and belongs to
+    the chat itself."""
     return message.thread_ts if message.thread_ts != message.ts else None
 
 
 def _chat_type(chat: str, channel_type: str) -> ChatType:
-    """Not every event tells it; the name of a chat of two begins with a D."""
+    """Not every event has a channel type; the id of a direct chat begins with D."""
     return ChatType.DM if channel_type == "im" or chat.startswith("D") else ChatType.GROUP

@@ -1,4 +1,5 @@
-"""The Slack platform: one app of a workspace, composed of client, receiver and sender; and the check of its credentials."""
+"""The Slack platform: one app of a workspace, composed of client, receiver and sender; and the
+check of its credentials."""
 
 import asyncio
 import logging
@@ -24,7 +25,7 @@ from holdfast.core.ports.platform import Intake
 from holdfast.core.ports.platform_plugin import AccountIdentity, PluginContext
 from holdfast.core.ports.runtime import Clock
 from holdfast.core.secrets import Secret
-from holdfast.platforms.slack.backlog import SlackBacklog as PastEvents
+from holdfast.platforms.slack.backlog import SlackBacklog
 from holdfast.platforms.slack.checkpoint import SlackCheckpoint
 from holdfast.platforms.slack.client import (
     APPS_PAGE,
@@ -51,15 +52,13 @@ from holdfast.platforms.text.slack import MAX_LENGTH, fits
 
 log = logging.getLogger(__name__)
 
-
-# MERGED holdfast.platforms.slack.platform: The Slack platform: one app of a workspace, connected by hearing its events.
-_KEEPALIVE_INTERVAL = 60.0  # seconds between two questions, where events are posted
+_KEEPALIVE_INTERVAL = 60.0  # seconds between two calls of auth.test, if Slack posts its events
 _CHECKPOINT_FILE = "heard.json"
 
 
 def capabilities_of(settings: SlackSettings) -> Capabilities:
-    """Slack takes about one message a second in a chat, and has no idempotency key. Whether it can
-    be asked for what has arrived depends on what the app may do, and is known once connected."""
+    """Slack accepts about one message per second in a chat, and has no idempotency key. Whether
+    deliveries can be looked up depends on the app's scopes, which are known once connected."""
     return Capabilities(
         backlog=Backlog.UNTIL_ACKED,
         max_length=MAX_LENGTH - REPEAT_NOTICE_LENGTH,
@@ -77,8 +76,8 @@ def capabilities_of(settings: SlackSettings) -> Capabilities:
 
 
 class SlackPlatform:
-    """A door to one app. It owns its line while it is connected, and keeps a record of where it was
-    heard, and how far, in `folder`."""
+    """One app of a workspace. Owns its connection while it is connected, and its checkpoint file in
+    `folder`."""
 
     def __init__(
         self,
@@ -90,7 +89,7 @@ class SlackPlatform:
         clock: Clock,
         timeout: float = 20.0,
     ) -> None:
-        """`limit`: seconds after which a question without an answer has none."""
+        """`timeout`: seconds for each Web API call."""
         self.name = PLATFORM
         self.account = account
         self.capabilities = capabilities_of(settings)
@@ -110,25 +109,26 @@ class SlackPlatform:
 
     @asynccontextmanager
     async def connect(self, intake: Intake) -> AsyncIterator[None]:
-        def alive() -> None:
+        def on_activity() -> None:
             intake.report_alive(self.name, self.account)
 
-        def turned_away(error: SlackBadToken) -> None:
+        def on_bad_token(error: SlackBadToken) -> None:
             intake.report_lost(self.name, self.account, self._to_connect_error(error))
 
-        async with self._client.open(alive, turned_away):
-            record = await SlackCheckpoint.load(
+        async with self._client.open(on_activity, on_bad_token):
+            checkpoint = await SlackCheckpoint.load(
                 self._folder / _CHECKPOINT_FILE, now=self._clock.now()
             )
-            taking = await self._make_receiver(intake, record)
-            receiving = (
+            receiver = await self._make_receiver(intake, checkpoint)
+            backlog = SlackBacklog(self._client, checkpoint)
+            receive = (
                 self._receive_by_socket if self._app_token is not None else self._receive_by_http
             )
             try:
-                async with receiving(taking, PastEvents(self._client, record), intake, alive):
+                async with receive(receiver, backlog, intake, on_activity):
                     yield
             finally:
-                await record.save_disconnected(self._clock.now())
+                await checkpoint.save_disconnected(self._clock.now())
 
     def fits(self, text: str) -> bool:
         return fits(text, limit=MAX_LENGTH - REPEAT_NOTICE_LENGTH)
@@ -153,31 +153,36 @@ class SlackPlatform:
         self._update_capabilities()
 
     async def _make_receiver(self, intake: Intake, checkpoint: SlackCheckpoint) -> SlackReceiver:
-        """Who we are, and what we may do here."""
+        """Asks Slack for our identity and scopes, and makes the receiver for them."""
         try:
-            me = await self._client.call_form("auth.test", SlackIdentity)
+            identity = await self._client.call_form("auth.test", SlackIdentity)
         except Throttled:
             raise
         except SendError as error:
             raise self._to_connect_error(error) from error
         self._check_scopes()
-        reader = SlackParser(me, account=self.account, reply_in_threads=self._settings.threads)
-        most = self._settings.max_file_mb * 2**20
-        people = SlackUserNames(self._client)
+        parser = SlackParser(
+            identity, account=self.account, reply_in_threads=self._settings.threads
+        )
         return SlackReceiver(
-            self._client, reader, people, intake=intake, max_file_bytes=most, checkpoint=checkpoint
+            self._client,
+            parser,
+            SlackUserNames(self._client),
+            intake=intake,
+            max_file_bytes=self._settings.max_file_mb * 2**20,
+            checkpoint=checkpoint,
         )
 
     def _check_scopes(self) -> None:
         self._update_capabilities()
         if self._client.scopes and WRITE_SCOPE not in self._client.scopes:
             raise missing_scope_error(WRITE_SCOPE)
-        for each in self.capabilities.missing_grants:
-            log.warning("The Slack app lacks %s.", each, extra={"action": "scopes_missing"})
+        for grant in self.capabilities.missing_grants:
+            log.warning("The Slack app lacks %s.", grant, extra={"action": "scopes_missing"})
         if not self.capabilities.lookup:
             log.warning(
-                "Whether a message to Slack without a receipt has arrived cannot be looked up, and "
-                "it may be read twice.",
+                "Without the history scopes, Holdfast cannot look up whether a message has "
+                "arrived in Slack; after a lost response it may be sent twice.",
                 extra={"action": "scopes_missing"},
             )
 
@@ -194,25 +199,27 @@ class SlackPlatform:
     async def _receive_by_socket(
         self,
         receiver: SlackReceiver,
-        backlog: PastEvents,
+        backlog: SlackBacklog,
         intake: Intake,
         on_activity: Callable[[], None],
     ) -> AsyncIterator[None]:
-        assert self._app_token is not None, "there is a socket only with it"
+        assert self._app_token is not None, "Socket Mode needs the app token"
         socket = SocketModeConnection(self._client, self._app_token, on_activity=on_activity)
         try:
             await self._open_socket(socket)
-            async with asyncio.TaskGroup() as errands:
+            async with asyncio.TaskGroup() as group:
                 tasks = [
-                    errands.create_task(self._listen(socket, intake), name="slack socket"),
-                    errands.create_task(
+                    group.create_task(self._listen(socket, intake), name="slack socket"),
+                    group.create_task(
                         self._process_backlog(
                             backlog, receiver, intake, then=socket.process_events
                         ),
                         name="slack events",
                     ),
-                    errands.create_task(socket.process_interactions(receiver), name="slack orders"),
-                    errands.create_task(socket.send_pings(), name="slack pings"),
+                    group.create_task(
+                        socket.process_interactions(receiver), name="slack interactions"
+                    ),
+                    group.create_task(socket.send_pings(), name="slack pings"),
                 ]
                 try:
                     yield
@@ -231,7 +238,7 @@ class SlackPlatform:
             raise self._to_connect_error(error, key="app_token") from error
 
     async def _listen(self, socket: SocketModeConnection, intake: Intake) -> None:
-        """Until the line breaks, which is told to whoever mends lines."""
+        """Runs until the connection is lost, which is reported to intake."""
         try:
             await socket.listen()
         except ConnectError as error:
@@ -245,19 +252,19 @@ class SlackPlatform:
     async def _receive_by_http(
         self,
         receiver: SlackReceiver,
-        backlog: PastEvents,
+        backlog: SlackBacklog,
         intake: Intake,
         on_activity: Callable[[], None],
     ) -> AsyncIterator[None]:
-        async def begin(taking: SlackReceiver) -> None:
-            self._events_endpoint.start(taking)
+        async def start_endpoint(receiver: SlackReceiver) -> None:
+            self._events_endpoint.start(receiver)
 
         try:
-            async with asyncio.TaskGroup() as errands:
+            async with asyncio.TaskGroup() as group:
                 tasks = [
-                    errands.create_task(self._send_keepalives(intake), name="slack signs of life"),
-                    errands.create_task(
-                        self._process_backlog(backlog, receiver, intake, then=begin),
+                    group.create_task(self._send_keepalives(intake), name="slack keepalives"),
+                    group.create_task(
+                        self._process_backlog(backlog, receiver, intake, then=start_endpoint),
                         name="slack backlog",
                     ),
                 ]
@@ -271,14 +278,14 @@ class SlackPlatform:
 
     async def _process_backlog(
         self,
-        backlog: PastEvents,
+        backlog: SlackBacklog,
         receiver: SlackReceiver,
         intake: Intake,
         *,
         then: Callable[[SlackReceiver], Awaitable[None]],
     ) -> None:
-        """What was missed, and only then what is told now: it was said behind that. Slack brings
-        again what waits for it meanwhile, and it counts once."""
+        """Processes missed messages first and live events after them, which keeps their order. An
+        event that Slack sends again meanwhile is a duplicate, which intake ignores."""
         try:
             await backlog.fetch_missed(receiver, now=self._clock.now())
         except SendError as error:
@@ -298,7 +305,8 @@ class SlackPlatform:
                 return
 
     def _to_connect_error(self, error: SendError, *, key: str = "token") -> ConnectError:
-        """What a broken line means for the account."""
+        """The state of the account after a failed call: refused if only a person can fix it, else
+        disconnected."""
         if isinstance(error, MissingScope):
             return missing_scope_error(error.needed)
         if isinstance(error, SlackBadToken):
@@ -310,16 +318,17 @@ class SlackPlatform:
         return AccountDisconnected(str(error))
 
 
-# MERGED holdfast.platforms.slack.check: Asking Slack whose tokens those are.
 async def check_account(context: PluginContext[SlackSettings]) -> AccountIdentity:
-    """Both tokens are shown to Slack; the ticket for a socket that it gives for the second one is
-    not used. Raises the `SendError` that says what is wrong with which, and `ConnectRefused` where
-    the app may not even write."""
-    api = SlackClient(context.secrets["token"], base_url=context.settings.base_url)
-    async with api.open(lambda: None, lambda _: None):
-        me = await api.call_form("auth.test", SlackIdentity)
+    """Tries both tokens; the socket URL that Slack returns for the app token is not used. Raises
+    the `SendError` of the token that fails, or `ConnectRefused` if the app may not send
+    messages."""
+    client = SlackClient(context.secrets["token"], base_url=context.settings.base_url)
+    async with client.open(lambda: None, lambda _: None):
+        identity = await client.call_form("auth.test", SlackIdentity)
         if (app_token := context.secrets.get("app_token")) is not None:
-            await api.call_with_token(app_token, "apps.connections.open", SocketUrl)
-    if api.scopes and WRITE_SCOPE not in api.scopes:
+            await client.call_with_token(app_token, "apps.connections.open", SocketUrl)
+    if client.scopes and WRITE_SCOPE not in client.scopes:
         raise missing_scope_error(WRITE_SCOPE)
-    return AccountIdentity(name=f"@{me.user}", missing_grants=missing_scope_warnings(api.scopes))
+    return AccountIdentity(
+        name=f"@{identity.user}", missing_grants=missing_scope_warnings(client.scopes)
+    )

@@ -1,6 +1,7 @@
 """Declares the Slack platform: its settings, its setup questions, and how an account is opened.
 
-Imports little: it is read whenever the configuration is checked. The HTTP client is imported by `platform.py`.
+Imports little: it is read whenever the configuration is checked. The HTTP client is imported by
+`platform.py`.
 """
 
 from typing import Annotated
@@ -20,12 +21,14 @@ DEFAULT_BASE_URL = "https://slack.com/api"
 
 
 class SlackSettings(PlatformSettings, frozen=True, kw_only=True):
-    token: str = ""  # a reference: the token of the app's bot, "xoxb-…"
-    app_token: str = ""  # a reference: for the socket, "xapp-…"
-    signing_secret: str = ""  # a reference: for events that Slack posts; then there is no socket
+    token: str = ""  # a reference: the app's bot token, "xoxb-…"
+    app_token: str = ""  # a reference: for Socket Mode, "xapp-…"
+    signing_secret: str = ""  # a reference: if Slack posts its events, instead of Socket Mode
     base_url: str = DEFAULT_BASE_URL
-    threads: bool = True  # in a channel, what is said to the bot opens a thread
-    max_file_mb: Annotated[int, msgspec.Meta(ge=0, le=1000)] = 50  # of one file; 0: none is taken
+    threads: bool = True  # in a channel, a message to the bot opens a thread
+    max_file_mb: Annotated[int, msgspec.Meta(ge=0, le=1000)] = (
+        50  # of one file; 0: files are ignored
+    )
 
     def __post_init__(self) -> None:
         if not self.enabled:
@@ -63,7 +66,9 @@ def _open(context: PluginContext[SlackSettings]) -> Platform:
 
 
 async def _check(context: PluginContext[SlackSettings]) -> AccountIdentity:
-    from holdfast.platforms.slack.platform import check_account  # noqa: PLC0415 - imports an HTTP client
+    from holdfast.platforms.slack.platform import (  # noqa: PLC0415 - imports an HTTP client
+        check_account,
+    )
 
     return await check_account(context)
 

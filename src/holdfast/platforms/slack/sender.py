@@ -1,4 +1,8 @@
-"""Sends messages, edits, files and reactions to Slack, and looks up whether a delivery has arrived."""
+"""Sends messages, edits, files and reactions to Slack, and looks up whether a delivery has arrived.
+
+Each message carries the id of its delivery, invisible to its readers, so that it can be found
+again.
+"""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -26,8 +30,16 @@ from holdfast.platforms.slack.events import (
 )
 from holdfast.platforms.text.slack import render
 
-# MERGED holdfast.platforms.slack.marks: Marks: how a message carries the delivery that it was sent for, unseen by its readers.
 _METADATA_TYPE = "holdfast_delivery"
+_REPEAT_NOTICE = "*(This may have reached you before.)*\n\n"
+REPEAT_NOTICE_LENGTH = len(_REPEAT_NOTICE)
+_MAX_LABEL_LENGTH = 75  # characters on a button
+_REACTION_NAMES = {WAITING_REACTION: "eyes"}
+_SETTLE_SECONDS = 2.0  # after that long, a message is in the history or was never posted
+_MAX_PAGES = 10
+_PAGE_SIZE = 200
+
+Json = dict[str, Any]
 
 
 def delivery_metadata(delivery_id: DeliveryId) -> dict[str, Any]:
@@ -36,7 +48,7 @@ def delivery_metadata(delivery_id: DeliveryId) -> dict[str, Any]:
 
 
 def delivery_block_id(delivery_id: DeliveryId) -> str:
-    """A file is shared without metadata, and its blocks keep their names:
+    """For files, which are shared without metadata; their blocks keep their ids:
     https://docs.slack.dev/reference/block-kit/blocks/rich-text-block."""
     return f"{_METADATA_TYPE}:{delivery_id}"
 
@@ -48,17 +60,8 @@ def carries_delivery(message: SlackHistoryMessage, delivery_id: DeliveryId) -> b
     return any(block.block_id == delivery_block_id(delivery_id) for block in message.blocks)
 
 
-# MERGED holdfast.platforms.slack.sending: Sending: our messages, changes, files and signs as calls of the Web API.
-_REPEAT_NOTICE = "*(This may have reached you before.)*\n\n"
-REPEAT_NOTICE_LENGTH = len(_REPEAT_NOTICE)
-_MAX_LABEL_LENGTH = 75  # characters on a button
-_REACTION_NAMES = {WAITING_REACTION: "eyes"}
-
-Json = dict[str, Any]
-
-
 class SlackSender:
-    """Keeps nothing. Everything raises a `SendError` that says what is known of the call's fate."""
+    """Has no state. Every method raises a `SendError` that states what is known of the outcome."""
 
     def __init__(self, client: SlackClient) -> None:
         self._client = client
@@ -89,8 +92,9 @@ class SlackSender:
         )
 
     async def react(self, address: Address, message_id: str, emoji: str | None) -> None:
-        """https://docs.slack.dev/reference/methods/reactions.add: a sign goes by its name there.
-        Ours to be taken back is the one that the gateway puts: Slack wants to be told which."""
+        """https://docs.slack.dev/reference/methods/reactions.add: Slack identifies an emoji by
+        name. Removal must name it too, and always removes the waiting reaction, the only one that
+        the gateway sets."""
         name = _REACTION_NAMES.get(emoji or WAITING_REACTION)
         if name is None:
             raise SendRejected(f"Slack's name of {emoji!r} is not known here")
@@ -103,26 +107,26 @@ class SlackSender:
     async def _post_blocks(
         self, method: str, text: str, extra_blocks: Sequence[Json], **target: Any
     ) -> SlackPostResponse:
-        """Blocks that are not understood were refused as a whole: what is sent instead is no
-        repetition, and has its buttons still."""
-        words = render(text)
-        blocks = [*words.blocks, *extra_blocks]
+        """If Slack rejects the blocks, nothing was posted: the plain text is sent instead, with its
+        buttons, and is no duplicate."""
+        rendered = render(text)
+        blocks = [*rendered.blocks, *extra_blocks]
         try:
             return await self._client.call_json(
-                method, SlackPostResponse, text=words.text or text, blocks=blocks, **target
+                method, SlackPostResponse, text=rendered.text or text, blocks=blocks, **target
             )
         except BlocksRefused:
             return await self._client.call_json(
                 method,
                 SlackPostResponse,
-                text=words.text or text,
+                text=rendered.text or text,
                 blocks=list(extra_blocks),
                 **target,
             )
 
     async def _send_file(self, outbound: Outbound, file: OutboundFile, text: str) -> Receipt:
-        """https://docs.slack.dev/messaging/working-with-files#uploading_files: an address is
-        asked for, the bytes are brought there, and only the last step shows them to anybody."""
+        """https://docs.slack.dev/messaging/working-with-files#uploading_files: request an address,
+        upload the bytes there, and share the file. Only the last step makes it visible."""
         upload = await self._request_upload_url(file)
         await self._client.upload_bytes(upload.upload_url, file.data)
         await self._client.call_form(
@@ -143,13 +147,12 @@ class SlackSender:
                 filename=file.name,
                 length=len(file.data),
             )
-        except OutcomeUnknown as error:  # nobody sees anything by this
+        except OutcomeUnknown as error:  # nothing is visible yet, so it may be repeated
             raise NotConnected(str(error)) from error
 
 
 def _caption(delivery_id: DeliveryId, text: str) -> list[Json]:
-    """What stands above a file. There are always words: the name of the block they are in is how
-    the file is found again."""
+    """The text above a file. Never empty: the file is found again by the id of its first block."""
     blocks = [dict(block) for block in render(text).blocks]
     if not blocks:
         plain = {"type": "rich_text_section", "elements": [{"type": "text", "text": text}]}
@@ -158,33 +161,23 @@ def _caption(delivery_id: DeliveryId, text: str) -> list[Json]:
     return blocks
 
 
-def _buttons(choices: Sequence[Button]) -> list[Json]:
-    if not choices:
+def _buttons(buttons: Sequence[Button]) -> list[Json]:
+    if not buttons:
         return []
     elements = [
         {
             "type": "button",
             "action_id": f"choice-{number}",
-            "text": {"type": "plain_text", "text": choice.label[:_MAX_LABEL_LENGTH]},
-            "value": choice.value,
+            "text": {"type": "plain_text", "text": button.label[:_MAX_LABEL_LENGTH]},
+            "value": button.value,
         }
-        for number, choice in enumerate(choices)
+        for number, button in enumerate(buttons)
     ]
     return [{"type": "actions", "elements": elements}]
 
 
-# MERGED holdfast.platforms.slack.finding: Finding: whether a delivery has arrived, asked of the history of its chat.
-# Without these, there is a kind of chat whose history the app is not given.
-
-_SETTLE_SECONDS = (
-    2.0  # seconds after which what Slack was given shows in the history, or never will
-)
-_MAX_PAGES = 10
-_PAGE_SIZE = 200
-
-
 class SlackDeliveryLookup:
-    """Keeps nothing."""
+    """Looks for a delivery in the history of its chat. Has no state."""
 
     def __init__(
         self, client: SlackClient, *, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
@@ -193,8 +186,8 @@ class SlackDeliveryLookup:
         self._sleep = sleep
 
     async def find_delivery(self, delivery_id: DeliveryId, address: Address) -> Receipt | None:
-        """Looks through the last two thousand messages there. What was sent before so many others
-        is taken for lost, and sent again."""
+        """Searches the last two thousand messages. A delivery that is older counts as lost and is
+        sent again."""
         await self._sleep(_SETTLE_SECONDS)
         cursor: str | None = None
         for _ in range(_MAX_PAGES):
@@ -208,7 +201,7 @@ class SlackDeliveryLookup:
         return None
 
     async def _fetch_page(self, address: Address, cursor: str | None) -> SlackHistoryPage:
-        """What is said in a thread is not in the history of its chat."""
+        """Messages of a thread are not in the history of its chat."""
         thread = address.thread_id
         return await self._client.call_form(
             "conversations.replies" if thread else "conversations.history",
