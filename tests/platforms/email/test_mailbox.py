@@ -169,7 +169,7 @@ async def test_one_who_writes_too_much_is_not_answered_and_others_are(
     box: Box, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Loops: a program that passes for a person."""
-    async with box.connected(hourly=2):
+    async with box.connected(hourly_limit=2):
         for number in range(3):
             await box.gets(f"beep {number}")
         await box.gets(mail("hello", by=box.office.person("bob"), to=box.bot))

@@ -48,4 +48,4 @@ async def test_a_gateway_that_was_killed_when_it_had_a_mail_answers_it_once(
 def proven(lone: Lone) -> bool:
     """By the gateway itself, whose word may be a moment old."""
     accounts = [each for each in lone.status()["snapshot"]["platforms"] if each["name"] == "email"]
-    return any(each["proven_at"] is not None for each in accounts)
+    return any(each["last_ok_at"] is not None for each in accounts)

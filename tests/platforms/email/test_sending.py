@@ -134,7 +134,7 @@ async def test_a_mail_whose_copy_is_there_is_not_sent_again(
     async with door.connect(RecordingIntake()):
         assert not door.capabilities.lookup
         first = await door.send(outbound("hello", address(ann)))
-        again = await door.send(outbound("hello", address(ann), maybe_repeated=True))
+        again = await door.send(outbound("hello", address(ann), may_be_duplicate=True))
     assert first == again
     assert relay.taken == [first.platform_message_id]
     (copy,) = office.mails(bot, ".Sent")

@@ -168,7 +168,7 @@ async def test_a_line_that_breaks_is_told_and_what_was_on_it_is_in_doubt(
             await door.send(outbound("hello", "ann"))
         await until(lambda: intake.disconnects)
     async with door.connect(intake):
-        await door.send(outbound("hello", "ann", maybe_repeated=True))
+        await door.send(outbound("hello", "ann", may_be_duplicate=True))
     assert server.texts() == ["hello", "(This may have reached you before.)", "hello"]
     assert isinstance(intake.disconnects[0], AccountDisconnected)
 

@@ -1,4 +1,4 @@
-"""The small parts of a line: words, names, colours and the pace at which lines may go."""
+"""The small parts of a line: words, names, colours and the limiter at which lines may go."""
 
 import pytest
 from hypothesis import given
@@ -31,7 +31,7 @@ def test_what_is_written_is_read_as_it_was_meant(tag: str, last: str) -> None:
 @pytest.mark.parametrize("ending", ["\r", "\n", "\x00"])
 def test_what_would_be_a_second_command_is_written_in_no_line(ending: str) -> None:
     for params in (("#team", f"hi{ending}QUIT :bye"), (f"#team{ending}", "hi")):
-        with pytest.raises(ValueError, match="nowhere else"):
+        with pytest.raises(ValueError, match="line end"):
             format_line("PRIVMSG", *params)
 
 
@@ -116,16 +116,16 @@ async def test_a_server_is_never_sent_more_than_it_bears() -> None:
         nonlocal now
         now += seconds
 
-    pace = FloodLimiter(burst=3, seconds_per_line=2.0, monotonic=lambda: now, sleep=sleep)
+    limiter = FloodLimiter(burst=3, seconds_per_line=2.0, monotonic=lambda: now, sleep=sleep)
     for _ in range(6):
-        await pace.acquire()
+        await limiter.acquire()
         sent.append(now)
     assert sent == [0.0, 0.0, 0.0, 2.0, 4.0, 6.0]
-    assert not pace.has_spare
+    assert not limiter.has_spare
     now += 60
-    assert pace.has_spare
+    assert limiter.has_spare
     for _ in range(4):
-        await pace.take()
+        await limiter.acquire()
         sent.append(now)
     assert sent[6:] == [66.0, 66.0, 66.0, 68.0]
 

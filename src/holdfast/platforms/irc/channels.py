@@ -10,13 +10,13 @@ from holdfast.platforms.irc.events import IrcMessage
 
 log = logging.getLogger(__name__)
 
-_MAX_JOIN_BYTES = 400  # bytes of the names in one JOIN
-# https://modern.ircdocs.horse/#join-message, and 477: only who is logged in.
+_MAX_JOIN_BYTES = 400  # of the names in one JOIN
+# https://modern.ircdocs.horse/#join-message, and 477: login required.
 _JOIN_REFUSALS = frozenset({"403", "405", "437", "471", "473", "474", "475", "476", "477", "489"})
 
 
 class ChannelMembership:
-    """Owns where we are on this connection, by what the server says of it."""
+    """Owns which channels we are in on this connection, as reported by the server."""
 
     def __init__(
         self,
@@ -29,13 +29,13 @@ class ChannelMembership:
         self._client = client
         self._configured = {client.names.fold(each): each for each in configured}
         self._keys = {client.names.fold(each): key for each, key in keys.items()}
-        self._on_joined = on_joined  # told before anything is heard from there
+        self._on_joined = on_joined  # called before any message of the channel
         self._current: set[str] = set()
         self._refusals: dict[str, str] = {}
 
     async def join_missing(self) -> None:
-        """Those of the wanted that we are not in. Returns when the server has said yes or no to
-        each; one that does not let us in keeps us from no other."""
+        """Joins the configured channels that we are not in. Returns when the server has answered
+        for each; a channel that refuses us does not affect the others."""
         missing = [name for key, name in self._configured.items() if key not in self._current]
         if not missing:
             return
@@ -45,28 +45,28 @@ class ChannelMembership:
         await self._client.round_trip()
 
     async def ensure_joined(self, channel: str) -> None:
-        """Be there, for something is to be said in it. Raises `Refused`."""
+        """Joins the channel before a message is sent to it. Raises `SendRejected`."""
         key = self._client.names.fold(channel)
         if key in self._current:
             return
         try:
             await self._client.send("JOIN", channel, *self._key_argument(channel))
             await self._client.round_trip()
-        except OutcomeUnknown as error:  # nothing was said to anybody by this
+        except OutcomeUnknown as error:  # no message was sent
             raise NotConnected(f"{channel} could not be joined: {error}") from error
         if key not in self._current:
-            why = self._refusals.get(key, "the server does not say why")
-            raise SendRejected(f"{channel} does not let us in: {why}")
+            why = self._refusals.get(key, "the server gave no reason")
+            raise SendRejected(f"could not join {channel}: {why}")
 
     def handle_message(self, message: IrcMessage) -> None:
         match message.command:
             case "JOIN" if self._client.is_me(message.nick):
                 self._handle_join(message.param(0))
             case "PART" if self._client.is_me(message.nick):
-                self._handle_leave(message.param(0), message.param(1) or "we were parted from it")
+                self._handle_leave(message.param(0), message.param(1) or "the server removed us")
             case "KICK" if self._client.is_me(message.param(1)):
                 self._handle_leave(
-                    message.param(0), f"{message.nick} has kicked us out: {message.param(2)}"
+                    message.param(0), f"{message.nick} kicked us: {message.param(2)}"
                 )
             case verb if verb in _JOIN_REFUSALS:
                 self._handle_refusal(message.param(1), message.trailing)
@@ -84,13 +84,13 @@ class ChannelMembership:
 
     def _handle_leave(self, channel: str, reason: str) -> None:
         self._current.discard(self._client.names.fold(channel))
-        log.warning("Not in %s any more: %s", channel, reason, extra={"action": "channel_left"})
+        log.warning("Left %s: %s", channel, reason, extra={"action": "channel_left"})
 
     def _handle_refusal(self, channel: str, reason: str) -> None:
         key = self._client.names.fold(channel)
-        if key in self._configured and self._refusals.get(key) != reason:  # told once, tried again
+        if key in self._configured and self._refusals.get(key) != reason:  # logged once per reason
             log.warning(
-                "%s does not let us in: %s",
+                "Could not join %s: %s",
                 channel,
                 reason,
                 extra={"action": "channel_join_refused"},

@@ -1,7 +1,8 @@
-"""A connection to an IRC server: socket, registration and login, flood limit, and a client that sends and asks.
+"""A connection to an IRC server: socket, registration and login, flood limit, and the client.
 
 https://modern.ircdocs.horse/#connection-registration,
-https://ircv3.net/specs/extensions/capability-negotiation and https://ircv3.net/specs/extensions/sasl-3.1.
+https://ircv3.net/specs/extensions/capability-negotiation and
+https://ircv3.net/specs/extensions/sasl-3.1.
 """
 
 import asyncio
@@ -21,14 +22,33 @@ from holdfast.core.secrets import Secret
 from holdfast.platforms.irc.events import IrcMessage, IrcNames, format_line, parse_line
 from holdfast.platforms.irc.plugin import IrcSettings
 
-# MERGED holdfast.platforms.irc.link: The link: a socket to a server, over TLS as a rule, as lines in and lines out.
-# Tags have up to 8191 bytes, and what follows them 512; some servers are more generous.
+RESPONSE_TIMEOUT = 30.0  # seconds
+USERNAME = "holdfast"
+# Tags have up to 8191 bytes and the rest 512; some servers allow more.
 _MAX_LINE_BYTES = 32 * 1024
-_CLOSE_TIMEOUT = 1.0  # seconds: a half-open line takes none
+_CLOSE_TIMEOUT = 1.0  # seconds: a half-open connection never closes
+_WANTED_CAPABILITIES = frozenset(
+    {
+        "account-tag",
+        "batch",
+        "draft/chathistory",
+        "echo-message",
+        "labeled-response",
+        "message-tags",
+        "server-time",
+    }
+)
+_SASL_CHUNK_LENGTH = 400  # characters of base64 in one AUTHENTICATE line
+_MAX_OTHER_NICKS = 5  # tried if the configured nick is taken
+
+MessageListener = Callable[[IrcMessage], None]
+Sleep = Callable[[float], Awaitable[None]]
+T = TypeVar("T")
 
 
 class IrcSocket:
-    """Owns the open socket. Whatever is heard is a sign of life."""
+    """Owns the open socket, and reads and writes lines. Each line that arrives counts as
+    activity."""
 
     def __init__(
         self,
@@ -45,22 +65,24 @@ class IrcSocket:
         return not self._writer.is_closing()
 
     async def read_message(self) -> IrcMessage:
-        """The next thing that is said. Raises `AccountDisconnected`."""
+        """The next message. Raises `AccountDisconnected`."""
         while True:
             try:
                 raw = await self._reader.readuntil(b"\n")
             except asyncio.IncompleteReadError:
                 raise AccountDisconnected("the server has closed the connection") from None
             except asyncio.LimitOverrunError:
-                raise AccountDisconnected("the server says a line that has no end") from None
+                raise AccountDisconnected(
+                    f"the server sent a line of more than {_MAX_LINE_BYTES} bytes"
+                ) from None
             except OSError as error:
                 raise AccountDisconnected(f"the connection broke: {error}") from error
             self._on_activity()
-            if (heard := parse_line(raw)) is not None:
-                return heard
+            if (message := parse_line(raw)) is not None:
+                return message
 
     def write(self, line: bytes) -> None:
-        """Nothing is waited for: a few hundred bytes in seconds do not pile up."""
+        """Does not wait: a few hundred bytes every few seconds do not accumulate."""
         self._writer.write(line)
 
     async def close(self) -> None:
@@ -75,30 +97,33 @@ class IrcSocket:
 async def open_socket(
     settings: IrcSettings, on_activity: Callable[[], None]
 ) -> AsyncIterator[IrcSocket]:
-    """Raises `AccountDisconnected` where there is no way to the server, or it is not who it says."""
+    """Raises `AccountDisconnected` if the server cannot be reached or its certificate is
+    invalid."""
     host, port = settings.address
-    trust = await asyncio.to_thread(_make_tls_context, settings) if settings.tls else None
+    tls_context = await asyncio.to_thread(_make_tls_context, settings) if settings.tls else None
     try:
-        reader, writer = await asyncio.open_connection(host, port, ssl=trust, limit=_MAX_LINE_BYTES)
+        reader, writer = await asyncio.open_connection(
+            host, port, ssl=tls_context, limit=_MAX_LINE_BYTES
+        )
     except ssl.SSLCertVerificationError as error:
         raise AccountDisconnected(
-            f"{host}:{port} does not prove who it is: {error.verify_message}. Where it has a "
-            "certificate of its own making, name that as ca_file"
+            f"the certificate of {host}:{port} cannot be verified: {error.verify_message}. "
+            "If it is self-signed, set ca_file to it"
         ) from error
     except ssl.SSLError as error:
         raise AccountDisconnected(f"{host}:{port} does not speak TLS ({error.reason})") from error
     except OSError as error:
-        reason = str(error) or "it hung up"
+        reason = str(error) or "it closed the connection"
         raise AccountDisconnected(f"{host}:{port} cannot be reached: {reason}") from error
-    link = IrcSocket(reader, writer, on_activity)
+    connection = IrcSocket(reader, writer, on_activity)
     try:
-        yield link
+        yield connection
     finally:
-        await link.close()
+        await connection.close()
 
 
 def _make_tls_context(settings: IrcSettings) -> ssl.SSLContext:
-    """In a thread: it reads every authority that this machine knows."""
+    """Runs in a thread: it reads all certificate authorities of this machine."""
     file = Path(settings.ca_file).expanduser() if settings.ca_file else None
     try:
         return ssl.create_default_context(cafile=file)
@@ -109,15 +134,12 @@ def _make_tls_context(settings: IrcSettings) -> ssl.SSLContext:
         ) from error
 
 
-# MERGED holdfast.platforms.irc.pacing: Pacing: how many lines a server is sent, so that it never takes us for a flood.
-#
-# RFC 1459, 8.10: a client may be some lines ahead, and is granted one more every two seconds. Who is
-# further ahead is thrown out.
-Sleep = Callable[[float], Awaitable[None]]
-
-
 class FloodLimiter:
-    """Owns what is left of the budget of one connection."""
+    """Owns the line budget of one connection, so that the server does not disconnect it for
+    flooding.
+
+    RFC 1459, 8.10: a client may send some lines at once, and is then granted one more every two
+    seconds. A server disconnects a client that sends more."""
 
     def __init__(
         self,
@@ -131,60 +153,40 @@ class FloodLimiter:
         self._seconds_per_line = seconds_per_line
         self._monotonic = monotonic
         self._sleep = sleep
-        self._free_at = monotonic()  # when the whole budget is there again
+        self._free_at = monotonic()  # when the whole budget is available again
         self._lock = asyncio.Lock()
 
     @property
     def lines_ahead(self) -> float:
-        """Lines by which we are ahead of what is granted."""
+        """How many lines we are ahead of what is granted."""
         if not self._seconds_per_line:
             return 0.0
         return max(0.0, self._free_at - self._monotonic()) / self._seconds_per_line
 
     @property
     def has_spare(self) -> bool:
-        """Whether a line that nobody would miss may be sent."""
+        """Whether an optional line may be sent."""
         return self.lines_ahead < self._burst / 2
 
     async def acquire(self) -> None:
-        """Returns when one more line may be sent, in the order of asking."""
+        """Returns when one more line may be sent, in the order of the calls."""
         async with self._lock:
             while (over := self.lines_ahead - (self._burst - 1)) > 0:
                 await self._sleep(over * self._seconds_per_line)
             self._free_at = max(self._free_at, self._monotonic()) + self._seconds_per_line
 
 
-# MERGED holdfast.platforms.irc.greeting: Greeting: how a connection is registered, from the first word to the end of the welcome.
-#
-# https://modern.ircdocs.horse/#connection-registration,
-# https://ircv3.net/specs/extensions/capability-negotiation and https://ircv3.net/specs/extensions/sasl-3.1.
-USERNAME = "holdfast"
-_WANTED_CAPABILITIES = frozenset(
-    {
-        "account-tag",
-        "batch",
-        "draft/chathistory",
-        "echo-message",
-        "labeled-response",
-        "message-tags",
-        "server-time",
-    }
-)
-_SASL_CHUNK_LENGTH = 400  # signs of base64 in one line of SASL
-_MAX_OTHER_NICKS = 5  # that are tried where the first one is taken
-
-
 class ServerWelcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of a server once it has let us in."""
+    """What is known of a server after registration."""
 
-    nick: str  # the one we have, which may not be the one we wanted
-    capabilities: frozenset[str]  # of what IRCv3 has
-    features: Mapping[str, str]  # what it says of itself
-    server_time: str  # when that was, by its own clock; "": it does not say
+    nick: str  # ours, which may differ from the configured one
+    capabilities: frozenset[str]  # of IRCv3, enabled
+    features: Mapping[str, str]  # from RPL_ISUPPORT
+    server_time: str  # of the welcome, by the clock of the server; "": unknown
 
 
 class IrcRegistration:
-    """Owns one registration: what was offered, what was agreed on, and which nick is tried."""
+    """Owns one registration: the capabilities offered and enabled, and the nick that is tried."""
 
     def __init__(
         self,
@@ -207,18 +209,18 @@ class IrcRegistration:
         self._server_time = ""
 
     async def register(self) -> ServerWelcome:
-        """Raises `AccountDisconnected`, and `ConnectRefused` where a person has to mend something."""
+        """Raises `AccountDisconnected`, or `ConnectRefused` if a person has to fix something."""
         self._send("CAP", "LS", "302")
         if self._server_password is not None:
             self._send("PASS", self._server_password.reveal())
         self._send("NICK", self._nick)
         self._send("USER", USERNAME, "0", "*", "Holdfast")
         while True:
-            heard = await self._socket.read_message()
-            if heard.command in ("376", "422"):  # the message of the day is over, or there is none
+            message = await self._socket.read_message()
+            if message.command in ("376", "422"):  # end of the message of the day, or no such file
                 break
-            if (answer := self._handlers().get(heard.command)) is not None:
-                answer(heard)
+            if (handle := self._handlers().get(message.command)) is not None:
+                handle(message)
         return ServerWelcome(
             nick=self._nick,
             capabilities=frozenset(self._enabled_capabilities),
@@ -228,7 +230,7 @@ class IrcRegistration:
 
     def _handlers(self) -> Mapping[str, Callable[[IrcMessage], None]]:
         return {
-            "PING": lambda heard: self._send("PONG", heard.trailing),
+            "PING": lambda message: self._send("PONG", message.trailing),
             "ERROR": self._handle_error,
             "CAP": self._handle_cap,
             "AUTHENTICATE": self._send_credentials,
@@ -253,7 +255,7 @@ class IrcRegistration:
             case "LS":
                 pairs = (each.partition("=") for each in message.trailing.split())
                 self._offered |= {name: value for name, _, value in pairs}
-                if message.param(2) != "*":  # else there is more to come
+                if message.param(2) != "*":  # else more lines follow
                     self._request_capabilities()
             case "ACK":
                 self._enabled_capabilities |= set(message.trailing.split())
@@ -282,12 +284,12 @@ class IrcRegistration:
             raise self._sasl_missing_error()
 
     def _send_credentials(self, message: IrcMessage) -> None:
-        """RFC 4616, in pieces; one that is full is followed by another, be that empty."""
+        """RFC 4616, in chunks. A full chunk is followed by another one, even if that is empty."""
         if message.trailing != "+" or self._password is None:
             return
         name = self._settings.username or self._settings.nick
-        words = f"\0{name}\0{self._password.reveal()}".encode()
-        encoded = base64.b64encode(words).decode()
+        credentials = f"\0{name}\0{self._password.reveal()}".encode()
+        encoded = base64.b64encode(credentials).decode()
         for start in range(0, len(encoded) + 1, _SASL_CHUNK_LENGTH):
             self._send("AUTHENTICATE", encoded[start : start + _SASL_CHUNK_LENGTH] or "+")
 
@@ -297,7 +299,7 @@ class IrcRegistration:
 
     def _handle_welcome(self, message: IrcMessage) -> None:
         if self._password is not None and not self._logged_in:
-            raise self._sasl_missing_error()  # it never spoke of capabilities
+            raise self._sasl_missing_error()  # the server did not answer CAP
         self._nick = message.param(0) or self._nick
         self._server_time = message.tags.get("time", "")
 
@@ -313,63 +315,56 @@ class IrcRegistration:
         wanted = self._settings.nick
         if len(self._nick) - len(wanted) >= _MAX_OTHER_NICKS:
             raise AccountDisconnected(
-                f"{wanted} and the nicks beside it are taken ({message.trailing})"
+                f"the nick {wanted} and its alternatives are taken ({message.trailing})"
             )
         self._nick += "_"
         self._send("NICK", self._nick)
 
     def _handle_bad_nick(self, message: IrcMessage) -> None:
-        if self._nick != self._settings.nick:  # one that nobody asked for, and too long, perhaps
+        if self._nick != self._settings.nick:  # an alternative that may be too long
             raise AccountDisconnected(
-                f"the nick {self._settings.nick} is taken, and so are those beside it"
+                f"the nick {self._settings.nick} and its alternatives are taken"
             )
         raise ConnectRefused(
-            f"the server does not take the nick {self._nick} ({message.trailing})",
-            remedy=f"set another as {self._table}.nick",
+            f"the server does not accept the nick {self._nick} ({message.trailing})",
+            remedy=f"set {self._table}.nick to another nick",
         )
 
     def _handle_bad_server_password(self, message: IrcMessage) -> None:
         raise ConnectRefused(
-            f"the server does not let us in with this password ({message.trailing})",
-            remedy=f"set {self._table}.server_password to the one that the server asks for",
+            f"the server does not accept the server password ({message.trailing})",
+            remedy=f"set {self._table}.server_password to the password of the server",
         )
 
     def _handle_ban(self, message: IrcMessage) -> None:
         raise ConnectRefused(
             f"the server has banned us ({message.trailing})",
-            remedy="ask those who run the network",
+            remedy="contact the operators of the network",
         )
 
     def _handle_bad_password(self, message: IrcMessage) -> None:
         name = self._settings.username or self._settings.nick
         raise ConnectRefused(
-            f"the network does not know the account {name} by this password ({message.trailing})",
-            remedy=f"set {self._table}.username and {self._table}.password as they were registered",
+            f"the network does not accept the password of account {name} ({message.trailing})",
+            remedy=f"set {self._table}.username and {self._table}.password as registered",
         )
 
     def _sasl_missing_error(self) -> ConnectRefused:
         return ConnectRefused(
             "the server does not offer SASL PLAIN, which the password is for",
-            remedy=f"take {self._table}.password out; where the server itself asks for one, "
-            f"that is {self._table}.server_password",
+            remedy=f"remove {self._table}.password; for a password of the server itself, set "
+            f"{self._table}.server_password",
         )
 
     def _handle_error(self, message: IrcMessage) -> None:
-        if "password" in message.trailing.lower():  # not every server has a number for it
+        if "password" in message.trailing.lower():  # not every server sends 464
             self._handle_bad_server_password(message)
-        raise AccountDisconnected(f"the server does not let us in: {message.trailing}")
-
-
-# MERGED holdfast.platforms.irc.line: The line: a registered connection, on which things are said, asked and heard.
-MessageListener = Callable[[IrcMessage], None]
-T = TypeVar("T")
-
-RESPONSE_TIMEOUT = 30.0  # seconds for an answer
+        raise AccountDisconnected(f"the server refused the connection: {message.trailing}")
 
 
 class IrcClient:
-    """Owns the link, who we are on it, and who listens. Everything but a PONG goes at the pace
-    that the server bears."""
+    """A registered connection. Owns our nick and the listeners. Every line except PONG waits for
+    the flood limit."""
 
     def __init__(
         self,
@@ -396,20 +391,21 @@ class IrcClient:
         return self.names.is_same(nick, self.nick)
 
     def next_token(self) -> str:
-        """One that nothing else on this line has."""
+        """Unique on this connection."""
         return f"h{next(self._tokens)}"
 
     async def listen(self) -> AccountDisconnected:
-        """Until the line breaks: why. An answer that somebody waits for will not come then."""
-        why = AccountDisconnected("we have left")
+        """Dispatches messages until the connection is lost, and returns why. Pending requests then
+        fail."""
+        reason = AccountDisconnected("we disconnected")
         try:
             while True:
                 self._dispatch(await self._socket.read_message())
         except AccountDisconnected as error:
-            why = error
+            reason = error
         finally:
-            self._ended.set_result(why)
-        return why
+            self._ended.set_result(reason)
+        return reason
 
     @contextmanager
     def subscribe(self, listener: MessageListener) -> Iterator[None]:
@@ -420,44 +416,47 @@ class IrcClient:
             self._listeners.remove(listener)
 
     async def send(self, command: str, *params: str, tags: Mapping[str, str] | None = None) -> None:
-        """Raises `NotConnected`: then nothing was written."""
+        """Raises `NotConnected` if nothing was written."""
         await self.limiter.acquire()
         if self._ended.done() or not self._socket.is_open:
             raise NotConnected("there is no connection to the server")
         self._socket.write(format_line(command, *params, tags=tags or {}))
 
     async def request(self, command: Sequence[str], match: Callable[[IrcMessage], T | None]) -> T:
-        """What `answer` makes of something that is said from now on. Raises `NotConnected` where
-        nothing was asked, and `OutcomeUnknown` where nothing is answered."""
+        """Sends the command and returns the first result of `match` for a later message that is not
+        None. Raises `NotConnected` if nothing was sent, and `OutcomeUnknown` without an answer."""
         found: asyncio.Future[T] = asyncio.get_running_loop().create_future()
 
-        def ear(heard: IrcMessage) -> None:
-            if not found.done() and (told := match(heard)) is not None:
-                found.set_result(told)
+        def listener(message: IrcMessage) -> None:
+            if not found.done() and (result := match(message)) is not None:
+                found.set_result(result)
 
-        with self.subscribe(ear):
+        with self.subscribe(listener):
             await self.send(*command)
             return await self.wait_for(found)
 
     async def wait_for(self, future: asyncio.Future[T]) -> T:
-        """Raises `OutcomeUnknown` where the line breaks before it is there, or stays silent."""
-        over = self._ended
-        either: set[asyncio.Future[Any]] = {future, over}
+        """Raises `OutcomeUnknown` if the connection is lost before, or after the timeout."""
+        either: set[asyncio.Future[Any]] = {future, self._ended}
         await asyncio.wait(either, timeout=self._timeout, return_when=asyncio.FIRST_COMPLETED)
         if future.done():
             return future.result()
         future.cancel()
-        why = str(over.result()) if over.done() else f"no answer within {self._timeout:.0f} s"
-        raise OutcomeUnknown(f"the server did not say what became of it: {why}")
+        why = (
+            str(self._ended.result())
+            if self._ended.done()
+            else f"no answer within {self._timeout:.0f} s"
+        )
+        raise OutcomeUnknown(f"the server did not confirm it: {why}")
 
     async def round_trip(self) -> None:
-        """What was said before this has been heard by the server when it returns: a server takes
-        the lines of a client in their order."""
+        """When this returns, the server has processed everything sent before: it processes the
+        lines of a client in order."""
         token = self.next_token()
-        await self.request(("PING", token), lambda heard: is_pong(heard, token) or None)
+        await self.request(("PING", token), lambda message: is_pong(message, token) or None)
 
     def quit(self) -> None:
-        """Say goodbye, at once, and wait for nothing."""
+        """Sends QUIT without waiting."""
         if self._socket.is_open:
             self._socket.write(format_line("QUIT", "until later"))
 
@@ -465,11 +464,11 @@ class IrcClient:
         if message.command == "PING":
             self._socket.write(format_line("PONG", message.trailing))
         elif message.command == "ERROR":
-            raise AccountDisconnected(f"the server ends the connection: {message.trailing}")
+            raise AccountDisconnected(f"the server closed the connection: {message.trailing}")
         elif message.command == "NICK" and self.is_me(message.nick):
             self.nick = message.param(0)
-        for ear in tuple(self._listeners):
-            ear(message)
+        for listener in tuple(self._listeners):
+            listener(message)
 
 
 def is_pong(message: IrcMessage, token: str) -> bool:

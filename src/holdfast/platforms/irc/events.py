@@ -1,6 +1,8 @@
-"""IRC messages as they are parsed and serialized, formatting codes, and the comparison of nicks and channel names.
+"""IRC messages: parsing and serializing lines, formatting codes, comparing nicks and channel names.
 
-https://modern.ircdocs.horse/#message-format, with the tags of https://ircv3.net/specs/extensions/message-tags.
+https://modern.ircdocs.horse/#message-format, with the tags of
+https://ircv3.net/specs/extensions/message-tags. Formatting:
+https://modern.ircdocs.horse/formatting and https://modern.ircdocs.horse/ctcp.
 """
 
 import logging
@@ -12,20 +14,28 @@ import msgspec
 
 log = logging.getLogger(__name__)
 
-
-# MERGED holdfast.platforms.irc.wire: The wire: one line of IRC as words, and words as one line.
-#
-# https://modern.ircdocs.horse/#message-format, with the tags of
-# https://ircv3.net/specs/extensions/message-tags.
 _LINE_ENDS = frozenset("\r\n\x00")
 _ESCAPES = {":": ";", "s": " ", "\\": "\\", "r": "\r", "n": "\n"}
-_UNESCAPED = {held: f"\\{sign}" for sign, held in _ESCAPES.items()}
+_UNESCAPED = {character: f"\\{code}" for code, character in _ESCAPES.items()}
 _ESCAPE = re.compile(r"\\(.?)", re.DOTALL)
 _NO_TAGS: Mapping[str, str] = {}
+_FORMAT_CODES = re.compile(
+    r"\x03(?:\d{1,2}(?:,\d{1,2})?)?"  # foreground colour, and optionally background
+    r"|\x04(?:[0-9A-Fa-f]{6}(?:,[0-9A-Fa-f]{6})?)?"  # the same in hexadecimal
+    r"|[\x02\x0f\x11\x16\x1d\x1e\x1f]"  # bold, reset, monospace, reverse, italic, strike, underline
+)
+_CTCP_DELIMITER = "\x01"
+# https://modern.ircdocs.horse/#casemapping-parameter
+_ASCII = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
+_RFC1459 = str.maketrans(f"{string.ascii_uppercase}[]\\~", f"{string.ascii_lowercase}{{}}|^")
+_STRICT = str.maketrans(f"{string.ascii_uppercase}[]\\", f"{string.ascii_lowercase}{{}}|")
+_MAPPINGS = {"ascii": _ASCII, "rfc1459": _RFC1459, "rfc1459-strict": _STRICT}
+_NICK_CHARACTERS = r"A-Za-z0-9\[\]\\`_^{|}\-"
+_TARGET = re.compile(r"[^\s,:\x00-\x1f][^\s,\x00-\x1f]*")
 
 
 class IrcMessage(msgspec.Struct, frozen=True, kw_only=True):
-    """What the server says: whose words they are, what it is about, and with what."""
+    """One message: tags, source, command and parameters."""
 
     command: str
     params: tuple[str, ...] = ()
@@ -38,16 +48,16 @@ class IrcMessage(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def trailing(self) -> str:
-        """Of its words: a sentence, as a rule."""
+        """The last parameter, usually a sentence."""
         return self.params[-1] if self.params else ""
 
     def param(self, number: int) -> str:
-        """Servers leave some out."""
+        """ "" if the message has fewer parameters: servers leave some out."""
         return self.params[number] if number < len(self.params) else ""
 
 
 def parse_line(raw: bytes) -> IrcMessage | None:
-    """None: it says nothing."""
+    """None if the line is empty."""
     rest = _decode(raw.rstrip(b"\r\n"))
     tags: Mapping[str, str] = _NO_TAGS
     source = ""
@@ -67,17 +77,17 @@ def parse_line(raw: bytes) -> IrcMessage | None:
 
 
 def format_line(command: str, *params: str, tags: Mapping[str, str] = _NO_TAGS) -> bytes:
-    """The last parameter may have spaces in it. Nothing in any of them can end the line."""
+    """The last parameter may contain spaces. Raises ValueError if any part contains a line end."""
     for each in (command, *params):
         if not _LINE_ENDS.isdisjoint(each):  # never an assertion: those can be switched off
-            raise ValueError("a line of IRC ends where it is written, and nowhere else")
-    ahead = f"@{';'.join(f'{key}={_escape(value)}' for key, value in tags.items())} "
+            raise ValueError("a part of an IRC line contains a line end")
+    prefix = f"@{';'.join(f'{key}={_escape(value)}' for key, value in tags.items())} "
     words = [command, *params[:-1], *(f":{last}" for last in params[-1:])]
-    return f"{ahead if tags else ''}{' '.join(words)}\r\n".encode()
+    return f"{prefix if tags else ''}{' '.join(words)}\r\n".encode()
 
 
 def _decode(raw: bytes) -> str:
-    """Some clients still write in the alphabet of their country; most of those in this one."""
+    """Falls back to Latin-1: some clients still do not write UTF-8, and most of those use it."""
     try:
         return raw.decode()
     except UnicodeDecodeError:
@@ -90,46 +100,25 @@ def _parse_tags(text: str) -> dict[str, str]:
 
 
 def _unescape(value: str) -> str:
-    """A backslash before any other sign, or at the end, is dropped."""
+    """A backslash before any other character, or at the end, is dropped."""
     return _ESCAPE.sub(lambda found: _ESCAPES.get(found[1], found[1]), value)
 
 
 def _escape(value: str) -> str:
-    return "".join(_UNESCAPED.get(sign, sign) for sign in value)
-
-
-# MERGED holdfast.platforms.irc.formatting: Formatting: what people write, without the codes that colour it, and their /me as words.
-#
-# https://modern.ircdocs.horse/formatting and https://modern.ircdocs.horse/ctcp.
-_FORMAT_CODES = re.compile(
-    r"\x03(?:\d{1,2}(?:,\d{1,2})?)?"  # a colour, and one behind it
-    r"|\x04(?:[0-9A-Fa-f]{6}(?:,[0-9A-Fa-f]{6})?)?"  # the same in hexadecimal
-    r"|[\x02\x0f\x11\x16\x1d\x1e\x1f]"  # bold, reset, one width, reverse, italic, struck, under
-)
-_CTCP_DELIMITER = "\x01"
+    return "".join(_UNESCAPED.get(each, each) for each in value)
 
 
 def strip_formatting(text: str, *, nick: str) -> str | None:
-    """None: it is a question of one program to another, and nobody said anything."""
+    """The text without formatting codes, and `/me` as "* nick text". None for any other CTCP
+    message: that is a request between two clients, not a text."""
     if not text.startswith(_CTCP_DELIMITER):
         return _FORMAT_CODES.sub("", text)
     verb, _, rest = text.strip(_CTCP_DELIMITER).partition(" ")
     return f"* {nick} {_FORMAT_CODES.sub('', rest)}" if verb.upper() == "ACTION" else None
 
 
-# MERGED holdfast.platforms.irc.names: Names: nicks and channels as a server compares them, and whether one is spoken of in a text.
-# https://modern.ircdocs.horse/#casemapping-parameter
-_ASCII = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
-_RFC1459 = str.maketrans(f"{string.ascii_uppercase}[]\\~", f"{string.ascii_lowercase}{{}}|^")
-_STRICT = str.maketrans(f"{string.ascii_uppercase}[]\\", f"{string.ascii_lowercase}{{}}|")
-_MAPPINGS = {"ascii": _ASCII, "rfc1459": _RFC1459, "rfc1459-strict": _STRICT}
-_NICK_CHARACTERS = r"A-Za-z0-9\[\]\\`_^{|}\-"
-# A target must be one, and nothing but it.
-_TARGET = re.compile(r"[^\s,:\x00-\x1f][^\s,\x00-\x1f]*")
-
-
 class IrcNames:
-    """How one server tells names apart, by what it says of itself (`RPL_ISUPPORT`)."""
+    """Compares nicks and channel names as one server does, by its `RPL_ISUPPORT`."""
 
     def __init__(self, features: Mapping[str, str]) -> None:
         self._mapping = _MAPPINGS.get(features.get("CASEMAPPING", "rfc1459").lower(), _ASCII)
@@ -137,7 +126,7 @@ class IrcNames:
         self._status = features.get("STATUSMSG", "")
 
     def fold(self, name: str) -> str:
-        """Two names that fold alike are one."""
+        """Names that fold to the same text are the same name."""
         return name.translate(self._mapping)
 
     def is_same(self, one: str, other: str) -> bool:
@@ -147,39 +136,38 @@ class IrcNames:
         return target.startswith(self._channels)
 
     def is_status_message(self, target: str) -> bool:
-        """Whether it is for those of some rank in a channel alone: `@#channel`."""
+        """Whether it goes only to members of a channel with some status: `@#channel`."""
         bare = target.lstrip(self._status) if self._status else target
         return bare != target and self.is_channel(bare)
 
     def mentions(self, text: str, nick: str) -> bool:
-        """Whether it stands there as a word of its own."""
+        """Whether the nick occurs in the text as a word."""
         name = re.escape(self.fold(nick))
         return bool(
             re.search(rf"(?<![{_NICK_CHARACTERS}]){name}(?![{_NICK_CHARACTERS}])", self.fold(text))
         )
 
     def strip_nick(self, text: str, nick: str) -> str:
-        """Without that nick in front, as people address each other: "nick: text". Where it is the
-        first word of a sentence, it stays, unless that is a command."""
+        """The text without a leading "nick: ", "nick, " or "@nick". A nick that is only the first
+        word of a sentence stays, unless a command follows it."""
         name = re.escape(self.fold(nick))
-        ahead = re.match(
+        prefix = re.match(
             rf"\s*(?:@{name}(?![{_NICK_CHARACTERS}])|{name}(?=\s*[:,]|\s+[/!]))\s*[:,]?\s*",
             self.fold(text),
         )
-        return text if ahead is None else text[ahead.end() :]
+        return text if prefix is None else text[prefix.end() :]
 
 
 def is_valid_target(name: str) -> bool:
-    """Whether a line can be sent there: no space, comma or line end makes more of it."""
+    """Whether it is exactly one target: without spaces, commas and line ends."""
     return bool(_TARGET.fullmatch(name))
 
 
-# MERGED holdfast.platforms.irc.spelling: Spelling: by which id a channel is known here, however it is written on the wire or by people.
 class ChannelIds:
-    """Owns the names of the channels that the configuration speaks of, as one server compares them
-    (https://modern.ircdocs.horse/#casemapping-parameter): where `[` and `{` are one sign, only the
-    server says so. Every other channel is known by its name in small letters, as that server has
-    them."""
+    """Maps channel names to the chat ids that are used here. Owns the names of the channels in the
+    configuration, folded as one server compares them
+    (https://modern.ircdocs.horse/#casemapping-parameter): only the server says whether `[` and `{`
+    are the same character. The id of any other channel is its folded name."""
 
     def __init__(self, names: IrcNames, chats: Iterable[str]) -> None:
         self._names = names
@@ -188,15 +176,15 @@ class ChannelIds:
             known = self._configured.setdefault(names.fold(chat), chat)
             if known != chat:
                 log.warning(
-                    "For this server %s and %s are one channel: what is set for the second holds "
-                    "nowhere.",
+                    "This server treats %s and %s as the same channel: the settings of the second "
+                    "are not used.",
                     known,
                     chat,
                     extra={"action": "chat_configured_twice"},
                 )
 
     def normalise(self, name: str) -> str:
-        """What is no channel is a person, whose name is not ours to change."""
+        """The chat id of a channel. The id of a user is returned unchanged."""
         if not self._names.is_channel(name):
             return name
         folded = self._names.fold(name)

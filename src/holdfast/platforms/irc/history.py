@@ -1,7 +1,8 @@
-"""The history that a server or bouncer keeps, and the checkpoint file that says how far it was read.
+"""The history of a server or bouncer, and the checkpoint file that says how far it was read.
 
-https://ircv3.net/specs/extensions/chathistory. Most messages of a channel are not for the agent and leave no row in the
-inbox: without the checkpoint, they would be read again at each start.
+https://ircv3.net/specs/extensions/chathistory. Most messages of a channel are not for the agent and
+leave no row in the inbox. Without the checkpoint, everything before the first row of a channel
+would be read again at each start, and its whole history at the first one.
 """
 
 import asyncio
@@ -20,25 +21,22 @@ from holdfast.system import state_file
 
 log = logging.getLogger(__name__)
 
-
-# MERGED holdfast.platforms.irc.history: History: what was said while we were away, where the server or a bouncer keeps it.
-#
-# https://ircv3.net/specs/extensions/chathistory
 REQUIRED_CAPABILITIES = frozenset({"draft/chathistory", "batch", "server-time", "message-tags"})
-PLAYBACK_BATCHES = frozenset({"chathistory", "znc.in/playback"})  # batches of what was said before
+PLAYBACK_BATCHES = frozenset({"chathistory", "znc.in/playback"})  # batches of older messages
 _TARGETS_BATCH = "draft/chathistory-targets"
 _MAX_PAGE_SIZE = 100
-_TIMESTAMP_STEP = 0.001  # seconds: the finest that is told apart
+_TIMESTAMP_STEP = 0.001  # seconds: the resolution of timestamps
+_LOSS_CONSEQUENCE = "messages from IRC while the gateway was down are not fetched this time."
 
 MessageKey = tuple[str | None, str | None, str, tuple[str, ...]]
 
 
 class HistoryRefused(HoldfastError):
-    """The server does not give what was asked for, for that reason."""
+    """The server refused a history request."""
 
 
 class HistoryBatch:
-    """Owns the lines of one batch of a kind, from when it is opened to its end.
+    """Collects the messages of the first batch of one type, from its start to its end.
     https://ircv3.net/specs/extensions/batch"""
 
     def __init__(self, batch_type: str) -> None:
@@ -47,7 +45,7 @@ class HistoryBatch:
         self._messages: list[IrcMessage] = []
 
     def handle_message(self, message: IrcMessage) -> "list[IrcMessage] | HistoryRefused | None":
-        """All of them, once it is over."""
+        """All messages of the batch once it has ended, or the refusal; None until then."""
         if message.command == "FAIL" and message.param(0) == "CHATHISTORY":
             return HistoryRefused(message.trailing)
         if message.command == "BATCH":
@@ -57,61 +55,60 @@ class HistoryBatch:
         return None
 
     def _handle_boundary(self, message: IrcMessage) -> list[IrcMessage] | None:
-        sign, name = message.param(0)[:1], message.param(0)[1:]
-        if sign == "+" and self._reference is None and message.param(1) == self._batch_type:
+        marker, name = message.param(0)[:1], message.param(0)[1:]
+        if marker == "+" and self._reference is None and message.param(1) == self._batch_type:
             self._reference = name
-        return self._messages if sign == "-" and name == self._reference else None
+        return self._messages if marker == "-" and name == self._reference else None
 
 
 class IrcHistory:
-    """Keeps nothing: what a server has is asked for when it is wanted."""
+    """Requests history from the server, page by page. Has no state of its own."""
 
     def __init__(self, client: IrcClient, *, now: Callable[[], float]) -> None:
         self._client = client
         self._now = now
-        most = client.features.get("CHATHISTORY", "")
+        limit = client.features.get("CHATHISTORY", "")
         self._page_size = (
-            min(_MAX_PAGE_SIZE, int(most)) if most.isdecimal() and int(most) else _MAX_PAGE_SIZE
+            min(_MAX_PAGE_SIZE, int(limit)) if limit.isdecimal() and int(limit) else _MAX_PAGE_SIZE
         )
 
     async def chats_since(self, since: str) -> list[str] | None:
-        """The channels, and the nicks of people, where something was said since then; None: the
-        server does not say. Raises `NotConnected`."""
-        until = format_timestamp(
-            self._now() + 86400
-        )  # the clock of the server may be ahead of ours
+        """The channels and nicks with messages since then; None if the server cannot list them.
+        Raises `NotConnected`."""
+        # One day ahead: the clock of the server may be ahead of ours.
+        until = format_timestamp(self._now() + 86400)
         found: dict[str, None] = {}
         while True:
-            question = (
+            arguments = (
                 f"timestamp={_just_before(since)}",
                 f"timestamp={until}",
                 str(self._page_size),
             )
             try:
-                page = await self._request_batch(_TARGETS_BATCH, "TARGETS", *question)
+                page = await self._request_batch(_TARGETS_BATCH, "TARGETS", *arguments)
             except HistoryRefused:
                 return None
             known = len(found)
-            found |= dict.fromkeys(heard.param(1) for heard in page)
+            found |= dict.fromkeys(each.param(1) for each in page)
             if len(found) == known or len(page) < self._page_size:
                 return [each for each in found if each]
             since = page[-1].param(2) or since
 
     async def messages_since(self, target: str, timestamp: str) -> AsyncIterator[IrcMessage]:
-        """Oldest first, that moment included: two things may have been said in it, of which one is
-        known. Raises `NotConnected`."""
+        """Oldest first, from that timestamp on, inclusive: of two messages with the same timestamp,
+        one may be known and the other not. Raises `NotConnected`."""
         last: set[MessageKey] = set()
         after = _just_before(timestamp)
         while page := await self._fetch_page(target, after):
-            for heard in page:
-                if _message_key(heard) not in last:
-                    yield heard
-            # A server may give fewer than it was asked for and have more: it is asked until
-            # nothing later comes.
-            last, end = {_message_key(heard) for heard in page}, page[-1].tags.get("time", "")
+            for message in page:
+                if _message_key(message) not in last:
+                    yield message
+            # A server may return fewer messages than requested although it has more, so a short
+            # page is not the end: continue until nothing later comes.
+            last, end = {_message_key(message) for message in page}, page[-1].tags.get("time", "")
             if end <= timestamp:
                 return
-            # All of one instant: what else was said in it is not to be had.
+            # The whole page has one timestamp: further messages with it cannot be requested.
             after = end if page[0].tags.get("time") == end else _just_before(end)
             timestamp = end
 
@@ -122,7 +119,7 @@ class IrcHistory:
             )
         except HistoryRefused as error:
             log.info(
-                "What was said in %s meanwhile is not to be had: %s",
+                "Could not fetch the history of %s: %s",
                 target,
                 error,
                 extra={"action": "history_refused"},
@@ -131,35 +128,36 @@ class IrcHistory:
 
     async def _request_batch(self, batch_type: str, *arguments: str) -> list[IrcMessage]:
         try:
-            told: list[IrcMessage] | HistoryRefused = await self._client.request(
+            result: list[IrcMessage] | HistoryRefused = await self._client.request(
                 ("CHATHISTORY", *arguments), HistoryBatch(batch_type).handle_message
             )
-        except OutcomeUnknown as error:  # asking again does no harm
+        except OutcomeUnknown as error:  # the request can safely be repeated
             raise NotConnected(str(error)) from error
-        if isinstance(told, HistoryRefused):
-            raise told
-        return told
+        if isinstance(result, HistoryRefused):
+            raise result
+        return result
 
 
 def format_timestamp(seconds: float) -> str:
-    """https://ircv3.net/specs/extensions/server-time. Such stamps sort as the times they name."""
+    """https://ircv3.net/specs/extensions/server-time. These timestamps sort
+    in order of time."""
     moment = datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")
     return moment.replace("+00:00", "Z")
 
 
 def format_position(timestamp: str, event_id: str) -> str:
-    """How far something was looked at: to which moment, and what was the last thing of it."""
+    """A position in a history: the timestamp and the id of the last event that was processed."""
     return f"{timestamp} {event_id}"
 
 
 def parse_position(position: str) -> tuple[str, str]:
-    """The moment, and the event that is known already; "": none of it is."""
-    moment, _, event_id = position.partition(" ")
-    return moment, event_id
+    """The timestamp, and the id of the last event that was processed; "" if there is none."""
+    timestamp, _, event_id = position.partition(" ")
+    return timestamp, event_id
 
 
 def subtract_seconds(timestamp: str, seconds: float) -> str:
-    """A stamp that is none stays as it is."""
+    """An invalid timestamp is returned unchanged."""
     try:
         return format_timestamp(datetime.fromisoformat(timestamp).timestamp() - seconds)
     except ValueError:
@@ -174,44 +172,36 @@ def _message_key(message: IrcMessage) -> MessageKey:
     return message.tags.get("msgid"), message.tags.get("time"), message.source, message.params
 
 
-# MERGED holdfast.platforms.irc.record: The record: how far the history of a network was looked at, which no row of the inbox says.
-#
-# Most of what is said in a channel is not for the agent, and leaves no row. Without this mark, what
-# was said before the first row of a channel would be looked at again at each start, and all that was
-# ever said there at the first one.
-_LOSS_CONSEQUENCE = "what was said on IRC while the gateway was down is not looked for this time."
-
-
 class IrcCheckpointFile(msgspec.Struct, frozen=True, kw_only=True):
-    until: str  # everything before this moment was looked at, in every chat
+    until: str  # everything before this timestamp was processed, in every chat
 
 
 class IrcCheckpoint:
-    """Owns one file, which is replaced as a whole. What it says may be old: whoever goes by it
-    looks at some messages twice, and at none never."""
+    """Owns one file, which is replaced as a whole. It may lag behind: then some messages are
+    processed twice, but none is missed."""
 
     def __init__(self, path: Path, until: str) -> None:
         self._path = path
         self._saved = ""
-        self._write_lock = Lock()  # of a thread, which goes on when nobody waits for it any more
+        self._write_lock = Lock()  # a writing thread continues after its task was cancelled
         self.until = until
 
     @classmethod
     async def load(cls, path: Path, *, initial: str) -> "IrcCheckpoint":
-        """Who was never here before has seen everything there is."""
+        """Without a file, starts at `initial`: a new account does not process older messages."""
         written = await asyncio.to_thread(
             state_file.load, path, IrcCheckpointFile, consequence=_LOSS_CONSEQUENCE
         )
-        record = cls(path, initial if written is None else written.until)
+        checkpoint = cls(path, initial if written is None else written.until)
         if written is None:
-            await record.save()
-        return record
+            await checkpoint.save()
+        return checkpoint
 
     def advance(self, until: str) -> None:
         self.until = max(until, self.until)
 
     async def save(self) -> None:
-        """Where it cannot be written, the older mark stands, and does no harm."""
+        """If it cannot be written, the older checkpoint stays, which does no harm."""
         if self.until == self._saved:
             return
         try:
@@ -225,7 +215,7 @@ class IrcCheckpoint:
             )
 
     def _write(self) -> None:
-        with self._write_lock:  # what is written last is what is known last
+        with self._write_lock:  # the last write has the latest value
             until = self.until
             state_file.write_atomically(
                 self._path, msgspec.json.encode(IrcCheckpointFile(until=until))

@@ -1,4 +1,4 @@
-"""The IRC platform: one nick on one network, the parts of one connection composed, and the check of its credentials."""
+"""The IRC platform: one nick on one network, its connection, and the check of its credentials."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
@@ -43,12 +43,24 @@ from holdfast.platforms.irc.sender import IrcSender
 from holdfast.platforms.irc.users import UserDirectory
 from holdfast.platforms.text.irc import render
 
-# MERGED holdfast.platforms.irc.presence: Presence: all that one connection consists of, from the welcome to the goodbye.
-PING_INTERVAL = 30.0  # seconds between two signs of life that are asked for
+PING_INTERVAL = 30.0  # seconds between two PINGs
+_MAX_BYTES = 2000  # of a message, which is several lines
+_MAX_LINES = 8  # of a message: after an unknown outcome it is sent again as a whole
+_MIN_TEXT_BYTES = 340  # of a line, left for the text with the longest names
+
+# Before a server has said what it can do. A line is accepted once the server has echoed it or
+# answered a PING behind it. Without either the outcome is unknown, and it cannot be looked up.
+CAPABILITIES = Capabilities(
+    backlog=Backlog.NONE,
+    max_length=_MAX_BYTES,
+    length_unit=LengthUnit.BYTES,
+    heartbeat_interval=3 * PING_INTERVAL,
+)
 
 
 class IrcConnection:
-    """Owns what is heard by whom: where we are first, then who is who, then what is said."""
+    """All parts of one connection, after registration. They handle each message in order: first the
+    channel membership, then the users, then the receiver."""
 
     def __init__(
         self,
@@ -66,42 +78,43 @@ class IrcConnection:
         self._client = client
         self._settings = settings
         self.channel_ids = ChannelIds(client.names, settings.chats)
-        people = UserDirectory(client, settings.identify_by, monotonic=clock.monotonic)
+        users = UserDirectory(client, settings.identify_by, monotonic=clock.monotonic)
         self._channels = ChannelMembership(
             client, settings.all_channels, channel_keys, on_joined=self._on_channel_joined
         )
-        self.sender = IrcSender(client, people, self._channels)
-        reader = IrcParser(
+        self.sender = IrcSender(client, users, self._channels)
+        parser = IrcParser(
             client,
-            people,
+            users,
             account=account,
             network=settings.host if checkpoint is not None else None,
             new_id=new_id,
             is_ours=self.sender.is_ours,
             channel_ids=self.channel_ids,
         )
-        past = (
+        backlog = (
             None
             if checkpoint is None
             else IrcBacklog(history=IrcHistory(client, now=clock.now), checkpoint=checkpoint)
         )
         self._receiver = IrcReceiver(
-            reader, people, account=account, intake=intake, backlog=past, buffer=buffer
+            parser, users, account=account, intake=intake, backlog=backlog, buffer=buffer
         )
         self._subscriptions = ExitStack()
-        for ear in (
+        for listener in (
             self._channels.handle_message,
-            people.handle_message,
+            users.handle_message,
             self._receiver.handle_message,
         ):
-            self._subscriptions.enter_context(client.subscribe(ear))
+            self._subscriptions.enter_context(client.subscribe(listener))
 
     def start_listening(self, tasks: asyncio.TaskGroup) -> asyncio.Task[AccountDisconnected]:
-        """The task that listens, which ends when the line does."""
-        return tasks.create_task(self._client.listen(), name="irc line")
+        """The listening task, which ends when the connection is lost."""
+        return tasks.create_task(self._client.listen(), name="irc connection")
 
     async def join_channels(self) -> ConnectError | None:
-        """Returns when we are in every channel that lets us in; else why we never got there."""
+        """Returns None once every channel that accepts us is joined, or why the connection was
+        lost."""
         try:
             # https://ircv3.net/specs/extensions/bot-mode
             if mode := self._client.features.get("BOT"):
@@ -116,13 +129,13 @@ class IrcConnection:
         await self._receiver.run()
 
     async def keep_alive(self, ping_interval: float) -> None:
-        """Until cancelled: ask for signs of life, and for what we are without."""
+        """Until cancelled: sends PINGs, and tries to get the nick and channels that are missing."""
         while True:
             await asyncio.sleep(ping_interval)
             try:
                 await self._maintain()
             except SendError:
-                continue  # whoever listens notices that the line is gone, or silent
+                continue  # the listening task, or the heartbeat, notices a lost connection
 
     async def round_trip(self) -> None:
         await self._client.round_trip()
@@ -135,33 +148,17 @@ class IrcConnection:
     async def _maintain(self) -> None:
         await self._client.send("PING", self._client.next_token())
         if not self._client.is_me(self._settings.nick):
-            await self._client.send("NICK", self._settings.nick)  # whoever has it may have gone
+            await self._client.send("NICK", self._settings.nick)  # its holder may have left
         await self._channels.join_missing()
         await self._receiver.save_checkpoint()
 
     def _on_channel_joined(self, channel: str) -> None:
-        self._receiver.channel_joined(channel)  # which is made after those it hears from
-
-
-# MERGED holdfast.platforms.irc.platform: The IRC platform: one nick on one network, which hears and speaks over one connection.
-_MAX_BYTES = 2000  # bytes of a message, which is several lines
-_MAX_LINES = 8  # of a message: what is in doubt is sent again as a whole
-_MIN_TEXT_BYTES = 340  # bytes of a line that are left behind the longest names there are
-
-# What is known before a server has said what it can do. A line is taken when the server has echoed
-# it, or answered a PING behind it; one of which neither is known is in doubt, and nobody can be
-# asked for it.
-CAPABILITIES = Capabilities(
-    backlog=Backlog.NONE,
-    max_length=_MAX_BYTES,
-    length_unit=LengthUnit.BYTES,
-    heartbeat_interval=3 * PING_INTERVAL,
-)
+        self._receiver.channel_joined(channel)  # the receiver is created after the membership
 
 
 class IrcPlatform:
-    """A door to one nick. It owns its connection, and, where the network has a history, a record
-    of how far that was looked at in `folder`."""
+    """One nick on one network. Owns its connection and, if the network has a history, a checkpoint
+    file in `folder`."""
 
     def __init__(
         self,
@@ -186,7 +183,7 @@ class IrcPlatform:
         self._ping_interval = ping_interval
         self._timeout = timeout
         self._buffer = EventBuffer[Inbound]()
-        # What is one sign on every network; the rest is known once there is a line.
+        # What is the same on every network; the rest is known once connected.
         self._channel_ids = ChannelIds(IrcNames({"CASEMAPPING": "ascii"}), settings.chats)
         self._connection: IrcConnection | None = None
 
@@ -194,30 +191,30 @@ class IrcPlatform:
     async def connect(self, intake: Intake) -> AsyncIterator[None]:
         async with open_socket(
             self._settings, lambda: intake.report_alive(self.name, self.account)
-        ) as link:
-            presence = await self._register(link, intake)
+        ) as socket:
+            connection = await self._register(socket, intake)
             async with asyncio.TaskGroup() as tasks:
-                listening = presence.start_listening(tasks)
+                listening = connection.start_listening(tasks)
                 work: list[asyncio.Task[Any]] = [listening]
                 try:
-                    ended = await presence.join_channels()
+                    ended = await connection.join_channels()
                     if ended is None:
                         listening.add_done_callback(partial(self._handle_end, intake))
-                        work.append(tasks.create_task(presence.receive(), name="irc messages"))
+                        work.append(tasks.create_task(connection.receive(), name="irc messages"))
                         work.append(
                             tasks.create_task(
-                                presence.keep_alive(self._ping_interval), name="irc signs of life"
+                                connection.keep_alive(self._ping_interval), name="irc keepalive"
                             )
                         )
-                        self._connection = presence
+                        self._connection = connection
                         yield
                 finally:
                     self._connection = None
                     for task in work:
                         task.cancel()
-                    await presence.close()
+                    await connection.close()
                     self._buffer.log_pending(f"{self._settings.nick} on {self._settings.host}")
-            if ended is not None:  # raised within, the group would hide it
+            if ended is not None:  # raised inside, it would be in an exception group
                 raise ended
 
     def fits(self, text: str) -> bool:
@@ -242,16 +239,16 @@ class IrcPlatform:
         return self._connection
 
     async def _register(self, socket: IrcSocket, intake: Intake) -> IrcConnection:
-        greeting = IrcRegistration(socket, self._settings, self._secrets, account=self.account)
-        welcome = await greeting.register()
+        registration = IrcRegistration(socket, self._settings, self._secrets, account=self.account)
+        welcome = await registration.register()
         self.capabilities = capabilities_of(welcome)
-        pace = FloodLimiter(
+        limiter = FloodLimiter(
             burst=self._settings.burst,
             seconds_per_line=self._settings.line_seconds,
             monotonic=self._clock.monotonic,
         )
-        presence = IrcConnection(
-            IrcClient(socket, welcome, pace, timeout=self._timeout),
+        connection = IrcConnection(
+            IrcClient(socket, welcome, limiter, timeout=self._timeout),
             self._settings,
             await self._load_checkpoint(welcome),
             self._channel_keys(),
@@ -261,13 +258,13 @@ class IrcPlatform:
             clock=self._clock,
             new_id=self._new_id,
         )
-        self._channel_ids = presence.channel_ids
-        return presence
+        self._channel_ids = connection.channel_ids
+        return connection
 
     def _channel_keys(self) -> Mapping[str, Secret]:
-        named = {channel: f"locked.{channel}.key" for channel in self._settings.locked}
+        keys = {channel: f"locked.{channel}.key" for channel in self._settings.locked}
         return {
-            channel: self._secrets[key] for channel, key in named.items() if key in self._secrets
+            channel: self._secrets[key] for channel, key in keys.items() if key in self._secrets
         }
 
     async def _load_checkpoint(self, welcome: ServerWelcome) -> IrcCheckpoint | None:
@@ -284,7 +281,7 @@ class IrcPlatform:
 
 
 def capabilities_of(welcome: ServerWelcome) -> Capabilities:
-    """What this server can do besides."""
+    """`CAPABILITIES` with what this server supports."""
     history = welcome.capabilities >= REQUIRED_CAPABILITIES
     return msgspec.structs.replace(
         CAPABILITIES,
@@ -294,17 +291,16 @@ def capabilities_of(welcome: ServerWelcome) -> Capabilities:
 
 
 def _is_tag_denied(welcome: ServerWelcome, tag: str) -> bool:
-    """https://ircv3.net/specs/extensions/message-tags: what clients may not say to each other."""
+    """https://ircv3.net/specs/extensions/message-tags: tags that the server does not relay."""
     denied = welcome.features.get("CLIENTTAGDENY", "").split(",")
     return tag in denied or ("*" in denied and f"-{tag}" not in denied)
 
 
-# MERGED holdfast.platforms.irc.check: Asking a server whether it lets us in, and by which nick.
 async def check_account(context: PluginContext[IrcSettings]) -> AccountIdentity:
-    """No channel is joined, and nobody sees more of it than that the nick was there."""
+    """Registers and quits, without joining a channel."""
     settings = context.settings
-    async with open_socket(settings, lambda: None) as link:
-        greeting = IrcRegistration(link, settings, context.secrets, account=context.account)
-        welcome = await greeting.register()
-        link.write(format_line("QUIT", "until later"))
+    async with open_socket(settings, lambda: None) as socket:
+        registration = IrcRegistration(socket, settings, context.secrets, account=context.account)
+        welcome = await registration.register()
+        socket.write(format_line("QUIT", "until later"))
     return AccountIdentity(name=f"{welcome.nick} on {settings.host}")

@@ -20,21 +20,21 @@ from holdfast.core.ports.platform_plugin import (
 )
 
 TLS_PORT, PLAIN_PORT = 6697, 6667
-# RFC 2812, 2.3.1; networks differ in how long one may be, and say so when it is asked for.
+# RFC 2812, 2.3.1. Networks differ in the maximum length, and refuse a nick that is too long.
 _NICK = re.compile(r"[A-Za-z\[\]\\`_^{|}][A-Za-z0-9\[\]\\`_^{|}-]*")
 _CHANNEL = re.compile(r"[#&+!][^\s,\x00\x07]+")
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 class IdentifyBy(StrEnum):
-    """What a person is known by."""
+    """What identifies a user."""
 
-    ACCOUNTS = "accounts"  # who is logged in, by that; everybody else by nick!user@host
-    NICKS = "nicks"  # where nobody can take the nick of another
+    ACCOUNTS = "accounts"  # the account of a user who is logged in, else nick!user@host
+    NICKS = "nicks"  # for networks where no user can take the nick of another
 
 
 class KeyedChannel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`[platforms.irc.locked.CHANNEL]`: a channel that lets in who has its key."""
+    """`[platforms.irc.locked.CHANNEL]`: a channel that needs a key to join."""
 
     key: str = ""  # a reference
 
@@ -43,15 +43,15 @@ class IrcSettings(PlatformSettings, frozen=True, kw_only=True):
     host: str = ""
     port: Port = 0  # 0: 6697, or 6667 without TLS
     tls: bool = True
-    ca_file: str = ""  # who vouches for the server, where that is nobody whom this machine knows
+    ca_file: str = ""  # the certificate authority of the server, if it is not a public one
     nick: str = "holdfast"
-    channels: tuple[str, ...] = ()  # that are joined, and joined again
+    channels: tuple[str, ...] = ()  # to join, and to join again
     locked: dict[str, KeyedChannel] = msgspec.field(default_factory=dict)  # the same, with a key
     username: str = ""  # of the account that the password belongs to; "": the nick
     password: str = ""  # a reference: of that account, for SASL
-    server_password: str = ""  # a reference: where the server itself, or a bouncer, asks for one
+    server_password: str = ""  # a reference: for the server itself, or a bouncer
     identify_by: IdentifyBy = IdentifyBy.ACCOUNTS
-    # What the network bears: so many lines at once, and then one in so many seconds.
+    # The flood limit of the network: lines at once, and then seconds per line.
     burst: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 5
     line_seconds: Annotated[float, msgspec.Meta(ge=0, le=60)] = 2.0
 
@@ -79,22 +79,26 @@ class IrcSettings(PlatformSettings, frozen=True, kw_only=True):
         self._lowercase_channels()
 
     def _check_case(self) -> None:
-        """Servers take large letters for small ones, and tell of names in either; people are
-        compared sign by sign, as small ones. An account is told as it was registered."""
-        people = {"allow": self.allow, "operators": self.operators, "chats": tuple(self.chats)}
-        for key, names in people.items():
+        """Servers ignore case and report nicks in either, so nicks are lowercased before they are
+        compared with the configuration. Accounts are compared as registered."""
+        names_by_key = {
+            "allow": self.allow,
+            "operators": self.operators,
+            "chats": tuple(self.chats),
+        }
+        for key, names in names_by_key.items():
             for name in names:
                 folds = self.identify_by is IdentifyBy.NICKS or "!" in name
-                if folds and not _is_channel(name) and name != (small := _lowercase(name)):
-                    raise ValueError(f"{key}: write {small!r} instead of {name!r}")
+                if folds and not _is_channel(name) and name != (lowered := _lowercase(name)):
+                    raise ValueError(f"{key}: write {lowered!r} instead of {name!r}")
 
     def _lowercase_channels(self) -> None:
-        """`#Team` is `#team` on every network; what else one takes for the same, it says itself."""
+        """`#Team` is `#team` on every network. What else is the same depends on the server."""
         chats = {_lowercase(name) if _is_channel(name) else name: name for name in self.chats}
         if len(chats) < len(self.chats):
             twice = sorted(set(self.chats) - set(chats.values()))
             raise ValueError(f"chats: {twice[0]!r} is there twice, in large and small letters")
-        set_attribute(self, "chats", {small: self.chats[name] for small, name in chats.items()})
+        set_attribute(self, "chats", {lowered: self.chats[name] for lowered, name in chats.items()})
         if _is_channel(self.home.partition("/")[0]):
             set_attribute(self, "home", _lowercase(self.home))
 
@@ -112,7 +116,7 @@ def _is_channel(name: str) -> bool:
 
 
 def _lowercase(name: str) -> str:
-    return "".join(sign.lower() if sign.isascii() else sign for sign in name)
+    return "".join(each.lower() if each.isascii() else each for each in name)
 
 
 def _open(context: PluginContext[IrcSettings]) -> Platform:

@@ -1,4 +1,4 @@
-"""Receives IRC messages, from the history first and then live, parses them and hands them to intake in order."""
+"""Receives IRC messages, first from the history and then live, and passes them to intake."""
 
 import asyncio
 import hashlib
@@ -34,14 +34,18 @@ from holdfast.platforms.irc.users import UserDirectory
 
 log = logging.getLogger(__name__)
 
-
-# MERGED holdfast.platforms.irc.reading: Reading: what is said on IRC in our words.
 PLATFORM = "irc"
+_MAX_QUEUED = 10_000  # received messages that are not in the store yet, if there is a history
+# The checkpoint stays behind by this: the servers of one network have clocks of their own, so a
+# message that arrives later may have an earlier timestamp.
+_CLOCK_SKEW_SECONDS = 10.0
+
+ReceiverJob = Callable[[], Awaitable[None]]
 
 
 class IrcParser:
-    """Reads what one line brings; keeps nothing. `network`: whose history it is, where the server
-    keeps one; what is said there is found again by when it was said."""
+    """Parses the messages of one connection. `network` is the host, if the server has a history:
+    then messages have cursors by their timestamps."""
 
     def __init__(
         self,
@@ -63,9 +67,9 @@ class IrcParser:
         self._channel_ids = channel_ids
 
     def parse(self, message: IrcMessage) -> Inbound | None:
-        """None: nobody said anything, or only we did, or it is for some of a channel and an answer
-        would be read by all. A NOTICE is never answered, for it may be an answer itself:
-        https://modern.ircdocs.horse/#notice-message."""
+        """None if the message is no text, is ours, or goes only to some members of a channel (all
+        members would read the answer). A NOTICE is never answered, because it may be an automatic
+        answer itself: https://modern.ircdocs.horse/#notice-message."""
         if message.command != "PRIVMSG" or not message.nick or self._client.is_me(message.nick):
             return None
         if self._client.names.is_status_message(message.param(0)):
@@ -91,38 +95,38 @@ class IrcParser:
         return f"{self._network}/{self._client.names.fold(target)}"
 
     def _source(self, message: IrcMessage, channel: str | None) -> Source:
-        person = self._users.user_id_of(message)
+        user_id = self._users.user_id_of(message)
         is_bot = "bot" in message.tags or "draft/bot" in message.tags
         return Source(
             platform=PLATFORM,
             account=self._account,
-            # A chat of two is with a person, and not with whoever has that nick tomorrow.
-            chat_id=person if channel is None else self._channel_ids.normalise(channel),
+            # A direct chat belongs to a user, not to a nick that another user may have tomorrow.
+            chat_id=user_id if channel is None else self._channel_ids.normalise(channel),
             chat_type=ChatType.DM if channel is None else ChatType.GROUP,
-            user_id=person,
+            user_id=user_id,
             user_name=message.nick,
             author=Author.BOT if is_bot else Author.PERSON,
         )
 
     def _event_id(self, message: IrcMessage) -> str:
-        """https://ircv3.net/specs/extensions/message-ids. A server without them that keeps a
-        history brings the same words of the same instant again; one without a history brings
-        nothing twice."""
+        """https://ircv3.net/specs/extensions/message-ids. A server without them
+        but with a history returns the same text with the same timestamp again. One without a
+        history sends nothing twice."""
         if name := message.tags.get("msgid"):
             return name
         at = message.tags.get("time")
         if at is None or self._network is None:
             return self._new_id("irc")
-        words = "\0".join((self._network, at, message.nick, *message.params))
-        return hashlib.sha256(words.encode("utf-8", "surrogatepass")).hexdigest()
+        key = "\0".join((self._network, at, message.nick, *message.params))
+        return hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()
 
     def _message_text(self, text: str, *, is_direct: bool) -> str:
-        """Without our nick in front. Clients keep what begins with a slash for themselves, so
-        whoever speaks to us may write `!stop`; other bots of a channel have a `!help` too, and are
-        not meant by us."""
+        """The text without our nick in front. Clients interpret a leading slash themselves, so
+        users may write `!stop` for `/stop`; in a channel only after our nick, because other bots
+        have a `!help` too."""
         words = self._client.names.strip_nick(text, self._client.nick).strip()
         if not words:
-            return text.strip()  # who is called by name is asked
+            return text.strip()  # the nick alone is a message, too
         first = words[1:].split(maxsplit=1)[0].lower() if words[1:].strip() else ""
         addressed = is_direct or words != text.strip()
         return (
@@ -132,7 +136,7 @@ class IrcParser:
         )
 
     def _quote(self, message: IrcMessage) -> Quote | None:
-        """https://ircv3.net/specs/client-tags/reply: which message, and not what it says."""
+        """https://ircv3.net/specs/client-tags/reply: the id of the message, without its text."""
         name = message.tags.get("+draft/reply") or message.tags.get("+reply")
         return Quote(message_id=name, ours=self._is_ours(name)) if name else None
 
@@ -145,26 +149,18 @@ class IrcParser:
         )
 
 
-# MERGED holdfast.platforms.irc.taking: Taking: what is heard is handed to intake in its order, behind what was said before we came.
-ReceiverJob = Callable[[], Awaitable[None]]
-_MAX_QUEUED = 10_000  # messages that are heard and not taken, where a history has them
-# Seconds by which the mark stays behind: servers of one network have clocks of their own, and what
-# is heard later may have been said earlier by them.
-_CLOCK_SKEW_SECONDS = 10.0
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IrcBacklog:
-    """What was said while we were away: where it is asked for, and how far it was looked at."""
+    """The history of a server, and how far it was processed."""
 
     history: IrcHistory
     checkpoint: IrcCheckpoint
 
 
 class IrcReceiver:
-    """Owns what was heard on one line and is not durable yet. Where there is no history nobody
-    brings it again: it is the door's then (`held`), and tried on line after line until it is
-    kept."""
+    """Owns the received messages of one connection that are not durable yet. Without a history the
+    server does not send them again: then they are in `buffer`, which outlives the connection, and
+    are retried until they are durable."""
 
     def __init__(
         self,
@@ -186,12 +182,10 @@ class IrcReceiver:
         self._sleep = sleep
         self._jobs: asyncio.Queue[ReceiverJob] = asyncio.Queue(_MAX_QUEUED)
         self._playbacks: set[str] = set()
-        self._found_in_history: set[str] = (
-            set()
-        )  # events that the history brought before they were heard
+        self._found_in_history: set[str] = set()  # ids of events
         self._latest_timestamp = ""
         self._started = False
-        self._initial_channels: list[str] = []  # that we were in when it began
+        self._initial_channels: list[str] = []  # joined before run()
 
     def handle_message(self, message: IrcMessage) -> None:
         if message.command == "BATCH":
@@ -200,7 +194,7 @@ class IrcReceiver:
             self._handle_live(message)
 
     def channel_joined(self, channel: str) -> None:
-        """To be told before anything is heard from there."""
+        """Must be called before any message of the channel is handled."""
         if self._backlog is None:
             return
         if not self._started:
@@ -209,7 +203,7 @@ class IrcReceiver:
             self._enqueue(lambda: self._fetch_history(channel))
 
     async def run(self) -> None:
-        """From when we are in our channels on: what was said before is taken first."""
+        """Runs once our channels are joined. Older messages come first."""
         self._started = True
         await self._run_with_retries(self._drain_buffer)
         if self._backlog is not None:
@@ -217,7 +211,7 @@ class IrcReceiver:
         while True:
             job = await self._jobs.get()
             await self._run_with_retries(job)
-            # Nothing that was heard is left to be looked at.
+            # Everything that was received is processed.
             if self._backlog is not None and self._jobs.empty():
                 self._backlog.checkpoint.advance(
                     subtract_seconds(self._latest_timestamp, _CLOCK_SKEW_SECONDS)
@@ -229,9 +223,10 @@ class IrcReceiver:
             await self._backlog.checkpoint.save()
 
     def _handle_batch(self, message: IrcMessage) -> None:
-        """Whoever plays back unasked brings what was looked at, or is asked for."""
-        sign, name = message.param(0)[:1], message.param(0)[1:]
-        if sign == "+" and message.param(1) in PLAYBACK_BATCHES:
+        """A playback that was not requested has messages that are processed already or will be
+        requested: it is ignored."""
+        marker, name = message.param(0)[:1], message.param(0)[1:]
+        if marker == "+" and message.param(1) in PLAYBACK_BATCHES:
             self._playbacks.add(name)
         else:
             self._playbacks.discard(name)
@@ -253,15 +248,15 @@ class IrcReceiver:
         try:
             self._jobs.put_nowait(job)
         except asyncio.QueueFull:
-            # To wait would leave the server unanswered, which ends the line as well.
+            # Waiting would leave the PINGs of the server unanswered, which also disconnects us.
             raise _overflow_error() from None
 
     async def _drain_buffer(self) -> None:
         await self._buffer.drain(self._submit)
 
     async def _submit_live(self, inbound: Inbound) -> None:
-        """What was said while the history was being asked for stands in it, too: whoever may not
-        talk is told so once."""
+        """A message that arrived while the history was fetched may be in the history, too: it is
+        submitted once, so that a user who may not talk is refused once."""
         if inbound.event_id not in self._found_in_history:
             await self._submit(inbound)
 
@@ -272,7 +267,7 @@ class IrcReceiver:
             log.debug("%s: %s", inbound.event_id, error, extra={"action": "message_ignored"})
         except NotAllowed as error:
             log.info(
-                "A message of %s was dropped: %s",
+                "Dropped a message of %s: %s",
                 inbound.source.user_id,
                 error,
                 extra={"action": "message_not_allowed"},
@@ -283,20 +278,20 @@ class IrcReceiver:
             )
 
     async def _fetch_all_history(self) -> None:
-        """A server that does not say where something was said is asked about every channel."""
-        assert self._backlog is not None, "only who has a past is asked for it"
+        """If the server cannot list the chats with new messages, every channel is fetched."""
+        assert self._backlog is not None, "called only with a history"
         chats = await self._backlog.history.chats_since(self._backlog.checkpoint.until)
         for chat in self._initial_channels if chats is None else chats:
             await self._fetch_history(chat)
 
     async def _fetch_history(self, target: str) -> None:
-        assert self._backlog is not None, "only who has a past is asked for it"
+        assert self._backlog is not None, "called only with a history"
         name = self._parser.cursor_name(target)
         cursor = await self._intake.cursor(PLATFORM, self._account, name)
-        moment, known = parse_position(max(cursor or "", self._backlog.checkpoint.until))
-        async for heard in self._backlog.history.messages_since(target, moment):
-            inbound = self._parser.parse(heard)
-            if inbound is not None and not self._is_known(inbound, known):
+        timestamp, last_event_id = parse_position(max(cursor or "", self._backlog.checkpoint.until))
+        async for message in self._backlog.history.messages_since(target, timestamp):
+            inbound = self._parser.parse(message)
+            if inbound is not None and not self._is_known(inbound, last_event_id):
                 await self._submit(inbound)
                 self._found_in_history.add(inbound.event_id)
 
@@ -309,7 +304,7 @@ class IrcReceiver:
                 return await job()
             except (StoreError, IntakeClosed, NotConnected) as error:
                 log.warning(
-                    "What was said on IRC is not taken: %s. The next try is in %.1f s.",
+                    "Could not process messages from IRC: %s; retrying in %.1f s.",
                     error,
                     pause,
                     extra={"action": "receiver_retrying"},
@@ -318,4 +313,4 @@ class IrcReceiver:
 
 
 def _overflow_error() -> AccountDisconnected:
-    return AccountDisconnected("more is said than can be kept: the store takes nothing")
+    return AccountDisconnected("too many messages are waiting: the store does not accept them")

@@ -1,8 +1,9 @@
 """Sends messages as IRC lines, and finds out whether the server accepted them.
 
-A server with echo-message (https://ircv3.net/specs/extensions/echo-message) returns each line to us once it has accepted
-it: that is the receipt. With labeled-response (https://ircv3.net/specs/extensions/labeled-response) it is certain which
-line is meant. Other servers do not confirm lines, but they answer in order: the PONG to a PING behind the lines comes
+A server with echo-message (https://ircv3.net/specs/extensions/echo-message) returns each line to us
+once it has accepted it: that is the receipt. With labeled-response
+(https://ircv3.net/specs/extensions/labeled-response) it is certain which line is meant. Other
+servers do not confirm lines, but they answer in order: the PONG to a PING behind the lines comes
 after every error about them.
 """
 
@@ -20,12 +21,12 @@ from holdfast.platforms.irc.users import UserDirectory
 from holdfast.platforms.text.irc import render
 
 REPEAT_NOTICE = "(This may have reached you before.)\n\n"
-_MAX_LINE_BYTES = 512  # bytes of a line, with what the server sets before it and its end
+_MAX_LINE_BYTES = 512  # with the prefix that the server adds, and the line end
 _MAX_HOST_BYTES = 64
-_DEFAULT_RETRY_AFTER = 60.0  # seconds, where we are asked to wait and not told for how long
+_DEFAULT_RETRY_AFTER = 60.0  # seconds, if the server does not say how long to wait
 _MAX_REMEMBERED = 500  # of our own messages
-# https://modern.ircdocs.horse/#errnosuchnick-401 and those behind it, and what networks added:
-# 477 and 486 only who is logged in, 489 only over TLS, 531 not to this person, 716 not asked for.
+# https://modern.ircdocs.horse/#errnosuchnick-401 and following, and additions of networks:
+# 477 and 486: login required, 489: TLS required, 531: not to this user, 716: recipient blocks us.
 _REFUSAL_CODES = frozenset(
     {"401", "403", "404", "405", "407", "411", "412", "413", "414", "415", "417"}
 )
@@ -35,8 +36,8 @@ _SECONDS_PATTERN = re.compile(r"(\d+)\s*sec", re.IGNORECASE)
 
 
 class IrcSender:
-    """Owns the turn in which messages are sent on one line, and which of ours were named by the
-    server. One at a time: a complaint is then about the one that is being sent."""
+    """Sends the messages of one connection one at a time, so that an error is about the message
+    that is being sent. Owns the ids that the server gave to our latest messages."""
 
     def __init__(
         self, client: IrcClient, users: UserDirectory, channels: ChannelMembership
@@ -56,17 +57,17 @@ class IrcSender:
             target = await self._target(outbound.address)
             lines = render(text, limit=max_text_bytes(self._client.nick, target))
             if not lines:
-                raise SendRejected("there is nothing in it that a line could say")
-            posting = MessageDelivery(self._client, target, len(lines))
-            with self._client.subscribe(posting.handle_message):
-                await posting.write(lines, self._reply_to(outbound.address))
-                names = await posting.wait_until_accepted()
-        self._own_message_ids.extend(names)
-        return Receipt(platform_message_id=names[0] if names else outbound.delivery_id)
+                raise SendRejected("the message has no text")
+            delivery = MessageDelivery(self._client, target, len(lines))
+            with self._client.subscribe(delivery.handle_message):
+                await delivery.write(lines, self._reply_to(outbound.address))
+                message_ids = await delivery.wait_until_accepted()
+        self._own_message_ids.extend(message_ids)
+        return Receipt(platform_message_id=message_ids[0] if message_ids else outbound.delivery_id)
 
     async def show_typing(self, address: Address) -> None:
-        """https://ircv3.net/specs/client-tags/typing: nobody misses one, so it costs no reply its
-        place."""
+        """https://ircv3.net/specs/client-tags/typing. Skipped if a message is being sent
+        or the flood limit is near."""
         if self._client.limiter.has_spare and not self._lock.locked():
             target = await self._target(address)
             await self._client.send("TAGMSG", target, tags={"+typing": "active"})
@@ -81,15 +82,14 @@ class IrcSender:
         return chat
 
     def _reply_to(self, address: Address) -> Mapping[str, str]:
-        """https://ircv3.net/specs/client-tags/reply. Who has no tags has no names for messages
-        either."""
+        """https://ircv3.net/specs/client-tags/reply. A server without tags has no message ids."""
         if address.reply_to is None or "message-tags" not in self._client.capabilities:
             return {}
         return {"+draft/reply": address.reply_to}
 
 
 class MessageDelivery:
-    """Owns what is heard about the lines of one message."""
+    """Tracks the server's answers to the lines of one message."""
 
     def __init__(self, client: IrcClient, target: str, line_count: int) -> None:
         self._client = client
@@ -103,7 +103,7 @@ class MessageDelivery:
         self._outcome: asyncio.Future[SendError | None] = asyncio.get_running_loop().create_future()
 
     async def write(self, lines: tuple[str, ...], tags: Mapping[str, str]) -> None:
-        """As far as nobody complains. Raises `NotConnected` where nothing was written."""
+        """Stops at the first error of the server. Raises `NotConnected` if nothing was written."""
         for number, text in enumerate(lines):
             if self._outcome.done():
                 return
@@ -113,24 +113,26 @@ class MessageDelivery:
                 )
             except NotConnected as error:
                 if number:
-                    raise OutcomeUnknown("the connection broke between two lines of it") from error
+                    raise OutcomeUnknown(
+                        "the connection was lost between two lines of the message"
+                    ) from error
                 raise
-            tags = {}  # what is answered stands at the first of them
+            tags = {}  # only the first line refers to the message it answers
         if not self._has_echo and not self._outcome.done():
             await self._send_ping()
 
     async def wait_until_accepted(self) -> list[str]:
-        """The names that the server gave to the lines, if it gives any. Raises a `SendError`."""
-        complaint = await self._client.wait_for(self._outcome)
-        if complaint is not None:
-            raise complaint
+        """The message ids of the lines, if the server gives any. Raises a `SendError`."""
+        error = await self._client.wait_for(self._outcome)
+        if error is not None:
+            raise error
         return self._message_ids
 
     def handle_message(self, message: IrcMessage) -> None:
         if self._outcome.done():
             return
-        if (complaint := self._to_send_error(message)) is not None:
-            self._outcome.set_result(complaint)
+        if (error := self._to_send_error(message)) is not None:
+            self._outcome.set_result(error)
         elif self._is_receipt(message):
             self._outcome.set_result(None)
 
@@ -147,7 +149,7 @@ class MessageDelivery:
         try:
             await self._client.send("PING", token)
         except NotConnected as error:
-            raise OutcomeUnknown("the connection broke behind it") from error
+            raise OutcomeUnknown("the connection was lost after the message") from error
 
     def _is_receipt(self, message: IrcMessage) -> bool:
         if not self._has_echo:
@@ -162,12 +164,14 @@ class MessageDelivery:
     def _is_echo(self, message: IrcMessage) -> bool:
         if self._has_labels:
             return message.tags.get("label") in self._tokens
-        told_by_us = message.command == "PRIVMSG" and self._client.is_me(message.nick)
-        return told_by_us and self._client.names.is_same(message.param(0), self._target)
+        is_own = message.command == "PRIVMSG" and self._client.is_me(message.nick)
+        return is_own and self._client.names.is_same(message.param(0), self._target)
 
     def _to_send_error(self, message: IrcMessage) -> SendError | None:
         if message.command == "FAIL" and message.param(0) == "PRIVMSG":
-            return SendRejected(f"{self._target} was not given it: {message.trailing}")
+            return SendRejected(
+                f"the server refused the message to {self._target}: {message.trailing}"
+            )
         if message.command not in _REFUSAL_CODES | _THROTTLE_CODES or not self._is_about_this(
             message
         ):
@@ -177,10 +181,10 @@ class MessageDelivery:
                 f"the server asks to wait with messages to {self._target}: {message.trailing}",
                 retry_after=_parse_seconds(message.trailing),
             )
-        return SendRejected(f"{self._target} was not given it: {message.trailing}")
+        return SendRejected(f"the server refused the message to {self._target}: {message.trailing}")
 
     def _is_about_this(self, message: IrcMessage) -> bool:
-        """The label says so where there is one; else whom it names, or nobody."""
+        """By its label, if it has one; else if it names this target, PRIVMSG, or nothing."""
         if label := message.tags.get("label"):
             return label in self._tokens
         about = message.params[1:-1]
@@ -192,9 +196,9 @@ class MessageDelivery:
 
 
 def max_text_bytes(nick: str, target: str) -> int:
-    """Bytes that are left for the text: others get it behind our name and where it is said."""
-    ahead = len(f":{nick}!~{USERNAME}@ PRIVMSG {target} :\r\n".encode())
-    return _MAX_LINE_BYTES - ahead - _MAX_HOST_BYTES
+    """Bytes left for the text: the server puts our hostmask and the target in front of it."""
+    prefix = len(f":{nick}!~{USERNAME}@ PRIVMSG {target} :\r\n".encode())
+    return _MAX_LINE_BYTES - prefix - _MAX_HOST_BYTES
 
 
 def _parse_seconds(text: str) -> float:
