@@ -1,7 +1,9 @@
-"""The checkpoint file of a Matrix account: the sync position, events that cannot be decrypted yet, and room upgrades.
+"""The checkpoint file of a Matrix account: the sync position, events that cannot be decrypted yet,
+and room upgrades.
 
-Most messages in rooms are not for the agent and leave no row in the inbox: without the position, all of them would be
-fetched again at each start. An event whose keys have not arrived is in no inbox either.
+Most messages in rooms are not for the agent and leave no row in the inbox: without the position,
+all of them would be fetched again at each start. An event whose keys have not arrived has no row
+either.
 """
 
 import asyncio
@@ -18,14 +20,14 @@ from holdfast.system import state_file
 
 log = logging.getLogger(__name__)
 
-_LOSS_CONSEQUENCE = "what came since the last message that was kept is looked at again."
+_LOSS_CONSEQUENCE = "events since the last stored message are processed again."
 
-MAX_UNDECRYPTED = 500  # messages that wait for their keys
+MAX_UNDECRYPTED = 500  # events waiting for their keys
 
 
 class SyncPosition(msgspec.Struct, frozen=True, kw_only=True):
-    """How far the stream was taken. The server's token says nothing of which of two is the later
-    one, so that each has a number of ours."""
+    """How far the sync stream was processed. Two server tokens cannot be ordered, so each position
+    has a number of ours."""
 
     number: int
     since: str
@@ -43,11 +45,11 @@ class SyncPosition(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class UndecryptedEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """An event that cannot be read: its keys have not come."""
+    """An event that cannot be decrypted: its keys have not arrived."""
 
     room_id: str
     event: Json
-    notified: bool = msgspec.field(name="told", default=False)  # the sender has been told
+    notified: bool = msgspec.field(name="told", default=False)  # the sender was notified
 
     @property
     def event_id(self) -> str:
@@ -55,10 +57,10 @@ class UndecryptedEvent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PendingUpgrade(msgspec.Struct, frozen=True, kw_only=True):
-    """A room that is to take the place of another, and that we are not in yet."""
+    """For a room that replaces another one, and that we have not joined yet."""
 
     instead_of: str
-    by: str  # who says so
+    by: str  # the user who has upgraded the room
 
 
 class MatrixCheckpointFile(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,25 +76,24 @@ class MatrixCheckpointFile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MatrixCheckpoint:
-    """Owns one file. What it says of the place may be old: whoever goes by it looks at some
-    messages twice, and at none never. What is sealed is durable before anything passes it."""
+    """Owns one file. Its position may be out of date: then some messages are processed twice, but
+    none is skipped. Undecrypted events are durable before the position passes them."""
 
     def __init__(self, path: Path, saved: MatrixCheckpointFile) -> None:
         self._path = path
         self._position = self._saved_position = saved.position
-        self._undecrypted = (
-            saved.undecrypted
-        )  # replaced, never changed: a thread may be writing it down
-        self._chat_by_room = saved.chat_by_room  # the same
-        self.pending_upgrades = saved.pending_upgrades  # the same
-        self._write_lock = Lock()  # of a thread, which goes on when nobody waits for it any more
+        # These are replaced, never modified: a thread may be writing them.
+        self._undecrypted = saved.undecrypted
+        self._chat_by_room = saved.chat_by_room
+        self.pending_upgrades = saved.pending_upgrades
+        self._write_lock = Lock()  # a writing thread continues after its task is cancelled
 
     @classmethod
     async def load(cls, path: Path) -> "MatrixCheckpoint":
-        written = await asyncio.to_thread(
+        saved = await asyncio.to_thread(
             state_file.load, path, MatrixCheckpointFile, consequence=_LOSS_CONSEQUENCE
         )
-        return cls(path, written or MatrixCheckpointFile())
+        return cls(path, saved or MatrixCheckpointFile())
 
     @property
     def position(self) -> SyncPosition | None:
@@ -107,29 +108,29 @@ class MatrixCheckpoint:
         return self._undecrypted
 
     def advance(self, position: SyncPosition) -> None:
-        """So far was everything looked at; written down with the next `settle`."""
+        """Everything before the position was processed. Saved with the next `save_position`."""
         self._position = position
 
     async def save_position(self) -> None:
-        """Where the mark cannot be written, the older one stands."""
+        """A failure is only logged: an older position does no harm."""
         if self._position == self._saved_position:
             return
         try:
             await self._save()
         except TransientStoreError as error:
-            # An older mark does no harm, and the next one is not far.
             log.warning("%s", error, extra={"action": "checkpoint_not_saved"})
 
     async def add_undecrypted(self, events: Iterable[UndecryptedEvent]) -> None:
         """Durable when this returns. Raises `TransientStoreError`."""
-        every = list(({each.event_id: each for each in (*self._undecrypted, *events)}).values())
-        for gone in every[:-MAX_UNDECRYPTED]:
+        merged = {event.event_id: event for event in (*self._undecrypted, *events)}
+        newest_last = list(merged.values())
+        for dropped in newest_last[:-MAX_UNDECRYPTED]:
             log.warning(
-                "Event %s was never readable and is given up.",
-                gone.event_id,
+                "Dropping event %s, which could not be decrypted: too many wait for their keys.",
+                dropped.event_id,
                 extra={"action": "undecrypted_event_dropped"},
             )
-        self._undecrypted = tuple(every[-MAX_UNDECRYPTED:])
+        self._undecrypted = tuple(newest_last[-MAX_UNDECRYPTED:])
         await self._save()
 
     async def remove_undecrypted(self, event_id: str) -> None:
@@ -138,15 +139,15 @@ class MatrixCheckpoint:
         await self._save()
 
     def is_successor(self, room_id: str) -> bool:
-        """Whether that room is on its way to be, or is, the follower of another."""
+        """Whether the room replaces another one, or is about to."""
         return room_id in self.pending_upgrades or room_id in self._chat_by_room
 
     def chat_of(self, room_id: str) -> str:
-        """The chat that is had in that room: the first of those that it follows."""
+        """The chat id of a room: the id of its first predecessor, or its own."""
         return self._chat_by_room.get(room_id, room_id)
 
     def room_of(self, chat_id: str) -> str:
-        """Where that chat is had now."""
+        """The current room of a chat."""
         rooms = [room for room, chat in self._chat_by_room.items() if chat == chat_id]
         return rooms[-1] if rooms else chat_id
 
@@ -156,10 +157,10 @@ class MatrixCheckpoint:
         await self._save()
 
     async def complete_upgrade(self, room_id: str, *, is_successor: bool) -> None:
-        """We are in it. Durable when this returns. Raises `TransientStoreError`."""
-        before = self.pending_upgrades[room_id].instead_of
+        """We have joined the room. Durable when this returns. Raises `TransientStoreError`."""
+        predecessor = self.pending_upgrades[room_id].instead_of
         if is_successor:
-            self._chat_by_room = {**self._chat_by_room, room_id: self.chat_of(before)}
+            self._chat_by_room = {**self._chat_by_room, room_id: self.chat_of(predecessor)}
         self.pending_upgrades = {
             name: each for name, each in self.pending_upgrades.items() if name != room_id
         }
@@ -172,12 +173,12 @@ class MatrixCheckpoint:
             raise TransientStoreError(f"{self._path} cannot be written: {error}") from error
 
     def _write(self) -> None:
-        with self._write_lock:  # what is written last is what is known last
-            written = MatrixCheckpointFile(
+        with self._write_lock:  # the last write has the latest state
+            state = MatrixCheckpointFile(
                 position=self._position,
                 undecrypted=self.undecrypted,
                 pending_upgrades=self.pending_upgrades,
                 chat_by_room=self._chat_by_room,
             )
-            state_file.write_atomically(self._path, msgspec.json.encode(written))
-            self._saved_position = written.position
+            state_file.write_atomically(self._path, msgspec.json.encode(state))
+            self._saved_position = state.position

@@ -1,6 +1,7 @@
 """Calls Matrix's client-server API over HTTP, and logs in.
 
-The vendor's library could call too, but it waits and retries by itself: then the outcome of a send would not be known.
+matrix-nio could make these calls, too, but it waits and retries by itself: then the outcome of a
+send would not be known, and other sends could not be paced meanwhile.
 """
 
 import asyncio
@@ -43,9 +44,23 @@ from holdfast.system.state_file import write_atomically
 
 log = logging.getLogger(__name__)
 
+T = TypeVar("T")
 
-# MERGED holdfast.platforms.matrix.paths: Paths of the client-server interface: what names a thing there may hold any sign.
+_CLIENT_PREFIX = "/_matrix/client/v3"
+_RELATIONS_PREFIX = "/_matrix/client/v1"
+_UPLOAD_PATH = "/_matrix/media/v3/upload"
+_DOWNLOAD_PREFIX = "/_matrix/client/v1/media/download"
+_CONNECT_TIMEOUT = 10.0  # seconds to establish a connection
+_UPLOAD_TIMEOUT_FACTOR = 6.0  # times the timeout of other calls
+_DEFAULT_RETRY_AFTER = 1.0  # seconds, if a rate limit comes without a duration
+_BAD_TOKEN_CODES = frozenset(
+    {"M_UNKNOWN_TOKEN", "M_MISSING_TOKEN", "M_USER_DEACTIVATED", "M_USER_LOCKED"}
+)
+_DEVICE_NAME = "Holdfast"  # as shown in the list of sessions
+
+
 def api_path(*parts: str) -> str:
+    """A path of the API. Ids may contain any character, so each part is quoted."""
     return "".join(f"/{quote(part, safe='')}" for part in parts)
 
 
@@ -53,40 +68,25 @@ def room_path(room_id: str, *parts: str) -> str:
     return api_path("rooms", room_id, *parts)
 
 
-# MERGED holdfast.platforms.matrix.api: Matrix's client-server interface over HTTP: one call, and what its answer means for its caller.
-#
-# The vendor's library could call as well, but waits and tries again by itself: then nobody would know
-# what became of a message, or pace the others meanwhile.
-T = TypeVar("T")
-
-_CLIENT_PREFIX = "/_matrix/client/v3"
-_RELATIONS_PREFIX = "/_matrix/client/v1"
-_UPLOAD_PATH = "/_matrix/media/v3/upload"
-_DOWNLOAD_PREFIX = "/_matrix/client/v1/media/download"
-_CONNECT_TIMEOUT = 10.0  # seconds for a connection to come about
-_UPLOAD_TIMEOUT_FACTOR = 6.0  # times as long as other calls may
-_DEFAULT_RETRY_AFTER = 1.0  # seconds, where a refusal for flooding does not say how many
-_BAD_TOKEN_CODES = frozenset(
-    {"M_UNKNOWN_TOKEN", "M_MISSING_TOKEN", "M_USER_DEACTIVATED", "M_USER_LOCKED"}
-)
-
-
 class MatrixBadToken(NotConnected):
-    """The access token holds no longer. The message is still ours to send."""
+    """The access token is no longer valid. The message was not sent and stays queued."""
 
 
 class MatrixNotFound(SendRejected):
-    """The homeserver itself says that there is no such thing; a proxy that knows no such path may
-    answer 404, too, and knows nothing of rooms."""
+    """The homeserver itself answered M_NOT_FOUND. A bare 404 may come from a proxy in front of it,
+    and says nothing about the room."""
 
 
 class DuplicateReaction(SendRejected):
-    """It is there already."""
+    """The reaction is already set."""
+
+
+_ERROR_TYPES = {"M_NOT_FOUND": MatrixNotFound, "M_DUPLICATE_ANNOTATION": DuplicateReaction}
 
 
 class MatrixClient:
-    """One account's line. It owns its connections while it is open, and says the token to nobody
-    but the homeserver. `alive` is told of each answer to this account: it came over the line."""
+    """API client of one account. Owns its HTTP connections while it is open, and sends the token
+    only to the homeserver. `on_response` is called for each response that proves the connection."""
 
     def __init__(self, homeserver: str, *, timeout: float) -> None:
         self._base_url = homeserver.rstrip("/")
@@ -106,10 +106,10 @@ class MatrixClient:
                 self._token = ""
 
     async def close(self) -> None:
-        """Whatever is still asked has no answer, and nothing more is."""
+        """Ends the requests in flight, and allows no more."""
         if self._http is not None:
-            line, self._http = self._http, None
-            await line.close()
+            session, self._http = self._http, None
+            await session.close()
 
     def set_token(self, token: str) -> None:
         self._token = token
@@ -125,7 +125,7 @@ class MatrixClient:
         query: Mapping[str, str] | None = None,
         limit: float | None = None,
     ) -> T:
-        """Raises the `SendError` that says what is known."""
+        """Raises the `SendError` that states what is known of the outcome."""
         return _parse_response(
             path,
             await self.call_raw(method, path, body=body, query=query, limit=limit),
@@ -135,7 +135,8 @@ class MatrixClient:
     async def call_idempotent(
         self, method: str, path: str, response_type: type[T], /, *, body: object = None, **more: Any
     ) -> T:
-        """The same, where asking again does no harm: without an answer it is `NotConnected`."""
+        """Like `call`, for requests that may be repeated: raises `NotConnected` if there is no
+        response."""
         try:
             return await self.call(method, path, response_type, body=body, **more)
         except OutcomeUnknown as error:
@@ -160,9 +161,9 @@ class MatrixClient:
         return await self.call_idempotent("GET", "/account/whoami", MatrixIdentity)
 
     async def reactions_on(self, room_id: str, event_id: str) -> tuple[MatrixReaction, ...]:
-        """https://spec.matrix.org/latest/client-server-api/#relationships-api: what people have
-        put on a message, the newest first, in clear also where what they say is sealed. A server
-        tells of a handful, where it is not asked for more."""
+        """The reactions to a message, newest first. They are not encrypted, even in encrypted
+        rooms. Without `limit`, a server returns only a few.
+        https://spec.matrix.org/latest/client-server-api/#relationships-api"""
         path = _RELATIONS_PREFIX + room_path(
             room_id, "relations", event_id, "m.annotation", REACTION
         )
@@ -170,7 +171,7 @@ class MatrixClient:
         return _parse_response(path, answer, MatrixReactionPage).chunk
 
     async def upload(self, file: OutboundFile) -> str:
-        """The address of what was uploaded. Nobody sees it yet, so that no second one does harm."""
+        """Returns the `mxc://` URI. The file is not visible yet, so an upload may be repeated."""
         content: dict[str, Any] = {
             "params": {"filename": file.name},
             "data": file.data,
@@ -192,27 +193,27 @@ class MatrixClient:
             **content.get("headers", {}),
             **self._auth_headers,
         }
-        asked = {**content, "headers": headers, "timeout": timeout, "allow_redirects": False}
-        what = f"{method} {path.removeprefix(_CLIENT_PREFIX)}"
+        options = {**content, "headers": headers, "timeout": timeout, "allow_redirects": False}
+        request = f"{method} {path.removeprefix(_CLIENT_PREFIX)}"
         try:
-            async with self._session.request(method, self._base_url + path, **asked) as response:
-                answer = await response.read()
+            async with self._session.request(method, self._base_url + path, **options) as response:
+                body = await response.read()
                 if response.status < 500 and response.status != 401:
                     self._on_response()
-                return _check_response(what, response, answer)
+                return _check_response(request, response, body)
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
             raise NotConnected(f"{self._base_url} cannot be reached: {error}") from error
         except (TimeoutError, aiohttp.ClientError) as error:
             reason = str(error) or type(error).__name__
-            raise OutcomeUnknown(f"the homeserver gave no answer to {what}: {reason}") from error
+            raise OutcomeUnknown(f"the homeserver gave no answer to {request}: {reason}") from error
 
     async def download(self, uri: str, *, max_bytes: int) -> bytes:
-        """A file that people have sent, by its `mxc://` address. Raises as `Attachment.fetch`
-        says. The homeserver may send us to where it keeps its files; the token goes to nobody
-        else: the client leaves it out where the address is another's."""
+        """Fetches a file that a user has sent, by its `mxc://` URI. Raises as `Attachment.fetch`
+        does. The homeserver may redirect to its file storage; aiohttp omits the token when the
+        redirect leads to another host."""
         server, _, name = uri.removeprefix("mxc://").partition("/")
         if not uri.startswith("mxc://") or not server or not name:
-            raise AttachmentUnavailable("its address makes no sense")
+            raise AttachmentUnavailable("its address is invalid")
         url = f"{self._base_url}{_DOWNLOAD_PREFIX}/{quote(server, safe=':')}/{quote(name, safe='')}"
         timeout = aiohttp.ClientTimeout(sock_read=self._timeout, sock_connect=_CONNECT_TIMEOUT)
         try:
@@ -244,14 +245,14 @@ class MatrixClient:
 
 
 def _ignore_response() -> None:
-    """Who is told before there is a line."""
+    """The callback before the client is opened."""
 
 
 def _parse_response(path: str, answer: bytes, response_type: type[T]) -> T:
     try:
         return decode_json(answer, type=response_type)
     except msgspec.MsgspecError as error:
-        raise OutcomeUnknown(f"the homeserver answered {path} with nonsense: {error}") from error
+        raise OutcomeUnknown(f"invalid response from the homeserver to {path}: {error}") from error
 
 
 def _check_response(request: str, response: aiohttp.ClientResponse, body: bytes) -> bytes:
@@ -262,7 +263,7 @@ def _check_response(request: str, response: aiohttp.ClientResponse, body: bytes)
         raise OutcomeUnknown(f"the homeserver answered {request} with {status}: it may be done")
     try:
         error = msgspec.json.decode(body, type=MatrixError)
-    except msgspec.MsgspecError:  # not of the homeserver, but of what stands in front of it
+    except msgspec.MsgspecError:  # not from the homeserver, but from a proxy
         error = MatrixError()
     raise _to_send_error(request, status, response.headers.get("Retry-After"), error)
 
@@ -286,19 +287,12 @@ def _to_send_error(
     return _ERROR_TYPES.get(error.errcode, SendRejected)(text)
 
 
-_ERROR_TYPES = {"M_NOT_FOUND": MatrixNotFound, "M_DUPLICATE_ANNOTATION": DuplicateReaction}
-
-
 def _parse_retry_after(value: str | None) -> float:
     return (
         float(value)
         if value is not None and value.isascii() and value.isdigit()
         else _DEFAULT_RETRY_AFTER
     )
-
-
-# MERGED holdfast.platforms.matrix.login: Logging in: by a password, once, or by an access token that somebody has made.
-_DEVICE_NAME = "Holdfast"  # as people see it in the list of sessions
 
 
 async def log_in(
@@ -321,8 +315,9 @@ async def log_in(
 
 
 class MatrixLogin:
-    """Owns the file of what a login gave. The device is kept with it: encrypted rooms know a
-    device, and a server knows by it which message was sent twice."""
+    """Logs in, once with a password or with an access token from the settings. Owns the file with
+    the result of a password login. It includes the device id: encryption keys belong to a device,
+    and the server recognises duplicate sends by it."""
 
     def __init__(
         self,
@@ -343,35 +338,36 @@ class MatrixLogin:
 
     @property
     def uses_password(self) -> bool:
-        """A token that holds no longer can then be replaced without a person."""
+        """If so, an invalid token can be replaced without a person."""
         return self._password is not None
 
     async def authenticate(self) -> MatrixIdentity:
-        """Who we are. Raises `ConnectRefused`, or a `SendError` where it may go better later."""
+        """Returns our identity. Raises `ConnectRefused`, or a `SendError` if a retry may
+        succeed."""
         if self._token is not None:
             return await self._authenticate_by_token(self._token)
-        kept = await asyncio.to_thread(_load_login, self._path)
-        if kept is None or kept.user_id != self._user:
+        saved = await asyncio.to_thread(_load_login, self._path)
+        if saved is None or saved.user_id != self._user:
             return await self._log_in_by_password("")
-        self._client.set_token(kept.access_token)
+        self._client.set_token(saved.access_token)
         try:
             return await self._client.whoami()
         except MatrixBadToken:
             self._client.set_token("")
-            return await self._log_in_by_password(kept.device_id)
+            return await self._log_in_by_password(saved.device_id)
 
     async def _authenticate_by_token(self, token: Secret) -> MatrixIdentity:
         self._client.set_token(token.reveal())
         try:
-            me = await self._client.whoami()
+            identity = await self._client.whoami()
         except MatrixBadToken as error:
             raise self.bad_token_error(error) from error
-        if me.user_id != self._user:
+        if identity.user_id != self._user:
             raise ConnectRefused(
-                f"the access token is that of {me.user_id}, and not of {self._user}",
+                f"the access token is that of {identity.user_id}, and not of {self._user}",
                 remedy=f"set {self._table}.user or {self._table}.token",
             )
-        return me
+        return identity
 
     def bad_token_error(self, error: MatrixBadToken) -> ConnectRefused:
         return ConnectRefused(
@@ -381,18 +377,18 @@ class MatrixLogin:
         )
 
     async def _log_in_by_password(self, device_id: str) -> MatrixIdentity:
-        assert self._password is not None, "the settings want a token or a password"
+        assert self._password is not None, "the settings require a token or a password"
         try:
-            given = await log_in(self._client, self._user, self._password, device_id=device_id)
+            login = await log_in(self._client, self._user, self._password, device_id=device_id)
         except (SendRejected, MatrixBadToken) as error:
             raise ConnectRefused(
                 f"{self._user} cannot log in: {error}",
                 remedy=f"set {self._table}.user and {self._table}.password to what a client logs "
                 "in with",
             ) from error
-        await self._save(given)
-        self._client.set_token(given.access_token)
-        return MatrixIdentity(user_id=given.user_id, device_id=given.device_id)
+        await self._save(login)
+        self._client.set_token(login.access_token)
+        return MatrixIdentity(user_id=login.user_id, device_id=login.device_id)
 
     async def _save(self, login: MatrixLoginResponse) -> None:
         try:
@@ -408,7 +404,7 @@ def _load_login(path: Path) -> MatrixLoginResponse | None:
         return None
     except msgspec.MsgspecError as error:
         log.warning(
-            "%s makes no sense (%s): the account logs in again, as a new device.",
+            "%s is invalid (%s): the account logs in again, as a new device.",
             path,
             error,
             extra={"action": "login_file_invalid"},

@@ -1,7 +1,7 @@
 """End-to-end encryption with matrix-nio, used without any I/O of its own.
 
-Importing this module imports the library: import it lazily, in a thread. The library writes its keys to a file of its
-own, so all of it runs in one thread of its own and the event loop never waits for a disk.
+Importing this module imports the library: import it lazily, in a thread. The library writes its
+keys to a file of its own, so all of it runs in a dedicated thread and never blocks the event loop.
 """
 
 import asyncio
@@ -31,14 +31,24 @@ from holdfast.platforms.matrix.events import ENCRYPTED, EncryptedFile, Json, Mat
 
 log = logging.getLogger(__name__)
 
+T = TypeVar("T")
 
-# MERGED holdfast.platforms.matrix.owed: Questions that the machine wants to have asked: about keys, of the homeserver.
 _KEY_ALGORITHM = "signed_curve25519"
+_KEY_STORE_FILE = "keys.db"
+_LIBRARY_ERRORS = (nio.ProtocolError, nio.EncryptionError, nio.GroupEncryptionError)
+
+# The library binds its tables to one file at a time, for the whole process: if two accounts used it
+# at once, the keys of one would be written to the file of the other.
+_LIBRARY_LOCK = Lock()
+
+# At lower levels, the library logs whole responses, including keys.
+logging.getLogger("nio").setLevel(logging.ERROR)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyRequest:
-    """`read` makes of the answer what the machine understands."""
+    """A request about keys that the library needs from the homeserver. `parse_answer` turns the
+    response into an object of the library."""
 
     method: str
     path: str
@@ -51,14 +61,14 @@ def key_upload(keys: Json) -> KeyRequest:
 
 
 def key_query(users: set[str]) -> KeyRequest:
-    everything: list[str] = []  # of their devices
-    body = {"device_keys": dict.fromkeys(users, everything)}
+    all_devices: list[str] = []  # an empty list requests all of them
+    body = {"device_keys": dict.fromkeys(users, all_devices)}
     return _key_request("query", body, nio.KeysQueryResponse.from_dict)
 
 
 def key_claim(devices: dict[str, list[str]]) -> KeyRequest:
-    wanted = {user: dict.fromkeys(names, _KEY_ALGORITHM) for user, names in devices.items()}
-    return _key_request("claim", {"one_time_keys": wanted}, nio.KeysClaimResponse.from_dict)
+    claims = {user: dict.fromkeys(names, _KEY_ALGORITHM) for user, names in devices.items()}
+    return _key_request("claim", {"one_time_keys": claims}, nio.KeysClaimResponse.from_dict)
 
 
 def to_device_message(
@@ -78,48 +88,30 @@ def _key_request(endpoint: str, body: Json, parse_answer: Callable[[Json], Any])
     )
 
 
-# MERGED holdfast.platforms.matrix.sealed_files: Files that their server cannot read: https://spec.matrix.org/latest/client-server-api/#sending-encrypted-attachments.
 def decrypt_file(file: EncryptedFile, data: bytes) -> bytes:
+    """https://spec.matrix.org/latest/client-server-api/#sending-encrypted-attachments"""
     try:
-        opened: bytes = decrypt_attachment(data, file.key.k, file.hashes.sha256, file.iv)
+        decrypted: bytes = decrypt_attachment(data, file.key.k, file.hashes.sha256, file.iv)
     except (nio.EncryptionError, ValueError) as error:
         raise AttachmentUnavailable(f"it cannot be decrypted: {error}") from error
-    return opened
+    return decrypted
 
 
 def encrypt_file(data: bytes) -> tuple[bytes, Json]:
-    """What is to be uploaded, and how its readers open it, but for its address."""
-    sealed: tuple[bytes, Json] = encrypt_attachment(data)
-    return sealed
-
-
-# MERGED holdfast.platforms.matrix.machine: The machine: matrix-nio as it was meant to be used, without any input or output of its own.
-#
-# It is told what the homeserver said, and knows then who is in which room and, with the extra `e2e`,
-# every key. What it wants to ask, `keys.Keys` asks for it. It writes its keys to a file of its own,
-# so all of it runs in one thread of its own: the loop never waits for a disk.
-T = TypeVar("T")
-
-_KEY_STORE_FILE = "keys.db"
-_LIBRARY_ERRORS = (nio.ProtocolError, nio.EncryptionError, nio.GroupEncryptionError)
-
-# The library binds its tables to one file at a time, for the whole process: of two accounts that
-# use it at once, the keys of one would be written among those of the other.
-_LIBRARY_LOCK = Lock()
-
-# At its lower levels it writes whole answers into the log, keys among them.
-logging.getLogger("nio").setLevel(logging.ERROR)
+    """Returns the bytes to upload, and the `file` object for readers, without its URL."""
+    encrypted: tuple[bytes, Json] = encrypt_attachment(data)
+    return encrypted
 
 
 class RoomInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of a room."""
-
-    member_count: int  # who are in it, or are invited
+    member_count: int  # joined or invited
     encrypted: bool
 
 
 class EncryptionMachine:
-    """Owns the library's client and the thread that it runs in."""
+    """Owns the library's client and the thread that it runs in. It is fed the responses of the
+    homeserver, and knows from them the members of rooms and, with the extra `e2e`, all keys. Its
+    own requests are sent by `rooms.RoomKeys`."""
 
     def __init__(
         self, identity: MatrixIdentity, *, folder: Path, encryption: bool, new_id: IdFactory
@@ -148,7 +140,7 @@ class EncryptionMachine:
         self._client.user_id = self._identity.user_id
         if self.can_encrypt:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            # Made by the library, it could be read by everybody whom the umask lets.
+            # Created by the library, the file would have the permissions of the umask.
             os.close(os.open(self._folder / _KEY_STORE_FILE, os.O_CREAT | os.O_RDWR, 0o600))
             self._client.load_store()
 
@@ -157,8 +149,8 @@ class EncryptionMachine:
             self._client.store.database.close()
 
     async def _run(self, work: Callable[..., T], /, *arguments: Any) -> T:
-        """Raises `NotConnected` where the library cannot do it: whatever waits for it is still to
-        be sent."""
+        """Runs work in the library's thread. Raises `NotConnected` if the library fails: the
+        message that needs it was not sent and stays queued."""
         loop = asyncio.get_running_loop()
         try:
             return await loop.run_in_executor(self._thread, self._run_locked, work, *arguments)
@@ -170,29 +162,29 @@ class EncryptionMachine:
             return work(*arguments)
 
     async def receive_sync(self, sync: Json) -> bool:
-        """Whether keys have come. The machine is told of states and keys alone, and of no words."""
+        """Returns whether keys have arrived. The library gets only state and keys, no messages."""
         return await self._run(self._receive_sync, sync)
 
     def _receive_sync(self, sync: Json) -> bool:
         for left in sync.get("rooms", {}).get("leave", {}):
-            self._client.rooms.pop(left, None)  # nobody tells us any more who comes into it
+            self._client.rooms.pop(left, None)  # we no longer learn who joins it
         try:
             response = nio.SyncResponse.from_dict(_state_only(sync))
             self._client.receive_response(response)
-        # The library's edge: it raises whatever it stumbles over in what a stranger has sent, and
-        # the same would come again for ever.
+        # The edge of the library: untrusted input can make it raise any exception, and the same
+        # batch would be received again forever.
         except Exception:
             log.warning(
-                "A part of what the homeserver told makes no sense and is passed over.",
+                "Skipping an invalid part of a sync response.",
                 exc_info=True,
                 extra={"action": "sync_invalid"},
             )
             return False
-        told = response.to_device_events if isinstance(response, nio.SyncResponse) else ()
-        return any(isinstance(each, nio.RoomKeyEvent) for each in told)
+        events = response.to_device_events if isinstance(response, nio.SyncResponse) else ()
+        return any(isinstance(event, nio.RoomKeyEvent) for event in events)
 
     async def room_info(self, room_id: str) -> RoomInfo | None:
-        """None: its people are not known yet."""
+        """None if the members are not known yet."""
         return await self._run(self._room_info, room_id)
 
     def _room_info(self, room_id: str) -> RoomInfo | None:
@@ -202,7 +194,7 @@ class EncryptionMachine:
         return RoomInfo(member_count=len(room.users), encrypted=bool(room.encrypted))
 
     async def set_members(self, room_id: str, members: Json, *, encrypted: bool) -> RoomInfo:
-        """Who is in a room; from now on the machine hears by itself who comes and goes."""
+        """Sets the members of a room. From then on, sync batches update them."""
         return await self._run(self._set_members, room_id, members, encrypted)
 
     def _set_members(self, room_id: str, members: Json, encrypted: bool) -> RoomInfo:
@@ -224,30 +216,30 @@ class EncryptionMachine:
         return None if user is None else user.display_name
 
     async def decrypt(self, room_id: str, event: Json) -> Json | None:
-        """What an encrypted event says; None: its keys are not here."""
+        """The decrypted event; None if its keys are missing."""
         return await self._run(self._decrypt, room_id, event) if self.can_encrypt else None
 
     def _decrypt(self, room_id: str, event: Json) -> Json | None:
         try:
-            read = nio.Event.parse_event({**event, "room_id": room_id})
-            found: Json = self._client.decrypt_event(read).source
-            return found
-        # The library's edge: what it raises for events that make no sense is not its errors alone.
-        except Exception as error:  # noqa: BLE001 - the event is kept, and tried again
+            parsed = nio.Event.parse_event({**event, "room_id": room_id})
+            decrypted: Json = self._client.decrypt_event(parsed).source
+            return decrypted
+        # The edge of the library: for invalid events it raises more than its own exceptions.
+        except Exception as error:  # noqa: BLE001 - the event is kept and retried
             log.debug("%s", error, extra={"action": "event_undecryptable"})
             return None
 
     async def outgoing_requests(self) -> Sequence[KeyRequest]:
-        """What there is to ask, as far as it is known now."""
+        """All requests that are due now."""
         return await self._run(self._outgoing_requests) if self.can_encrypt else ()
 
     def _outgoing_requests(self) -> Sequence[KeyRequest]:
-        client, asked = self._client, self._key_queries()
+        client, requests = self._client, self._key_queries()
         if client.should_upload_keys:
-            asked.append(key_upload(client.olm.share_keys()))
+            requests.append(key_upload(client.olm.share_keys()))
         if client.should_claim_keys:
-            asked.append(key_claim(client.get_users_for_key_claiming()))
-        return [*asked, *map(self._to_device_request, client.outgoing_to_device_messages)]
+            requests.append(key_claim(client.get_users_for_key_claiming()))
+        return [*requests, *map(self._to_device_request, client.outgoing_to_device_messages)]
 
     def _to_device_request(self, message: Any) -> KeyRequest:
         read = nio.ToDeviceResponse.from_dict
@@ -259,7 +251,7 @@ class EncryptionMachine:
         )
 
     async def key_queries(self) -> Sequence[KeyRequest]:
-        """Which devices people have, where that has changed."""
+        """Requests for the devices of users whose devices have changed."""
         return await self._run(self._key_queries)
 
     def _key_queries(self) -> list[KeyRequest]:
@@ -267,7 +259,8 @@ class EncryptionMachine:
         return [key_query(set(client.users_for_key_query))] if client.should_query_keys else []
 
     async def key_claims(self, room_id: str) -> Sequence[KeyRequest]:
-        """Keys of devices of a room that were never written to, where it has to be given a key."""
+        """Requests for keys of devices to which we have no session yet, if the room's key must be
+        shared."""
         return await self._run(self._key_claims, room_id)
 
     def _key_claims(self, room_id: str) -> Sequence[KeyRequest]:
@@ -277,8 +270,8 @@ class EncryptionMachine:
         return [key_claim(missing)] if missing else []
 
     async def key_shares(self, room_id: str) -> Sequence[KeyRequest]:
-        """The key of a room to every device in it, where they do not have it. Whose device it is
-        was verified by nobody here: who is in a room is for the room to say."""
+        """Requests that share the room's key with every device in it, if due. Devices are not
+        verified: membership of the room decides who may read."""
         return await self._run(self._key_shares, room_id)
 
     def _key_shares(self, room_id: str) -> Sequence[KeyRequest]:
@@ -287,7 +280,7 @@ class EncryptionMachine:
             return []
         users = list(self._client.rooms[room_id].users)
         shares = olm.share_group_session_parallel(room_id, users, ignore_unverified_devices=True)
-        return [self._share_request(room_id, people, body) for people, body in shares]
+        return [self._share_request(room_id, devices, body) for devices, body in shares]
 
     def _share_request(self, room_id: str, devices: set[tuple[str, str]], body: Json) -> KeyRequest:
         read = nio.ShareGroupSessionResponse.from_dict
@@ -305,7 +298,7 @@ class EncryptionMachine:
         self._client.receive_response(request.parse_answer(answer))
 
     async def mark_shared(self, room_id: str) -> None:
-        """Everybody has been given the key who could be; somebody without a device cannot."""
+        """The key was shared with all devices. Members without a device cannot get it."""
         await self._run(self._mark_shared, room_id)
 
     def _mark_shared(self, room_id: str) -> None:
@@ -315,15 +308,15 @@ class EncryptionMachine:
     async def encrypt(
         self, room_id: str, event_type: str, content: Json
     ) -> tuple[str, Json] | None:
-        """The type and the content of an event as they are sent. None: somebody has come or gone
-        meanwhile, and the room needs another key."""
+        """The event type and content to send. None if the members have changed meanwhile, and the
+        room needs a new key."""
         return await self._run(self._encrypt, room_id, event_type, content)
 
     def _encrypt(self, room_id: str, event_type: str, content: Json) -> tuple[str, Json] | None:
         if self._client.olm.should_share_group_session(room_id):
             return None
-        sealed: tuple[str, Json] = self._client.encrypt(room_id, event_type, content)
-        return sealed
+        encrypted: tuple[str, Json] = self._client.encrypt(room_id, event_type, content)
+        return encrypted
 
 
 def _state_only(sync: Json) -> Json:
@@ -338,7 +331,7 @@ def _state_only(sync: Json) -> Json:
 
 
 def _room_state(room: Json) -> Json:
-    """Those of the timeline are the later ones."""
-    said = room.get("timeline", {}).get("events", [])
-    before = room.get("state", {}).get("events", [])
-    return {"events": [*before, *(each for each in said if "state_key" in each)]}
+    """State events of the timeline come last: they are the later ones."""
+    timeline = room.get("timeline", {}).get("events", [])
+    state = room.get("state", {}).get("events", [])
+    return {"events": [*state, *(event for event in timeline if "state_key" in event)]}

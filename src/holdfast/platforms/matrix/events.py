@@ -1,4 +1,5 @@
-"""Matrix's payload types (https://spec.matrix.org/latest), and how they become inbound messages."""
+"""Matrix's payload types (https://spec.matrix.org/latest), as far as they are read here, and how
+they become inbound messages."""
 
 import re
 from collections.abc import Callable
@@ -10,8 +11,9 @@ from holdfast.core.messages.inbox import Inbound
 from holdfast.core.messages.source import Author, ChatType, Quote, Source
 from holdfast.core.people.commands import COMMANDS_BY_NAME
 
-# MERGED holdfast.platforms.matrix.wire: Matrix's objects, as far as this door reads them: https://spec.matrix.org/latest.
 Json = dict[str, Any]
+
+PLATFORM = "matrix"
 
 REACTION = "m.reaction"
 MESSAGE, STICKER, ENCRYPTED, MEMBER, TOMBSTONE, CREATE = (
@@ -21,6 +23,14 @@ MESSAGE, STICKER, ENCRYPTED, MEMBER, TOMBSTONE, CREATE = (
     "m.room.member",
     "m.room.tombstone",
     "m.room.create",
+)
+FILE_MESSAGE_TYPES = frozenset({"m.image", "m.file", "m.audio", "m.video"})
+# The quote that older clients put in front of a reply, for clients that do not support replies.
+_REPLY_FALLBACK = re.compile(r"\A(?:>[^\n]*\n)+\n")
+_BANG_COMMAND = re.compile(r"\A!(\w+)(?=\s|\Z)")
+_UNDECRYPTABLE_TEXT = (
+    "[This message is encrypted, and the key to it has not come. It will be read when the key "
+    "comes; until then nobody here knows what it says.]"
 )
 
 
@@ -54,7 +64,7 @@ class MatrixReactionContent(msgspec.Struct, frozen=True):
 
 
 class MatrixReaction(msgspec.Struct, frozen=True):
-    """A sign that somebody has put on a message; one that was taken back says nothing."""
+    """A reaction to a message. A removed one has no content."""
 
     event_id: str
     sender: str
@@ -70,7 +80,7 @@ class MatrixUploadResponse(msgspec.Struct, frozen=True):
 
 
 class MatrixEmptyResponse(msgspec.Struct, frozen=True):
-    """An answer that says nothing but that it was done."""
+    """A response of which no field is read."""
 
 
 class MatrixReplyTarget(msgspec.Struct, frozen=True):
@@ -97,7 +107,7 @@ class MatrixFileHashes(msgspec.Struct, frozen=True):
 
 
 class EncryptedFile(msgspec.Struct, frozen=True):
-    """A file whose server cannot read it."""
+    """An end-to-end encrypted file."""
 
     url: str
     key: JsonWebKey
@@ -132,22 +142,22 @@ class MatrixContent(msgspec.Struct, frozen=True):
 
     @property
     def thread_root(self) -> str | None:
-        """The message that the thread began with."""
+        """The first message of the thread."""
         if self.relation is None or self.relation.rel_type != "m.thread":
             return None
         return self.relation.event_id or None
 
     @property
     def reply_to(self) -> str | None:
-        """What this is a reply to. In a thread each message names the one before it, for clients
-        that know no threads: nobody has answered that."""
+        """The message that this one replies to. In a thread, each message names the previous one
+        for clients without support for threads; that is not a reply."""
         if self.relation is None or self.relation.in_reply_to is None:
             return None
         return None if self.relation.is_falling_back else self.relation.in_reply_to.event_id
 
 
 class MatrixMessage(msgspec.Struct, frozen=True):
-    """An event that somebody has said something with."""
+    """A message event, decrypted."""
 
     event_id: str
     sender: str
@@ -190,13 +200,13 @@ class RoomPredecessor(msgspec.Struct, frozen=True):
 
 
 class RoomCreate(msgspec.Struct, frozen=True):
-    """How a room says which one it has taken the place of."""
+    """The content of `m.room.create`, which names the room that this one replaces."""
 
     predecessor: RoomPredecessor = RoomPredecessor()
 
     @classmethod
     def from_event(cls, event: Json) -> "RoomCreate":
-        """Of a stranger's making, as all of it is."""
+        """The content is untrusted: an invalid one has no predecessor."""
         try:
             return msgspec.convert(event.get("content", {}), cls)
         except msgspec.ValidationError:
@@ -208,58 +218,56 @@ class MatrixHistoryPage(msgspec.Struct, frozen=True):
     end: str | None = None
 
 
-# MERGED holdfast.platforms.matrix.heard: What was heard: a message with all that has to be looked up before it can be read.
+def is_membership(event: Json, user_id: str, membership: str) -> bool:
+    """Whether the event gives the user this membership of the room."""
+    return (
+        event.get("type") == MEMBER
+        and event.get("state_key") == user_id
+        and event.get("content", {}).get("membership") == membership
+    )
+
+
 class MessageContext(msgspec.Struct, frozen=True, kw_only=True):
+    """A message with everything that must be looked up before it can be parsed."""
+
     message: MatrixMessage
     room_id: str
     chat_type: ChatType
     user_name: str | None = None
     our_name: str | None = None  # in that room
-    original: MatrixMessage | None = None  # what it is an edit of, where that is to be had
-    reply_target: MatrixMessage | None = None  # what it replies to, where that is to be had
-    reply_target_name: str | None = None  # of whoever wrote that
+    original: MatrixMessage | None = None  # what it is an edit of, if available
+    reply_target: MatrixMessage | None = None  # what it replies to, if available
+    reply_target_name: str | None = None  # display name of its author
 
     @property
     def current_content(self) -> MatrixContent:
-        """The words that hold now."""
-        said = self.message.content
-        return said.new_content or said if said.replaces else said
+        """The content after the edit, if the message is one."""
+        content = self.message.content
+        return content.new_content or content if content.replaces else content
 
     @property
     def relation_content(self) -> MatrixContent:
-        """Where it belongs: an edit says nothing of threads and replies, its original does."""
+        """The content that names thread and reply target: of an edit, that of its original."""
         if self.message.content.replaces and self.original is not None:
             return self.original.content
         return self.message.content
 
 
-# MERGED holdfast.platforms.matrix.reading: Reading: what was heard in a room, in our words.
-PLATFORM = "matrix"
-
-FILE_MESSAGE_TYPES = frozenset({"m.image", "m.file", "m.audio", "m.video"})
-# What older clients put in front of a reply, for those who know no replies.
-_REPLY_FALLBACK = re.compile(r"\A(?:>[^\n]*\n)+\n")
-_BANG_COMMAND = re.compile(r"\A!(\w+)(?=\s|\Z)")
-_UNDECRYPTABLE_TEXT = (
-    "[This message is encrypted, and the key to it has not come. It will be read when the key "
-    "comes; until then nobody here knows what it says.]"
-)
-
-
 class MatrixParser:
-    """Reads what one account is told; keeps nothing but who that is."""
+    """Turns messages into inbound messages. Its only state is the account's identity."""
 
     def __init__(
         self, user_id: str, *, account: str, chat_of: Callable[[str], str] = lambda room: room
     ) -> None:
-        """`chat_of`: the chat that is had in a room, which may have followed another."""
+        """`chat_of`: the chat id of a room; that of its first predecessor, if the room was
+        upgraded."""
         self._user_id = user_id
         self._account = account
         self._chat_of = chat_of
 
     @property
     def cursor_name(self) -> str:
-        """Of this very account: another one has a stream of its own."""
+        """Contains the user id, because each user has a sync stream of its own."""
         return f"sync of {self._user_id}"
 
     def is_ours(self, message: MatrixMessage) -> bool:
@@ -277,7 +285,8 @@ class MatrixParser:
         )
 
     def parse_undecryptable(self, context: MessageContext) -> Inbound:
-        """It was said, and nobody knows what. The event itself is still to come."""
+        """A placeholder, with an event id of its own: the message itself follows once its keys
+        arrive."""
         return Inbound(
             source=self._source(context),
             event_id=f"{context.message.event_id}/sealed",
@@ -298,15 +307,16 @@ class MatrixParser:
         )
 
     def _author(self, message: MatrixMessage) -> Author:
-        """https://spec.matrix.org/latest/client-server-api/#mnotice: programs say what they say by
-        themselves as notices, so that no other program answers them."""
+        """https://spec.matrix.org/latest/client-server-api/#mnotice: bots send their own messages
+        as notices, so that no other bot replies to them."""
         if self.is_ours(message):
             return Author.SELF
         return Author.BOT if message.content.msgtype == "m.notice" else Author.PERSON
 
     def _is_mentioned(self, content: MatrixContent, our_name: str | None) -> bool:
-        """https://spec.matrix.org/latest/client-server-api/#user-and-room-mentions: a client that
-        says who is meant is believed; others write a link, or a name in front."""
+        """https://spec.matrix.org/latest/client-server-api/#user-and-room-mentions: if the client
+        lists the mentioned users, that list decides; older clients write a link, or a leading
+        name."""
         if self._strip_own_name(content.body, our_name) != content.body:
             return True
         if content.mentions is not None:
@@ -314,12 +324,12 @@ class MatrixParser:
         return self._user_id in content.formatted_body or self._user_id in content.body
 
     def _strip_own_name(self, body: str, our_name: str | None) -> str:
-        """Without our name in front, so that "bot: /stop" is a command."""
+        """Removes our leading name, so that "bot: /stop" is a command."""
         text = body.lstrip()
         for name in (self._user_id, our_name or self._user_id):
-            for called in (f"@{name}", name):
-                rest = text[len(called) :]
-                if text.casefold().startswith(called.casefold()) and _ends_name(rest):
+            for prefix in (f"@{name}", name):
+                rest = text[len(prefix) :]
+                if text.casefold().startswith(prefix.casefold()) and _ends_name(rest):
                     return rest.lstrip(":, ").strip()
         return body
 
@@ -339,24 +349,24 @@ class MatrixParser:
         text = self._strip_own_name(body, context.our_name)
         if content.msgtype == "m.emote":
             return f"* {context.user_name or context.message.sender} {text}"
-        # Called by its name alone, the agent is meant to look up.
+        # A message that is only our name is still addressed to us.
         return _as_command(text) if text or not body else body
 
     def _quote(self, context: MessageContext) -> Quote | None:
-        name = context.relation_content.reply_to
-        if name is None:
+        target_id = context.relation_content.reply_to
+        if target_id is None:
             return None
-        answered = context.reply_target
-        if answered is None:
-            return Quote(message_id=name)
-        said = answered.content.new_content or answered.content
-        body = _REPLY_FALLBACK.sub("", said.body) if said.reply_to else said.body
+        target = context.reply_target
+        if target is None:
+            return Quote(message_id=target_id)
+        content = target.content.new_content or target.content
+        body = _REPLY_FALLBACK.sub("", content.body) if content.reply_to else content.body
         return Quote(
             text=body,
-            user_id=answered.sender,
+            user_id=target.sender,
             user_name=context.reply_target_name,
-            message_id=name,
-            ours=self.is_ours(answered),
+            message_id=target_id,
+            ours=self.is_ours(target),
         )
 
 
@@ -365,7 +375,7 @@ def _ends_name(rest: str) -> bool:
 
 
 def _as_command(text: str) -> str:
-    """Clients keep lines with a slash in front for themselves, so that a command may also be given
-    with an exclamation mark."""
+    """Clients interpret messages with a leading slash themselves, so a command may also begin with
+    an exclamation mark."""
     found = _BANG_COMMAND.match(text)
     return f"/{text[1:]}" if found and found[1].lower() in COMMANDS_BY_NAME else text

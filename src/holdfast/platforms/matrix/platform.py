@@ -1,4 +1,5 @@
-"""The Matrix platform: one account, composed of client, sync loop and sender; and the check of its credentials."""
+"""The Matrix platform: one account, composed of client, sync loop and sender; and the check of its
+credentials."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -36,11 +37,12 @@ from holdfast.platforms.text.html import fits_matrix
 if TYPE_CHECKING:
     from holdfast.platforms.matrix.encryption import EncryptionMachine
 
+_CHECK_TIMEOUT = 20.0  # seconds for each call of the credentials check
 
-# MERGED holdfast.platforms.matrix.platform: The Matrix platform: one account, which hears by syncing and speaks by events.
+
 def capabilities_of(settings: MatrixSettings) -> Capabilities:
-    """A server keeps everything, and knows how far we came by the token that we show it; of two
-    events of one transaction it makes one."""
+    """The homeserver stores all messages, and learns from the sync token how far we have read.
+    Sends are idempotent by their transaction id."""
     return Capabilities(
         backlog=Backlog.UNTIL_ACKED,
         idempotent_send=True,
@@ -59,8 +61,8 @@ def capabilities_of(settings: MatrixSettings) -> Capabilities:
 
 
 class MatrixPlatform:
-    """A door to one account. It owns its line while it is connected, and keeps its device, its
-    keys and how far it was heard in its folder."""
+    """One account. Owns its connection while it is connected, and in its folder the files of its
+    login, its keys and its checkpoint."""
 
     def __init__(
         self,
@@ -69,7 +71,7 @@ class MatrixPlatform:
         timeout: float = 20.0,
         tuning: SyncTuning = DEFAULT_TUNING,
     ) -> None:
-        """`limit`: seconds that an answer may take."""
+        """`timeout`: seconds for each API call."""
         self.name = PLATFORM
         self.account = context.account
         self.capabilities = capabilities_of(context.settings)
@@ -84,21 +86,21 @@ class MatrixPlatform:
             password=context.secrets.get("password"),
             path=context.folder / "login.json",
         )
-        self._sender: MatrixSender | None = None  # while there is a line
+        self._sender: MatrixSender | None = None  # while connected
 
     @asynccontextmanager
     async def connect(self, intake: Intake) -> AsyncIterator[None]:
-        opening = self._context
+        context = self._context
         async with self._client.open(lambda: intake.report_alive(self.name, self.account)):
-            me = await self._authenticate()
-            library = await asyncio.to_thread(_import_encryption)
-            made = library(
-                me,
-                folder=opening.folder,
-                encryption=opening.settings.encryption,
-                new_id=opening.new_id,
+            identity = await self._authenticate()
+            machine_type = await asyncio.to_thread(_import_encryption)
+            machine = machine_type(
+                identity,
+                folder=context.folder,
+                encryption=context.settings.encryption,
+                new_id=context.new_id,
             )
-            async with made.open() as machine, self._run_listener(me, machine, intake):
+            async with machine.open(), self._run_listener(identity, machine, intake):
                 yield
 
     @asynccontextmanager
@@ -106,39 +108,40 @@ class MatrixPlatform:
         self, identity: MatrixIdentity, encryption: "EncryptionMachine", intake: Intake
     ) -> AsyncIterator[None]:
         rooms = RoomDirectory(self._client, encryption, user_id=identity.user_id)
-        keys = RoomKeys(self._client, encryption, rooms)
-        record = await self._load_checkpoint(identity)
-        hearing = MatrixListener(
+        room_keys = RoomKeys(self._client, encryption, rooms)
+        checkpoint = await self._load_checkpoint(identity)
+        listener = MatrixListener(
             self._client,
             encryption,
             rooms,
-            keys,
-            record,
+            room_keys,
+            checkpoint,
             user_id=identity.user_id,
             context=self._context,
             intake=intake,
             tuning=self._tuning,
         )
-        place = await self._prepare(hearing)
+        position = await self._prepare(listener)
         async with asyncio.TaskGroup() as tasks:
-            work = self._listen(hearing, place, intake=intake, tasks=tasks)
-            listening = tasks.create_task(work, name="sync")
+            listening = tasks.create_task(
+                self._listen(listener, position, intake=intake, tasks=tasks), name="sync"
+            )
             self._sender = MatrixSender(
                 self._client,
                 rooms,
-                keys,
+                room_keys,
                 user_id=identity.user_id,
                 new_id=self._context.new_id,
-                room_of=record.room_of,
+                room_of=checkpoint.room_of,
             )
             try:
                 yield
             finally:
                 self._sender = None
                 listening.cancel()
-                await hearing.stop()
-                # A task that is cancelled in the instant in which its line breaks may go on in
-                # spite of it; with nobody to ask, it does not get far.
+                await listener.stop()
+                # A task that is cancelled at the moment its connection is lost may continue.
+                # Without a client, its next request fails.
                 await self._client.close()
 
     def fits(self, text: str) -> bool:
@@ -190,30 +193,33 @@ class MatrixPlatform:
         intake: Intake,
         tasks: asyncio.TaskGroup,
     ) -> None:
-        """Until the line breaks, which is told to whoever mends lines."""
+        """Runs until the connection is lost, which is reported to intake."""
         try:
             await listener.run(position, tasks)
         except SendError as error:
             intake.report_lost(self.name, self.account, self._to_connect_error(error))
 
     async def _load_checkpoint(self, identity: MatrixIdentity) -> MatrixCheckpoint:
-        """Of this very account: another one under the same name has other rooms."""
+        """The file is named by the user id: another user under the same account name has other
+        rooms."""
         return await MatrixCheckpoint.load(
             self._context.folder / f"{quote(identity.user_id, safe='')}.json"
         )
 
     def _to_connect_error(self, error: SendError) -> ConnectError:
-        """What a broken line means for the account. With a password, a new token is to be had by
-        connecting again."""
+        """The state of the account after a failed call. A bad token is refused only if there is no
+        password: with one, the next connect gets a new token."""
         if isinstance(error, MatrixBadToken) and not self._login.uses_password:
             return self._login.bad_token_error(error)
         return AccountDisconnected(str(error))
 
 
 def _import_encryption() -> "type[EncryptionMachine]":
-    """In a thread: the import takes half a second, and the loop has others to serve."""
+    """Call it in a thread: the import takes half a second, which would block the event loop."""
     try:
-        from holdfast.platforms.matrix.encryption import EncryptionMachine
+        from holdfast.platforms.matrix.encryption import (  # noqa: PLC0415 - an extra, and slow
+            EncryptionMachine,
+        )
     except ModuleNotFoundError as error:
         raise ConnectRefused(
             f"the library that speaks Matrix is not installed ({error})",
@@ -222,34 +228,30 @@ def _import_encryption() -> "type[EncryptionMachine]":
     return EncryptionMachine
 
 
-# MERGED holdfast.platforms.matrix.check: Asking a homeserver whose credentials those are.
-_CHECK_TIMEOUT = 20.0  # seconds that an answer may take
-
-
 async def check_account(context: PluginContext[MatrixSettings]) -> AccountIdentity:
-    """With a password, a device is made and taken away again. Raises a `ConnectError` or a
-    `SendError`."""
-    api = MatrixClient(context.settings.homeserver, timeout=_CHECK_TIMEOUT)
-    async with api.open(lambda: None):
+    """With a password, this logs in as a new device and logs out again. Raises a `ConnectError` or
+    a `SendError`."""
+    client = MatrixClient(context.settings.homeserver, timeout=_CHECK_TIMEOUT)
+    async with client.open(lambda: None):
         if (token := context.secrets.get("token")) is not None:
-            api.set_token(token.reveal())
+            client.set_token(token.reveal())
             try:
-                name = (await api.whoami()).user_id
+                user_id = (await client.whoami()).user_id
             except MatrixBadToken as error:
                 raise ConnectRefused(
                     str(error), remedy="docs/matrix.md says how to get one"
                 ) from error
         else:
-            name = await _try_password(api, context)
-    return AccountIdentity(name=name, chat_link=f"https://matrix.to/#/{name}")
+            user_id = await _try_password(client, context)
+    return AccountIdentity(name=user_id, chat_link=f"https://matrix.to/#/{user_id}")
 
 
 async def _try_password(client: MatrixClient, context: PluginContext[MatrixSettings]) -> str:
     user, password = context.settings.user, context.secrets["password"]
     try:
-        given = await log_in(client, user, password, device_name="Holdfast, trying its password")
+        login = await log_in(client, user, password, device_name="Holdfast, trying its password")
     except (SendRejected, MatrixBadToken) as error:
-        raise ConnectRefused(str(error), remedy="look at the name and the password") from error
-    client.set_token(given.access_token)
+        raise ConnectRefused(str(error), remedy="check the user name and the password") from error
+    client.set_token(login.access_token)
     await client.call_idempotent("POST", "/logout", MatrixEmptyResponse, body={})
-    return given.user_id
+    return login.user_id

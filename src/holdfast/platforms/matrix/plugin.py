@@ -22,12 +22,12 @@ _USER_ID = re.compile(r"@[^:\s]+:\S+")
 
 
 class MatrixSettings(PlatformSettings, frozen=True, kw_only=True):
-    homeserver: str = ""  # the address that clients of the account speak with
-    user: str = ""  # the whole name: "@bot:example.org"
+    homeserver: str = ""  # the URL to which clients of the account connect
+    user: str = ""  # the full user id: "@bot:example.org"
     password: str = ""  # a reference
-    token: str = ""  # a reference: an access token, in the place of the password
-    encryption: bool = True  # end-to-end encrypted rooms, where that is installed
-    read_receipts: bool = True  # people see that what they said was taken
+    token: str = ""  # a reference: an access token, instead of the password
+    encryption: bool = True  # end-to-end encrypted rooms, if the extra is installed
+    read_receipts: bool = True  # shows senders that their messages were accepted
     sync_seconds: Annotated[int, msgspec.Meta(ge=1, le=120)] = 30
     max_file_mb: Annotated[int, msgspec.Meta(ge=0, le=500)] = 25
 
@@ -68,7 +68,9 @@ def _open(context: PluginContext[MatrixSettings]) -> Platform:
 
 
 async def _check(context: PluginContext[MatrixSettings]) -> AccountIdentity:
-    from holdfast.platforms.matrix.platform import check_account  # noqa: PLC0415 - imports an HTTP client
+    from holdfast.platforms.matrix.platform import (  # noqa: PLC0415 - imports an HTTP client
+        check_account,
+    )
 
     return await check_account(context)
 
@@ -78,7 +80,12 @@ PLUGIN = PlatformPlugin(
     settings=MatrixSettings,
     open=_open,
     identity=("user",),
-    own_common_keys=("allow", "operators", "chats", "pairing"),  # for whose invitations it takes
+    own_common_keys=(
+        "allow",
+        "operators",
+        "chats",
+        "pairing",
+    ),  # for invitations
     setup_guide=(
         "Register an account for the gateway alone at any homeserver, with a client such as "
         "https://app.element.io or by whoever runs the server; then log that client out."

@@ -1,6 +1,8 @@
-"""Receives the messages of one sync batch: fetches what is missing, decrypts, parses, and hands them to intake.
+"""Receives the messages of one sync batch: fetches missing events, decrypts, parses, and passes
+messages to intake.
 
-The last message of a batch carries its position, so the next batch is requested only when this one is durable.
+The last message of a batch carries the sync position, and the next batch is requested only once
+this one is durable.
 """
 
 import asyncio
@@ -31,7 +33,6 @@ from holdfast.platforms.matrix.client import MatrixBadToken, MatrixClient, room_
 from holdfast.platforms.matrix.events import (
     ENCRYPTED,
     FILE_MESSAGE_TYPES,
-    MEMBER,
     JoinedRoom,
     Json,
     MatrixContent,
@@ -41,6 +42,7 @@ from holdfast.platforms.matrix.events import (
     MatrixParser,
     MessageContext,
     SyncResponse,
+    is_membership,
 )
 from holdfast.platforms.matrix.rooms import (
     ENCRYPTION_REMEDY,
@@ -54,23 +56,25 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-
-# MERGED holdfast.platforms.matrix.patience: Patience: what cannot be done for the moment is tried again, while the line holds.
 T = TypeVar("T")
 Sleep = Callable[[float], Awaitable[None]]
 
+MESSAGE_EVENT_TYPES = ("m.room.message", "m.room.encrypted", "m.sticker")
+_MAX_GAP_EVENTS = 5000  # events fetched for one gap
+_MAX_FILE_ATTEMPTS = 4  # for the file of one message
+
 
 class RetryLoop:
-    """Keeps nothing."""
+    """Repeats what fails temporarily, as long as the connection holds. Has no state."""
 
     def __init__(self, client: MatrixClient, *, sleep: Sleep = asyncio.sleep) -> None:
         self._client = client
         self._sleep = sleep
 
     async def run(self, job: Callable[[], Awaitable[T]]) -> T:
-        """Once it is. Raises a `NotConnected` where the line itself is gone: while something is
-        tried again, nothing else is asked of the homeserver that would show it."""
-        pauses = backoff_delays()
+        """Runs the job until it succeeds. Raises `NotConnected` if the connection itself is lost:
+        it is checked between attempts, because no other request would show that meanwhile."""
+        delays = backoff_delays()
         while True:
             try:
                 return await job()
@@ -79,52 +83,48 @@ class RetryLoop:
             except Throttled as error:
                 await self._sleep(error.retry_after)
             except (StoreError, IntakeClosed, NotConnected) as error:
-                pause = next(pauses)
+                delay = next(delays)
                 log.warning(
-                    "Messages of Matrix are not taken: %s. The next try is in %.1f s.",
+                    "Could not accept messages from Matrix: %s; retrying in %.1f s",
                     error,
-                    pause,
+                    delay,
                     extra={"action": "receiver_retrying"},
                 )
-                await self._sleep(pause)
+                await self._sleep(delay)
                 await self._check_connection()
 
     async def _check_connection(self) -> None:
         try:
             await self._client.whoami()
         except Throttled:
-            return  # an answer, too
-
-
-# MERGED holdfast.platforms.matrix.history: History: events that a sync has left out, and single ones that others refer to.
-MESSAGE_EVENT_TYPES = ("m.room.message", "m.room.encrypted", "m.sticker")
-_MAX_GAP_EVENTS = 5000  # events of one gap
+            return  # a response, too: we are connected
 
 
 class MatrixHistory:
-    """Keeps nothing. Raises a `SendError` where there is no answer now."""
+    """Fetches events that a sync has omitted, and single events that others refer to. Has no state.
+    Raises a `SendError` if there is no response now."""
 
     def __init__(
         self, client: MatrixClient, encryption: "EncryptionMachine", *, page_size: int
     ) -> None:
         self._client = client
-        self._page_size = str(page_size)  # of one answer
+        self._page_size = str(page_size)
         self._encryption = encryption
 
     async def events_between(self, room_id: str, since: str, until: str) -> list[Json]:
-        """What was said in a room after one place and before another, oldest first.
+        """The message events of a room between two sync tokens, oldest first.
 
         https://spec.matrix.org/latest/client-server-api/#get_matrixclientv3roomsroomidmessages
         """
         found: list[Json] = []
-        place: str | None = until
-        while place is not None and len(found) < _MAX_GAP_EVENTS:
-            page = await self._fetch_page(room_id, place, since)
+        position: str | None = until
+        while position is not None and len(found) < _MAX_GAP_EVENTS:
+            page = await self._fetch_page(room_id, position, since)
             found += page.chunk
-            place = page.end if page.chunk else None
-        if place is not None:
+            position = page.end if page.chunk else None
+        if position is not None:
             log.warning(
-                "More than %d messages were said in %s meanwhile; the older ones are passed over.",
+                "More than %d missed messages in %s; the older ones are skipped.",
                 _MAX_GAP_EVENTS,
                 room_id,
                 extra={"action": "history_truncated"},
@@ -145,7 +145,7 @@ class MatrixHistory:
             )
         except SendRejected as error:
             log.info(
-                "What was said in %s meanwhile is not to be had: %s",
+                "Cannot fetch missed messages of %s: %s",
                 room_id,
                 error,
                 extra={"action": "history_refused"},
@@ -153,7 +153,7 @@ class MatrixHistory:
             return MatrixHistoryPage()
 
     async def fetch_event(self, room_id: str, event_id: str) -> MatrixMessage | None:
-        """None: it is not to be had, or cannot be read."""
+        """None if the event is not available, or cannot be decrypted or parsed."""
         try:
             event = await self._client.call_idempotent(
                 "GET", room_path(room_id, "event", event_id), dict
@@ -166,24 +166,23 @@ class MatrixHistory:
 
 
 def parse_message(event: Json) -> MatrixMessage | None:
-    """None: it makes no sense, and is passed over; asked for again, it would hold up the rest."""
+    """None if the event is invalid. It is skipped: retrying would block all later ones."""
     try:
         return msgspec.convert(event, MatrixMessage)
     except msgspec.ValidationError as error:
         log.warning(
-            "An event of Matrix makes no sense and is passed over: %s",
+            "Skipping an invalid Matrix event: %s",
             error,
             extra={"action": "event_invalid"},
         )
         return None
 
 
-# MERGED holdfast.platforms.matrix.files: Files that people send: which one a message has, and how it is fetched.
 def attachments_of(
     content: MatrixContent, client: MatrixClient, *, max_bytes: int, last_attempt: bool
 ) -> tuple[Attachment, ...]:
-    """It is not fetched yet. `most` is in bytes. At the last try, what cannot be fetched is not to
-    be had: whatever else people say waits behind it."""
+    """The file of a message, not fetched yet. At the last attempt, a file that cannot be fetched is
+    unavailable: all later messages wait behind this one."""
     if content.msgtype not in FILE_MESSAGE_TYPES or not max_bytes:
         return ()
     name = content.filename or content.body or content.msgtype.removeprefix("m.")
@@ -208,25 +207,22 @@ def _make_fetch(
 async def _fetch_file(content: MatrixContent, client: MatrixClient, *, max_bytes: int) -> bytes:
     if content.file is None:
         return await client.download(content.url, max_bytes=max_bytes)
-    from holdfast.platforms.matrix.encryption import decrypt_file
+    from holdfast.platforms.matrix.encryption import decrypt_file  # noqa: PLC0415 - an extra
 
     data = await client.download(content.file.url, max_bytes=max_bytes)
     return await asyncio.to_thread(decrypt_file, content.file, data)
 
 
-# MERGED holdfast.platforms.matrix.handing: Handing over: one message to intake, with the files that came with it.
-_MAX_FILE_ATTEMPTS = 4  # at the file of a message
-
-
 class ReceivedMessage(msgspec.Struct, frozen=True, kw_only=True):
-    """A message that is ready to be handed over, with the content that a file may hang on."""
+    """A message that is ready for intake, with the content that may refer to a file."""
 
     inbound: Inbound
     content: MatrixContent = MatrixContent()
 
 
 class MessageSubmitter:
-    """Owns how often the file of a message was tried. `taken` is told of what intake keeps."""
+    """Passes messages to intake, with their files. Owns how often the file of each message could
+    not be fetched. `on_accepted` is called for each message that intake has accepted."""
 
     def __init__(
         self,
@@ -243,18 +239,19 @@ class MessageSubmitter:
         self._file_failures: Counter[str] = Counter()
 
     async def submit(self, message: ReceivedMessage, cursor: Cursor | None = None) -> None:
-        """Durable when this returns, or nothing to keep. Raises what intake raises where it can be
-        neither for the moment, and `NotConnected` where its file cannot be fetched yet."""
+        """When this returns, the message is durable, or needs no storing. Raises what intake raises
+        if it must be submitted again later, and `NotConnected` if its file cannot be fetched
+        yet."""
         event_id = message.inbound.event_id
-        last_try = self._file_failures[event_id] + 1 >= _MAX_FILE_ATTEMPTS
-        attached = attachments_of(
-            message.content, self._client, max_bytes=self._max_file_bytes, last_attempt=last_try
+        last_attempt = self._file_failures[event_id] + 1 >= _MAX_FILE_ATTEMPTS
+        attachments = attachments_of(
+            message.content, self._client, max_bytes=self._max_file_bytes, last_attempt=last_attempt
         )
-        if not message.inbound.text.strip() and not attached:
+        if not message.inbound.text.strip() and not attachments:
             return
         inbound = msgspec.structs.replace(message.inbound, cursor=cursor)
         try:
-            await self._intake.accept(inbound, attached)
+            await self._intake.accept(inbound, attachments)
             self._on_accepted(inbound)
         except NotAddressed as error:
             log.debug("%s: %s", event_id, error, extra={"action": "message_ignored"})
@@ -272,9 +269,9 @@ class MessageSubmitter:
         self._file_failures.pop(event_id, None)
 
 
-# MERGED holdfast.platforms.matrix.receipts: Receipts: people see that what they said was taken.
 class ReadReceipts:
-    """Owns the tasks that bring them. Nobody is the worse where one fails."""
+    """Sends read receipts for accepted messages. Owns the tasks that do so; a failure is only
+    logged."""
 
     def __init__(
         self, client: MatrixClient, *, enabled: bool, room_of: Callable[[str], str]
@@ -295,24 +292,25 @@ class ReadReceipts:
             task.add_done_callback(self._in_flight.discard)
 
     def stop(self) -> None:
-        """The connection ends: nothing more is done on the side."""
+        """Cancels the tasks: the connection ends."""
         self._tasks = None
         for task in self._in_flight:
             task.cancel()
 
     async def _post(self, inbound: Inbound) -> None:
         event_id = inbound.event_id.removesuffix("/sealed")
-        where = room_path(self._room_of(inbound.source.chat_id), "receipt", "m.read", event_id)
+        path = room_path(self._room_of(inbound.source.chat_id), "receipt", "m.read", event_id)
         try:
-            await self._client.call("POST", where, MatrixEmptyResponse, body={})
+            await self._client.call("POST", path, MatrixEmptyResponse, body={})
         except SendError as error:
-            log.debug("A receipt was not shown: %s", error, extra={"action": "read_receipt_failed"})
+            log.debug(
+                "Could not send a read receipt: %s", error, extra={"action": "read_receipt_failed"}
+            )
 
 
-# MERGED holdfast.platforms.matrix.listening: Listening: events of a room are looked up, opened where they are sealed, and read.
 class EventResolver:
-    """Owns which rooms it has complained of. Everything raises a `SendError` where something
-    cannot be looked up now."""
+    """Turns events of a room into messages: fetches related events, decrypts, and parses. Owns
+    which rooms it has warned about. Every method raises a `SendError` if a lookup fails for now."""
 
     def __init__(
         self,
@@ -333,17 +331,21 @@ class EventResolver:
         self._warned_rooms: set[str] = set()
 
     async def events_since(self, room_id: str, joined: JoinedRoom, since: str) -> Sequence[Json]:
-        """What was said in a room since then. Where we have just come in, it begins with the
-        invitation: what was said before that was said to others, unless the room goes on with a
-        chat that we were in."""
+        """The events of a room since the token. If we have just joined, they begin with our
+        invitation: earlier messages were not addressed to us, unless the room continues a chat that
+        we were in."""
         timeline = joined.timeline
-        goes_on = self._chat_of(room_id) != room_id
-        entered = [n for n, each in enumerate(timeline.events) if self._is_our_join(each)]
-        if entered and goes_on:
+        continues_chat = self._chat_of(room_id) != room_id
+        joins = [n for n, event in enumerate(timeline.events) if self._is_our_join(event)]
+        if joins and continues_chat:
             return timeline.events
-        if entered:
-            invited = [n for n, each in enumerate(timeline.events) if self._is_our_invite(each)]
-            return timeline.events[min([*entered, *invited]) :]
+        if joins:
+            invites = [
+                n
+                for n, event in enumerate(timeline.events)
+                if is_membership(event, self._user_id, "invite")
+            ]
+            return timeline.events[min([*joins, *invites]) :]
         if not timeline.limited or timeline.prev_batch is None:
             return timeline.events
         return [
@@ -352,54 +354,54 @@ class EventResolver:
         ]
 
     async def resolve(self, room_id: str, event: Json) -> ReceivedMessage | UndecryptedEvent | None:
-        """None: nobody said anything, or we did."""
+        """None if the event is not a message, or is our own."""
         if event.get("type") not in MESSAGE_EVENT_TYPES or event.get("sender") == self._user_id:
             return None
-        opened = event
+        plain_event = event
         if event.get("type") == ENCRYPTED:
-            if (found := await self._encryption.decrypt(room_id, event)) is None:
+            if (decrypted := await self._encryption.decrypt(room_id, event)) is None:
                 return self._handle_undecryptable(room_id, event)
-            opened = found
-        message = parse_message(opened)
+            plain_event = decrypted
+        message = parse_message(plain_event)
         return None if message is None else await self.resolve_message(room_id, message)
 
     async def resolve_message(self, room_id: str, message: MatrixMessage) -> ReceivedMessage | None:
-        """None: it is a change of what somebody else said, which is nobody's to make."""
+        """None if it is an edit of another user's message, which is not allowed."""
         if message.type not in MESSAGE_EVENT_TYPES or message.type == ENCRYPTED:
             return None
         edited = message.content.replaces
         original = await self._history.fetch_event(room_id, edited) if edited else None
         if original is not None and original.sender != message.sender:
             return None
-        heard = await self._load_context(room_id, message, original)
-        inbound = self._parser.parse(heard)
+        context = await self._load_context(room_id, message, original)
         return ReceivedMessage(
-            inbound=inbound, content=MatrixContent() if edited else heard.current_content
+            inbound=self._parser.parse(context),
+            content=MatrixContent() if edited else context.current_content,
         )
 
     async def resolve_undecryptable(self, event: UndecryptedEvent) -> ReceivedMessage | None:
-        """That something was said, in the place of what."""
+        """A placeholder message that says that a message could not be decrypted."""
         if (message := parse_message(event.event)) is None:
             return None
-        heard = await self._load_context(event.room_id, message, None)
-        return ReceivedMessage(inbound=self._parser.parse_undecryptable(heard))
+        context = await self._load_context(event.room_id, message, None)
+        return ReceivedMessage(inbound=self._parser.parse_undecryptable(context))
 
     async def _load_context(
         self, room_id: str, message: MatrixMessage, original: MatrixMessage | None
     ) -> MessageContext:
         chat_type = await self._rooms.chat_type(room_id)
-        relating = (original or message).content.reply_to
-        answered = await self._history.fetch_event(room_id, relating) if relating else None
-        name_in = self._encryption.display_name
+        target_id = (original or message).content.reply_to
+        target = await self._history.fetch_event(room_id, target_id) if target_id else None
+        display_name = self._encryption.display_name
         return MessageContext(
             message=message,
             room_id=room_id,
             chat_type=chat_type,
-            user_name=await name_in(room_id, message.sender),
-            our_name=await name_in(room_id, self._user_id),
+            user_name=await display_name(room_id, message.sender),
+            our_name=await display_name(room_id, self._user_id),
             original=original,
-            reply_target=answered,
-            reply_target_name=await name_in(room_id, answered.sender) if answered else None,
+            reply_target=target,
+            reply_target_name=await display_name(room_id, target.sender) if target else None,
         )
 
     def _handle_undecryptable(self, room_id: str, event: Json) -> UndecryptedEvent | None:
@@ -408,7 +410,7 @@ class EventResolver:
         if room_id not in self._warned_rooms:
             self._warned_rooms.add(room_id)
             log.error(
-                "The room %s is end-to-end encrypted, and nothing that is said there can be read: "
+                "The room %s is end-to-end encrypted, and its messages cannot be read: "
                 "%s, and leave platforms.matrix.encryption on.",
                 room_id,
                 ENCRYPTION_REMEDY,
@@ -417,26 +419,17 @@ class EventResolver:
         return None
 
     def _is_our_join(self, event: Json) -> bool:
-        """A change of our own name is told in the same way, with what was there before."""
-        if not self._is_our_membership(event, "join"):
+        """A change of our display name is a join event, too, but with a previous join."""
+        if not is_membership(event, self._user_id, "join"):
             return False
-        before: Json = event.get("unsigned", {}).get("prev_content", {})
-        return before.get("membership") != "join"
-
-    def _is_our_invite(self, event: Json) -> bool:
-        return self._is_our_membership(event, "invite")
-
-    def _is_our_membership(self, event: Json, membership: str) -> bool:
-        return (
-            event.get("type") == MEMBER
-            and event.get("state_key") == self._user_id
-            and event.get("content", {}).get("membership") == membership
-        )
+        previous: Json = event.get("unsigned", {}).get("prev_content", {})
+        return previous.get("membership") != "join"
 
 
-# MERGED holdfast.platforms.matrix.unread: Unread messages: those whose keys have not come. Told after a while, and read once they come.
 class UndecryptedMessages:
-    """Owns the tasks that wait with each. They are in the record before anything passes them."""
+    """Messages whose keys have not arrived. After a delay, a placeholder is submitted; once the
+    keys arrive, the message itself. Owns the tasks that wait. The events are in the checkpoint
+    before the sync position passes them."""
 
     def __init__(
         self,
@@ -458,45 +451,46 @@ class UndecryptedMessages:
         self._notice_tasks: set[asyncio.Task[None]] = set()
 
     def start(self, tasks: asyncio.TaskGroup) -> None:
-        """With what an earlier life has left."""
+        """Also schedules notices for events that an earlier connection has left."""
         self._tasks = tasks
         self._schedule_notices(each for each in self._checkpoint.undecrypted if not each.notified)
 
     def stop(self) -> None:
-        """The connection ends: the next one finds them in the record."""
+        """Cancels the tasks: the connection ends. The next one finds the events in the
+        checkpoint."""
         self._tasks = None
         for task in self._notice_tasks:
             task.cancel()
 
     async def add(self, events: Iterable[UndecryptedEvent]) -> None:
-        """Durable when this returns. One that came before is not begun anew."""
-        known = {each.event_id for each in self._checkpoint.undecrypted}
-        fresh = [each for each in events if each.event_id not in known]
-        if fresh:
-            await self._checkpoint.add_undecrypted(fresh)
-            self._schedule_notices(fresh)
+        """Durable when this returns. Known events are ignored."""
+        known = {event.event_id for event in self._checkpoint.undecrypted}
+        new = [event for event in events if event.event_id not in known]
+        if new:
+            await self._checkpoint.add_undecrypted(new)
+            self._schedule_notices(new)
 
     async def retry_all(self) -> None:
-        """Keys have come: those that they open are handed over, in their order."""
-        for sealed in self._checkpoint.undecrypted:
-            found = await self._resolve(sealed)
-            if isinstance(found, UndecryptedEvent):
+        """Keys have arrived: submits the messages that can be decrypted now, in their order."""
+        for event in self._checkpoint.undecrypted:
+            resolved = await self._resolve(event)
+            if isinstance(resolved, UndecryptedEvent):
                 continue
-            if found is not None:
-                await self._submitter.submit(found)
-            await self._checkpoint.remove_undecrypted(sealed.event_id)
+            if resolved is not None:
+                await self._submitter.submit(resolved)
+            await self._checkpoint.remove_undecrypted(event.event_id)
 
     async def _resolve(self, event: UndecryptedEvent) -> ReceivedMessage | UndecryptedEvent | None:
         try:
             return await self._resolver.resolve(event.room_id, event.event)
-        except SendRejected:  # we are no longer there, and could not answer
+        except SendRejected:  # we have left the room, and could not reply
             return None
 
     def _schedule_notices(self, events: Iterable[UndecryptedEvent]) -> None:
         if self._tasks is None:
             return
-        for each in events:
-            task = self._tasks.create_task(self._notify_later(each))
+        for event in events:
+            task = self._tasks.create_task(self._notify_later(event))
             self._notice_tasks.add(task)
             task.add_done_callback(self._notice_tasks.discard)
 
@@ -505,34 +499,33 @@ class UndecryptedMessages:
         if event not in self._checkpoint.undecrypted:
             return
         log.warning(
-            "Event %s in %s cannot be read: its keys have not come.",
+            "Event %s in %s cannot be decrypted: its keys have not arrived.",
             event.event_id,
             event.room_id,
             extra={"action": "event_undecryptable"},
         )
         try:
             await self._retry_loop.run(lambda: self._notify(event))
-        except SendError as error:  # the line is gone: the next one tells
+        except SendError as error:  # disconnected: the next connection notifies
             log.info("%s", error, extra={"action": "undecrypted_notice_delayed"})
 
     async def _notify(self, event: UndecryptedEvent) -> None:
         try:
-            said: ReceivedMessage | None = await self._resolver.resolve_undecryptable(event)
-        except SendRejected:  # we are no longer there
-            said = None
-        if said is not None:
-            await self._submitter.submit(said)
-        if event in self._checkpoint.undecrypted:  # else it was read meanwhile
+            notice: ReceivedMessage | None = await self._resolver.resolve_undecryptable(event)
+        except SendRejected:  # we have left the room
+            notice = None
+        if notice is not None:
+            await self._submitter.submit(notice)
+        if event in self._checkpoint.undecrypted:  # else it was decrypted meanwhile
             await self._checkpoint.add_undecrypted([msgspec.structs.replace(event, notified=True)])
 
 
-# MERGED holdfast.platforms.matrix.taking: Taking: what one sync brings is handed to intake, and only then is the next one asked for.
 ResolvedEvent = ReceivedMessage | UndecryptedEvent
 
 
 class MatrixReceiver:
-    """Keeps nothing. What cannot be kept for the moment is tried again, and what came after it
-    waits: no place that is written down lies behind a message that is not."""
+    """Handles one sync batch. Has no state. A message that cannot be stored for now is retried, and
+    later ones wait: no saved position is ever ahead of a message that is not durable."""
 
     def __init__(
         self,
@@ -554,27 +547,27 @@ class MatrixReceiver:
         self._cursor_name = cursor_name
 
     async def handle(self, sync: SyncResponse, *, since: str, position: SyncPosition) -> None:
-        """The last message of the batch carries its place: a crash before that one is durable
-        brings the whole batch again, and a crash after it none of it. So whatever else is to be
-        done about the batch is done before."""
-        # An invitation may be into the room that goes on with one that we are in.
+        """The last message of the batch carries its position: after a crash before that message is
+        durable, the whole batch is received again; after a later crash, none of it. Everything else
+        about the batch is therefore done first."""
+        # Upgrades before invitations: an invitation may be to the successor of one of our rooms.
         for room_id, joined in sync.rooms.join.items():
             await self._retry_loop.run(partial(self._upgrades.handle_room, room_id, joined))
         await self._answer_invites(sync)
-        found: list[ResolvedEvent] = []
+        resolved: list[ResolvedEvent] = []
         for room_id, joined in sync.rooms.join.items():
-            found += await self._resolve_room(room_id, joined, since)
-        sealed = [each for each in found if isinstance(each, UndecryptedEvent)]
-        said = [each for each in found if isinstance(each, ReceivedMessage)]
-        await self._retry_loop.run(lambda: self._undecrypted.add(sealed))
-        reached = Cursor(name=self._cursor_name, value=str(position))
-        for each in said[:-1]:
-            await self._submit(each, None)
-        for each in said[-1:]:
-            await self._submit(each, reached)
+            resolved += await self._resolve_room(room_id, joined, since)
+        undecrypted = [each for each in resolved if isinstance(each, UndecryptedEvent)]
+        messages = [each for each in resolved if isinstance(each, ReceivedMessage)]
+        await self._retry_loop.run(lambda: self._undecrypted.add(undecrypted))
+        cursor = Cursor(name=self._cursor_name, value=str(position))
+        for message in messages[:-1]:
+            await self._submit(message, None)
+        for message in messages[-1:]:
+            await self._submit(message, cursor)
 
     async def retry_undecrypted(self) -> None:
-        """What can be read by the keys that are here."""
+        """Submits the messages that can be decrypted with the keys we have now."""
         await self._retry_loop.run(self._undecrypted.retry_all)
 
     async def _answer_invites(self, sync: SyncResponse) -> None:
@@ -591,7 +584,7 @@ class MatrixReceiver:
             return await self._retry_loop.run(lambda: self._resolve_events(room_id, joined, since))
         except SendRejected as error:
             log.info(
-                "What was said in %s is not to be had any more: %s",
+                "Messages of %s are no longer available: %s",
                 room_id,
                 error,
                 extra={"action": "room_unavailable"},
@@ -602,5 +595,5 @@ class MatrixReceiver:
         self, room_id: str, joined: JoinedRoom, since: str
     ) -> Sequence[ResolvedEvent]:
         events = await self._resolver.events_since(room_id, joined, since)
-        heard = [await self._resolver.resolve(room_id, event) for event in events]
-        return [each for each in heard if each is not None]
+        resolved = [await self._resolver.resolve(room_id, event) for event in events]
+        return [each for each in resolved if each is not None]

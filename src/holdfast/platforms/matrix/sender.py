@@ -23,15 +23,15 @@ from holdfast.platforms.matrix.events import (
 from holdfast.platforms.matrix.rooms import RoomDirectory, RoomKeys
 from holdfast.platforms.text.html import fits_matrix, render_matrix
 
-# Bytes of both bodies as JSON. An edit carries them twice, and a sealed event is a third longer:
-# an event may have 65,536 bytes in all.
+# Bytes of both bodies as JSON. An edit contains them twice, encryption adds a third, and an event
+# may have at most 65,536 bytes.
 MAX_BODY_BYTES = 22_000
-_TYPING_TIMEOUT_MS = 8000  # milliseconds for which a sign of writing is shown
+_TYPING_TIMEOUT_MS = 8000  # for which a typing notification is shown
 _HTML_FORMAT = "org.matrix.custom.html"
 
 
 class MatrixSender:
-    """Keeps nothing. Everything raises a `SendError` that says what is known of the call's fate."""
+    """Has no state. Every method raises a `SendError` that states what is known of the outcome."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class MatrixSender:
         new_id: IdFactory,
         room_of: Callable[[str], str],
     ) -> None:
-        """`room_of`: where a chat is had now."""
+        """`room_of`: the current room of a chat."""
         self._client = client
         self._room_of = room_of
         self._rooms = rooms
@@ -52,8 +52,9 @@ class MatrixSender:
         self._new_id = new_id
 
     async def send(self, outbound: Outbound) -> Receipt:
-        """https://spec.matrix.org/latest/client-server-api/#transaction-identifiers: of two events
-        of one transaction, the second is not made, and the first is answered."""
+        """Idempotent: for a repeated transaction id, the server creates no second event and returns
+        the first one.
+        https://spec.matrix.org/latest/client-server-api/#transaction-identifiers"""
         room_id = self._room_of(outbound.address.chat_id)
         if outbound.file is None:
             content = _text_content(outbound.text)
@@ -63,13 +64,14 @@ class MatrixSender:
         return await self._send_event(room_id, content, transaction_id=outbound.delivery_id)
 
     async def edit(self, edit: MessageEdit) -> None:
-        """https://spec.matrix.org/latest/client-server-api/#event-replacements. Each is an event of
-        its own: by the same name, words that come back would not be shown a second time."""
+        """https://spec.matrix.org/latest/client-server-api/#event-replacements. Each edit has a new
+        transaction id: with a reused one, a text that returns to an earlier version would not be
+        shown."""
         shown = _text_content(edit.text)
         relation = {"rel_type": "m.replace", "event_id": edit.platform_message_id}
         content = {
             **shown,
-            "body": f"* {shown['body']}",  # for clients that know no edits
+            "body": f"* {shown['body']}",  # for clients without support for edits
             "m.new_content": shown,
             "m.relates_to": relation,
         }
@@ -78,40 +80,42 @@ class MatrixSender:
         )
 
     async def show_typing(self, address: Address) -> None:
-        where = room_path(self._room_of(address.chat_id), "typing", self._user_id)
+        path = room_path(self._room_of(address.chat_id), "typing", self._user_id)
         body = {"typing": True, "timeout": _TYPING_TIMEOUT_MS}
-        await self._client.call("PUT", where, MatrixEmptyResponse, body=body)
+        await self._client.call("PUT", path, MatrixEmptyResponse, body=body)
 
     async def react(self, address: Address, message_id: str, emoji: str | None) -> None:
-        """https://spec.matrix.org/latest/client-server-api/#event-annotations-and-reactions: it is
-        an event of its own, of which one sender has one; to take it back, that is redacted."""
+        """https://spec.matrix.org/latest/client-server-api/#event-annotations-and-reactions: a
+        reaction is a separate event, one per sender and emoji; redacting it removes the
+        reaction."""
         room_id = self._room_of(address.chat_id)
         if emoji is not None:
             relation = {"rel_type": "m.annotation", "event_id": message_id, "key": emoji}
-            where = room_path(room_id, "send", REACTION, self._new_id("sign"))
+            path = room_path(room_id, "send", REACTION, self._new_id("sign"))
             with suppress(DuplicateReaction):
                 await self._client.call(
-                    "PUT", where, MatrixSendResponse, body={"m.relates_to": relation}
+                    "PUT", path, MatrixSendResponse, body={"m.relates_to": relation}
                 )
             return
-        for each in await self._client.reactions_on(room_id, message_id):
-            if (each.sender, each.content.relates_to.key) == (self._user_id, WAITING_REACTION):
-                where = room_path(room_id, "redact", each.event_id, self._new_id("sign"))
-                await self._client.call("PUT", where, MatrixSendResponse, body={})
+        ours = (self._user_id, WAITING_REACTION)
+        for reaction in await self._client.reactions_on(room_id, message_id):
+            if (reaction.sender, reaction.content.relates_to.key) == ours:
+                path = room_path(room_id, "redact", reaction.event_id, self._new_id("sign"))
+                await self._client.call("PUT", path, MatrixSendResponse, body={})
 
     async def _send_event(self, room_id: str, content: Json, *, transaction_id: str) -> Receipt:
-        kind, content = await self._room_keys.encrypt_for_room(room_id, MESSAGE, content)
-        where = room_path(room_id, "send", kind, transaction_id)
-        sent = await self._client.call("PUT", where, MatrixSendResponse, body=content)
+        event_type, content = await self._room_keys.encrypt_for_room(room_id, MESSAGE, content)
+        path = room_path(room_id, "send", event_type, transaction_id)
+        sent = await self._client.call("PUT", path, MatrixSendResponse, body=content)
         return Receipt(platform_message_id=sent.event_id)
 
     async def _file_content(self, room_id: str, file: OutboundFile, text: str) -> Json:
-        words = _text_content(text) if text.strip() else {"body": file.name}
-        kind = mimetypes.guess_type(file.name)[0] or "application/octet-stream"
-        info = {"size": len(file.data), "mimetype": kind}
+        caption = _text_content(text) if text.strip() else {"body": file.name}
+        mime_type = mimetypes.guess_type(file.name)[0] or "application/octet-stream"
+        info = {"size": len(file.data), "mimetype": mime_type}
         return {
-            **words,
-            "msgtype": _message_type(file, kind),
+            **caption,
+            "msgtype": _message_type(file, mime_type),
             "filename": file.name,
             "info": info,
             "m.mentions": {},
@@ -121,16 +125,16 @@ class MatrixSender:
     async def _upload(self, room_id: str, file: OutboundFile) -> Json:
         if not (await self._rooms.room_info(room_id)).encrypted:
             return {"url": await self._client.upload(file)}
-        from holdfast.platforms.matrix.encryption import encrypt_file
+        from holdfast.platforms.matrix.encryption import encrypt_file  # noqa: PLC0415 - an extra
 
         data, keys = await asyncio.to_thread(encrypt_file, file.data)
-        # Its name would tell the server what it must not know.
+        # Without its real name, which the server must not learn.
         uri = await self._client.upload(msgspec.structs.replace(file, name="file", data=data))
         return {"file": {**keys, "url": uri}}
 
 
 def _message_type(file: OutboundFile, mime_type: str) -> str:
-    """Pictures are shown, voices can be listened to."""
+    """The `msgtype` by which clients show images and play audio and video."""
     if detect_image(file.data) is not None:
         return "m.image"
     family = mime_type.partition("/")[0]
@@ -138,30 +142,31 @@ def _message_type(file: OutboundFile, mime_type: str) -> str:
 
 
 def _text_content(text: str) -> Json:
-    """One that is too long only as it would be shown, a table for example, is said as it was
-    written: refused, it would be lost. An agent notifies nobody, whatever it writes."""
-    said: Json = {"msgtype": "m.text", "body": text, "m.mentions": {}}
+    """A text that is too long only when rendered, such as a table, is sent as plain text: the
+    server would reject it otherwise. The empty `m.mentions` prevents notifications by anything that
+    the agent writes."""
+    content: Json = {"msgtype": "m.text", "body": text, "m.mentions": {}}
     if not fits_matrix(text, limit=MAX_BODY_BYTES):
-        return said
-    both = render_matrix(text)
+        return content
+    rendered = render_matrix(text)
     formatted: dict[str, Any] = (
-        {"format": _HTML_FORMAT, "formatted_body": both.html} if both.html else {}
+        {"format": _HTML_FORMAT, "formatted_body": rendered.html} if rendered.html else {}
     )
-    return {**said, "body": both.plain, **formatted}
+    return {**content, "body": rendered.plain, **formatted}
 
 
 def _relation_content(outbound: Outbound) -> Json:
-    """The thread it belongs to; or what it answers, under the first of its messages only."""
-    answered, thread = outbound.address.reply_to, outbound.address.thread_id
+    """The thread of the message; or its reply target, for the first part of a delivery only."""
+    reply_to, thread = outbound.address.reply_to, outbound.address.thread_id
     if thread is not None:
         return {
             "m.relates_to": {
                 "rel_type": "m.thread",
                 "event_id": thread,
-                "is_falling_back": True,  # what follows is for clients that know no threads
-                "m.in_reply_to": {"event_id": answered or thread},
+                "is_falling_back": True,  # the next line is for clients without threads
+                "m.in_reply_to": {"event_id": reply_to or thread},
             }
         }
-    if answered is not None and outbound.part == 1:
-        return {"m.relates_to": {"m.in_reply_to": {"event_id": answered}}}
+    if reply_to is not None and outbound.part == 1:
+        return {"m.relates_to": {"m.in_reply_to": {"event_id": reply_to}}}
     return {}

@@ -1,4 +1,5 @@
-"""The /sync loop of a Matrix account: where it starts, each request, and all parts that handle what it returns."""
+"""The /sync loop of a Matrix account: where it starts, each request, and all parts that handle the
+responses."""
 
 import asyncio
 import logging
@@ -32,23 +33,19 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+RESPONSE_GRACE = 15.0  # seconds that a response may take beyond the duration of a long poll
+_STATE_EVENT_TYPES = ("m.room.member", "m.room.encryption", TOMBSTONE)
+_SAVE_INTERVAL_SECONDS = 60.0  # between two saves of the position
 
-# MERGED holdfast.platforms.matrix.paces: Paces: how much is asked for at once, and how long is waited for what may be late.
+
 class SyncTuning(msgspec.Struct, frozen=True, kw_only=True):
-    page_size: int = 100  # events of a room in one answer
-    # Seconds for which the keys of a message may be late: often they are, and nobody need hear of
-    # it. Then whoever wrote it is told.
+    page_size: int = 100  # events of a room in one response
+    # Seconds to wait for the keys of a message before its sender is notified: often they are a
+    # little late.
     undecrypted_notice_delay: float = 30.0
 
 
 DEFAULT_TUNING = SyncTuning()
-
-
-# MERGED holdfast.platforms.matrix.stream: The stream of all that happens to an account: asked for piece by piece, from a token on.
-RESPONSE_GRACE = (
-    15.0  # seconds that an answer may take beyond the time for which a question is held
-)
-_STATE_EVENT_TYPES = ("m.room.member", "m.room.encryption", TOMBSTONE)
 
 
 def _sync_filter(
@@ -62,16 +59,16 @@ def _sync_filter(
         "state": {"types": state_types},
         "timeline": {"types": (*message_types, *state_types), "limit": page_size},
     }
-    wanted = {"presence": nothing, "account_data": {"types": ["m.direct"]}, "room": room}
-    return msgspec.json.encode(wanted).decode()
+    sync_filter = {"presence": nothing, "account_data": {"types": ["m.direct"]}, "room": room}
+    return msgspec.json.encode(sync_filter).decode()
 
 
 _NO_ROOMS_FILTER = _sync_filter(state_types=(), message_types=(), page_size=1)
 
 
 class SyncStream:
-    """Keeps nothing. Raises `NotConnected` for every kind of broken line, and `Refused` where the
-    homeserver does not know the token."""
+    """Requests batches of /sync. Has no state. Raises `NotConnected` for every kind of lost
+    connection, and `SendRejected` if the homeserver does not know the sync token."""
 
     def __init__(
         self,
@@ -85,19 +82,17 @@ class SyncStream:
         self._default_filter = _sync_filter(
             state_types=_STATE_EVENT_TYPES, message_types=MESSAGE_EVENT_TYPES, page_size=page_size
         )
-        self._long_poll_seconds = (
-            long_poll_seconds  # seconds for which a question with nothing to tell is held
-        )
+        self._long_poll_seconds = long_poll_seconds
         self._sleep = sleep
 
     async def newest(self) -> Json:
-        """Where it ends now, with no word of what was said before."""
+        """The current end of the stream, without any earlier messages."""
         return await self._request({"filter": _NO_ROOMS_FILTER, "timeout": "0"}, limit=None)
 
     async def since(self, token: str, *, immediately: bool) -> Json:
-        """What comes after that; `at_once`: also where that is nothing."""
-        hold = 0 if immediately else self._long_poll_seconds
-        query = {"filter": self._default_filter, "since": token, "timeout": str(hold * 1000)}
+        """The batch after the token. `immediately`: do not wait for events if there are none."""
+        wait = 0 if immediately else self._long_poll_seconds
+        query = {"filter": self._default_filter, "since": token, "timeout": str(wait * 1000)}
         return await self._request(query, limit=self._long_poll_seconds + RESPONSE_GRACE)
 
     async def _request(self, query: dict[str, str], *, limit: float | None) -> Json:
@@ -110,9 +105,8 @@ class SyncStream:
                 await self._sleep(error.retry_after)
 
 
-# MERGED holdfast.platforms.matrix.beginning: The beginning: where an account starts to listen that was never here before.
 class SyncStart:
-    """Keeps nothing."""
+    """Finds the position from which an account syncs. Has no state."""
 
     def __init__(
         self,
@@ -127,37 +121,33 @@ class SyncStart:
         self._checkpoint = checkpoint
 
     async def resume(self, intake: Intake, account: str, cursor_name: str) -> SyncPosition:
-        """How far everything was taken: the later one of what the store and the record say. The
-        record may be old, and most of what is looked at leaves no row in the store."""
-        told = SyncPosition.parse(await intake.cursor(PLATFORM, account, cursor_name))
-        places = [each for each in (told, self._checkpoint.position) if each is not None]
-        if not places:
+        """The later position of those in the store and in the checkpoint file. The file may be out
+        of date, and most events leave no row in the store."""
+        stored = SyncPosition.parse(await intake.cursor(PLATFORM, account, cursor_name))
+        positions = [each for each in (stored, self._checkpoint.position) if each is not None]
+        if not positions:
             return await self.start_from_now()
-        place = max(places, key=lambda each: each.number)
-        self._checkpoint.advance(place)
-        return place
+        position = max(positions, key=lambda each: each.number)
+        self._checkpoint.advance(position)
+        return position
 
     async def start_from_now(self) -> SyncPosition:
-        """From now on: whatever was said before was said to somebody else. Only invitations that
-        wait are answered."""
+        """Starts at the end of the stream: earlier messages were not addressed to us. Only pending
+        invitations are answered."""
         raw = await self._stream.newest()
         sync = msgspec.convert(raw, SyncResponse)
         await self._encryption.receive_sync(raw)
         for room_id, invited in sync.rooms.invite.items():
             await self._invites.answer(room_id, invited)
-        place = SyncPosition(number=self._checkpoint.position_number + 1, since=sync.next_batch)
-        self._checkpoint.advance(place)
+        position = SyncPosition(number=self._checkpoint.position_number + 1, since=sync.next_batch)
+        self._checkpoint.advance(position)
         await self._checkpoint.save_position()
-        return place
-
-
-# MERGED holdfast.platforms.matrix.syncing: Syncing: each piece of the stream is taken before the next one is asked for.
-_SAVE_INTERVAL_SECONDS = 60.0  # seconds between two marks of how far everything was looked at
+        return position
 
 
 class SyncLoop:
-    """Owns when how far it came was last written down. Runs until it is cancelled, or until the
-    line breaks: that is raised, for whoever mends lines."""
+    """Handles each batch before it requests the next one. Owns the time of the last saved position.
+    Runs until it is cancelled, or raises when the connection is lost."""
 
     def __init__(
         self,
@@ -182,44 +172,44 @@ class SyncLoop:
         self._saved_at = clock.monotonic()
 
     async def run(self, position: SyncPosition) -> None:
-        """`place` is how far everything is durable here. An earlier life may have had the keys of
-        a message, and no time to read it."""
+        """`position`: everything before it is durable. Starts with a retry of undecrypted messages:
+        an earlier process may have received their keys and stopped before it used them."""
         await self._room_keys.exchange_keys()
         await self._receiver.retry_undecrypted()
-        at_once = True  # whatever waits is told now
+        immediately = True  # first what is pending, without a long poll
         while True:
             try:
-                raw = await self._stream.since(position.since, immediately=at_once)
+                raw = await self._stream.since(position.since, immediately=immediately)
             except SendRejected as error:
                 log.warning(
-                    "The homeserver does not know any more where we were, and what was said "
-                    "meanwhile is not looked for: %s",
+                    "The homeserver no longer knows our sync position; messages missed since then "
+                    "are not fetched: %s",
                     error,
                     extra={"action": "sync_position_unknown"},
                 )
                 position = await self._start.start_from_now()
             else:
                 position = await self._handle(raw, position)
-                at_once = False
+                immediately = False
 
     async def _handle(self, raw: Json, previous: SyncPosition) -> SyncPosition:
         sync = msgspec.convert(raw, SyncResponse)
         if sync.next_batch == previous.since:
             return previous
-        place = previous.next(sync.next_batch)
+        position = previous.next(sync.next_batch)
         if await self._receive_state(raw, sync):
             await self._receiver.retry_undecrypted()
-        await self._receiver.handle(sync, since=previous.since, position=place)
-        self._checkpoint.advance(place)
+        await self._receiver.handle(sync, since=previous.since, position=position)
+        self._checkpoint.advance(position)
         await self._room_keys.exchange_keys()
         await self._save_position_if_due()
-        return place
+        return position
 
     async def _receive_state(self, raw: Json, sync: SyncResponse) -> bool:
-        """Whether keys have come."""
-        for each in sync.account_data.events:
-            if each.get("type") == "m.direct":
-                self._rooms.set_direct(each.get("content", {}))
+        """Returns whether keys have arrived."""
+        for event in sync.account_data.events:
+            if event.get("type") == "m.direct":
+                self._rooms.set_direct(event.get("content", {}))
         return await self._encryption.receive_sync(raw)
 
     async def _save_position_if_due(self) -> None:
@@ -228,9 +218,9 @@ class SyncLoop:
             await self._checkpoint.save_position()
 
 
-# MERGED holdfast.platforms.matrix.hearing: Hearing: all that one connection of an account listens with, put together.
 class MatrixListener:
-    """Owns the tasks that what is heard begins, among those of the connection."""
+    """Everything with which one connection of an account receives messages, put together. Starts
+    and stops its background tasks, in the task group of the connection."""
 
     def __init__(
         self,
@@ -252,26 +242,32 @@ class MatrixListener:
         self._read_receipts = ReadReceipts(
             client, enabled=settings.read_receipts, room_of=checkpoint.room_of
         )
-        most = settings.max_file_mb * 2**20
-        handing = MessageSubmitter(
-            client, intake, max_file_bytes=most, on_accepted=self._read_receipts.send
+        submitter = MessageSubmitter(
+            client,
+            intake,
+            max_file_bytes=settings.max_file_mb * 2**20,
+            on_accepted=self._read_receipts.send,
         )
         history = MatrixHistory(client, encryption, page_size=tuning.page_size)
-        listening = EventResolver(
+        resolver = EventResolver(
             encryption, rooms, history, self._parser, user_id=user_id, chat_of=checkpoint.chat_of
         )
-        patience = RetryLoop(client)
+        retry_loop = RetryLoop(client)
         self._undecrypted = UndecryptedMessages(
-            checkpoint, listening, handing, patience, notice_delay=tuning.undecrypted_notice_delay
+            checkpoint,
+            resolver,
+            submitter,
+            retry_loop,
+            notice_delay=tuning.undecrypted_notice_delay,
         )
         invites = InviteHandler(client, user_id, settings=settings, checkpoint=checkpoint)
-        taking = MatrixReceiver(
-            listening,
-            handing,
+        receiver = MatrixReceiver(
+            resolver,
+            submitter,
             self._undecrypted,
             invites,
             RoomUpgrades(client, checkpoint),
-            patience,
+            retry_loop,
             cursor_name=self._parser.cursor_name,
         )
         stream = SyncStream(
@@ -283,26 +279,25 @@ class MatrixListener:
             encryption,
             rooms,
             room_keys,
-            taking,
+            receiver,
             checkpoint,
             start=self._start,
             clock=context.clock,
         )
 
     async def prepare(self) -> SyncPosition:
-        """Whatever is said once this has returned is heard. Raises a `SendError`."""
+        """Every message written after this has returned will be received. Raises a `SendError`."""
         await self._rooms.load_direct()
         return await self._start.resume(self._intake, self._account, self._parser.cursor_name)
 
     async def run(self, position: SyncPosition, tasks: asyncio.TaskGroup) -> None:
-        """Until the line breaks: that is raised."""
+        """Raises a `SendError` when the connection is lost."""
         self._read_receipts.start(tasks)
         self._undecrypted.start(tasks)
         await self._loop.run(position)
 
     async def stop(self) -> None:
-        """Nothing more is taken. How far everything was looked at is written down, so that the
-        next connection need not look again."""
+        """Stops the background tasks, and saves the position for the next connection."""
         self._read_receipts.stop()
         self._undecrypted.stop()
         await self._checkpoint.save_position()

@@ -123,19 +123,19 @@ WRITE_SCOPE = "chat:write"  # an account cannot connect without it
 # Delivery lookup needs all of them: without one, there is a kind of chat with no readable history.
 HISTORY_SCOPES = frozenset({"channels:history", "groups:history", "im:history", "mpim:history"})
 
-_NO_BACKLOG = "nor looked up after a gap"
+_NO_BACKLOG = "nor fetched after a gap"
 _EFFECT_OF_MISSING = {
-    "app_mentions:read": "who names the app in a channel is not heard",
-    "channels:history": f"what is said in channels is not heard, {_NO_BACKLOG}",
-    WRITE_SCOPE: "nothing can be said",
+    "app_mentions:read": "mentions of the app in channels are not received",
+    "channels:history": f"messages in channels are not received, {_NO_BACKLOG}",
+    WRITE_SCOPE: "no messages can be sent",
     "commands": "there is no /holdfast",
-    "files:read": "files of people are not fetched",
-    "files:write": "files of the agent are not sent",
-    "groups:history": f"what is said in private channels is not heard, {_NO_BACKLOG}",
-    "im:history": f"what is said to the app alone is not heard, {_NO_BACKLOG}",
-    "mpim:history": f"what is said in groups of people is not heard, {_NO_BACKLOG}",
+    "files:read": "files from users are not fetched",
+    "files:write": "files from the agent are not sent",
+    "groups:history": f"messages in private channels are not received, {_NO_BACKLOG}",
+    "im:history": f"direct messages to the app are not received, {_NO_BACKLOG}",
+    "mpim:history": f"messages in group chats are not received, {_NO_BACKLOG}",
     REACTIONS_SCOPE: "queued messages get no reaction",
-    USERS_SCOPE: "the agent does not know who speaks by their name",
+    USERS_SCOPE: "the agent does not know the names of users",
 }
 SCOPES = frozenset(_EFFECT_OF_MISSING)
 
