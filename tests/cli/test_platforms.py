@@ -93,7 +93,8 @@ async def test_accounts_are_listed_checked_paused_over_a_restart_and_resumed(
         listed = await shell.platforms("list")
         assert "simulated:work     until_acked  blocked: credentials refused\n" in listed.stdout
         assert "\nsimulated:work: the token is revoked\n" in listed.stdout
-        assert "Ask the operator of the service" in listed.stderr and "one-token" not in listed.stdout
+        assert "Ask the operator of the service" in listed.stderr
+        assert "one-token" not in listed.stdout
         checked = await shell.platforms("check")
         assert checked.returncode == exit_codes.FAILED
         assert checked.stderr.count("holdfast config reload") == 1

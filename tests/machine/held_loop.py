@@ -59,8 +59,8 @@ async def _ticks(ticks: int) -> None:
 
 
 class HeldClock:
-    """`core.ports.Clock` on the time of a held loop, and `WallClockTimer` too: whoever sets the clock on the
-    wall is heard at once. What is monotonic nobody can set."""
+    """A `Clock` and `WallClockTimer` on the time of a held loop. A change of the wall clock is
+    noticed at once; the monotonic clock cannot be set."""
 
     def __init__(self, loop: HeldLoop) -> None:
         self._loop = loop

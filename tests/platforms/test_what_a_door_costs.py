@@ -1,4 +1,4 @@
-"""A platform that is not enabled costs nothing: neither its modules nor its libraries are loaded."""
+"""A platform that is not enabled costs nothing: its modules and libraries are not loaded."""
 
 import json
 import subprocess

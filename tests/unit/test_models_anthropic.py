@@ -348,8 +348,14 @@ def test_usage_counts_all_that_was_read_and_what_of_it_was_cached() -> None:
     [
         (b'{"type":"content_block_de', ModelFault.MALFORMED),
         (b'{"type":"error","error":{"type":"overloaded_error","message":"x"}}', ModelFault.SERVER),
-        (b'{"type":"error","error":{"type":"rate_limit_error","message":"x"}}', ModelFault.RATE_LIMIT),
-        (b'{"type":"error","error":{"type":"authentication_error","message":"x"}}', ModelFault.AUTH),
+        (
+            b'{"type":"error","error":{"type":"rate_limit_error","message":"x"}}',
+            ModelFault.RATE_LIMIT,
+        ),
+        (
+            b'{"type":"error","error":{"type":"authentication_error","message":"x"}}',
+            ModelFault.AUTH,
+        ),
         (b'{"type":"error","error":{"type":"invalid_request_error",'
          b'"message":"prompt is too long: 210000 tokens"}}', ModelFault.CONTEXT_TOO_LONG),
         (b'{"error":{"message":"boom"}}', ModelFault.SERVER),

@@ -248,7 +248,8 @@ async def test_a_store_that_was_left_is_looked_through(
             upkeep = Maintenance(store, backups=backups, minute_history=Uncounted())
             upkeep.start()
             async with asyncio.timeout(20):
-                while "check of state.db passed" not in caplog.text and "is damaged" not in caplog.text:
+                ends = ("check of state.db passed", "is damaged")
+                while not any(text in caplog.text for text in ends):
                     await asyncio.sleep(0.01)
             await upkeep.close()
         assert ("is damaged" in caplog.text) == torn

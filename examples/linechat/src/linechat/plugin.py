@@ -24,7 +24,7 @@ PLUGIN = PlatformPlugin(
     name="linechat",
     settings=LinechatSettings,
     open=_open,
-    setup_guide="Start a server (python -m linechat_server): it prints its port and the bot's token.",
+    setup_guide="Start a server (python -m linechat_server). It prints its port and a token.",
     setup_questions=(SetupQuestion(key="token", label="The token", variable="LINECHAT_TOKEN"),),
     user_id_help="their name in the chat",
 )
