@@ -1,4 +1,9 @@
-"""The message archive of a server or room (XEP-0313, pages as in XEP-0059), and the file that says how far each was read."""
+"""The message archive of a server or room, and the file that says how far each was read.
+
+https://xmpp.org/extensions/xep-0313.html, with pages as in XEP-0059. Most messages of a room are
+not for the agent and leave no row in the inbox: without the file, all of them would be fetched
+again at each start. A new account starts at the end of the archive.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -22,31 +27,31 @@ from holdfast.platforms.xmpp.events import (
 )
 from holdfast.system import state_file
 
-# MERGED holdfast.platforms.xmpp.archive: The archive: what a server, or a room, has kept of what was said (XEP-0313).
-#
-# https://xmpp.org/extensions/xep-0313.html; pages are asked for as in XEP-0059.
 MAM = "urn:xmpp:mam:2"
 _RSM = "http://jabber.org/protocol/rsm"
 _FORM = "jabber:x:data"
 _FORWARD = "urn:xmpp:forward:0"
-_PAGE_SIZE = 50  # messages: many servers give no more at once
+_PAGE_SIZE = 50  # messages: many servers return no more at once
 _MAX_PAGES_BACK = 10
+_LOSS_CONSEQUENCE = (
+    "messages over XMPP from meanwhile are fetched only for chats with an accepted message."
+)
 
 
 class ArchivePosition(msgspec.Struct, frozen=True, kw_only=True):
-    """A place in an archive: behind the message of that id. The time is for when the archive does
-    not know the id any more, because it has been emptied or begun anew."""
+    """A position in an archive: after the message with this id. The timestamp is used if the
+    archive does not know the id any more, because it was cleared or recreated."""
 
-    id: str  # "": before everything
-    timestamp: str = ""  # when that was said, in UTC
+    id: str  # "": the start of the archive
+    timestamp: str = ""  # of the message, in UTC
 
     def __str__(self) -> str:
         return f"{self.timestamp} {self.id}"
 
     @classmethod
     def parse(cls, text: str) -> "ArchivePosition":
-        stamp, _, name = text.partition(" ")
-        return cls(id=name, timestamp=stamp)
+        timestamp, _, message_id = text.partition(" ")
+        return cls(id=message_id, timestamp=timestamp)
 
 
 class ArchivedMessage(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,19 +60,20 @@ class ArchivedMessage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MessageArchive:
-    """Of one account, or of one room. Everything raises as `XmppStream.ask` does."""
+    """The archive of one account or room. All methods raise what `XmppStream.request` raises."""
 
     def __init__(self, stream: XmppStream, *, room: str | None = None) -> None:
         self._stream = stream
         self._room = room
 
     async def end_position(self) -> ArchivePosition:
-        """Where it ends now."""
+        """The current end of the archive."""
         page, _ = await self._fetch_page(before="", max_messages=1)
         return page[-1].position if page else ArchivePosition(id="")
 
     async def messages_since(self, position: ArchivePosition) -> AsyncIterator[ArchivedMessage]:
-        """Oldest first. Where the position is not known any more, what was said since its time."""
+        """Oldest first. If the archive does not know the position any more, the messages since its
+        timestamp."""
         start = ""
         while True:
             try:
@@ -81,19 +87,19 @@ class MessageArchive:
                     raise
                 start, position = position.timestamp, ArchivePosition(id="")
                 continue
-            for kept in page:
-                yield kept
+            for archived in page:
+                yield archived
             if complete or not page:
                 return
             position = page[-1].position
 
     async def newest_first(self, *, chat: str | None) -> AsyncIterator[ArchivedMessage]:
-        """The newest first, of one chat, as far as it is worth it to look."""
+        """Newest first, of one chat, up to a maximum number of pages."""
         before = ""
         for _ in range(_MAX_PAGES_BACK):
             page, complete = await self._fetch_page(before=before, chat=chat)
-            for kept in reversed(page):
-                yield kept
+            for archived in reversed(page):
+                yield archived
             if complete or not page:
                 return
             before = page[0].position.id
@@ -107,7 +113,7 @@ class MessageArchive:
         chat: str | None = None,
         max_messages: int = _PAGE_SIZE,
     ) -> tuple[list[ArchivedMessage], bool]:
-        """Oldest first, and whether there are no more beyond."""
+        """A page, oldest first, and whether it is the last one."""
         query = make_element("query", MAM)
         fields = {"start": start, "with": chat or ""}
         if any(fields.values()):
@@ -121,7 +127,8 @@ class MessageArchive:
         found, answer = await self._stream.search_archive(query, to=self._room)
         fin = answer.find(tag("fin", MAM))
         complete = fin is not None and fin.get("complete") == "true"
-        return [kept for each in found if (kept := _parse_result(each)) is not None], complete
+        messages = [parsed for each in found if (parsed := _parse_result(each)) is not None]
+        return messages, complete
 
 
 def _make_form(fields: dict[str, str]) -> Element:
@@ -139,38 +146,29 @@ def _parse_result(result: Element) -> ArchivedMessage | None:
     if forwarded is None or message is None or not result.get("id"):
         return None
     delay = forwarded.find(tag("delay", DELAY))
-    stamp = "" if delay is None else delay.get("stamp", "")
+    timestamp = "" if delay is None else delay.get("stamp", "")
     return ArchivedMessage(
-        position=ArchivePosition(id=result.get("id", ""), timestamp=stamp),
+        position=ArchivePosition(id=result.get("id", ""), timestamp=timestamp),
         message=parse_message(message),
     )
 
 
-# MERGED holdfast.platforms.xmpp.marks: Marks: how far each archive was looked at, which no row of the inbox says.
-#
-# Most of what is said in a room is not for the agent: without a mark, all of it would be fetched
-# again at each start. And an account that is new has seen everything that was said before it came.
-_LOSS_CONSEQUENCE = (
-    "what was written over XMPP meanwhile is looked for only where something was taken before."
-)
-
-
 class ArchiveCheckpoint(msgspec.Struct, frozen=True, kw_only=True):
-    """Believed only while the cursor is still the one that it was made beside: whoever moved that
-    has taken more since."""
+    """Valid only while the cursor in the store is the one that it was saved with: if the cursor has
+    moved, more was processed since."""
 
     position: str
     cursor: str | None = None
 
 
 class ArchiveCheckpoints:
-    """Owns one file, which is replaced as a whole. What it says may be old: whoever goes by it
-    looks at some messages twice, and at none never."""
+    """Owns one file, which is replaced as a whole. It may lag behind: then some messages are
+    processed twice, but none is missed."""
 
     def __init__(self, path: Path, checkpoints: dict[str, ArchiveCheckpoint]) -> None:
         self._path = path
         self._checkpoints = checkpoints
-        self._write_lock = Lock()  # of a thread, which goes on when nobody waits for it any more
+        self._write_lock = Lock()  # a writing thread continues after its task was cancelled
 
     @classmethod
     async def load(cls, path: Path) -> "ArchiveCheckpoints":
@@ -180,11 +178,13 @@ class ArchiveCheckpoints:
         return cls(path, known or {})
 
     def position_for(self, archive: str, *, cursor: str | None) -> str | None:
-        mark = self._checkpoints.get(archive)
-        return mark.position if mark is not None and mark.cursor == cursor else cursor
+        checkpoint = self._checkpoints.get(archive)
+        if checkpoint is not None and checkpoint.cursor == cursor:
+            return checkpoint.position
+        return cursor
 
     async def save(self, archive: str, checkpoint: ArchiveCheckpoint) -> None:
-        """Written when this returns. Raises `TransientStoreError`."""
+        """Durable when this returns. Raises `TransientStoreError`."""
         if self._checkpoints.get(archive) == checkpoint:
             return
         try:
@@ -193,7 +193,7 @@ class ArchiveCheckpoints:
             raise TransientStoreError(f"{self._path} cannot be written: {error}") from error
 
     def _write(self, archive: str, checkpoint: ArchiveCheckpoint) -> None:
-        with self._write_lock:  # what is written last is what is known last
+        with self._write_lock:  # the last write has the latest value
             known = {**self._checkpoints, archive: checkpoint}
             state_file.write_atomically(self._path, msgspec.json.encode(known))
             self._checkpoints = known

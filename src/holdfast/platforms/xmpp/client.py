@@ -1,7 +1,7 @@
 """The connection to an XMPP server, by slixmpp: encryption, login, stream management.
 
-Importing this module imports the library: import it lazily, in a thread. Stanzas are read and written by this platform
-itself, in order, because none may overtake another.
+Importing this module imports the library: import it lazily, in a thread. Stanzas are read and
+written by this platform itself, in order, because none may overtake another.
 """
 
 import asyncio
@@ -32,86 +32,76 @@ from holdfast.platforms.xmpp.archive import MAM
 from holdfast.platforms.xmpp.events import StanzaRejected, bare_jid, parse_error, tag
 from holdfast.platforms.xmpp.plugin import XmppSettings
 
-# MERGED holdfast.platforms.xmpp.endings: Endings: what the way in which a line was refused or broken means for the account.
-_TEMPORARY_FAILURE = (
-    "temporary-auth-failure"  # https://www.rfc-editor.org/rfc/rfc6120#section-6.5.10
-)
-
-
-def login_error(jid: str, failures: Sequence[str], *, encrypted: bool, table: str) -> ConnectError:
-    """`refusals` are what the server said to each way of logging in that was tried, and
-    `table` is where the configuration speaks of the account."""
-    if _TEMPORARY_FAILURE in failures:
-        return AccountDisconnected(f"the server of {jid} cannot check passwords for the moment")
-    if failures:
-        return ConnectRefused(
-            f"the server does not let {jid} in ({failures[0]}): the account or its password is "
-            "wrong, or it was closed",
-            remedy=f"set {table}.jid and its password to those of an account that exists",
-        )
-    if not encrypted:
-        return ConnectRefused(
-            f"the server of {jid} offers no encryption, and nothing is said over a line that "
-            "others can read",
-            remedy="switch TLS on at the server; for one on this machine, set "
-            f'{table}.host = "127.0.0.1" and {table}.tls = false',
-        )
-    return ConnectRefused(f"the server of {jid} offers no way to log in that is known here")
-
-
-def stream_error(condition: str, text: str, settings: XmppSettings, *, table: str) -> ConnectError:
-    """https://www.rfc-editor.org/rfc/rfc6120#section-4.9.3"""
-    told = f"{condition} ({text})" if text else condition
-    if condition == "conflict":
-        return AccountInUse(
-            f"another program has connected as {settings.jid}/{settings.resource}, and the server "
-            "let this one go"
-        )
-    if condition == "host-unknown":
-        return ConnectRefused(
-            f"the server does not serve the domain of {settings.jid}",
-            remedy=f"mend {table}.jid, or {table}.host",
-        )
-    return AccountDisconnected(f"the server closed the line: {told}")
-
-
-def certificate_error(jid: str, error: Exception, *, table: str) -> ConnectError:
-    """It may be renewed at any time, so it is tried again."""
-    return AccountDisconnected(
-        f"the certificate of the server of {jid} is not to be trusted: {error}. If it is vouched "
-        f"for by an authority of your own, name that with {table}.ca_file"
-    )
-
-
-# MERGED holdfast.platforms.xmpp.line: The line: one connection to an XMPP server, held by slixmpp.
-#
-# The library is imported by whoever opens a line. It negotiates encryption, login and stream
-# management; what is said over the line is read and written by this door itself, stanza by stanza
-# and in order, for nothing may be taken out of turn.
-# Below that the library writes down whole stanzas, and the password among them.
+# Below WARNING the library logs whole stanzas, including the password.
 logging.getLogger("slixmpp").setLevel(logging.WARNING)
-# What the server said to a login is told as the reason why there is no line.
+# The reason of a refused login is reported by `login_error`.
 logging.getLogger("slixmpp.features.feature_mechanisms").setLevel(logging.CRITICAL)
 
 _CLOSE_TIMEOUT = 1.0  # seconds for a server to close its side
+_ACK_REQUEST = "<r xmlns='urn:xmpp:sm:3'/>"
+_NO_ACK_WINDOW = 2**31  # stanzas: we request acks ourselves, after each message
+# https://www.rfc-editor.org/rfc/rfc6120#section-6.5.10
+_TEMPORARY_FAILURE = "temporary-auth-failure"
 
 
 def _fast_pbkdf2(mechanism: SCRAM, text: bytes, salt: bytes, iterations: int) -> bytes:
-    """RFC 5802, Hi: the library counts to ten thousand in Python, and the loop would serve nobody
-    for as long; this does the same forty times as fast."""
+    """RFC 5802, Hi. The library does ten thousand iterations in Python, which blocks the event
+    loop; this does the same forty times as fast."""
     name = mechanism.hash_name.replace("SHA-", "SHA")
     return hashlib.pbkdf2_hmac(name, bytes(text), salt, iterations)
 
 
 SCRAM.Hi = _fast_pbkdf2  # type: ignore[assignment,method-assign]
-_ACK_REQUEST = "<r xmlns='urn:xmpp:sm:3'/>"
-_NO_ACK_WINDOW = 2**31  # stanzas: we ask for an ack ourselves, behind what it is about
+
+
+def login_error(jid: str, failures: Sequence[str], *, encrypted: bool, table: str) -> ConnectError:
+    """`failures` are the server's answers to each login mechanism that was tried; `table` is the
+    configuration table of the account."""
+    if _TEMPORARY_FAILURE in failures:
+        return AccountDisconnected(f"the server of {jid} cannot check passwords at the moment")
+    if failures:
+        return ConnectRefused(
+            f"the server does not let {jid} in ({failures[0]}): the account does not exist, or its "
+            "password is wrong",
+            remedy=f"set {table}.jid and {table}.password to those of an existing account",
+        )
+    if not encrypted:
+        return ConnectRefused(
+            f"the server of {jid} offers no encryption, which is required",
+            remedy="enable TLS at the server; for a server on this machine, set "
+            f'{table}.host = "127.0.0.1" and {table}.tls = false',
+        )
+    return ConnectRefused(f"the server of {jid} offers no supported login mechanism")
+
+
+def stream_error(condition: str, text: str, settings: XmppSettings, *, table: str) -> ConnectError:
+    """https://www.rfc-editor.org/rfc/rfc6120#section-4.9.3"""
+    description = f"{condition} ({text})" if text else condition
+    if condition == "conflict":
+        return AccountInUse(
+            f"another program connected as {settings.jid}/{settings.resource}, so the server "
+            "closed this connection"
+        )
+    if condition == "host-unknown":
+        return ConnectRefused(
+            f"the server does not serve the domain of {settings.jid}",
+            remedy=f"correct {table}.jid or {table}.host",
+        )
+    return AccountDisconnected(f"the server closed the connection: {description}")
+
+
+def certificate_error(jid: str, error: Exception, *, table: str) -> ConnectError:
+    """Not permanent: the server may renew its certificate at any time."""
+    return AccountDisconnected(
+        f"the certificate of the server of {jid} cannot be verified: {error}. If it is signed by "
+        f"your own authority, set {table}.ca_file"
+    )
 
 
 class XmppClient(ClientXMPP):
-    """Owns one connection, and serves for that one alone. `heard`, `seen`, `taken` and `alive`
-    are told each message, each presence, the id of each message that the server has taken, and
-    every sign of life."""
+    """Owns one connection, and is not reused. `on_message`, `on_presence`, `on_ack` and
+    `on_activity` are called with each message, with each presence, with the id of each message that
+    the server has acknowledged, and for all received data."""
 
     def __init__(
         self,
@@ -131,29 +121,29 @@ class XmppClient(ClientXMPP):
         self.on_activity: Callable[[], None] = _ignore_activity
         self.ended: asyncio.Future[ConnectError] = self.loop.create_future()
         self._settings = settings
-        self._timeout = timeout  # seconds for an answer
-        self._table = table  # where the configuration speaks of the account
+        self._timeout = timeout  # seconds for a response
+        self._table = table  # the configuration table of the account
         self._ready: asyncio.Future[None] = self.loop.create_future()
         self._end_reason: ConnectError | None = None
-        self._login_failures: list[str] = []  # of the ways to log in
+        self._login_failures: list[str] = []  # by mechanism
         self._connect_failure: object = "no server was found"
-        self._archive_results: dict[str, list[Element]] = {}  # by questions to archives
+        self._archive_results: dict[str, list[Element]] = {}  # by query id
         self._configure(settings)
         self._register_handlers()
 
     def _configure(self, settings: XmppSettings) -> None:
         self.enable_direct_tls = self.enable_starttls = settings.tls
         self.enable_plaintext = not settings.tls
-        self.roster.auto_authorize = None  # type: ignore[assignment]  # the door answers that
+        self.roster.auto_authorize = None  # type: ignore[assignment]  # the platform answers subscriptions
         if not settings.tls:
             login = {"unencrypted_scram": True, "unencrypted_plain": True}
             self.plugin["feature_mechanisms"].config.update(login)
         self.register_plugin("xep_0198", {"allow_resume": False, "window": _NO_ACK_WINDOW})
 
     def _register_handlers(self) -> None:
-        for kind, hear in (("message", self._on_message), ("presence", self._on_presence)):
-            self.register_handler(Callback(f"door {kind}", MatchXPath(tag(kind)), hear))
-        for event, told in (
+        for kind, handle in (("message", self._on_message), ("presence", self._on_presence)):
+            self.register_handler(Callback(f"platform {kind}", MatchXPath(tag(kind)), handle))
+        for event, handler in (
             ("stream_negotiated", self._on_negotiated),
             ("disconnected", self._on_disconnected),
             ("connection_failed", self._on_connect_failed),
@@ -163,11 +153,11 @@ class XmppClient(ClientXMPP):
             ("ssl_invalid_chain", self._on_bad_certificate),
             ("stanza_acked", self._on_acked),
         ):
-            self.add_event_handler(event, told)
+            self.add_event_handler(event, handler)
 
     @asynccontextmanager
     async def open_session(self) -> AsyncIterator[None]:
-        """Logged in, and shown to nobody. Raises a `ConnectError`."""
+        """Logs in, without sending a presence. Raises a `ConnectError`."""
         try:
             await self._open_transport()
             await _wait_first(self._ready, self.ended)
@@ -179,8 +169,8 @@ class XmppClient(ClientXMPP):
 
     async def _open_transport(self) -> None:
         host = self._settings.host or None
-        again = await self.connect(host, self._settings.port if host else None)
-        if again is not None and not self.ended.done():
+        retry = await self.connect(host, self._settings.port if host else None)
+        if retry is not None and not self.ended.done():
             where = f"{host}:{self._settings.port}" if host else self._settings.jid
             raise AccountDisconnected(f"{where} cannot be reached: {self._connect_failure}")
 
@@ -218,37 +208,38 @@ class XmppClient(ClientXMPP):
     async def search_archive(
         self, query: Element, *, to: str | None = None
     ) -> tuple[Sequence[Element], Element]:
-        name = self.new_id()
-        query.set("queryid", name)
-        found = self._archive_results[name] = []
+        query_id = self.new_id()
+        query.set("queryid", query_id)
+        found = self._archive_results[query_id] = []
         try:
             return found, await self.request(query, to=to, is_set=True)
         finally:
-            del self._archive_results[name]
+            del self._archive_results[query_id]
 
     async def _await_iq(self, iq: Iq, recipient: str) -> Iq:
         self._require_connected()
-        asked: asyncio.Future[Iq] = iq.send(timeout=self._timeout)  # type: ignore[no-untyped-call]
+        response: asyncio.Future[Iq] = iq.send(timeout=self._timeout)  # type: ignore[no-untyped-call]
         self._request_ack()
-        await _wait_first(asked, self.ended)
-        if not asked.done():
-            asked.cancel()
-            raise NotConnected(f"the line broke before {recipient} answered")
+        await _wait_first(response, self.ended)
+        if not response.done():
+            response.cancel()
+            raise NotConnected(f"the connection was lost before {recipient} answered")
         try:
-            return asked.result()
+            return response.result()
         except IqError as error:
             why = parse_error(error.iq.xml)
-            raise StanzaRejected(f"{recipient} said no: {why.description}", error=why) from error
+            raise StanzaRejected(f"{recipient} refused: {why.description}", error=why) from error
         except IqTimeout as error:
-            told = f"{recipient} gave no answer within {self._timeout:.0f} s"
-            raise OutcomeUnknown(told) from error
+            raise OutcomeUnknown(
+                f"{recipient} gave no answer within {self._timeout:.0f} s"
+            ) from error
 
     def _send_stanza(self, stanza: Message | Presence) -> None:
         self._require_connected()
         self.send(stanza)
 
     def _request_ack(self) -> None:
-        """Behind whatever was said: until the server has answered this, the library keeps that."""
+        """Sent after each stanza: the library keeps unacknowledged stanzas."""
         if self.has_acks:
             self.send(_ACK_REQUEST)
 
@@ -264,9 +255,7 @@ class XmppClient(ClientXMPP):
         result = stanza.xml.find(tag("result", MAM))
         if result is None:
             self.on_message(stanza.xml)
-        elif (
-            result.get("queryid") in self._archive_results
-        ):  # a name that only whom we asked has heard
+        elif result.get("queryid") in self._archive_results:  # only the archive knows the id
             self._archive_results[result.get("queryid")].append(result)
 
     def _on_presence(self, stanza: Any) -> None:
@@ -308,20 +297,20 @@ class XmppClient(ClientXMPP):
         if isinstance(reason, ssl.SSLCertVerificationError):
             self._on_bad_certificate(reason)
         if not self.ended.done():
-            told = f": {reason}" if reason else ""
+            detail = f": {reason}" if reason else ""
             self.ended.set_result(
-                self._end_reason or AccountDisconnected(f"the server closed the line{told}")
+                self._end_reason or AccountDisconnected(f"the server closed the connection{detail}")
             )
 
 
 async def _wait_first(*futures: asyncio.Future[Any]) -> None:
-    """Returns when one of them is done. None is cancelled."""
+    """Returns when one of them is done. Cancels none."""
     await asyncio.wait(futures, return_when=asyncio.FIRST_COMPLETED)
 
 
-def _ignore(what: object) -> None:
-    """Who is told before somebody listens."""
+def _ignore(_: object) -> None:
+    """The callback until one is set."""
 
 
 def _ignore_activity() -> None:
-    """The same."""
+    """The callback until one is set."""

@@ -1,4 +1,4 @@
-"""XMPP stanzas, parsed from XML and built as XML, and the stream that carries them as a protocol class.
+"""XMPP stanzas, parsed from XML and built as XML, and the protocol of the stream that carries them.
 
 Each namespace names its extension: https://xmpp.org/extensions/.
 """
@@ -13,9 +13,6 @@ import msgspec
 from holdfast.core.errors import SendRejected
 from holdfast.platforms.text.markdown import sanitize
 
-# MERGED holdfast.platforms.xmpp.stanza: A stanza: what comes over the line, as far as it concerns us, out of its XML.
-#
-# Each namespace says which extension it is of: https://xmpp.org/extensions/.
 CLIENT = "jabber:client"
 DELAY = "urn:xmpp:delay"  # XEP-0203
 STANZA_ID = "urn:xmpp:sid:0"  # XEP-0359
@@ -26,22 +23,23 @@ REFERENCE = "urn:xmpp:reference:0"  # XEP-0372
 OOB = "jabber:x:oob"  # XEP-0066
 MUC_USER = "http://jabber.org/protocol/muc#user"  # XEP-0045
 OCCUPANT = "urn:xmpp:occupant-id:0"  # XEP-0421
+PING = "urn:xmpp:ping"  # XEP-0199
 ERRORS = "urn:ietf:params:xml:ns:xmpp-stanzas"
-_MAX_OFFSET_DIGITS = 9  # of an offset: no body has as many characters
+_MAX_OFFSET_DIGITS = 9  # no body has so many characters
 
 
 class XmppReply(msgspec.Struct, frozen=True, kw_only=True):
-    """What a message answers."""
+    """The message that a message answers."""
 
-    to: str = ""  # who wrote that
+    to: str = ""  # its author
     id: str = ""
-    quoted: str = ""  # what stands in front of the answer, for who cannot show it otherwise
+    quoted: str = ""  # its text, quoted in front of the answer for clients without XEP-0461
 
 
 class StanzaError(msgspec.Struct, frozen=True, kw_only=True):
-    """That something was not taken: https://www.rfc-editor.org/rfc/rfc6120#section-8.3"""
+    """A stanza error: https://www.rfc-editor.org/rfc/rfc6120#section-8.3"""
 
-    kind: str = "cancel"  # "wait": it may be later
+    kind: str = "cancel"  # "wait": a later attempt may succeed
     condition: str = "undefined-condition"
     text: str = ""
 
@@ -51,30 +49,28 @@ class StanzaError(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class XmppMessage(msgspec.Struct, frozen=True, kw_only=True):
-    """A message. `body` is without what it quotes."""
+    """A message. `body` does not include the quoted text."""
 
     sender: str  # with the resource, which is the nickname in a room
     kind: str = "normal"
     id: str = ""
-    archive_ids: dict[str, str] = {}  # its id in the archives that it is in, by whose they are
+    archive_ids: dict[str, str] = {}  # its ids in archives, by the owner of the archive
     body: str = ""
-    corrects: str = ""  # the id of the message whose place it takes
+    corrects: str = ""  # the id of the message that it replaces
     reply: XmppReply | None = None
-    mentions: tuple[str, ...] = ()  # addresses of those it names
+    mentions: tuple[str, ...] = ()  # addresses of mentioned users
     url: str = ""  # of a file
-    timestamp: str = ""  # when it was said, if that is not now
-    real_jid: str = (
-        ""  # address of who wrote it in a room, if the room tells it in the message itself
-    )
-    occupant_id: str = ""  # who wrote it in a room, under a name that nobody else can have
+    timestamp: str = ""  # when it was written, if it is delayed
+    real_jid: str = ""  # of the author in a room, if it is in the message itself
+    occupant_id: str = ""  # of the author in a room: unique there, unlike a nickname
     error: StanzaError | None = None
 
 
 class XmppPresence(msgspec.Struct, frozen=True, kw_only=True):
-    """A presence: of somebody in a room, as a rule."""
+    """A presence, usually of an occupant of a room."""
 
     sender: str
-    kind: str = ""  # "": there, "unavailable": gone, "subscribe": wants to see us
+    kind: str = ""  # "": available, "unavailable", or "subscribe": asks for our presence
     codes: frozenset[str] = frozenset()
     real_jid: str = ""
     occupant_id: str = ""
@@ -158,17 +154,17 @@ def _attribute(parent: Element, name: str, namespace: str, attribute: str) -> st
 
 
 def _parse_muc_user(stanza: Element) -> tuple[str, frozenset[str]]:
-    """What a room says of somebody: their address, if they may be known, and what happened."""
-    told = stanza.findall(tag("x", MUC_USER))
-    if len(told) != 1:  # of two, one is not the room's
+    """The address of an occupant, if the room reveals it, and the status codes."""
+    found = stanza.findall(tag("x", MUC_USER))
+    if len(found) != 1:  # a second one was not written by the room
         return "", frozenset()
-    item = told[0].find(tag("item", MUC_USER))
-    codes = frozenset(each.get("code", "") for each in told[0].iterfind(tag("status", MUC_USER)))
+    item = found[0].find(tag("item", MUC_USER))
+    codes = frozenset(each.get("code", "") for each in found[0].iterfind(tag("status", MUC_USER)))
     return bare_jid("" if item is None else item.get("jid", "")), codes
 
 
 def _split_fallback(message: Element, body: str) -> tuple[str, str]:
-    """What is quoted in front of an answer, and the rest."""
+    """The text quoted in front of an answer, and the rest of the body."""
     for fallback in message.iterfind(tag("fallback", FALLBACK)):
         part = fallback.find(tag("body", FALLBACK))
         if fallback.get("for") != REPLY or part is None:
@@ -182,18 +178,14 @@ def _split_fallback(message: Element, body: str) -> tuple[str, str]:
 
 
 def _offset(text: str | None) -> int:
-    """Beyond everything, where it is no number: a stranger may have written it."""
+    """Larger than any body if it is not a number: the sender is not trusted."""
     if text is None or not text.isdecimal() or len(text) > _MAX_OFFSET_DIGITS:
         return sys.maxsize
     return int(text)
 
 
-# MERGED holdfast.platforms.xmpp.wire: The wire: what the parts of the door ask of a line to a server, and what it says no with.
-PING = "urn:xmpp:ping"  # XEP-0199
-
-
 class StanzaRejected(SendRejected):
-    """The server, or whoever was asked over it, said no; `why` in its own terms."""
+    """The server, or the entity that was asked, answered with an error."""
 
     def __init__(self, message: str, *, error: StanzaError) -> None:
         super().__init__(message)
@@ -201,54 +193,56 @@ class StanzaRejected(SendRejected):
 
     @property
     def is_temporary(self) -> bool:
-        """Whether the same question may have another answer later."""
+        """Whether the same request may succeed later."""
         return self.error.kind == "wait" or self.error.condition == "internal-server-error"
 
 
 class XmppStream(Protocol):
-    """One connection. What it is given goes out in order; once it is gone it stays so."""
+    """One connection. It sends stanzas in order, and does not reconnect."""
 
     @property
     def has_acks(self) -> bool:
-        """Whether the server says what it has taken (XEP-0198)."""
+        """Whether the server acknowledges stanzas (XEP-0198)."""
         ...
 
     def post_message(self, message: Element) -> None:
-        """Raises `NotConnected` where there is no connection. Nothing else is known by this."""
+        """Raises `NotConnected` without a connection. Returning does not mean that it arrived."""
         ...
 
     def post_presence(self, presence: Element) -> None:
-        """The same, of a presence."""
+        """As `post_message`, for a presence."""
         ...
 
     async def request(
         self, payload: Element, *, to: str | None = None, is_set: bool = False
     ) -> Element:
-        """The whole answer. Raises `StanzaRejected`, `NotConnected`, or `OutcomeUnknown` where none
-        comes."""
+        """The whole answer. Raises `StanzaRejected`, `NotConnected`, or `OutcomeUnknown` without an
+        answer."""
         ...
 
     async def search_archive(
         self, query: Element, *, to: str | None = None
     ) -> tuple[Sequence[Element], Element]:
-        """The same, of an archive: what it found, and how that ends."""
+        """As `request`, for an archive: the results, and the answer that ends them."""
         ...
 
 
 def make_element(name: str, namespace: str, text: str = "", **attributes: str) -> Element:
-    """Without signs that XML forbids: one of them would end the line, and again after each try."""
-    made = Element(tag(name, namespace), {key: sanitize(each) for key, each in attributes.items()})
-    made.text = sanitize(text) or None
-    return made
+    """Without characters that XML forbids: the server would close the stream at each attempt."""
+    element = Element(
+        tag(name, namespace), {key: sanitize(value) for key, value in attributes.items()}
+    )
+    element.text = sanitize(text) or None
+    return element
 
 
 def add_child(
     parent: Element, name: str, namespace: str, text: str = "", **attributes: str
 ) -> Element:
-    """The same, in another."""
-    made = make_element(name, namespace, text, **attributes)
-    parent.append(made)
-    return made
+    """As `make_element`, appended to `parent`."""
+    child = make_element(name, namespace, text, **attributes)
+    parent.append(child)
+    return child
 
 
 def make_ping() -> Element:

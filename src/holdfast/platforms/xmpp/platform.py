@@ -1,4 +1,4 @@
-"""The XMPP platform: one account, the parts of one connection composed, and the check of its credentials.
+"""The XMPP platform: one account, its connection, and the check of its credentials.
 
 The library is imported when a connection is opened, in a thread, and not before.
 """
@@ -75,31 +75,30 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-
-# MERGED holdfast.platforms.xmpp.connected: Connected: all that one connection of an account hears and speaks with, put together.
-PING_INTERVAL = 30.0  # seconds between two questions that only ask for a sign of life
+PING_INTERVAL = 30.0  # seconds
+RESPONSE_TIMEOUT = 20.0  # seconds
 _ARCHIVE_TIMEOUT = 5.0  # seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class XmppAccountContext:
-    """What a connection stands on, whichever it is."""
+    """What all connections of an account share."""
 
     settings: XmppSettings
     account: str
     checkpoints: ArchiveCheckpoints
-    buffers: MutableMapping[str, EventBuffer[UnarchivedMessage]]  # by places
+    buffers: MutableMapping[str, EventBuffer[UnarchivedMessage]]  # by cursor name
     recent_messages: RecentRoomMessages
     intake: Intake
     clock: Clock
     new_id: IdFactory
-    timeout: float  # seconds for an answer
-    settle_seconds: float  # seconds for a message to be in the archive, if it ever will be
+    timeout: float  # seconds for a response
+    settle_seconds: float  # after which an accepted message is in the archive
     on_lost: Callable[[ConnectError], None]
 
 
 class XmppConnection:
-    """Owns what is heard and said over one line, from its login to its end."""
+    """All parts of one connection, from login to its end: rooms, receivers and sender."""
 
     def __init__(
         self, stream: XmppStream, sessions: HttpSessions, context: XmppAccountContext
@@ -119,8 +118,8 @@ class XmppConnection:
         )
 
     def _make_receivers(self) -> Iterator[tuple[str, XmppReceiver]]:
-        around, settings = self._context, self._context.settings
-        reader = XmppParser(self._own_jid, account=around.account, new_id=around.new_id)
+        context, settings = self._context, self._context.settings
+        parser = XmppParser(self._own_jid, account=context.account, new_id=context.new_id)
         downloads = XmppDownloads(
             self._sessions,
             trusted_hosts=(self._own_jid.partition("@")[2], *settings.file_hosts),
@@ -130,31 +129,31 @@ class XmppConnection:
         yield (
             "",
             self._make_receiver(
-                DirectChats(reader, self._rooms, downloads), MessageArchive(self._stream)
+                DirectChats(parser, self._rooms, downloads), MessageArchive(self._stream)
             ),
         )
         for room in self._rooms.values():
-            place = RoomChat(reader, room, downloads, on_message=self._remember)
+            origin = RoomChat(parser, room, downloads, on_message=self._remember)
             archive = MessageArchive(self._stream, room=room.address)
-            yield room.address, self._make_receiver(place, archive)
+            yield room.address, self._make_receiver(origin, archive)
 
     def _make_receiver(
         self, origin: DirectChats | RoomChat, archive: MessageArchive
     ) -> XmppReceiver:
-        around = self._context
+        context = self._context
         return XmppReceiver(
             origin,
             archive,
-            account=around.account,
-            checkpoints=around.checkpoints,
-            intake=around.intake,
-            buffer=around.buffers.setdefault(origin.cursor_name, EventBuffer()),
-            clock=around.clock,
+            account=context.account,
+            checkpoints=context.checkpoints,
+            intake=context.intake,
+            buffer=context.buffers.setdefault(origin.cursor_name, EventBuffer()),
+            clock=context.clock,
         )
 
     async def start(self) -> None:
-        """Present, and in its rooms, when this returns. The archive is asked first: a server that
-        knows that brings nothing twice that was left for us while we were away."""
+        """Sends the presence and enters the rooms. Asks the archive first: then the server does not
+        send the offline messages that are in the archive."""
         service = await find_upload_service(self._stream, self._own_jid.partition("@")[2])
         if service is not None:
             self.sender.uploads = XmppUploads(
@@ -164,30 +163,30 @@ class XmppConnection:
         self._stream.post_presence(make_element("presence", CLIENT))
         await enter_all(self._rooms, self._stream, nick=self._context.settings.nickname)
         for room in self._rooms.values():
-            if not room.nick:  # what nobody can answer is not listened to either
+            if not room.nick:  # not entered, so nothing there can be answered
                 del self._receivers[room.address]
-        entered = (each for name, each in self._receivers.items() if name)
-        await asyncio.gather(*(_start_within_timeout(each) for each in entered))
+        in_rooms = (each for name, each in self._receivers.items() if name)
+        await asyncio.gather(*(_start_within_timeout(each) for each in in_rooms))
 
     @property
     def has_archive(self) -> bool:
-        """Whether what is said in chats of two is kept for us."""
+        """Whether the server archives direct chats."""
         return self._receivers[""].archive is not None
 
     def start_tasks(self, tasks: asyncio.TaskGroup) -> list[asyncio.Task[None]]:
         return [
             *(tasks.create_task(each.run(), name=name) for name, each in self._receivers.items()),
-            tasks.create_task(self._send_pings(), name="pulse"),
+            tasks.create_task(self._send_pings(), name="keepalive"),
         ]
 
     async def stop(self) -> None:
-        for taking in self._receivers.values():
-            await taking.stop()
+        for receiver in self._receivers.values():
+            await receiver.stop()
 
     async def find_delivery(self, delivery_id: DeliveryId, address: Address) -> Receipt | None:
         room = self._rooms.get(address.chat_id)
         if room is not None and room.closed_reason and not room.nick:
-            return None  # and sending it says why
+            return None  # sending it again raises the reason
         archive = self._receivers[address.chat_id if room is not None else ""].archive
         if archive is None:
             self.sender.mark_outcome_unknown(delivery_id)
@@ -204,24 +203,25 @@ class XmppConnection:
         await self._stream.request(make_ping())
 
     def handle_message(self, message: Element) -> None:
-        told = parse_message(message)
-        room = room_of(self._rooms, told.sender)
-        if told.error is not None:
-            self._receipts.rejected(told.id, told.error, by=bare_jid(told.sender))
-        elif told.kind != "groupchat":
-            self._receivers[""].enqueue(told)
+        parsed = parse_message(message)
+        room = room_of(self._rooms, parsed.sender)
+        if parsed.error is not None:
+            self._receipts.rejected(parsed.id, parsed.error, by=bare_jid(parsed.sender))
+        elif parsed.kind != "groupchat":
+            self._receivers[""].enqueue(parsed)
         elif room is not None and room.address in self._receivers:
-            if room.is_ours(told):
-                self._receipts.reflected(told.id, room=room.address)
-            self._receivers[room.address].enqueue(told)
+            if room.is_ours(parsed):
+                self._receipts.reflected(parsed.id, room=room.address)
+            self._receivers[room.address].enqueue(parsed)
 
     def handle_presence(self, presence: Element) -> None:
-        told = parse_presence(presence)
-        if (room := room_of(self._rooms, told.sender)) is not None:
-            room.handle_presence(told)
-        elif told.kind == "subscribe":  # whoever asks to see the bot may; it watches nobody
-            granted = make_element("presence", CLIENT, to=bare_jid(told.sender), type="subscribed")
-            self._stream.post_presence(granted)
+        parsed = parse_presence(presence)
+        if (room := room_of(self._rooms, parsed.sender)) is not None:
+            room.handle_presence(parsed)
+        elif parsed.kind == "subscribe":  # granted to all; the bot subscribes to no presence
+            self._stream.post_presence(
+                make_element("presence", CLIENT, to=bare_jid(parsed.sender), type="subscribed")
+            )
 
     def handle_ack(self, message_id: str) -> None:
         self._receipts.acknowledged(message_id)
@@ -233,13 +233,13 @@ class XmppConnection:
         return bare_jid(message.sender) == self._own_jid
 
     def _remember(self, message: XmppMessage, stanza_id: str) -> None:
-        heard = RoomMessageRef(sender=message.sender, stanza_id=stanza_id)
+        ref = RoomMessageRef(sender=message.sender, stanza_id=stanza_id)
         self._context.recent_messages.add(
-            bare_jid(message.sender), message.corrects or message.id, heard
+            bare_jid(message.sender), message.corrects or message.id, ref
         )
 
     async def _send_pings(self) -> None:
-        """Any answer is one; where none comes, the silence is noticed."""
+        """Any answer counts as activity; without one, the heartbeat notices the silence."""
         while True:
             await asyncio.sleep(PING_INTERVAL)
             try:
@@ -251,37 +251,36 @@ class XmppConnection:
 
 
 async def _start_within_timeout(receiver: XmppReceiver) -> None:
-    """A room whose archive does not answer holds up no other; it is asked again."""
+    """A room whose archive does not answer does not delay the others: it is asked again later."""
     try:
         async with asyncio.timeout(_ARCHIVE_TIMEOUT):
             await receiver.start()
     except (TimeoutError, OutcomeUnknown, NotConnected) as error:
-        log.info("A room is looked into later: %s", error, extra={"action": "room_archive_delayed"})
+        log.info(
+            "Could not read the archive of a room: %s; trying again later.",
+            error,
+            extra={"action": "room_archive_delayed"},
+        )
 
 
-# MERGED holdfast.platforms.xmpp.trust: Trust: who may vouch for a server.
 def make_tls_context(settings: XmppSettings, *, table: str) -> ssl.SSLContext:
-    """Reads files. Raises `ConnectRefused` where the one that was named holds no certificates."""
+    """Reads files. Raises `ConnectRefused` if `ca_file` has no certificates."""
     if not settings.tls:
-        return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # nobody is asked for anything
+        return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # not used
     if not settings.ca_file:
         return ssl.create_default_context()
     try:
         return ssl.create_default_context(cafile=str(Path(settings.ca_file).expanduser()))
     except OSError as error:
         raise ConnectRefused(
-            f"{settings.ca_file} holds no certificates that can be read: {error}",
-            remedy=f"mend {table}.ca_file",
+            f"{settings.ca_file} has no readable certificates: {error}",
+            remedy=f"correct {table}.ca_file",
         ) from error
 
 
-# MERGED holdfast.platforms.xmpp.platform: The XMPP platform: one account of a server, connected by being present there.
-RESPONSE_TIMEOUT = 20.0  # seconds
-
-
 def capabilities_of(settings: XmppSettings) -> Capabilities:
-    """What the server adds, an archive and a place for files, is known once connected. Each edit
-    is a message in archives and on phones, so there are few."""
+    """Whether the server has an archive and accepts files is known once connected. Each edit is a
+    message of its own in archives and on phones, so the edit interval is long."""
     return Capabilities(
         backlog=Backlog.HISTORY,
         lookup=True,
@@ -297,8 +296,7 @@ def capabilities_of(settings: XmppSettings) -> Capabilities:
 
 
 class XmppPlatform:
-    """A door to one account. It owns its line while it is connected, and keeps in `folder` how
-    far each archive was looked at."""
+    """One account. Owns its connection while connected, and the checkpoint file in `folder`."""
 
     def __init__(
         self,
@@ -320,63 +318,60 @@ class XmppPlatform:
         self._folder = folder
         self._clock = clock
         self._new_id = new_id
-        self._timeout = timeout  # seconds for an answer
-        self._settle_seconds = (
-            settle_seconds  # seconds for a message to be in the archive, if it ever will be
-        )
+        self._timeout = timeout  # seconds for a response
+        self._settle_seconds = settle_seconds  # after which an accepted message is archived
         self._buffers: dict[str, EventBuffer[UnarchivedMessage]] = {}
-        self._recent_messages = (
-            RecentRoomMessages()
-        )  # over all its lines: what is signed may be so on the next
+        # Across connections: a reaction may be removed on the next one.
+        self._recent_messages = RecentRoomMessages()
         self._connection: XmppConnection | None = None
 
     @asynccontextmanager
     async def connect(self, intake: Intake) -> AsyncIterator[None]:
-        make = await asyncio.to_thread(
+        make_client = await asyncio.to_thread(
             client_factory, self._settings, account=self.account, timeout=self._timeout
         )
-        around = await self._make_context(intake)
-        line = make(self._settings, self._password, resource=self._settings.resource)
-        line.on_activity = lambda: intake.report_alive(self.name, self.account)
-        async with line.open_session(), open_http_sessions() as reached:
-            connected = XmppConnection(line, reached, around)
-            line.on_message, line.on_presence, line.on_ack = (
-                connected.handle_message,
-                connected.handle_presence,
-                connected.handle_ack,
+        context = await self._make_context(intake)
+        client = make_client(self._settings, self._password, resource=self._settings.resource)
+        client.on_activity = lambda: intake.report_alive(self.name, self.account)
+        async with client.open_session(), open_http_sessions() as sessions:
+            connection = XmppConnection(client, sessions, context)
+            client.on_message, client.on_presence, client.on_ack = (
+                connection.handle_message,
+                connection.handle_presence,
+                connection.handle_ack,
             )
-            line.ended.add_done_callback(lambda over: connected.connection_lost(over.result()))
+            client.ended.add_done_callback(lambda ended: connection.connection_lost(ended.result()))
             try:
-                await connected.start()
+                await connection.start()
             except SendError:
-                if line.ended.done():  # which says more of why
-                    raise line.ended.result() from None
+                if client.ended.done():  # its reason is more precise
+                    raise client.ended.result() from None
                 raise
-            self._update_capabilities(connected)
-            async with self._run_tasks(connected):
-                line.ended.add_done_callback(partial(self._handle_end, around))
+            self._update_capabilities(connection)
+            async with self._run_tasks(connection):
+                client.ended.add_done_callback(partial(self._handle_end, context))
                 yield
 
     @asynccontextmanager
     async def _run_tasks(self, connection: XmppConnection) -> AsyncIterator[None]:
         try:
             async with asyncio.TaskGroup() as tasks:
-                working = connection.start_tasks(tasks)
+                started = connection.start_tasks(tasks)
                 self._connection = connection
                 try:
                     yield
                 finally:
                     self._connection = None
-                    for task in working:
+                    for task in started:
                         task.cancel()
         finally:
             await connection.stop()
 
     async def _make_context(self, intake: Intake) -> XmppAccountContext:
-        def lost(error: ConnectError) -> None:
+        def report_lost(error: ConnectError) -> None:
             intake.report_lost(self.name, self.account, error)
 
-        # Of this very account: another one under the same name has archives of its own.
+        # By the JID: another account under the same name has other archives.
         name = blake2b(self._settings.jid.lower().encode(), digest_size=8).hexdigest()
         return XmppAccountContext(
             settings=self._settings,
@@ -389,19 +384,19 @@ class XmppPlatform:
             intake=intake,
             clock=self._clock,
             new_id=self._new_id,
-            on_lost=lost,
+            on_lost=report_lost,
         )
 
     def _handle_end(self, context: XmppAccountContext, ended: asyncio.Future[ConnectError]) -> None:
-        if self._connection is not None:  # else we have left by ourselves
+        if self._connection is not None:  # else we disconnected ourselves
             context.on_lost(ended.result())
 
     def _update_capabilities(self, connection: XmppConnection) -> None:
-        archived = connection.has_archive
+        has_archive = connection.has_archive
         self.capabilities = msgspec.structs.replace(
             self.capabilities,
-            backlog=Backlog.HISTORY if archived else Backlog.NONE,
-            lookup=archived,
+            backlog=Backlog.HISTORY if has_archive else Backlog.NONE,
+            lookup=has_archive,
             attachments_out=connection.sender.uploads is not None,
         )
 
@@ -429,20 +424,19 @@ class XmppPlatform:
     @property
     def _active_connection(self) -> XmppConnection:
         if self._connection is None:
-            raise NotConnected("the account is not connected to its server; nothing was sent")
+            raise NotConnected("the account is not connected; nothing was sent")
         return self._connection
 
 
 def client_factory(
     settings: XmppSettings, *, account: str, timeout: float = RESPONSE_TIMEOUT
 ) -> "Callable[..., XmppClient]":
-    """In a thread: the import takes a while, and so does reading whom this machine trusts; the
-    loop has others to serve."""
+    """Runs in a thread: importing the library and reading certificates takes a while."""
     try:
         from holdfast.platforms.xmpp.client import XmppClient  # noqa: PLC0415 - imports slixmpp
     except ModuleNotFoundError as error:
         raise ConnectRefused(
-            f"the library that speaks XMPP is not installed ({error})",
+            f"the XMPP library is not installed ({error})",
             remedy="pip install 'holdfast[xmpp]', then restart the gateway",
         ) from error
     table = account_table(PLATFORM, account)
@@ -450,13 +444,12 @@ def client_factory(
     return partial(XmppClient, context=context, timeout=timeout, table=table)
 
 
-# MERGED holdfast.platforms.xmpp.check: Asking an XMPP server whether it knows the account.
 async def check_account(context: PluginContext[XmppSettings]) -> AccountIdentity:
-    """Logs in and out again, unseen: nobody is shown a presence, and no message is taken. Under a
-    name of its own, so that a gateway that is connected stays so."""
+    """Logs in and out again, without sending a presence or receiving messages. Uses another
+    resource, so that a running gateway stays connected."""
     settings = context.settings
-    make = await asyncio.to_thread(client_factory, settings, account=context.account)
-    line = make(settings, context.secrets["password"], resource="")
-    async with line.open_session():
+    make_client = await asyncio.to_thread(client_factory, settings, account=context.account)
+    client = make_client(settings, context.secrets["password"], resource="")
+    async with client.open_session():
         pass
     return AccountIdentity(name=settings.jid, chat_link=f"xmpp:{settings.jid}")

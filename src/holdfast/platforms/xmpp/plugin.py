@@ -23,17 +23,17 @@ _DEFAULT_PORT = 5222
 class XmppSettings(PlatformSettings, frozen=True, kw_only=True):
     jid: str = ""  # the address of the account: "bot@example.org"
     password: str = ""  # a reference
-    host: str = ""  # where its server listens; "": what the DNS says of its domain
+    host: str = ""  # of its server; "": as in the DNS records of the domain
     port: Annotated[int, msgspec.Meta(ge=1, le=65535)] = _DEFAULT_PORT  # only with `host`
-    tls: bool = True  # False: not encrypted, which is for a server on this machine alone
-    ca_file: str = ""  # who vouches for the server; "": whom this machine trusts
-    resource: str = "holdfast"  # what this line is called beside others of the same account
-    rooms: tuple[str, ...] = ()  # that it is in: "team@conference.example.org"
-    nick: str = ""  # what it is called there; "": as in its address
-    # Servers besides its own that files are fetched from, wherever they are: others have to be
-    # in the public network.
+    tls: bool = True  # False: not encrypted, only for a server on this machine
+    ca_file: str = ""  # certificate authority of the server; "": those of this machine
+    resource: str = "holdfast"  # distinguishes this connection from others of the same account
+    rooms: tuple[str, ...] = ()  # to enter: "team@conference.example.org"
+    nick: str = ""  # in rooms; "": the local part of the JID
+    # Servers, besides its own, from which files are fetched at any address. Others must have a
+    # public address.
     file_hosts: tuple[str, ...] = ()
-    max_file_mb: Annotated[int, msgspec.Meta(ge=0, le=500)] = 25  # 0: none is taken
+    max_file_mb: Annotated[int, msgspec.Meta(ge=0, le=500)] = 25  # 0: no files
 
     @property
     def nickname(self) -> str:

@@ -1,4 +1,5 @@
-"""Receives messages of chats and rooms, from the archive first and then live, and hands them to intake."""
+"""Receives messages of chats and rooms, first from the archive and then live, and passes them to
+intake."""
 
 import asyncio
 import logging
@@ -47,13 +48,14 @@ from holdfast.platforms.xmpp.rooms import XmppRoom, room_of
 
 log = logging.getLogger(__name__)
 
-
-# MERGED holdfast.platforms.xmpp.reading: Reading: a message of a chat or a room in our words.
 PLATFORM = "xmpp"
+_DOWNLOAD_TIMEOUT = aiohttp.ClientTimeout(sock_connect=10.0, sock_read=20.0)
+_MAX_FILE_ATTEMPTS = 4  # for the file of one message
+_SAVE_INTERVAL_SECONDS = 60.0  # between two saves of a checkpoint
 
 
 class XmppParser:
-    """Reads what one account is told; keeps nothing but who that is."""
+    """Parses the messages of one account. Has no state."""
 
     def __init__(self, own_jid: str, *, account: str, new_id: IdFactory) -> None:
         self.own_jid = own_jid
@@ -61,28 +63,28 @@ class XmppParser:
         self._new_id = new_id
 
     def cursor_name(self, room: str | None = None) -> str:
-        """Of this very account: another one under the same name has other archives."""
+        """By the JID: another account under the same name has other archives."""
         return self.own_jid if room is None else f"{self.own_jid} in {room}"
 
     def parse_chat_message(
         self, message: XmppMessage, position: ArchivePosition | None
     ) -> Inbound | None:
-        """None: nobody said it, or we did."""
-        writer = bare_jid(message.sender)
+        """None if the message has no content or is ours."""
+        sender = bare_jid(message.sender)
         if (
             message.kind not in ("chat", "normal")
-            or writer == self.own_jid
+            or sender == self.own_jid
             or not _has_content(message)
         ):
             return None
-        # What comes from an address without a name is of a server: a notice to everybody there.
-        author = Author.PERSON if "@" in writer else Author.BOT
+        # An address without "@" is a server: its messages are notices to all users.
+        author = Author.PERSON if "@" in sender else Author.BOT
         source = Source(
             platform=PLATFORM,
             account=self._account,
-            chat_id=writer,
-            user_id=writer,
-            user_name=writer.partition("@")[0],
+            chat_id=sender,
+            user_id=sender,
+            user_name=sender.partition("@")[0],
             author=author,
         )
         return self._inbound(message, source, position, message.body.strip())
@@ -111,9 +113,9 @@ class XmppParser:
             user_id=room.author_jid(message, is_live=is_live),
             user_name=resource_of(message.sender),
         )
-        named, text = split_mention(message.body, room.nick)
-        named = named or f"{room.address}/{room.nick}" in message.mentions
-        return self._inbound(message, source, position, text, mentioned=named, room=room)
+        mentioned, text = split_mention(message.body, room.nick)
+        mentioned = mentioned or f"{room.address}/{room.nick}" in message.mentions
+        return self._inbound(message, source, position, text, mentioned=mentioned, room=room)
 
     def _inbound(
         self,
@@ -125,13 +127,13 @@ class XmppParser:
         mentioned: bool = False,
         room: XmppRoom | None = None,
     ) -> Inbound:
-        place = None if room is None else room.address
+        room_address = None if room is None else room.address
         cursor = None
         if position is not None:
-            cursor = Cursor(name=self.cursor_name(place), value=str(position))
+            cursor = Cursor(name=self.cursor_name(room_address), value=str(position))
         return Inbound(
             source=source,
-            event_id=self._event_id(message, position, place),
+            event_id=self._event_id(message, position, room_address),
             message_id=message.corrects or message.id or self._new_id("xmpp"),
             text=text.replace(message.url, "").strip() if message.url else text,
             mentioned=mentioned,
@@ -142,7 +144,7 @@ class XmppParser:
     def _event_id(
         self, message: XmppMessage, position: ArchivePosition | None, room: str | None
     ) -> str:
-        """Where nothing is archived, a message is known by what its writer calls it."""
+        """By its id in the archive; without an archive, by the id that the sender gave it."""
         if position is not None:
             return f"{self.cursor_name(room)}/{position.id}"
         return f"{self.cursor_name(room)}/{message.sender}/{message.id or self._new_id('xmpp')}"
@@ -167,7 +169,7 @@ class XmppParser:
 
 
 def split_mention(body: str, nick: str) -> tuple[bool, str]:
-    """Whether it names somebody of that name, and the text without the name in front, so that
+    """Whether the text mentions the nick, and the text without the nick in front, so that
     "bot: /stop" is a command. Clients write "bot: …", "bot, …" or "@bot …"."""
     text = body.strip()
     if not nick:
@@ -184,27 +186,27 @@ def _has_content(message: XmppMessage) -> bool:
     return bool(message.body.strip() or message.url)
 
 
-# MERGED holdfast.platforms.xmpp.web: The web, as a connection reaches it: servers of ours, and those that others name.
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpSessions:
-    unrestricted: aiohttp.ClientSession  # goes anywhere
-    public_only: aiohttp.ClientSession  # goes to no address that only this machine can reach
+    """HTTP clients: one for our own servers, and one for links that other users send."""
+
+    unrestricted: aiohttp.ClientSession  # may connect to any address
+    public_only: aiohttp.ClientSession  # refuses addresses in private networks
 
 
 @asynccontextmanager
 async def open_http_sessions() -> AsyncIterator[HttpSessions]:
-    wary = aiohttp.TCPConnector(socket_factory=guarded_socket_factory(is_public, socket.socket))
-    async with aiohttp.ClientSession() as ours, aiohttp.ClientSession(connector=wary) as theirs:
-        yield HttpSessions(unrestricted=ours, public_only=theirs)
-
-
-# MERGED holdfast.platforms.xmpp.downloads: Downloads: files that people send, which lie at some server under a link (XEP-0066).
-_TIMEOUT = aiohttp.ClientTimeout(sock_connect=10.0, sock_read=20.0)
+    guarded = aiohttp.TCPConnector(socket_factory=guarded_socket_factory(is_public, socket.socket))
+    async with (
+        aiohttp.ClientSession() as any_host,
+        aiohttp.ClientSession(connector=guarded) as public,
+    ):
+        yield HttpSessions(unrestricted=any_host, public_only=public)
 
 
 class XmppDownloads:
-    """Fetches from servers that are trusted, and from those in the public network: any other link
-    could lead to what this machine reaches and its writer does not."""
+    """Fetches the files that users send as links (XEP-0066), from trusted hosts and from public
+    addresses. Any other link could lead to a service that only this machine can reach."""
 
     def __init__(
         self, sessions: HttpSessions, *, trusted_hosts: Sequence[str], tls: bool, max_bytes: int
@@ -212,11 +214,11 @@ class XmppDownloads:
         self._sessions = sessions
         self._trusted_hosts = tuple(trusted_hosts)
         self._tls = tls
-        self._max_bytes = max_bytes  # bytes
+        self._max_bytes = max_bytes
 
     def attachments_of(self, message: XmppMessage, *, last_attempt: bool) -> Sequence[Attachment]:
-        """None is fetched yet. At the last try, what cannot be fetched is not to be had: whatever
-        else is said waits behind it."""
+        """The files, not fetched yet. At the last attempt, a file that cannot be fetched is
+        unavailable: all later messages wait behind this one."""
         if not message.url or not self._max_bytes:
             return ()
         name = unquote(message.url.partition("?")[0].rpartition("/")[2]) or "file"
@@ -231,37 +233,51 @@ class XmppDownloads:
             try:
                 return await self._fetch(self._session_for(urlsplit(url)), url)
             except ValueError as error:
-                raise AttachmentUnavailable(
-                    f"it is behind no link that can be followed: {error}"
-                ) from error
+                raise AttachmentUnavailable(f"its link cannot be followed: {error}") from error
             except (TimeoutError, aiohttp.ClientError) as error:
-                told = f"it could not be fetched: {str(error) or type(error).__name__}"
+                reason = f"it could not be fetched: {str(error) or type(error).__name__}"
                 raise (
-                    AttachmentUnavailable(told) if last_attempt else NotConnected(told)
+                    AttachmentUnavailable(reason) if last_attempt else NotConnected(reason)
                 ) from error
 
         return fetch
 
     def _session_for(self, address: SplitResult) -> aiohttp.ClientSession:
         host = address.hostname or ""
-        known = any(host == each or host.endswith(f".{each}") for each in self._trusted_hosts)
-        schemes = ("https", "http") if known and not self._tls else ("https",)
+        trusted = any(host == each or host.endswith(f".{each}") for each in self._trusted_hosts)
+        schemes = ("https", "http") if trusted and not self._tls else ("https",)
         if address.scheme not in schemes or not host:
             raise ValueError(f"{address.scheme or 'nothing'} is not {' or '.join(schemes)}")
-        return self._sessions.unrestricted if known else self._sessions.public_only
+        return self._sessions.unrestricted if trusted else self._sessions.public_only
 
     async def _fetch(self, session: aiohttp.ClientSession, url: str) -> bytes:
-        async with session.get(url, timeout=_TIMEOUT, allow_redirects=False) as response:
+        async with session.get(url, timeout=_DOWNLOAD_TIMEOUT, allow_redirects=False) as response:
             if 300 <= response.status < 500:
-                raise AttachmentUnavailable(f"its server does not give it ({response.status})")
+                raise AttachmentUnavailable(f"the server refused to send it ({response.status})")
             response.raise_for_status()
             return await read_body(response, max_bytes=self._max_bytes)
 
 
-# MERGED holdfast.platforms.xmpp.places: Places: where something is said to an account, and how that is read.
+class MessageOrigin(Protocol):
+    """Where messages come from: all direct chats, which share one archive, or one room."""
+
+    cursor_name: str
+    archive_owner: str  # the address that assigns ids in the archive
+
+    def parse(
+        self, message: XmppMessage, position: ArchivePosition | None, *, is_live: bool
+    ) -> Inbound | None:
+        """None if the message is not for us. `is_live`: it does not come from the archive."""
+        ...
+
+    def attachments_of(
+        self, message: XmppMessage, *, last_attempt: bool
+    ) -> Sequence[Attachment]: ...
+
+
 class DirectChats:
-    """All chats of two: the account has one archive of them. What somebody in a room whispers to
-    us is not taken: who that is, only the room knows."""
+    """All direct chats: the account has one archive of them. Private messages from occupants of a
+    room are ignored, because only the room knows who they are."""
 
     def __init__(
         self, parser: XmppParser, rooms: Mapping[str, XmppRoom], downloads: XmppDownloads
@@ -284,7 +300,7 @@ class DirectChats:
 
 
 class RoomChat:
-    """`heard` is told what was said there, and by which id the room knows it."""
+    """One room. `on_message` is called with each archived message and its id in the room."""
 
     def __init__(
         self,
@@ -312,37 +328,15 @@ class RoomChat:
         return self._downloads.attachments_of(message, last_attempt=last_attempt)
 
 
-# MERGED holdfast.platforms.xmpp.taking: Taking: what was said in a chat or a room is handed to intake, from the archive and then live.
-_MAX_FILE_ATTEMPTS = 4  # at the file of a message
-_SAVE_INTERVAL_SECONDS = 60.0  # seconds between two writings of a mark
-
-
-class MessageOrigin(Protocol):
-    """Where something is said: the chats of two, which have one archive, or a room."""
-
-    cursor_name: str  # of its cursor
-    archive_owner: str  # by whose word a message has its id in the archive
-
-    def parse(
-        self, message: XmppMessage, position: ArchivePosition | None, *, is_live: bool
-    ) -> Inbound | None:
-        """None: there is nothing in it for us. `now`: it is being said, and was not archived."""
-        ...
-
-    def attachments_of(
-        self, message: XmppMessage, *, last_attempt: bool
-    ) -> Sequence[Attachment]: ...
-
-
 UnarchivedMessage = tuple[XmppMessage, Inbound]
-"""What was said where no archive has it, as it was read when it was heard: who was called by a name
-in a room then need not be who has that name later."""
+"""A message that no archive has, parsed when it arrived: another user may have the same nickname in
+a room later."""
 
 
 class XmppReceiver:
-    """Owns what waits to be taken of one place, and how far it was looked at. What cannot be kept
-    for the moment is tried again, and what was said after it waits. Where there is no archive,
-    nobody brings it again: it is the door's then (`held`), and tried on line after line."""
+    """Owns the queued messages of one origin, and how far its archive was processed. A message that
+    cannot be stored is retried, and later messages wait behind it. Without an archive the server
+    does not send it again: then it is in `buffer`, which outlives the connection."""
 
     def __init__(
         self,
@@ -364,23 +358,22 @@ class XmppReceiver:
         self._buffer = buffer
         self._clock = clock
         self._queue: asyncio.Queue[XmppMessage] = asyncio.Queue()
-        self._reached: ArchivePosition | None = None  # everything up to here was looked at
+        self._reached: ArchivePosition | None = None  # everything up to here was processed
         self._cursor: str | None = None
         self._caught_up_ids: set[str] = set()
-        self._file_failures = 0  # tries at the file of the message in hand
+        self._file_failures = 0  # attempts for the file of the current message
         self._saved_at = clock.monotonic()
 
     @property
     def archive(self) -> MessageArchive | None:
-        """None: nothing that was said there can be looked up. Raises `NotConnected` where that is
-        not known yet."""
+        """None if there is no archive. Raises `NotConnected` if that is not known yet."""
         if not self._started:
             raise NotConnected(f"the archive of {self._origin.archive_owner} has not answered yet")
         return self._archive
 
     async def start(self) -> None:
-        """Where to go on is known when this returns: for who is new here, behind everything. A
-        server that was asked for its archive does not bring what it has there a second time."""
+        """Determines where to continue in the archive: for a new account, at its end. After this
+        request the server does not send archived messages as offline messages."""
         if self._started or self._archive is None:
             return
         try:
@@ -389,8 +382,8 @@ class XmppReceiver:
             self._disable_archive(error)
             return
         self._cursor = await self._intake.cursor(PLATFORM, self._account, self._origin.cursor_name)
-        known = self._checkpoints.position_for(self._origin.cursor_name, cursor=self._cursor)
-        self._reached = end if known is None else ArchivePosition.parse(known)
+        stored = self._checkpoints.position_for(self._origin.cursor_name, cursor=self._cursor)
+        self._reached = end if stored is None else ArchivePosition.parse(stored)
         await self._save_checkpoint()
         self._started = True
 
@@ -399,14 +392,14 @@ class XmppReceiver:
             raise NotConnected(str(error)) from error
         self._archive, self._started = None, True
         log.warning(
-            "%s keeps no archive (%s): what is said there while the gateway is away is lost.",
+            "%s has no archive (%s): messages sent while the gateway is down are lost.",
             self._origin.archive_owner,
             error,
             extra={"action": "archive_missing"},
         )
 
     def enqueue(self, message: XmppMessage) -> None:
-        """In the order in which it came; nothing here waits."""
+        """Does not wait. Messages are processed in the order of the calls."""
         self._queue.put_nowait(message)
 
     async def run(self) -> None:
@@ -415,16 +408,16 @@ class XmppReceiver:
         await self._retry(self._catch_up)
         while True:
             if self._queue.empty():
-                # Whatever the archive had was also said to us, by the time that it had answered.
+                # Every message from the archive that is also sent live has arrived by now.
                 self._caught_up_ids.clear()
                 await self._save_checkpoint_if_due()
-            said = await self._queue.get()
-            position = self._position_of(said)
+            message = await self._queue.get()
+            position = self._position_of(message)
             if position is None:
-                self._buffer_unarchived(said)
+                self._buffer_unarchived(message)
                 await self._retry(self._drain_buffer)
             elif position.id not in self._caught_up_ids:
-                await self._retry(partial(self._handle, said, position, is_live=True))
+                await self._retry(partial(self._handle, message, position, is_live=True))
 
     def _buffer_unarchived(self, message: XmppMessage) -> None:
         inbound = self._origin.parse(message, None, is_live=True)
@@ -432,29 +425,29 @@ class XmppReceiver:
             self._buffer.add((message, inbound))
 
     async def _drain_buffer(self) -> None:
-        await self._buffer.drain(lambda unkept: self._submit_counting_failures(*unkept))
+        await self._buffer.drain(lambda unarchived: self._submit_counting_failures(*unarchived))
 
     async def stop(self) -> None:
-        """What was looked at need not be again; what nobody else has is not let go."""
+        """Saves the checkpoint, and buffers queued messages that no archive has."""
         while not self._queue.empty():
-            said = self._queue.get_nowait()
-            if self._position_of(said) is None:
-                self._buffer_unarchived(said)
+            message = self._queue.get_nowait()
+            if self._position_of(message) is None:
+                self._buffer_unarchived(message)
         self._buffer.log_pending(self._origin.archive_owner)
-        with suppress(StoreError):  # an older mark does no harm
+        with suppress(StoreError):  # an older checkpoint does no harm
             await self._save_checkpoint()
 
     async def _catch_up(self) -> None:
         if self._archive is None or self._reached is None:
             return
         try:
-            async for kept in self._archive.messages_since(self._reached):
-                await self._handle_archived(kept)
+            async for archived in self._archive.messages_since(self._reached):
+                await self._handle_archived(archived)
         except StanzaRejected as error:
             if error.is_temporary:
                 raise NotConnected(str(error)) from error
             log.warning(
-                "What was said meanwhile to %s is not to be had: %s",
+                "Could not fetch the archive of %s: %s",
                 self._origin.archive_owner,
                 error,
                 extra={"action": "history_refused"},
@@ -481,18 +474,18 @@ class XmppReceiver:
         self._file_failures = 0
 
     async def _accept(self, message: XmppMessage, inbound: Inbound) -> None:
-        attached = self._origin.attachments_of(
+        attachments = self._origin.attachments_of(
             message, last_attempt=self._file_failures + 1 >= _MAX_FILE_ATTEMPTS
         )
-        if not inbound.text and not attached:
+        if not inbound.text and not attachments:
             return
         try:
-            accepted = await self._intake.accept(inbound, attached)
+            accepted = await self._intake.accept(inbound, attachments)
         except NotAddressed as error:
             log.debug("%s: %s", inbound.event_id, error, extra={"action": "message_ignored"})
         except NotAllowed as error:
             log.info(
-                "Message %s of %s was dropped: %s",
+                "Dropped message %s of %s: %s",
                 inbound.event_id,
                 inbound.source.user_id,
                 error,
@@ -503,12 +496,12 @@ class XmppReceiver:
                 self._cursor = inbound.cursor.value
 
     def _position_of(self, message: XmppMessage) -> ArchivePosition | None:
-        name = message.archive_ids.get(self._origin.archive_owner)
-        if self._archive is None or not name:
+        archive_id = message.archive_ids.get(self._origin.archive_owner)
+        if self._archive is None or not archive_id:
             return None
         now = datetime.fromtimestamp(self._clock.now(), UTC)
         return ArchivePosition(
-            id=name, timestamp=message.timestamp or now.strftime("%Y-%m-%dT%H:%M:%SZ")
+            id=archive_id, timestamp=message.timestamp or now.strftime("%Y-%m-%dT%H:%M:%SZ")
         )
 
     async def _save_checkpoint_if_due(self) -> None:
@@ -517,8 +510,8 @@ class XmppReceiver:
 
     async def _save_checkpoint(self) -> None:
         if self._reached is not None:
-            mark = ArchiveCheckpoint(position=str(self._reached), cursor=self._cursor)
-            await self._checkpoints.save(self._origin.cursor_name, mark)
+            checkpoint = ArchiveCheckpoint(position=str(self._reached), cursor=self._cursor)
+            await self._checkpoints.save(self._origin.cursor_name, checkpoint)
             self._saved_at = self._clock.monotonic()
 
     async def _retry(self, job: Callable[[], Awaitable[None]]) -> None:
@@ -527,7 +520,7 @@ class XmppReceiver:
                 return await job()
             except (StoreError, IntakeClosed, NotConnected, OutcomeUnknown) as error:
                 log.warning(
-                    "Messages of XMPP are not taken: %s. The next try is in %.1f s.",
+                    "Could not process messages from XMPP: %s; retrying in %.1f s.",
                     error,
                     pause,
                     extra={"action": "receiver_retrying"},

@@ -1,4 +1,7 @@
-"""Multi-user chat rooms: entering, occupants, and whether we are still in one (https://xmpp.org/extensions/xep-0045.html)."""
+"""Multi-user chat rooms: entering, occupants, and whether we are still in one.
+
+https://xmpp.org/extensions/xep-0045.html
+"""
 
 import asyncio
 import logging
@@ -25,28 +28,28 @@ _MUC = "http://jabber.org/protocol/muc"
 _OWNER = "http://jabber.org/protocol/muc#owner"
 _FORM = "jabber:x:data"
 _SELF_CODE, _CREATED_CODE, _RENAMED_CODE = "110", "201", "303"
-_REMOVED_CODES = frozenset({"301", "307", "321", "322"})  # by people: coming back would be rude
-# 7.4: whoever speaks in a room has to be in it; and one that was taken down is not to be found.
+_REMOVED_CODES = frozenset({"301", "307", "321", "322"})  # by a moderator: we do not enter again
+# 7.4: only occupants may send to a room; a destroyed room is not found.
 NOT_IN_ROOM_ERRORS = frozenset({"not-acceptable", "item-not-found"})
-_ENTER_TIMEOUT = 10.0  # seconds for a room to let us in
-_MAX_NICKS = 3  # that are tried, where others have ours
+_ENTER_TIMEOUT = 10.0  # seconds
+_MAX_NICKS = 3  # tried if ours is taken
 
 
 class XmppRoom:
-    """Owns what one room has told of who is in it. `lost` is told when the room is gone."""
+    """Owns the occupants of one room. `on_lost` is called when we are no longer in it."""
 
     def __init__(self, address: str, *, on_lost: Callable[[AccountDisconnected], None]) -> None:
         self.address = address
         self.nick = ""  # ours; "": we are not in it
-        self.closed_reason = ""  # why we are not, where we were put out or not let in
+        self.closed_reason = ""  # why we are not in it, if we were removed or refused
         self._on_lost = on_lost
         self._occupants: dict[str, XmppPresence] = {}
-        self._own_occupant_id = ""  # as the room tells us from everybody who has had our name
+        self._own_occupant_id = ""  # distinguishes us from others who had our nickname
         self._entering: asyncio.Future[XmppPresence] | None = None
 
     async def enter(self, stream: XmppStream, nick: str) -> None:
-        """Raises `StanzaRejected`, or `OutcomeUnknown` where the room says nothing. Of what was said
-        before nothing is told: the archive has that."""
+        """Raises `StanzaRejected`, or `OutcomeUnknown` if the room does not answer. The room sends
+        no older messages: those come from its archive."""
         for number in range(_MAX_NICKS):
             try:
                 here = await self._enter(stream, nick + "_" * number)
@@ -65,13 +68,14 @@ class XmppRoom:
             async with asyncio.timeout(_ENTER_TIMEOUT):
                 return await self._entering
         except TimeoutError as error:
-            told = f"{self.address} did not answer within {_ENTER_TIMEOUT:.0f} s"
-            raise OutcomeUnknown(told) from error
+            raise OutcomeUnknown(
+                f"{self.address} did not answer within {_ENTER_TIMEOUT:.0f} s"
+            ) from error
         finally:
             self._entering = None
 
     async def check_membership(self, stream: XmppStream) -> None:
-        """XEP-0410: whoever pings itself in a room learns whether it is still there."""
+        """XEP-0410: a ping to ourselves in the room shows whether we are still in it."""
         if not self.nick:
             return
         try:
@@ -80,12 +84,12 @@ class XmppRoom:
             if error.error.condition in NOT_IN_ROOM_ERRORS:
                 self.mark_lost()
         except SendError:
-            return  # nothing is known by that; whether the line lives is found out elsewhere
+            return  # unknown; a lost connection is noticed elsewhere
 
     def mark_lost(self) -> None:
-        """We are not in it any more, and nobody has told us so: it has to be entered anew."""
+        """We are no longer in the room, without a notice of it: it must be entered again."""
         self.nick = ""
-        self._on_lost(AccountDisconnected(f"{self.address} does not know us any more"))
+        self._on_lost(AccountDisconnected(f"we are no longer in {self.address}"))
 
     def handle_presence(self, presence: XmppPresence) -> None:
         if presence.error is not None:
@@ -103,10 +107,10 @@ class XmppRoom:
         return bool(self.nick) and resource_of(message.sender) == self.nick
 
     def author_jid(self, message: XmppMessage, *, is_live: bool) -> str:
-        """The address of who wrote it, if the room tells; else their name in the room, which
-        another may have had at another time. `now`: it is being said. Then it is by whom the room
-        shows under that name: an address in the message itself anybody could have written, and only
-        an archive has to take such a thing out (XEP-0313)."""
+        """The address of the author, if the room reveals it; else the nickname in the room, which
+        another user may have had at another time. For a live message it is that of the occupant
+        with this nickname: any sender could write an address into the message itself, and only an
+        archive must remove it (XEP-0313)."""
         if is_live:
             known = self._occupants.get(resource_of(message.sender))
             return known.real_jid if known is not None and known.real_jid else message.sender
@@ -118,8 +122,8 @@ class XmppRoom:
 
     def _handle_error(self, presence: XmppPresence) -> None:
         if self._entering is not None and not self._entering.done() and presence.error is not None:
-            told = f"{self.address} does not let us in: {presence.error.description}"
-            self._entering.set_exception(StanzaRejected(told, error=presence.error))
+            refusal = f"could not enter {self.address}: {presence.error.description}"
+            self._entering.set_exception(StanzaRejected(refusal, error=presence.error))
 
     def _handle_own_presence(self, presence: XmppPresence) -> None:
         if presence.is_available:
@@ -134,12 +138,12 @@ class XmppRoom:
             self.mark_lost()
             return
         self.nick = ""
-        self.closed_reason = f"we were put out of {self.address}"
+        self.closed_reason = f"we were removed from {self.address}"
         log.warning("%s.", self.closed_reason.capitalize(), extra={"action": "room_left"})
 
 
 async def enter_all(rooms: Mapping[str, XmppRoom], stream: XmppStream, *, nick: str) -> None:
-    """At the same time. One that does not let us in is told of, and holds up nobody."""
+    """Concurrently. A room that refuses us is logged, and does not affect the others."""
     await asyncio.gather(*(_try_to_enter(room, stream, nick) for room in rooms.values()))
 
 
@@ -163,8 +167,7 @@ def _join_presence(occupant_jid: str) -> Element:
 
 
 def _default_configuration() -> Element:
-    """A room that we made by entering it is open to nobody before its maker has said how it is to
-    be."""
+    """Accepts the defaults for a room that we created by entering it: until then it is locked."""
     query = make_element("query", _OWNER)
     add_child(query, "x", _FORM, type="submit")
     return query

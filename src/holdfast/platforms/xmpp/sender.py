@@ -1,4 +1,5 @@
-"""Sends messages, edits, files and reactions as stanzas, waits for their receipts, and looks deliveries up in the archive."""
+"""Sends messages, edits, files and reactions as stanzas, waits for their receipts, and looks up
+deliveries in the archive."""
 
 import asyncio
 from collections import OrderedDict
@@ -39,49 +40,61 @@ from holdfast.platforms.xmpp.events import (
 )
 from holdfast.platforms.xmpp.rooms import NOT_IN_ROOM_ERRORS, XmppRoom
 
-# MERGED holdfast.platforms.xmpp.recent: Recent: by which names a room knows what was said there lately.
-_MAX_MESSAGES = 500  # messages
+# Characters: a server need not accept stanzas of more than 10 kB, and most accept 64 kB.
+MAX_LENGTH = 8000
+_REPEAT_NOTICE = "*(This may have reached you before.)*\n\n"
+REPEAT_NOTICE_LENGTH = len(_REPEAT_NOTICE)
+_MAX_REMEMBERED = 500  # messages of rooms
+_DEFAULT_RETRY_AFTER = 5.0  # seconds: a server says "wait" without a time
+_STATES = "http://jabber.org/protocol/chatstates"  # XEP-0085
+_HINTS = "urn:xmpp:hints"  # XEP-0334
+_REACTIONS = "urn:xmpp:reactions:0"  # XEP-0444
+_STYLING = "urn:xmpp:styling:0"  # XEP-0393
+_UPLOAD = "urn:xmpp:http:upload:0"  # XEP-0363
+_INFO = "http://jabber.org/protocol/disco#info"
+_ITEMS = "http://jabber.org/protocol/disco#items"
+_DISCOVERY_TIMEOUT = 5.0  # seconds
+_UPLOAD_TIMEOUT = aiohttp.ClientTimeout(total=120.0, sock_connect=10.0)
+_ALLOWED_HEADERS = frozenset({"authorization", "cookie", "expires"})  # that a service may request
+_CONTENT_TYPE = "application/octet-stream"
 
 
 class RoomMessageRef(msgspec.Struct, frozen=True, kw_only=True):
     sender: str
-    stanza_id: str  # by which an answer refers to it
+    stanza_id: str  # assigned by the room; replies and reactions refer to it
 
 
 class RecentRoomMessages:
-    """Owns the last few hundred. An answer to an older message is one without a reference."""
+    """Owns the ids of the latest messages of rooms. An answer to an older message has no
+    reference."""
 
     def __init__(self) -> None:
         self._messages: OrderedDict[tuple[str, str], RoomMessageRef] = OrderedDict()
 
     def add(self, room: str, message_id: str, ref: RoomMessageRef) -> None:
         self._messages[room, message_id] = ref
-        if len(self._messages) > _MAX_MESSAGES:
+        if len(self._messages) > _MAX_REMEMBERED:
             self._messages.popitem(last=False)
 
     def get(self, room: str, message_id: str) -> RoomMessageRef | None:
         return self._messages.get((room, message_id))
 
 
-# MERGED holdfast.platforms.xmpp.receipts: Receipts: who waits to hear what became of a message, by the id that it went with.
-_DEFAULT_RETRY_AFTER = 5.0  # seconds, where a server says "later" and never how much
-
-
 class NotInRoom(SendRejected):
-    """The room does not know us, though we were in it."""
+    """The room says that we are not in it, although we entered it."""
 
 
 class XmppReceipts:
-    """Owns who waits. A room answers with what was said to it, and a server with an ack: each is a
-    receipt only for what it is asked for."""
+    """Owns the pending receipts, by room and message id. The receipt of a room is the reflected
+    message, and that of a direct chat the ack of the server."""
 
     def __init__(self, *, timeout: float) -> None:
-        self._timeout = timeout  # seconds within which a receipt comes
+        self._timeout = timeout  # seconds
         self._waiting: dict[tuple[str, str], asyncio.Future[None]] = {}
 
     @asynccontextmanager
     async def wait_for(self, message_id: str, *, room: str = "") -> AsyncIterator[None]:
-        """Around the sending: returns when there is a receipt. Raises a `SendError`."""
+        """Send inside this block: it ends when there is a receipt. Raises a `SendError`."""
         key = room, message_id
         waiting = self._waiting[key] = asyncio.get_running_loop().create_future()
         try:
@@ -93,14 +106,14 @@ class XmppReceipts:
         finally:
             del self._waiting[key]
             if not waiting.cancel() and not waiting.cancelled():
-                waiting.exception()  # also where nobody came to hear of it
+                waiting.exception()  # marks it as retrieved
 
     def acknowledged(self, message_id: str) -> None:
-        """By the server."""
+        """The server has acknowledged the message."""
         self._settle(("", message_id), None)
 
     def reflected(self, message_id: str, *, room: str) -> None:
-        """By a room, to everybody in it."""
+        """The room has sent the message to its occupants."""
         self._settle((room, message_id), None)
 
     def rejected(self, message_id: str, stanza_error: StanzaError, *, by: str) -> None:
@@ -109,10 +122,10 @@ class XmppReceipts:
         self._settle((by, message_id), error)
 
     def connection_lost(self, reason: ConnectError) -> None:
-        """The line is gone: no receipt comes any more."""
+        """The connection is lost: no receipt will come."""
         for waiting in self._waiting.values():
             if not waiting.done():
-                error = OutcomeUnknown(f"the line broke before there was a receipt: {reason}")
+                error = OutcomeUnknown(f"the connection was lost before the receipt: {reason}")
                 waiting.set_exception(error)
 
     def _settle(self, key: tuple[str, str], error: SendError | None) -> None:
@@ -126,27 +139,17 @@ class XmppReceipts:
 
 
 def _to_send_error(stanza_error: StanzaError, by: str) -> SendError:
-    told = f"{by} did not take the message: {stanza_error.description}"
+    message = f"{by} did not accept the message: {stanza_error.description}"
     if stanza_error.kind == "wait":
-        return Throttled(told, retry_after=_DEFAULT_RETRY_AFTER)
-    return NotInRoom(told) if stanza_error.condition in NOT_IN_ROOM_ERRORS else SendRejected(told)
-
-
-# MERGED holdfast.platforms.xmpp.uploads: Uploads: files of ours are left at the server, and people are sent the link (XEP-0363).
-#
-# https://xmpp.org/extensions/xep-0363.html
-_UPLOAD = "urn:xmpp:http:upload:0"
-_INFO = "http://jabber.org/protocol/disco#info"
-_ITEMS = "http://jabber.org/protocol/disco#items"
-_DISCOVERY_TIMEOUT = 5.0  # seconds
-_TIMEOUT = aiohttp.ClientTimeout(total=120.0, sock_connect=10.0)
-_ALLOWED_HEADERS = frozenset({"authorization", "cookie", "expires"})  # that a server may ask for
-_CONTENT_TYPE = "application/octet-stream"
+        return Throttled(message, retry_after=_DEFAULT_RETRY_AFTER)
+    if stanza_error.condition in NOT_IN_ROOM_ERRORS:
+        return NotInRoom(message)
+    return SendRejected(message)
 
 
 async def find_upload_service(stream: XmppStream, domain: str) -> str | None:
-    """Who takes files; None: nobody there, or nobody who says so soon: without files an account is
-    of use as well. Services are found as in XEP-0030."""
+    """The upload service of the server, discovered as in XEP-0030. None if there is none, or none
+    that answers in time: an account is also useful without files."""
     try:
         async with asyncio.timeout(_DISCOVERY_TIMEOUT):
             addresses = [each async for each in _discover_services(stream, domain)]
@@ -177,7 +180,9 @@ async def _discover_services(stream: XmppStream, domain: str) -> AsyncIterator[s
 
 
 class XmppUploads:
-    """Leaves files at one service. Keeps nothing."""
+    """Uploads files to one service; recipients get the link.
+
+    https://xmpp.org/extensions/xep-0363.html"""
 
     def __init__(self, stream: XmppStream, http: aiohttp.ClientSession, *, service: str) -> None:
         self._stream = stream
@@ -185,21 +190,21 @@ class XmppUploads:
         self._service = service
 
     async def upload(self, file: OutboundFile) -> str:
-        """The link to it. Nobody has seen anything by this, so whatever fails may be tried again:
-        raises `NotConnected`, or `Refused` where the server does not take it."""
+        """Returns the link. Nothing is visible to users yet, so a failed upload can be retried:
+        raises `NotConnected`, or `SendRejected` if the server does not accept the file."""
         try:
             put, headers, get = await self._request_slot(file)
             async with self._http.put(
-                put, data=file.data, headers=headers, timeout=_TIMEOUT, allow_redirects=False
+                put, data=file.data, headers=headers, timeout=_UPLOAD_TIMEOUT, allow_redirects=False
             ) as response:
                 if response.status >= 500:
-                    raise NotConnected(f"the file was not taken ({response.status})")
+                    raise NotConnected(f"the file was not uploaded ({response.status})")
                 if response.status >= 300:
                     raise SendRejected(
-                        f"{self._service} does not take the file ({response.status})"
+                        f"{self._service} does not accept the file ({response.status})"
                     )
         except (OutcomeUnknown, aiohttp.ClientError, TimeoutError) as error:
-            raise NotConnected(f"the file was not taken: {error!r}") from error
+            raise NotConnected(f"the file was not uploaded: {error!r}") from error
         return get
 
     async def _request_slot(self, file: OutboundFile) -> tuple[str, dict[str, str], str]:
@@ -211,7 +216,7 @@ class XmppUploads:
         put = None if slot is None else slot.find(tag("put", _UPLOAD))
         get = None if slot is None else slot.find(tag("get", _UPLOAD))
         if put is None or get is None:
-            raise SendRejected(f"{self._service} gave no place for the file")
+            raise SendRejected(f"{self._service} returned no upload slot")
         headers = {"Content-Type": _CONTENT_TYPE}
         for each in put.iterfind(tag("header", _UPLOAD)):
             name, value = each.get("name", ""), each.text or ""
@@ -220,7 +225,6 @@ class XmppUploads:
         return put.get("url", ""), headers, get.get("url", "")
 
 
-# MERGED holdfast.platforms.xmpp.finding: Finding: whether a delivery has arrived, asked of the archive that it would be in.
 async def find_in_archive(
     delivery_id: DeliveryId,
     archive: MessageArchive,
@@ -229,34 +233,22 @@ async def find_in_archive(
     is_ours: Callable[[XmppMessage], bool],
     settle_seconds: float,
 ) -> Receipt | None:
-    """Looks through the last five hundred messages of that chat; of a room, where `chat` is None.
-    What was sent before so many others is taken for lost, and sent again. `settled` are the seconds
-    after which what a server was given is in its archive, or never will be."""
+    """Searches the last five hundred messages of the chat, or of the room if `chat` is None. An
+    older delivery counts as lost, and is sent again. Waits `settle_seconds` first: by then, a
+    message that the server accepted is in its archive."""
     await asyncio.sleep(settle_seconds)
     try:
-        async for kept in archive.newest_first(chat=chat):
-            if kept.message.id == delivery_id and is_ours(kept.message):
+        async for archived in archive.newest_first(chat=chat):
+            if archived.message.id == delivery_id and is_ours(archived.message):
                 return Receipt(platform_message_id=delivery_id)
-    except StanzaRejected as error:  # nothing is known by that, and it may be asked again
+    except StanzaRejected as error:  # unknown; it can be asked again
         raise NotConnected(str(error)) from error
     return None
 
 
-# MERGED holdfast.platforms.xmpp.sending: Sending: our messages, changes and signs as stanzas.
-MAX_LENGTH = (
-    8000  # characters: a server need not take a stanza of more than 10 kB, and most take 64
-)
-_REPEAT_NOTICE = "*(This may have reached you before.)*\n\n"
-REPEAT_NOTICE_LENGTH = len(_REPEAT_NOTICE)
-_STATES = "http://jabber.org/protocol/chatstates"  # XEP-0085
-_HINTS = "urn:xmpp:hints"  # XEP-0334
-_REACTIONS = "urn:xmpp:reactions:0"  # XEP-0444
-_STYLING = "urn:xmpp:styling:0"  # XEP-0393
-
-
 class XmppSender:
-    """Everything raises a `SendError` that says what is known of the message's fate. Owns which
-    deliveries may be there already, in rooms that cannot be asked."""
+    """All methods raise a `SendError` that says what is known about the outcome. Owns which
+    deliveries may have arrived already, in chats without an archive."""
 
     def __init__(
         self,
@@ -271,19 +263,20 @@ class XmppSender:
         self._receipts = receipts
         self._rooms = rooms
         self._recent_messages = recent_messages
-        self.uploads: XmppUploads | None = None  # where the server takes files
+        self.uploads: XmppUploads | None = None  # None if the server accepts no files
         self._new_id = new_id
         self._unknown_outcomes: set[DeliveryId] = set()
 
     def mark_outcome_unknown(self, delivery_id: DeliveryId) -> None:
-        """It may be there, and nobody can say: if it is sent again, it says so itself."""
+        """The delivery may have arrived, and cannot be looked up: if it is sent again, it says
+        so."""
         self._unknown_outcomes.add(delivery_id)
 
     async def send(self, outbound: Outbound) -> Receipt:
         url = ""
         if outbound.file is not None:
             if self.uploads is None:
-                raise SendRejected("the server takes no files")
+                raise SendRejected("the server accepts no files")
             url = await self.uploads.upload(outbound.file)
         text = outbound.text
         if outbound.may_be_duplicate or outbound.delivery_id in self._unknown_outcomes:
@@ -296,8 +289,8 @@ class XmppSender:
         return Receipt(platform_message_id=outbound.delivery_id)
 
     async def edit(self, edit: MessageEdit) -> None:
-        """A correction is a message of its own, which names the first one, however many there
-        were in between."""
+        """A correction is a message that refers to the original one, however often that was
+        corrected before."""
         message = self._make_message(edit.address, self._new_id("edit"), edit.text)
         add_child(message, "replace", CORRECT, id=edit.platform_message_id)
         await self._send_and_confirm(message, edit.address)
@@ -312,41 +305,41 @@ class XmppSender:
         self._stream.post_message(message)
 
     def react(self, address: Address, message_id: str, emoji: str | None) -> None:
-        """What is said is all that we have on the message, so that none takes ours back. In a room
-        it goes by the name that the room gave it; one that gave none cannot be marked."""
-        kind, name = self._message_type(address), message_id
+        """Sets all our reactions to the message, so none removes ours. In a room, a message is
+        referred to by the id that the room gave it; without such an id it cannot be reacted to."""
+        kind, target_id = self._message_type(address), message_id
         if kind == "groupchat":
             known = self._recent_messages.get(address.chat_id, message_id)
             if known is None:
-                raise SendRejected(f"{address.chat_id} gave that message no name")
-            name = known.stanza_id
+                raise SendRejected(f"{address.chat_id} gave that message no id")
+            target_id = known.stanza_id
         message = make_element("message", CLIENT, type=kind, to=address.chat_id)
         message.set("id", self._new_id("sign"))
-        reactions = add_child(message, "reactions", _REACTIONS, id=name)
+        reactions = add_child(message, "reactions", _REACTIONS, id=target_id)
         if emoji is not None:
             add_child(reactions, "reaction", _REACTIONS, emoji)
-        add_child(message, "store", _HINTS)  # who is away now is to see how it stands then
+        add_child(message, "store", _HINTS)  # also for recipients who are offline now
         self._stream.post_message(message)
 
     def _make_message(self, address: Address, message_id: str, text: str, url: str = "") -> Element:
         message = make_element(
             "message", CLIENT, type=self._message_type(address), to=address.chat_id, id=message_id
         )
-        shown = render(text) if text.strip() or not url else None
-        body = "\n".join(filter(None, (shown.body if shown is not None else "", url)))
+        rendered = render(text) if text.strip() or not url else None
+        body = "\n".join(filter(None, (rendered.body if rendered is not None else "", url)))
         add_child(message, "body", CLIENT, body)
         add_child(message, "origin-id", STANZA_ID, id=message_id)
         add_child(message, "active", _STATES)
-        if shown is not None and not shown.styled:
+        if rendered is not None and not rendered.styled:
             add_child(message, "unstyled", _STYLING)
         if url:
             add_child(add_child(message, "x", OOB), "url", OOB, url)
         return message
 
     def _message_type(self, address: Address) -> str:
-        """Raises where it goes to nobody, or to a room that we are not in."""
+        """Raises if the address is invalid, or a room that we are not in."""
         if not address.chat_id.isprintable():
-            raise SendRejected(f"{address.chat_id!r} is no address over XMPP")
+            raise SendRejected(f"{address.chat_id!r} is no address of XMPP")
         room = self._rooms.get(address.chat_id)
         if room is None:
             return "chat"
@@ -357,7 +350,7 @@ class XmppSender:
         return "groupchat"
 
     def _add_reply(self, message: Element, address: Address) -> None:
-        """What it answers. In a room a message goes by the name that the room gave it."""
+        """Refers to the answered message. In a room, by the id that the room gave it."""
         if address.reply_to is None:
             return
         if address.chat_id not in self._rooms:
@@ -366,13 +359,15 @@ class XmppSender:
             add_child(message, "reply", REPLY, to=known.sender, id=known.stanza_id)
 
     async def _send_and_confirm(self, message: Element, address: Address) -> None:
-        name = message.get("id", "")
+        message_id = message.get("id", "")
         room = self._rooms.get(address.chat_id)
         try:
-            async with self._receipts.wait_for(name, room="" if room is None else room.address):
+            async with self._receipts.wait_for(
+                message_id, room="" if room is None else room.address
+            ):
                 self._stream.post_message(message)
                 if room is None and not self._stream.has_acks:
-                    await self._confirm_by_ping(name)
+                    await self._confirm_by_ping(message_id)
         except NotInRoom as error:
             if room is None or room.closed_reason:
                 raise SendRejected(str(error)) from error
@@ -380,12 +375,12 @@ class XmppSender:
             raise NotConnected(str(error)) from error
 
     async def _confirm_by_ping(self, message_id: str) -> None:
-        """What a server answers it has heard behind the message, and a refusal would have come
-        before that."""
+        """The server answers the ping after it has processed the message, and would have sent an
+        error before."""
         try:
             await self._stream.request(make_ping())
         except NotConnected as error:
-            raise OutcomeUnknown(f"no receipt came: {error}") from error
+            raise OutcomeUnknown(f"no receipt: {error}") from error
         except StanzaRejected:
-            pass  # an answer like any other
+            pass  # also an answer
         self._receipts.acknowledged(message_id)
