@@ -1,4 +1,4 @@
-"""The IMAP connection: socket, TLS, login, IDLE (RFC 2177), and a mailbox that is used from the event loop.
+"""The IMAP connection: socket, TLS, login, IDLE (RFC 2177), and a mailbox for the event loop.
 
 Importing this module imports imap_tools.
 """
@@ -24,41 +24,44 @@ from holdfast.core.errors import AccountDisconnected, ConnectError, ConnectRefus
 from holdfast.platforms.email.credentials import CredentialProvider, MailCredential
 from holdfast.platforms.email.plugin import ConnectionSecurity, EmailSettings
 
-# MERGED holdfast.platforms.email.line: A line to an IMAP server: the socket, the way it is kept secret, and the login.
-RESPONSE_TIMEOUT = 30.0  # seconds for any one answer
+RESPONSE_TIMEOUT = 30.0  # seconds for each response
 
-# https://www.rfc-editor.org/rfc/rfc5530: why a login that was right may fail all the same.
+# https://www.rfc-editor.org/rfc/rfc5530: a login with valid credentials may fail with these.
 _TEMPORARY_FAILURES = ("[unavailable]", "[limit]", "[inuse]", "[serverbug]", "temporar", "too many")
 
 _PASSWORD_REMEDY = (
-    "check address, username and password; many providers want a password made for this app, and "
-    "IMAP switched on in their settings"
+    "check address, username and password; many providers require an app password, and IMAP "
+    "enabled in their settings"
 )
 TOKEN_REMEDY = (
-    "check that the app may read and send the mail of this very mailbox (address, username, "
-    "scope), and that IMAP and SMTP with OAuth are switched on for it at the provider"
+    "check that the app may read and send the mail of this mailbox (address, username, scope), "
+    "and that IMAP and SMTP with OAuth are enabled for it at the provider"
 )
 
-CONNECTION_ERRORS = (
-    OSError,
-    imaplib.IMAP4.error,
-    ImapToolsError,
-)  # what a call over a line may raise
+# What a call of the library may raise.
+CONNECTION_ERRORS = (OSError, imaplib.IMAP4.error, ImapToolsError)
+_POLL_INTERVAL = 60.0  # seconds, for a server without IDLE
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_SENT_FOLDER_NAMES = ("Sent", "INBOX.Sent", "Sent Items", "Sent Messages")
+_MAX_HEADER_BYTES = 128 * 1024  # that are fetched: a sender may write megabytes of them
+_SIZE = re.compile(rb"RFC822\.SIZE (\d+)")
+
+T = TypeVar("T")
 
 
 class _ImapClient(imaplib.IMAP4):
-    """One that is given its socket, so that it is ours to end while a thread waits for it."""
+    """Uses a given socket, so that we can shut it down while a thread waits for it."""
 
     def __init__(self, sock: socket.socket, host: str) -> None:
         self._given_socket = sock
-        super().__init__(host)  # by that name its certificate is looked at
+        super().__init__(host)  # the name that the certificate must have
 
     def _create_socket(self, timeout: float | None = None) -> socket.socket:
         return self._given_socket
 
 
 class ImapBox(BaseMailBox):
-    """A mailbox of the library over a socket that is connected. Made in a thread: it talks."""
+    """The mailbox of the library on a connected socket. Create it in a thread: it does I/O."""
 
     def __init__(
         self, sock: socket.socket, settings: EmailSettings, tls_context: ssl.SSLContext | None
@@ -83,8 +86,8 @@ class ImapBox(BaseMailBox):
 
 
 async def open_socket(host: str, port: int) -> socket.socket:
-    """A socket to the server. Connected by the loop, not by a thread: an attempt that nobody
-    wants any more ends at once."""
+    """A socket to the server. Connected by the event loop, not by a thread, so that cancelling
+    takes effect at once."""
     loop = asyncio.get_running_loop()
     error = AccountDisconnected(f"{host} has no address")
     try:
@@ -112,7 +115,7 @@ async def open_socket(host: str, port: int) -> socket.socket:
 
 
 def abort_connection(client: imaplib.IMAP4) -> None:
-    """Without a goodbye: whoever leaves does not wait for a server."""
+    """Without LOGOUT: closing does not wait for the server."""
     with suppress(OSError):
         client.shutdown()
 
@@ -130,24 +133,24 @@ def log_in(box: BaseMailBox, settings: EmailSettings, credential: MailCredential
         if isinstance(error, imaplib.IMAP4.abort):
             raise
         raise _login_error(name, error, settings, credential) from error
-    _, data = box.client.capability()  # a server says more to whom it knows
+    _, data = box.client.capability()  # a server may offer more after login
     box.client.capabilities = tuple(data[0].decode("ascii", "replace").upper().split())
 
 
 def _authenticate_with_token(client: imaplib.IMAP4, name: str, credential: MailCredential) -> None:
-    """https://developers.google.com/workspace/gmail/imap/xoauth2-protocol: a server that does not
-    take it says why before it says no, and waits for an empty answer to that."""
-    said: list[bytes] = []
+    """https://developers.google.com/workspace/gmail/imap/xoauth2-protocol: a server that refuses
+    the token first sends the reason, and waits for an empty answer to it."""
+    challenges: list[bytes] = []
 
     def answer(challenge: bytes) -> bytes:
-        said.append(challenge)
+        challenges.append(challenge)
         token = f"user={name}\1auth=Bearer {credential.secret.reveal()}\1\1"
-        return token.encode() if len(said) == 1 else b""
+        return token.encode() if len(challenges) == 1 else b""
 
     try:
         client.authenticate("XOAUTH2", answer)
     except imaplib.IMAP4.error as error:
-        why = b" ".join(said[1:]).decode("utf-8", "replace")
+        why = b" ".join(challenges[1:]).decode("utf-8", "replace")
         if isinstance(error, imaplib.IMAP4.abort) or not why:
             raise
         raise imaplib.IMAP4.error(f"{error} {why}") from error
@@ -156,48 +159,48 @@ def _authenticate_with_token(client: imaplib.IMAP4, name: str, credential: MailC
 def _login_error(
     name: str, error: Exception, settings: EmailSettings, credential: MailCredential
 ) -> ConnectError:
-    told = f"{settings.imap_host} does not let {name} in: {error}"
-    if any(word in told.lower() for word in _TEMPORARY_FAILURES):
-        return AccountDisconnected(told)
-    return ConnectRefused(told, remedy=TOKEN_REMEDY if credential.is_token else _PASSWORD_REMEDY)
+    message = f"{settings.imap_host} does not let {name} in: {error}"
+    if any(each in message.lower() for each in _TEMPORARY_FAILURES):
+        return AccountDisconnected(message)
+    return ConnectRefused(message, remedy=TOKEN_REMEDY if credential.is_token else _PASSWORD_REMEDY)
 
 
 def make_tls_context(settings: EmailSettings) -> ssl.SSLContext | None:
-    """In a thread: it reads the certificates of this machine. None: nothing is to be secret."""
+    """Runs in a thread: it reads the certificates of this machine. None if neither connection uses
+    TLS."""
     if {settings.imap_security, settings.smtp_security} == {ConnectionSecurity.PLAIN}:
         return None
     try:
         return ssl.create_default_context(cafile=settings.ca_file or None)
     except OSError as error:
         raise ConnectRefused(
-            f"{settings.ca_file} is no file of certificates: {error}",
-            remedy="set platforms.email.ca_file to one in PEM form, or leave it out",
+            f"{settings.ca_file} is not a file of certificates: {error}",
+            remedy="set platforms.email.ca_file to a PEM file, or remove it",
         ) from error
 
 
-# MERGED holdfast.platforms.email.idling: Idling: a server says by itself when there is more (RFC 2177), and nothing of that is missed.
 def search_uids(box: BaseMailBox, criteria: str) -> list[str]:
-    """What is told from here on is news: a server says that there is more in its answer to any
-    command, and says it once."""
+    """Clears the pending EXISTS first: a server reports new mail in the answer to any command, but
+    only once, so whatever arrives from here on is new."""
     box.client.untagged_responses.pop("EXISTS", None)
     return box.uids(criteria, charset=None)
 
 
 def start_idle(box: BaseMailBox) -> tuple[bytes, bool]:
-    """Its tag, and whether there is something new since the last look: that may have been told
-    with an answer meanwhile, or come in one piece with the server's word that it idles, and then
-    nothing more would arrive."""
+    """The tag of the command, and whether there is new mail since the last search: that may have
+    been reported in the answer to another command, or together with the continuation of IDLE, and
+    then the socket would stay silent."""
     client = box.client
     tag: bytes = client._command("IDLE")
     while client._get_response() is not None:
         if client.tagged_commands.get(tag) is not None:
-            raise client.abort(f"it does not idle: {client.tagged_commands.pop(tag)!r}")
+            raise client.abort(f"IDLE was refused: {client.tagged_commands.pop(tag)!r}")
     if "EXISTS" in client.untagged_responses:
         return tag, True
     client.sock.settimeout(0)
     try:
         return tag, bool(client.readline())
-    except OSError:  # there is nothing to be read
+    except OSError:  # nothing to read
         return tag, False
     finally:
         client.sock.settimeout(RESPONSE_TIMEOUT)
@@ -208,36 +211,26 @@ def end_idle(box: BaseMailBox, tag: bytes) -> None:
     box.consume_until_tagged_response(tag)
 
 
-# MERGED holdfast.platforms.email.mailbox: A mailbox: one connection to an IMAP server, asked from the event loop.
-_POLL_INTERVAL = 60.0  # seconds between two looks at a server that says nothing by itself
-_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
-_SENT_FOLDER_NAMES = ("Sent", "INBOX.Sent", "Sent Items", "Sent Messages")
-_MAX_HEADER_BYTES = 128 * 1024  # bytes that are asked for: anybody may send megabytes of them
-_SIZE = re.compile(rb"RFC822\.SIZE (\d+)")
-
-T = TypeVar("T")
-
-
 class MailHead(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of a mail before it is fetched."""
+    """What is known of a mail before its body is fetched."""
 
     headers: Message
-    is_complete: bool  # whether those are all of its headers
-    size: int  # bytes of the whole
+    is_complete: bool  # whether these are all headers
+    size: int  # bytes of the whole mail
     arrived_at: float | None  # by the clock of the server
 
 
 class MailUnavailable(AccountDisconnected):
-    """The server says no to one mail, or hangs up over it: it may be broken there, and would end
-    every line in which it is asked for."""
+    """The server refuses one mail, or closes the connection when it is fetched: the mail may be
+    damaged on the server, and would end every connection."""
 
 
 class ImapMailbox:
-    """Owns one line. Its calls are for one task; `stir` may be called by another."""
+    """Owns one connection. Its methods are for one task; `wake` may be called by another."""
 
     def __init__(self, box: BaseMailBox, on_response: Callable[[], None]) -> None:
         self._box = box
-        self._on_response = on_response  # told of each answer
+        self._on_response = on_response  # called after each response
         self._woken = asyncio.Event()
         self._supports_idle = "IDLE" in box.client.capabilities
 
@@ -246,8 +239,8 @@ class ImapMailbox:
         return tuple(self._box.client.capabilities)
 
     async def select(self, folder: str) -> tuple[int, int]:
-        """Its UIDVALIDITY, and the UID that the next mail will have. Nothing in it is changed by
-        us: what is read and what is not is the business of people."""
+        """The UIDVALIDITY, and the UID that the next mail will have. Read-only: the \\Seen flags
+        belong to the users of the mailbox."""
 
         def ask(box: BaseMailBox) -> tuple[int, int]:
             box.folder.set(folder, readonly=True)
@@ -259,34 +252,34 @@ class ImapMailbox:
         except MailboxFolderSelectError as error:
             raise ConnectRefused(
                 f"there is no folder {folder!r}: {error}",
-                remedy="set platforms.email.folder to one that is there",
+                remedy="set platforms.email.folder to an existing folder",
             ) from error
 
     async def uids_since(self, uid: int) -> list[int]:
-        """Those behind that one, oldest first. A range that ends in a star has the last mail in
-        it, whatever its number."""
+        """The UIDs after this one, oldest first. A range that ends in a star always includes the
+        last mail, whatever its UID."""
         found = await self._run(lambda box: search_uids(box, f"UID {uid + 1}:*"))
         return sorted(number for each in found if (number := int(each)) > uid)
 
     async def uids_arrived_since(self, day: date) -> list[int]:
-        said = f"{day.day:02}-{_MONTHS[day.month - 1]}-{day.year}"
-        found = await self._run(lambda box: search_uids(box, f"SINCE {said}"))
+        since = f"{day.day:02}-{_MONTHS[day.month - 1]}-{day.year}"
+        found = await self._run(lambda box: search_uids(box, f"SINCE {since}"))
         return sorted(map(int, found))
 
     async def fetch_head(self, uid: int) -> MailHead | None:
-        """None: somebody has taken it away meanwhile."""
-        asked = f"BODY.PEEK[HEADER]<0.{_MAX_HEADER_BYTES}>"
-        found = await self._fetch(uid, f"(INTERNALDATE RFC822.SIZE {asked})")
+        """None if the mail was deleted meanwhile."""
+        header_item = f"BODY.PEEK[HEADER]<0.{_MAX_HEADER_BYTES}>"
+        found = await self._fetch(uid, f"(INTERNALDATE RFC822.SIZE {header_item})")
         return None if found is None else await asyncio.to_thread(_parse_head, *found)
 
     async def fetch_source(self, uid: int, *, max_bytes: int) -> bytes | None:
-        """Its first so many bytes. Not marked as read by that."""
+        """The first `max_bytes` of the mail. Does not mark it as read."""
         found = await self._fetch(uid, f"(BODY.PEEK[]<0.{max_bytes}>)")
         return None if found is None else found[1]
 
     async def wait_for_news(self, seconds: float) -> None:
-        """Returns when there may be something new, or after that time, or when it was stirred; in
-        each case it has had a round trip."""
+        """Returns when there may be new mail, after this time, or after `wake`; in each case after
+        a round trip to the server."""
         if not self._supports_idle:
             await self._wait_for_activity(min(seconds, _POLL_INTERVAL), None)
             await self._run(lambda box: box.client.noop())
@@ -300,8 +293,8 @@ class ImapMailbox:
         self._woken.set()
 
     async def sent_folder(self) -> str | None:
-        """https://www.rfc-editor.org/rfc/rfc6154: the folder that the server calls so; an older one
-        has only a name for it."""
+        """https://www.rfc-editor.org/rfc/rfc6154: the folder that the server marks as \\Sent;
+        on an older server, one with a usual name."""
         folders = await self._run(lambda box: box.folder.list())
         marked = [each.name for each in folders if r"\Sent" in each.flags]
         named = [each.name for each in folders if each.name in _SENT_FOLDER_NAMES]
@@ -316,12 +309,12 @@ class ImapMailbox:
         await self._run(lambda box: box.append(source, folder, flag_set=[r"\Seen"]))
 
     async def _fetch(self, uid: int, items: str) -> tuple[bytes, bytes] | None:
-        """What the server says around the bytes, and those."""
+        """The metadata in the response, and the bytes."""
 
         def ask(box: BaseMailBox) -> tuple[bytes, bytes] | None:
             status, data = box.client.uid("FETCH", str(uid), items)
             if status != "OK":
-                raise MailUnavailable(f"the IMAP server does not give mail {uid}: {data!r}")
+                raise MailUnavailable(f"the IMAP server refuses mail {uid}: {data!r}")
             literal = next((each for each in data if isinstance(each, tuple)), None)
             if literal is None:
                 return None
@@ -351,13 +344,13 @@ class ImapMailbox:
 
     async def _run(self, work: Callable[[BaseMailBox], T]) -> T:
         try:
-            answer = await asyncio.to_thread(work, self._box)
+            result = await asyncio.to_thread(work, self._box)
         except MailboxFolderSelectError:
             raise
         except CONNECTION_ERRORS as error:
             raise AccountDisconnected(f"the IMAP server: {_describe_error(error)}") from error
         self._on_response()
-        return answer
+        return result
 
 
 @asynccontextmanager
@@ -367,42 +360,42 @@ async def open_mailbox(
     tls_context: ssl.SSLContext | None,
     on_response: Callable[[], None] = lambda: None,
 ) -> AsyncIterator[ImapMailbox]:
-    """Logged in, and nothing selected. Raises a `ConnectError`."""
-    key = await credentials.current()
+    """Logged in, without a selected folder. Raises a `ConnectError`."""
+    credential = await credentials.current()
     sock = await open_socket(settings.imap_host, settings.effective_imap_port())
 
-    def enter() -> BaseMailBox:
+    def connect() -> BaseMailBox:
         box = ImapBox(sock, settings, tls_context)
         try:
-            log_in(box, settings, key)
+            log_in(box, settings, credential)
         except BaseException:
             abort_connection(box.client)
             raise
         return box
 
-    # A thread that waits for the server is woken by the end of the line. A socket with TLS on it
-    # takes no such word from outside that thread, so it is said to a second one of the same line.
-    with sock, sock.dup() as line:
+    # A thread that waits for the server is woken by shutting the socket down. A TLS socket cannot
+    # be shut down from another thread, so a duplicate of the plain socket is.
+    with sock, sock.dup() as duplicate:
         try:
-            box = await asyncio.to_thread(enter)
+            box = await asyncio.to_thread(connect)
         except CONNECTION_ERRORS as error:
             raise AccountDisconnected(f"{settings.imap_host}: {_describe_error(error)}") from error
         except ConnectRefused as error:
-            if credentials.report_refused(key):
+            if credentials.report_refused(credential):
                 raise
             raise AccountDisconnected(str(error)) from error
         except asyncio.CancelledError:
-            _shut_down(line)
+            _shut_down(duplicate)
             raise
         try:
             yield ImapMailbox(box, on_response)
         finally:
-            _shut_down(line)
+            _shut_down(duplicate)
             abort_connection(box.client)
 
 
 def _parse_head(metadata: bytes, headers: bytes) -> MailHead:
-    """In a thread: so many headers are read for a while."""
+    """Runs in a thread: parsing many headers takes a while."""
     size, arrived = _SIZE.search(metadata), imaplib.Internaldate2tuple(metadata)
     return MailHead(
         headers=BytesHeaderParser().parsebytes(headers),
@@ -413,7 +406,7 @@ def _parse_head(metadata: bytes, headers: bytes) -> MailHead:
 
 
 def _shut_down(sock: socket.socket) -> None:
-    with suppress(OSError):  # it may have ended by itself
+    with suppress(OSError):  # it may be closed already
         sock.shutdown(socket.SHUT_RDWR)
 
 

@@ -45,14 +45,13 @@ from holdfast.platforms.email.state import (
     PoisonMails,
 )
 
-_SENDABLE_ADDRESS = re.compile(
-    r"[!-;=?A-~]+@[!-;=?A-~]+"
-)  # ASCII, without brackets, blanks and another @
-_PROBE_TIMEOUT = 3.0  # seconds: whoever asks waits for it
+# ASCII, without brackets, spaces and a second @.
+_SENDABLE_ADDRESS = re.compile(r"[!-;=?A-~]+@[!-;=?A-~]+")
+_PROBE_TIMEOUT = 3.0  # seconds: the caller waits for it
 
 
 class EmailConnection:
-    """Owns the line to the mailbox, and those who ask whether it lives."""
+    """All parts of one connection. Owns the pending probes of the IMAP connection."""
 
     def __init__(
         self,
@@ -76,10 +75,12 @@ class EmailConnection:
     async def send(self, outbound: Outbound) -> Receipt:
         address, settings = outbound.address, self._context.settings
         if _SENDABLE_ADDRESS.fullmatch(address.chat_id) is None:
-            raise SendRejected(f"{address.chat_id!r} is no address that mail can be sent to")
-        name = self._message_id(outbound.delivery_id, address)
-        if outbound.may_be_duplicate and await self._has_stored_copy(name, outbound.delivery_id):
-            return Receipt(platform_message_id=name)
+            raise SendRejected(f"{address.chat_id!r} is not a valid mail address")
+        message_id = self._message_id(outbound.delivery_id, address)
+        if outbound.may_be_duplicate and await self._has_stored_copy(
+            message_id, outbound.delivery_id
+        ):
+            return Receipt(platform_message_id=message_id)
         thread = None
         if address.thread_id is not None:
             thread = await self._threads.get(address.chat_id, address.thread_id)
@@ -87,21 +88,22 @@ class EmailConnection:
         mail = await asyncio.to_thread(compose, outbound, thread, settings=settings, at=now)
         await self._smtp.submit(mail.source, to=address.chat_id)
         await self._sent_folder.store_copy(mail)
-        return Receipt(platform_message_id=name)
+        return Receipt(platform_message_id=message_id)
 
     async def _has_stored_copy(self, message_id: str, delivery_id: DeliveryId) -> bool:
-        """One of ours is made after the mail was taken: if it is there, that was."""
+        """Our copy is stored after the server accepted the mail: if it exists, the mail was
+        sent."""
         return self._sent_folder.stores_copies and await self._sent_folder.contains(
             message_id, delivery_id
         )
 
     async def find_delivery(self, delivery_id: DeliveryId, address: Address) -> Receipt | None:
-        name = self._message_id(delivery_id, address)
-        found = await self._sent_folder.contains(name, delivery_id)
-        return Receipt(platform_message_id=name) if found else None
+        message_id = self._message_id(delivery_id, address)
+        found = await self._sent_folder.contains(message_id, delivery_id)
+        return Receipt(platform_message_id=message_id) if found else None
 
     def login_refusal(self, error: NotConnected) -> ConnectRefused | None:
-        """What it means for the account; None: nothing that would not pass."""
+        """The error for the account, if a person has to fix the login; None if it is temporary."""
         return (
             login_refused_error(error, self._context.account)
             if isinstance(error, SmtpLoginRefused)
@@ -109,57 +111,57 @@ class EmailConnection:
         )
 
     async def probe(self) -> None:
-        """The line is asked by whoever listens to it, between two looks."""
-        asking = asyncio.get_running_loop().create_future()
-        self._probes.append(asking)
+        """Wakes the receiver, which does a round trip on the connection."""
+        probe = asyncio.get_running_loop().create_future()
+        self._probes.append(probe)
         self._mailbox.wake()
         try:
             async with asyncio.timeout(_PROBE_TIMEOUT):
-                await asking
+                await probe
         except TimeoutError:
             raise AccountDisconnected(
                 f"the IMAP server has not answered for {_PROBE_TIMEOUT:.0f} s"
             ) from None
 
     def activity_seen(self) -> None:
-        for asking in self._probes:
-            if not asking.done():
-                asking.set_result(None)
+        for probe in self._probes:
+            if not probe.done():
+                probe.set_result(None)
         self._probes.clear()
 
     def connection_lost(self, error: ConnectError) -> None:
-        for asking in self._probes:
-            if not asking.done():
-                asking.set_exception(error)
+        for probe in self._probes:
+            if not probe.done():
+                probe.set_exception(error)
         self._probes.clear()
 
     async def start_receiver(
         self, intake: Intake, limiter: LoopLimiter, poison_mails: PoisonMails
     ) -> tuple[EmailReceiver, list[int]]:
-        """How what is new is taken, and what waits already."""
-        opening, settings = self._context, self._context.settings
-        reader = EmailParser(settings, account=opening.account)
-        taking = MailProcessor(
+        """The receiver, and the UIDs of the mails that wait already."""
+        context, settings = self._context, self._context.settings
+        parser = EmailParser(settings, account=context.account)
+        processor = MailProcessor(
             self._mailbox,
-            reader,
+            parser,
             self._threads,
             limiter,
             intake=intake,
             max_bytes=settings.max_mail_mb * 2**20,
             pairing=settings.pairing,
         )
-        record = MailboxCheckpoint(opening.folder / f"{digest(reader.cursor_name)}.json")
-        receiving = EmailReceiver(
+        checkpoint = MailboxCheckpoint(context.folder / f"{digest(parser.cursor_name)}.json")
+        receiver = EmailReceiver(
             self._mailbox,
-            taking,
-            record,
+            processor,
+            checkpoint,
             poison_mails,
-            clock=opening.clock,
+            clock=context.clock,
             idle_seconds=settings.idle_seconds,
         )
-        await self._threads.remove_stale(opening.clock.now())
-        cursor = await intake.cursor(PLATFORM, opening.account, reader.cursor_name)
-        return receiving, await receiving.start(settings.folder, MailboxPosition.parse(cursor))
+        await self._threads.remove_stale(context.clock.now())
+        cursor = await intake.cursor(PLATFORM, context.account, parser.cursor_name)
+        return receiver, await receiver.start(settings.folder, MailboxPosition.parse(cursor))
 
     def _message_id(self, delivery_id: DeliveryId, address: Address) -> str:
         domain = domain_of(self._context.settings.address)
@@ -173,18 +175,19 @@ async def open_connection(
     *,
     save_tokens: bool = True,
 ) -> AsyncIterator[EmailConnection]:
-    """Both servers have let us in. Raises a `ConnectError`."""
+    """Logged in to both servers. Raises a `ConnectError`."""
     settings = plugin_context.settings
-    context = await asyncio.to_thread(make_tls_context, settings)
-    keys = make_credentials(plugin_context, context, save_tokens=save_tokens)
+    tls_context = await asyncio.to_thread(make_tls_context, settings)
+    credentials = make_credentials(plugin_context, tls_context, save_tokens=save_tokens)
 
-    def open_box() -> AbstractAsyncContextManager[ImapMailbox]:
-        return open_mailbox(settings, keys, context)
+    def open_another() -> AbstractAsyncContextManager[ImapMailbox]:
+        return open_mailbox(settings, credentials, tls_context)
 
-    async with open_mailbox(settings, keys, context, on_response) as box:
-        submitting = await _check_smtp_login(plugin_context, SmtpClient(settings, keys, context))
-        sent = await SentFolder.detect(box, open_box, copies=settings.copies)
-        yield EmailConnection(plugin_context, box, sent_folder=sent, smtp=submitting)
+    async with open_mailbox(settings, credentials, tls_context, on_response) as mailbox:
+        smtp = SmtpClient(settings, credentials, tls_context)
+        await _check_smtp_login(plugin_context, smtp)
+        sent_folder = await SentFolder.detect(mailbox, open_another, copies=settings.copies)
+        yield EmailConnection(plugin_context, mailbox, sent_folder=sent_folder, smtp=smtp)
 
 
 def make_credentials(
@@ -193,7 +196,7 @@ def make_credentials(
     *,
     save_tokens: bool,
 ) -> CredentialProvider:
-    """`keeps`: a refresh token that follows another is kept."""
+    """With `save_tokens`, a refresh token that replaces another is saved."""
     if not plugin_context.settings.token_url:
         return PasswordCredentials(plugin_context.secrets["password"])
     return OAuthCredentials(
@@ -203,21 +206,20 @@ def make_credentials(
     )
 
 
-async def _check_smtp_login(context: PluginContext[EmailSettings], smtp: SmtpClient) -> SmtpClient:
+async def _check_smtp_login(context: PluginContext[EmailSettings], smtp: SmtpClient) -> None:
     try:
         await smtp.check_login()
     except SmtpLoginRefused as error:
         raise login_refused_error(error, context.account) from error
     except NotConnected as error:
         raise AccountDisconnected(str(error)) from error
-    return smtp
 
 
 def login_refused_error(error: SmtpLoginRefused, account: str) -> ConnectRefused:
     if error.remedy:
         return ConnectRefused(str(error), remedy=error.remedy)
     return ConnectRefused(
-        f"{error}: the password is not taken",
-        remedy=f"set {account_table(PLATFORM, account)}.password; where the server knows this machine "
-        "without one, smtp_login = false",
+        f"{error}: the password is not accepted",
+        remedy=f"set {account_table(PLATFORM, account)}.password; if the server accepts this "
+        "machine without a password, set smtp_login = false",
     )

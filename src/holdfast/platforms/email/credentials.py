@@ -1,7 +1,7 @@
-"""What logs in to the mail servers: a password, or an OAuth access token that is renewed in time.
+"""Credentials for the mail servers: a password, or an OAuth access token that is renewed in time.
 
-https://www.rfc-editor.org/rfc/rfc6749. With a refresh token (section 6), or without one in the name of the program itself
-(section 4.4), as Microsoft has it for mailboxes that nobody logs in to.
+https://www.rfc-editor.org/rfc/rfc6749, with a refresh token (section 6) or with client credentials
+(section 4.4), as Microsoft has it for mailboxes without an interactive login.
 """
 
 import asyncio
@@ -26,50 +26,14 @@ from holdfast.system import state_file
 
 log = logging.getLogger(__name__)
 
-
-# MERGED holdfast.platforms.email.keys: Keys: what lets us in at the mail servers, a password or a token that is asked for in time.
-class MailCredential(msgspec.Struct, frozen=True, kw_only=True):
-    secret: Secret
-    is_token: bool = False  # it is said by XOAUTH2, and not as a password
-    issued_at: float = 0.0  # by a clock that only goes forward
-
-
-class CredentialProvider(Protocol):
-    async def current(self) -> MailCredential:
-        """The one that holds now. Raises `ConnectRefused` where there will be none before somebody
-        has mended something, and `AccountDisconnected` where there is none for the moment."""
-        ...
-
-    def report_refused(self, credential: MailCredential) -> bool:
-        """A server does not take it. Whether another try would be in vain."""
-        ...
-
-
-class PasswordCredentials:
-    """Holds one that somebody has set, and that only somebody can change."""
-
-    def __init__(self, secret: Secret) -> None:
-        self._credential = MailCredential(secret=secret)
-
-    async def current(self) -> MailCredential:
-        return self._credential
-
-    def report_refused(self, credential: MailCredential) -> bool:
-        return True
-
-
-# MERGED holdfast.platforms.email.oauth: OAuth: access tokens for a mailbox, asked for at the provider's token address.
-#
-# https://www.rfc-editor.org/rfc/rfc6749. With a refresh token (section 6), or without one in the name
-# of the program itself (section 4.4), as Microsoft has it for mailboxes that nobody logs in to.
-_REQUEST_TIMEOUT = 30.0  # seconds for an answer
-_MAX_RESPONSE_BYTES = 256 * 1024  # bytes
-_DEFAULT_LIFETIME = 3600.0  # seconds, where the answer has none
-_RENEW_AHEAD = 300.0  # seconds before its end at which a token is not worth beginning with,
-_RENEW_AHEAD_FRACTION = 0.2  # or that part of its life
-_MIN_REFUSAL_AGE = 60.0  # seconds: a token that is refused at that age was never good
-_LOSS_CONSEQUENCE = "the refresh token that the configuration names is used again."
-# Section 5.2, and what Microsoft says where a person has to log in again:
+_REQUEST_TIMEOUT = 30.0  # seconds
+_MAX_RESPONSE_BYTES = 256 * 1024
+_DEFAULT_LIFETIME = 3600.0  # seconds, if the response has none
+_RENEW_AHEAD = 300.0  # seconds before its end at which a token is renewed,
+_RENEW_AHEAD_FRACTION = 0.2  # or this part of its lifetime, if that is less
+_MIN_REFUSAL_AGE = 60.0  # seconds: a token refused before this age was never valid
+_LOSS_CONSEQUENCE = "the refresh token in the configuration is used again."
+# Section 5.2, and the errors of Microsoft that need a new login:
 # https://learn.microsoft.com/en-us/entra/identity-platform/v2-oauth2-auth-code-flow
 _PERMANENT_ERRORS = frozenset(
     {
@@ -86,8 +50,38 @@ _PERMANENT_ERRORS = frozenset(
 )
 
 
+class MailCredential(msgspec.Struct, frozen=True, kw_only=True):
+    secret: Secret
+    is_token: bool = False  # sent by XOAUTH2, not as a password
+    issued_at: float = 0.0  # monotonic time
+
+
+class CredentialProvider(Protocol):
+    async def current(self) -> MailCredential:
+        """The valid credential. Raises `ConnectRefused` if a person has to fix something first, and
+        `AccountDisconnected` if there is none for the moment."""
+        ...
+
+    def report_refused(self, credential: MailCredential) -> bool:
+        """Called when a server refuses it. Returns whether the refusal is final."""
+        ...
+
+
+class PasswordCredentials:
+    """A password from the configuration: a refusal is final until a person changes it."""
+
+    def __init__(self, secret: Secret) -> None:
+        self._credential = MailCredential(secret=secret)
+
+    async def current(self) -> MailCredential:
+        return self._credential
+
+    def report_refused(self, credential: MailCredential) -> bool:
+        return True
+
+
 class TokenResponse(msgspec.Struct, frozen=True, kw_only=True):
-    """Section 5.1. There are providers that write the number as a text."""
+    """Section 5.1. Some providers write the number as a string."""
 
     access_token: str
     expires_in: float | str = _DEFAULT_LIFETIME
@@ -100,15 +94,15 @@ class TokenError(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RotatedRefreshToken(msgspec.Struct, frozen=True, kw_only=True):
-    """The refresh token that a provider has given in the place of another: its life is longer."""
+    """A refresh token that the provider issued to replace the configured one."""
 
-    instead_of: str  # a digest of the one that the configuration names
+    instead_of: str  # a digest of the configured one
     refresh_token: str
 
 
 class OAuthCredentials:
-    """Owns the access token, in memory alone, and the refresh token that has followed the one of
-    the configuration, in a file that nobody else can read. `file` None: that is not kept."""
+    """Owns the access token, in memory only, and the refresh token that replaced the configured
+    one, in a file that only this user can read. With `file` None it is not saved."""
 
     def __init__(
         self,
@@ -128,51 +122,52 @@ class OAuthCredentials:
         self._renew_at = 0.0
 
     async def current(self) -> MailCredential:
-        async with self._lock:  # who waits here gets the one that was asked for meanwhile
+        async with self._lock:  # concurrent callers share one renewal
             if self._credential is None or self._clock.monotonic() >= self._renew_at:
                 await self._renew()
-            assert self._credential is not None, "there is one, or it was raised why not"
+            assert self._credential is not None, "_renew sets it or raises"
             return self._credential
 
     def report_refused(self, credential: MailCredential) -> bool:
-        """One that has been good may have been withdrawn: another is asked for."""
+        """A token that was valid before may have been revoked: then another one is requested."""
         if self._credential == credential:
             self._credential = None
         return self._clock.monotonic() - credential.issued_at < _MIN_REFUSAL_AGE
 
     async def _renew(self) -> None:
         refresh = await self._refresh_token()
-        granted = await self._request_token(refresh)
-        now, life = self._clock.monotonic(), _parse_lifetime(granted.expires_in)
+        response = await self._request_token(refresh)
+        now, lifetime = self._clock.monotonic(), _parse_lifetime(response.expires_in)
         self._credential = MailCredential(
-            secret=Secret(granted.access_token), is_token=True, issued_at=now
+            secret=Secret(response.access_token), is_token=True, issued_at=now
         )
-        self._renew_at = now + life - min(_RENEW_AHEAD, life * _RENEW_AHEAD_FRACTION)
-        if refresh and granted.refresh_token not in ("", refresh):
-            await self._save_rotated(granted.refresh_token)
+        self._renew_at = now + lifetime - min(_RENEW_AHEAD, lifetime * _RENEW_AHEAD_FRACTION)
+        if refresh and response.refresh_token not in ("", refresh):
+            await self._save_rotated(response.refresh_token)
 
     async def _refresh_token(self) -> str:
-        named = self._secrets.get("refresh_token")
-        if named is None:
+        configured = self._secrets.get("refresh_token")
+        if configured is None:
             return ""
         if self._file is None:
-            return named.reveal()
-        kept = await asyncio.to_thread(
+            return configured.reveal()
+        rotated = await asyncio.to_thread(
             state_file.load, self._file, RotatedRefreshToken, consequence=_LOSS_CONSEQUENCE
         )
-        theirs = kept is not None and kept.instead_of == _digest(named)
-        return kept.refresh_token if kept is not None and theirs else named.reveal()
+        if rotated is not None and rotated.instead_of == _digest(configured):
+            return rotated.refresh_token
+        return configured.reveal()
 
     async def _save_rotated(self, refresh_token: str) -> None:
-        """The old one stays good for a while, so that one which cannot be kept does no harm: the
-        next token brings another."""
+        """A failure is only logged: the old one stays valid for a while, and the next renewal
+        brings another."""
         if self._file is None:
             return
-        followed = RotatedRefreshToken(
+        rotated = RotatedRefreshToken(
             instead_of=_digest(self._secrets["refresh_token"]), refresh_token=refresh_token
         )
         try:
-            await state_file.save(self._file, followed)
+            await state_file.save(self._file, rotated)
         except TransientStoreError as error:
             log.warning("%s", error, extra={"action": "checkpoint_not_saved"})
 
@@ -186,7 +181,7 @@ class OAuthCredentials:
                     url,
                     data=self._form(refresh),
                     ssl=self._tls_context or True,
-                    allow_redirects=False,  # whoever is there would be told our secrets
+                    allow_redirects=False,  # the target would get our secrets
                 ) as response,
             ):
                 body = await _read_at_most(response.content, _MAX_RESPONSE_BYTES)
@@ -197,15 +192,15 @@ class OAuthCredentials:
 
     def _form(self, refresh: str) -> dict[str, str]:
         settings = self._settings
-        said = {
+        form = {
             "grant_type": "refresh_token" if refresh else "client_credentials",
             "client_id": settings.client_id,
             "refresh_token": refresh,
             "scope": settings.scope,
         }
         if (secret := self._secrets.get("client_secret")) is not None:
-            said["client_secret"] = secret.reveal()
-        return {name: value for name, value in said.items() if value}
+            form["client_secret"] = secret.reveal()
+        return {name: value for name, value in form.items() if value}
 
     def _parse_response(self, status: int, body: bytes) -> TokenResponse:
         try:
@@ -213,21 +208,21 @@ class OAuthCredentials:
                 return msgspec.json.decode(body, type=TokenResponse)
             denied = msgspec.json.decode(body, type=TokenError)
         except msgspec.MsgspecError as error:
-            told = f"{self._host} answered {status}, and no token that makes sense"
+            message = f"{self._host} answered {status} without a valid token"
             if status in (400, 401, 403, 404, 405):
-                self._refuse(told)
-            raise AccountDisconnected(told) from error
-        told = f"{self._host} gives no token: {_describe_error(denied)}"
+                self._refuse(message)
+            raise AccountDisconnected(message) from error
+        message = f"{self._host} gives no token: {_describe_error(denied)}"
         if denied.error in _PERMANENT_ERRORS and status < 500:
-            self._refuse(told)
-        raise AccountDisconnected(told)
+            self._refuse(message)
+        raise AccountDisconnected(message)
 
     def _refuse(self, message: str) -> NoReturn:
         raise ConnectRefused(
             message,
-            remedy=f"check token_url, client_id, client_secret and scope in {self._table}; where a "
-            "refresh token has run out or was withdrawn, log in at the provider once more and put "
-            "the new one where refresh_token points to",
+            remedy=f"check token_url, client_id, client_secret and scope in {self._table}; if the "
+            "refresh token has expired or was revoked, log in at the provider again and store the "
+            "new one where refresh_token points to",
         )
 
     @property

@@ -1,4 +1,4 @@
-"""A mail as an inbound message: its sender, its reply text without quotes and signature, its thread."""
+"""A mail as an inbound message: sender, reply text without quotes and signature, and thread."""
 
 import asyncio
 import logging
@@ -27,19 +27,45 @@ from holdfast.system import state_file
 
 log = logging.getLogger(__name__)
 
-
-# MERGED holdfast.platforms.email.names: Names of mails: of those that we send, and of the thread that one belongs to.
+PLATFORM = "email"
+_MAX_TEXT_LENGTH = 100_000  # characters of one mail for the agent
+_MAX_SUBJECT_LENGTH = 500  # characters
+_MAX_REFERENCES = 10  # of an answer: the first mail and the last ones
+_LOSS_CONSEQUENCE = "an answer in this thread starts a new thread."
+_RETENTION_SECONDS = 400 * 86400.0  # since the last mail of a thread
 _NO_THREAD = "0"
 _THREAD = re.compile(r"[0-9a-f]{24}")
 _OWN_MESSAGE_ID = re.compile(r"<hf\.[A-Za-z0-9_.-]+\.([0-9a-f]{24}|0)@(.+)>")
+_SIGNATURE = re.compile(r"-- ?")  # RFC 3676 4.3; some programs remove the space
+_MAX_SIGNATURE_LINES = 12  # with more lines below, the dashes are part of the text
+_SENT_FROM = re.compile(
+    r"(Sent from (my|Mail|Outlook|Yahoo|Proton)|Get Outlook for|Gesendet von (meinem|Mail|Outlook)|"
+    r"Von meinem \w+ gesendet|Envoyé (de mon|depuis))"
+)
+_ORIGINAL_MESSAGE_LINE = re.compile(
+    r"-{2,} ?(Original Message|Ursprüngliche Nachricht|Message d'origine|Mensaje original|"
+    r"Messaggio originale|Oorspronkelijk bericht) ?-{2,}",
+    re.IGNORECASE,
+)
+# Outlook puts several such lines above the mail that is answered.
+_HEADING = re.compile(
+    r"\*?(From|Sent|To|Cc|Date|Subject|Von|Gesendet|An|Betreff|Datum|De|Envoyé|À|Objet|Da|Inviato|"
+    r"Oggetto|Para|Enviado|Asunto|Van|Verzonden|Aan|Onderwerp) ?:\*? \S",
+)
+_FIRST_HEADING = re.compile(r"\*?(From|Von|De|Da|Van) ?:\*? \S")
+_MIN_HEADING_LINES = 3
+_ATTRIBUTION_START = re.compile(r"(On|Am|Le|El|Il|Op|Em|Den|W dniu) ")
+# Ordinary sentences may end in a colon, too; an attribution has an address or a time.
+_ATTRIBUTION_DETAIL = re.compile(r"@|\d:\d\d|\d{4}|(wrote|schrieb|écrit) ?:$")
+_MAX_ATTRIBUTION_LINES = 3  # of "On …, Ann <ann@example.org> wrote:"
 
 
 def message_id_of(delivery_id: DeliveryId, thread_id: str | None, *, domain: str) -> str:
-    """The Message-ID of a delivery, the same in every attempt. It has the thread in it: some
-    programs name only the mail that they answer, and not the one that everything began with."""
+    """The Message-ID of a delivery, the same in every attempt. It contains the thread id: some
+    programs refer only to the mail that they answer, and not to the first one of the thread."""
     delivery = re.sub(r"[^A-Za-z0-9_.-]", "-", delivery_id)
-    known = thread_id if thread_id and _THREAD.fullmatch(thread_id) else _NO_THREAD
-    return f"<hf.{delivery}.{known}@{domain}>"
+    thread = thread_id if thread_id and _THREAD.fullmatch(thread_id) else _NO_THREAD
+    return f"<hf.{delivery}.{thread}@{domain}>"
 
 
 def is_own_message_id(message_id: str, *, domain: str) -> bool:
@@ -48,7 +74,7 @@ def is_own_message_id(message_id: str, *, domain: str) -> bool:
 
 
 def thread_id_in(message_id: str, *, domain: str) -> str | None:
-    """The thread that a mail of ours was sent into; None: it is none of ours, or began one."""
+    """The thread of a mail that we sent; None if it is not ours, or started a thread."""
     found = _OWN_MESSAGE_ID.fullmatch(message_id)
     if found is None or found[2] != domain or found[1] == _NO_THREAD:
         return None
@@ -56,50 +82,44 @@ def thread_id_in(message_id: str, *, domain: str) -> str | None:
 
 
 def thread_id_for(message_id: str, references: Sequence[str], *, domain: str) -> str:
-    """Of a mail with that name which refers to these, the oldest of them first."""
+    """The thread of a mail with these references, oldest first."""
     known = (thread_id_in(each, domain=domain) for each in references)
     return next(filter(None, known), None) or digest(next(iter(references), message_id))
 
 
 def digest(*parts: str) -> str:
-    said = "\n".join(parts).encode("utf-8", "surrogatepass")
-    return blake2b(said, digest_size=12).hexdigest()
-
-
-# MERGED holdfast.platforms.email.threads: Threads: what an answer has to say so that programs show it under what it answers.
-#
-# A delivery says to whom it goes and into which thread; the subject of that thread and the names of
-# its mails are nobody's business but of this platform, so they are kept here.
-_MAX_REFERENCES = 10  # of mails that an answer refers to: the first and the last ones
-_LOSS_CONSEQUENCE = "an answer in this thread begins one of its own."
-_RETENTION_SECONDS = 400 * 86400.0  # seconds since it was last written in
+    data = "\n".join(parts).encode("utf-8", "surrogatepass")
+    return blake2b(data, digest_size=12).hexdigest()
 
 
 class EmailThread(msgspec.Struct, frozen=True, kw_only=True):
-    """`references` ends with the mail that is to be answered."""
+    """What an answer needs so that mail programs show it in its thread. `references` ends with the
+    mail to answer."""
 
     subject: str
     references: tuple[str, ...]
 
 
 class ThreadFiles:
-    """Owns a folder with one small file a thread."""
+    """Owns a folder with one small file per thread. A delivery has only its recipient and its
+    thread id; the subject and the references are specific to this platform, so they are stored
+    here."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     async def save(self, chat: str, thread_id: str, details: EmailThread) -> bool:
-        """Whether it is a new one. Durable when this returns: an answer may be owed from then on.
-        Raises `TransientStoreError`."""
-        fresh = await self.get(chat, thread_id) is None
+        """Returns whether the thread is new. Durable when this returns: from then on, there may be
+        an answer to send. Raises `TransientStoreError`."""
+        is_new = await self.get(chat, thread_id) is None
         first, *rest = details.references
-        names = (first, *rest[1 - _MAX_REFERENCES :])
-        kept = msgspec.structs.replace(details, references=names)
-        await state_file.save(self._path(chat, thread_id), kept)
-        return fresh
+        references = (first, *rest[1 - _MAX_REFERENCES :])
+        stored = msgspec.structs.replace(details, references=references)
+        await state_file.save(self._path(chat, thread_id), stored)
+        return is_new
 
     async def get(self, chat: str, thread_id: str) -> EmailThread | None:
-        """None: nothing is known of it, and an answer begins one of its own."""
+        """None if the thread is unknown: then an answer starts a new one."""
         path = self._path(chat, thread_id)
         return await asyncio.to_thread(
             state_file.load, path, EmailThread, consequence=_LOSS_CONSEQUENCE
@@ -109,12 +129,12 @@ class ThreadFiles:
         await asyncio.to_thread(self._path(chat, thread_id).unlink, missing_ok=True)
 
     async def remove_stale(self, now: float) -> None:
-        """Those in which nobody has written for more than a year go."""
+        """Deletes the threads without a mail for more than a year."""
         try:
             await asyncio.to_thread(self._remove_stale_files, now - _RETENTION_SECONDS)
         except OSError as error:
             log.warning(
-                "Threads are not tidied: %s", error, extra={"action": "threads_not_cleaned"}
+                "Could not delete old threads: %s", error, extra={"action": "threads_not_cleaned"}
             )
 
     def _remove_stale_files(self, before: float) -> None:
@@ -126,40 +146,17 @@ class ThreadFiles:
         return self._folder / f"{digest(chat, thread_id)}.json"
 
 
-# MERGED holdfast.platforms.email.words: Words: what somebody has written this time, apart from what they quote and sign with.
-_SIGNATURE = re.compile(r"-- ?")  # RFC 3676 4.3; some programs take the blank off
-_MAX_SIGNATURE_LINES = 12  # lines; above more than that, the two dashes are the writer's own
-_SENT_FROM = re.compile(
-    r"(Sent from (my|Mail|Outlook|Yahoo|Proton)|Get Outlook for|Gesendet von (meinem|Mail|Outlook)|"
-    r"Von meinem \w+ gesendet|Envoyé (de mon|depuis))"
-)
-_ORIGINAL_MESSAGE_LINE = re.compile(
-    r"-{2,} ?(Original Message|Ursprüngliche Nachricht|Message d'origine|Mensaje original|"
-    r"Messaggio originale|Oorspronkelijk bericht) ?-{2,}",
-    re.IGNORECASE,
-)
-# What Outlook puts above the mail that is answered: some such lines in a row.
-_HEADING = re.compile(
-    r"\*?(From|Sent|To|Cc|Date|Subject|Von|Gesendet|An|Betreff|Datum|De|Envoyé|À|Objet|Da|Inviato|"
-    r"Oggetto|Para|Enviado|Asunto|Van|Verzonden|Aan|Onderwerp) ?:\*? \S",
-)
-_FIRST_HEADING = re.compile(r"\*?(From|Von|De|Da|Van) ?:\*? \S")
-_MIN_HEADING_LINES = 3  # lines of it, at the least
-_ATTRIBUTION_START = re.compile(r"(On|Am|Le|El|Il|Op|Em|Den|W dniu) ")
-# A sentence of the writer may end in a colon, too; this one names an address or a time.
-_ATTRIBUTION_DETAIL = re.compile(r"@|\d:\d\d|\d{4}|(wrote|schrieb|écrit) ?:$")
-_MAX_ATTRIBUTION_LINES = 3  # lines of "On …, Ann <ann@example.org> wrote:"
-
-
 class ReplyText(msgspec.Struct, frozen=True, kw_only=True):
+    """The new text of a reply, and the text that it quotes."""
+
     text: str
-    quoted: str = ""  # without its marks
+    quoted: str = ""  # without the ">" marks
 
 
 def split_reply(text: str, *, is_reply: bool) -> ReplyText:
-    """Only a quote above or below everything is cut off: between answers, it says to what they
-    are. `answers`: the mail is a reply; one that is none has been forwarded, and what looks quoted
-    in it is what it is about."""
+    """Cuts off a quote above or below the whole text. Quotes between answers stay, because they
+    show what is answered. Without `is_reply` nothing is cut off: in a forwarded mail, the quoted
+    text is the content."""
     lines = [line.rstrip() for line in text.replace("\r\n", "\n").split("\n")]
     if not is_reply:
         return ReplyText(text=_join_lines(_strip_signature(lines)))
@@ -168,14 +165,14 @@ def split_reply(text: str, *, is_reply: bool) -> ReplyText:
         own, below = _split_trailing_quote(lines)
     own, above = _split_leading_quote(own)
     quoted = _join_lines([*above, *below])
-    words = _join_lines(_strip_signature(own))
-    if not words and not quoted:
+    reply = _join_lines(_strip_signature(own))
+    if not reply and not quoted:
         return ReplyText(text=_join_lines(lines))
-    return ReplyText(text=words, quoted=quoted)
+    return ReplyText(text=reply, quoted=quoted)
 
 
 def _split_heading(lines: list[str]) -> tuple[list[str], list[str]]:
-    """From where a program has put the whole mail that is answered, without marks."""
+    """Splits where a program has inserted the whole answered mail without ">" marks."""
     for number, line in enumerate(lines):
         heading = lines[number : number + 6]
         outlook = _FIRST_HEADING.match(line) and (
@@ -190,7 +187,7 @@ def _split_heading(lines: list[str]) -> tuple[list[str], list[str]]:
 
 
 def _split_trailing_quote(lines: list[str]) -> tuple[list[str], list[str]]:
-    """The quote at the end, with the line that says whose it is. A signature may follow it."""
+    """Splits off the quote at the end, with its attribution line. A signature may follow it."""
     end = len(_strip_signature(lines))
     while end and not lines[end - 1]:
         end -= 1
@@ -206,7 +203,7 @@ def _split_trailing_quote(lines: list[str]) -> tuple[list[str], list[str]]:
 
 
 def _split_leading_quote(lines: list[str]) -> tuple[list[str], list[str]]:
-    """The quote at the beginning, unless there is another one further down."""
+    """Splits off the quote at the beginning, unless there is another one further down."""
     start = next((n for n, line in enumerate(lines) if _is_quoted(line)), None)
     if start is None or _join_lines(_strip_attribution(lines[:start])):
         return lines, []
@@ -219,26 +216,26 @@ def _split_leading_quote(lines: list[str]) -> tuple[list[str], list[str]]:
 
 
 def _strip_attribution(lines: list[str]) -> list[str]:
-    """Without the line above a quote that says whose it is; it may have been broken into some."""
-    kept = list(lines)
-    while kept and not kept[-1]:
-        kept.pop()
-    if not kept or not kept[-1].endswith(":"):
+    """Without the attribution above a quote ("On …, Ann wrote:"), which may span several lines."""
+    rest = list(lines)
+    while rest and not rest[-1]:
+        rest.pop()
+    if not rest or not rest[-1].endswith(":"):
         return lines
-    for number in range(min(_MAX_ATTRIBUTION_LINES, len(kept)), 0, -1):
-        if _ATTRIBUTION_START.match(kept[-number]) and all(kept[-number:]):
-            return kept[:-number]
-    return kept[:-1] if _ATTRIBUTION_DETAIL.search(kept[-1]) else lines
+    for number in range(min(_MAX_ATTRIBUTION_LINES, len(rest)), 0, -1):
+        if _ATTRIBUTION_START.match(rest[-number]) and all(rest[-number:]):
+            return rest[:-number]
+    return rest[:-1] if _ATTRIBUTION_DETAIL.search(rest[-1]) else lines
 
 
 def _strip_signature(lines: list[str]) -> list[str]:
     for number in range(max(0, len(lines) - _MAX_SIGNATURE_LINES), len(lines)):
         if _SIGNATURE.fullmatch(lines[number]) and not any(map(_is_quoted, lines[number:])):
             return lines[:number]
-    kept = list(lines)
-    while kept and not kept[-1]:
-        kept.pop()
-    return kept[:-1] if kept and _SENT_FROM.match(kept[-1]) else lines
+    rest = list(lines)
+    while rest and not rest[-1]:
+        rest.pop()
+    return rest[:-1] if rest and _SENT_FROM.match(rest[-1]) else lines
 
 
 def _is_quoted(line: str) -> bool:
@@ -253,22 +250,15 @@ def _join_lines(lines: list[str]) -> str:
     return "\n".join(lines).strip("\n").rstrip()
 
 
-# MERGED holdfast.platforms.email.reading: Reading: a mail in our words.
-PLATFORM = "email"
-
-_MAX_TEXT_LENGTH = 100_000  # characters of one mail that the agent is given
-_MAX_SUBJECT_LENGTH = 500  # characters of it that are read, and said in an answer
-
-
 class VerifiedSender(msgspec.Struct, frozen=True, kw_only=True):
-    """Who has written a mail that may be answered."""
+    """The author of a mail that may be answered."""
 
     person: NamedAddress
     author: Author
 
 
 class InboundMail(msgspec.Struct, frozen=True, kw_only=True):
-    """A mail as it is handed over, and what an answer in its thread has to say."""
+    """A mail for intake, and what an answer in its thread needs."""
 
     inbound: Inbound
     thread_id: str
@@ -276,11 +266,11 @@ class InboundMail(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MailIgnored(HoldfastError):
-    """This mail is passed over, for that reason."""
+    """This mail is skipped, for the reason in the message."""
 
 
 class EmailParser:
-    """Reads the mail of one mailbox; keeps nothing but whose that is."""
+    """Parses the mail of one mailbox. Has no state."""
 
     def __init__(self, settings: EmailSettings, *, account: str) -> None:
         self._settings = settings
@@ -290,23 +280,23 @@ class EmailParser:
 
     @property
     def cursor_name(self) -> str:
-        """Of this very folder: another one under the same name counts its mail from elsewhere."""
+        """Contains server and folder: each folder has UIDs of its own."""
         settings = self._settings
         return f"mail of {settings.address} at {settings.imap_host} in {settings.folder}"
 
     def verify_sender(self, headers: Message) -> VerifiedSender:
-        """Raises `MailIgnored` for what must not be answered, whoever may talk here: reports, our
-        own mail, and what could be from anybody."""
+        """Raises `MailIgnored` for mails that must never be answered: bounces, our own mails, and
+        mails with an unverified sender."""
         if is_bounce(headers):
             raise MailIgnored("it is a report about another mail")
-        named = header_addresses(headers, "From")
-        if len(named) != 1 or len(headers.get_all("From", [])) != 1:
+        senders = header_addresses(headers, "From")
+        if len(senders) != 1 or len(headers.get_all("From", [])) != 1:
             raise MailIgnored("it does not say whom it is from")
         author = classify_author(headers, own_addresses=self._own_addresses)
         if author is Author.SELF:
             raise MailIgnored("it is from this very mailbox")
-        self._check_authentication(headers, named[0])
-        return VerifiedSender(person=named[0], author=author)
+        self._check_authentication(headers, senders[0])
+        return VerifiedSender(person=senders[0], author=author)
 
     def _check_authentication(self, headers: Message, person: NamedAddress) -> None:
         if self._settings.trust_from:
@@ -321,24 +311,24 @@ class EmailParser:
     def parse(
         self, headers: Message, sender: VerifiedSender, text: str, *, cursor: str
     ) -> InboundMail:
-        name, before = self._message_id(headers), _references(headers)
-        thread = thread_id_for(name, before, domain=self._domain)
-        written = split_reply(text, is_reply=bool(before) and not _is_forwarded(headers))
+        message_id, references = self._message_id(headers), _references(headers)
+        thread_id = thread_id_for(message_id, references, domain=self._domain)
+        reply = split_reply(text, is_reply=bool(references) and not _is_forwarded(headers))
         inbound = Inbound(
-            source=self._source(headers, sender, thread),
+            source=self._source(headers, sender, thread_id),
             event_id=_event_id(headers),
-            message_id=name,
-            text=_message_text(headers, written.text, is_first=not before),
+            message_id=message_id,
+            text=_message_text(headers, reply.text, is_first=not references),
             mentioned=not self._is_cc(headers),
-            quoted=self._quote(before, written.quoted, thread),
+            quoted=self._quote(references, reply.quoted, thread_id),
             cursor=Cursor(name=self.cursor_name, value=cursor),
         )
-        known = EmailThread(subject=_subject(headers), references=(*before, name))
-        return InboundMail(inbound=inbound, thread_id=thread, thread_details=known)
+        details = EmailThread(subject=_subject(headers), references=(*references, message_id))
+        return InboundMail(inbound=inbound, thread_id=thread_id, thread_details=details)
 
     def _source(self, headers: Message, sender: VerifiedSender, thread_id: str) -> Source:
-        """A chat of two with whoever writes, also where others read: answered are they alone. What
-        we only get a copy of is said among others."""
+        """A direct chat with the author, also if the mail has other recipients: only the author is
+        answered. A mail that has us only in Cc counts as a group message."""
         return Source(
             platform=PLATFORM,
             account=self._account,
@@ -356,7 +346,8 @@ class EmailParser:
         return bool(self._own_addresses & copied) and not self._own_addresses & to
 
     def _quote(self, references: tuple[str, ...], text: str, thread_id: str) -> Quote | None:
-        """What we have written in this thread is in the conversation already."""
+        """Without the text of a mail that we sent in this thread: the conversation has it
+        already."""
         if not references:
             return None
         answered = references[-1]
@@ -375,14 +366,14 @@ def domain_of(address: str) -> str:
 
 
 def _references(headers: Message) -> tuple[str, ...]:
-    """The oldest first; what is answered last."""
-    before = (*message_ids(headers, "References"), *message_ids(headers, "In-Reply-To")[:1])
-    return tuple(dict.fromkeys(reversed(before)))[::-1]
+    """Oldest first, the answered mail last."""
+    found = (*message_ids(headers, "References"), *message_ids(headers, "In-Reply-To")[:1])
+    return tuple(dict.fromkeys(reversed(found)))[::-1]
 
 
 def _event_id(headers: Message) -> str:
-    """The same for the same mail, also where the server numbers its mail anew or brings it twice.
-    By more than its name: there are programs that give every mail the same one."""
+    """The same for the same mail, also if the server renumbers its mail or delivers it twice. Not
+    only the Message-ID: some programs give every mail the same one."""
     return digest(
         *(first_header(headers, each) for each in ("Message-ID", "From", "Date", "Subject"))
     )
@@ -398,9 +389,10 @@ def _is_forwarded(headers: Message) -> bool:
 
 
 def _message_text(headers: Message, text: str, *, is_first: bool) -> str:
-    """The subject is part of what the first mail of a thread says, unless that is a command."""
+    """The first mail of a thread has its subject in front, unless the text is a command."""
     if len(text) > _MAX_TEXT_LENGTH:
-        text = f"{text[:_MAX_TEXT_LENGTH]}\n\n[The mail goes on: {len(text) - _MAX_TEXT_LENGTH} characters more]"
+        rest = len(text) - _MAX_TEXT_LENGTH
+        text = f"{text[:_MAX_TEXT_LENGTH]}\n\n[The mail goes on: {rest} characters more]"
     subject = _subject(headers)
     if not is_first or not subject or text.startswith("/"):
         return text

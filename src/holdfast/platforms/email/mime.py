@@ -1,6 +1,10 @@
 """Parses the bytes of a mail: headers, MIME parts, HTML as text, files.
 
-The work is bounded whatever somebody has sent: what goes beyond is left out, and the text says so.
+The work is bounded for any input: what exceeds a limit is left out, and the text says so. MIME
+parts are found by searching for their boundaries
+(https://www.rfc-editor.org/rfc/rfc2046#section-5.1): the parser of the standard library checks
+every line against all open boundaries, and takes half a minute for a few megabytes of lines in
+fifty parts.
 """
 
 import binascii
@@ -19,27 +23,56 @@ import msgspec
 
 from holdfast.core.text.html import close_html_tags
 
-# MERGED holdfast.platforms.email.headers: Headers of a mail in words: decoded, unfolded, whatever its writer's program made of them.
-_MESSAGE_ID = re.compile(r"<[^<>\s]{1,250}>")  # one that is longer is no help to anybody
+_MESSAGE_ID = re.compile(r"<[^<>\s]{1,250}>")  # longer ones are ignored
 _ADDRESS = re.compile(r"[^@\s<>,;:\"()]+@[^@\s<>,;:\"()]+")
 
-# To take names and encoded words apart takes the square of their length, and anybody may write
-# megabytes of them.
+# Parsing names and encoded words takes quadratic time, and a sender may write megabytes of them.
 _MAX_VALUE_LENGTH = 8_000  # characters
 _MAX_LIST_LENGTH = 32_000
-_MAX_CHARACTER_BYTES = 4  # bytes of one character
+_MAX_CHARACTER_BYTES = 4  # of one character
 
-# No mail is written in these, and to read a long text by them takes for ever.
+# Not used in mails, and decoding a long text by them takes very long.
 _DOMAIN_CODECS = frozenset({"idna", "punycode"})
+
+MAX_PARTS = 200  # including multipart containers
+_MAX_HEADER_BYTES = 128 * 1024  # of all parts together
+_MAX_BOUNDARIES = 5000  # including text that only begins like one
+_MAX_PART_DEPTH = 10  # nested multiparts
+_MAX_HEADER_VALUE_LENGTH = 4096  # characters of a Content-* header
+_HEADER = re.compile(rb"(?:[!-9;-~]*:|[ \t]|From )")
+_HEADERS = re.compile(rb"(?:" + _HEADER.pattern + rb"[^\n]*(?:\n|\Z))*")
+_BLANK = re.compile(rb"\r?\n")
+_REST_OF_BOUNDARY = re.compile(rb"(--)?[ \t]*(?:\r?\n|\Z)")
+_CONTENT_HEADERS = ("Content-Type", "Content-Disposition", "Content-Transfer-Encoding")
+
+_HIDDEN_TAGS = frozenset({"head", "script", "style", "title", "template", "noscript"})
+_LINE_TAGS = frozenset({"br", "div", "tr", "li", "dt", "dd", "hr", "table", "section", "article"})
+_PARAGRAPH_TAGS = frozenset(
+    {"p", "h1", "h2", "h3", "h4", "h5", "h6", "ul", "ol", "pre", "blockquote"}
+)
+_VOID_TAGS = frozenset({"br", "hr", "img", "meta", "link", "input", "col", "wbr"})
+_MAX_HTML_LENGTH = 500_000  # characters: several times what the agent gets
+_MAX_TAGS = 20_000  # more than in any real mail
+_MAX_QUOTE_DEPTH = 20  # nested quotes
+
+_MAX_TEXT_BYTES = 300_000  # of all text parts: several times what the agent gets
+_MAX_ENCODING_FACTOR = 4  # encoded bytes per decoded byte
+_MAX_DECORATION_BYTES = 4096  # a smaller inline image is a tracking pixel or a logo
+_TRUNCATED_NOTE = (
+    "\n\n[This mail is not read as a whole, for it has more text, parts or headers than mails that "
+    "people write: tell its writer that some of it was left out]"
+)
+
+ByteRange = tuple[int, int]
 
 
 class NamedAddress(msgspec.Struct, frozen=True, kw_only=True):
-    address: str  # in small letters: by it people are known
+    address: str  # lowercase: the user id
     name: str = ""
 
 
 def header_values(message: Message, name: str) -> list[str]:
-    """The values of a header as they came, on one line each."""
+    """The values of a header, not decoded, each on one line."""
     return [" ".join(str(value).split()) for value in message.get_all(name, [])]
 
 
@@ -52,7 +85,7 @@ def decoded_header(message: Message, name: str) -> str:
 
 
 def decode_words(value: str | Header) -> str:
-    """A value with its encoded words read, as well as they can be."""
+    """A value with its encoded words decoded as far as possible."""
     value = value if isinstance(value, Header) else value[:_MAX_VALUE_LENGTH]
     try:
         pieces = decode_header(value)
@@ -66,23 +99,23 @@ def decode_words(value: str | Header) -> str:
 
 
 def decode_text(data: bytes, charset: str | None, *, is_whole: bool = True) -> str:
-    """By the charset that it names, if there is such; else by the two that it mostly is. Whole
-    characters only: some charsets can spell halves, which nothing can keep. Not `whole`: it was cut
-    somewhere, and the last character may be in half."""
-    for name, less in product(
+    """By the named charset, if it exists; else as UTF-8 or Latin-1. Lone surrogates are replaced:
+    some charsets can encode them, but nothing can store them. Without `is_whole` the data was
+    truncated, and the last character may be incomplete."""
+    for name, dropped in product(
         (charset or "utf-8", "utf-8"), range(1 if is_whole else _MAX_CHARACTER_BYTES)
     ):
         try:
             if codecs.lookup(name).name not in _DOMAIN_CODECS:
-                return data[: len(data) - less].decode(name).encode("utf-8", "replace").decode()
-        except (LookupError, ValueError):  # no such charset, or not that
+                return data[: len(data) - dropped].decode(name).encode("utf-8", "replace").decode()
+        except (LookupError, ValueError):  # unknown charset, or another one
             continue
     return data.decode("latin-1")
 
 
 def header_addresses(message: Message, *names: str) -> tuple[NamedAddress, ...]:
-    """Everybody who is named in these headers by an address that can be written to; nobody by one
-    that is longer than any program writes, of which a part would say something else."""
+    """All valid addresses in these headers. None if a header is longer than any program writes: a
+    truncated part of it could have another meaning."""
     return tuple(each for name in names for each in _parse_addresses(header_values(message, name)))
 
 
@@ -97,42 +130,22 @@ def _parse_addresses(values: list[str]) -> list[NamedAddress]:
 
 
 def message_ids(message: Message, name: str) -> tuple[str, ...]:
-    """The names of mails in a header, with their brackets."""
+    """The message ids in a header, with their brackets."""
     return tuple(_MESSAGE_ID.findall(" ".join(header_values(message, name))))
 
 
-# MERGED holdfast.platforms.email.parts: The parts of a mail, found in its bytes by the lines that bound them.
-#
-# https://www.rfc-editor.org/rfc/rfc2046#section-5.1. The library that reads mails asks of every line
-# whether it ends one of the parts that are open, so that a few megabytes of lines in fifty parts keep
-# it busy for half a minute. Here the bounds are looked for, and no line is looked at: the work is
-# that of so many parts, and of all bytes once for every depth.
-MAX_PARTS = 200  # those that hold others are some, too
-_MAX_HEADER_BYTES = 128 * 1024  # bytes, of all parts together
-_MAX_BOUNDARIES = 5000  # what begins like a bound and is none is looked at as well
-_MAX_PART_DEPTH = 10  # parts in parts
-_MAX_HEADER_VALUE_LENGTH = 4096  # characters of a header that says what a part is
-_HEADER = re.compile(rb"(?:[!-9;-~]*:|[ \t]|From )")
-_HEADERS = re.compile(rb"(?:" + _HEADER.pattern + rb"[^\n]*(?:\n|\Z))*")
-_BLANK = re.compile(rb"\r?\n")
-_REST_OF_BOUNDARY = re.compile(rb"(--)?[ \t]*(?:\r?\n|\Z)")
-_CONTENT_HEADERS = ("Content-Type", "Content-Disposition", "Content-Transfer-Encoding")
-
-ByteRange = tuple[int, int]
-
-
 class MimePart(msgspec.Struct, frozen=True, kw_only=True):
-    """One that holds something, and no other parts."""
+    """A part with content, not a container of other parts."""
 
     headers: Message
-    body: bytes  # as it was sent
+    body: bytes  # encoded
 
     @property
     def content_type(self) -> str:
         return self.headers.get_content_type()
 
     def decode(self, max_bytes: int | None = None) -> bytes:
-        """What it holds; of the body at most so many bytes."""
+        """The content, from at most `max_bytes` of the encoded body."""
         body = self.body[:max_bytes]
         match str(self.headers.get("Content-Transfer-Encoding", "")).strip().lower():
             case "base64":
@@ -143,8 +156,8 @@ class MimePart(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MimeSplitter:
-    """Owns one mail, and how much may still be done about it. `cut`: there was more than that, and
-    it was left out."""
+    """Splits one mail into its parts. Owns the remaining limits. `truncated` says that a limit was
+    reached and something was left out. The work is one pass over all bytes for every depth."""
 
     def __init__(self, source: bytes) -> None:
         self.truncated = False
@@ -154,23 +167,23 @@ class MimeSplitter:
         self._boundaries_left = _MAX_BOUNDARIES
 
     def parts(self) -> Iterator[MimePart]:
-        """In their order. A mail within the mail is one of them."""
-        waiting = [((0, len(self._source)), 0)]
-        while waiting and self._parts_left:
+        """In their order. An attached mail is one part."""
+        pending = [((0, len(self._source)), 0)]
+        while pending and self._parts_left:
             self._parts_left -= 1
-            whole, depth = waiting.pop()
+            whole, depth = pending.pop()
             headers, body = self._read_headers(*whole)
             found = self._child_ranges(headers, body)
             if not found:
                 yield MimePart(headers=headers, body=self._source[slice(*body)])
             elif depth < _MAX_PART_DEPTH:
-                waiting.extend((each, depth + 1) for each in reversed(found))
+                pending.extend((each, depth + 1) for each in reversed(found))
             else:
                 self.truncated = True
-        self.truncated = self.truncated or bool(waiting)
+        self.truncated = self.truncated or bool(pending)
 
     def _read_headers(self, start: int, end: int) -> tuple[Message, ByteRange]:
-        """Its headers, and where its body is. A line that is no header ends them, blank or not."""
+        """The headers, and the range of the body. Any line that is no header ends the headers."""
         limit = min(end, start + self._header_bytes_left)
         found = _HEADERS.match(self._source, start, limit)
         at = start if found is None else found.end()
@@ -178,7 +191,7 @@ class MimeSplitter:
         headers = BytesHeaderParser().parsebytes(self._source[start:at] + b"\n")
         _truncate_headers(headers)
         if limit < end and (at == limit or _HEADER.match(self._source, at, end)):
-            self.truncated = True  # there are more of them, and nobody knows where they end
+            self.truncated = True  # there are more headers, and their end is unknown
             return headers, (end, end)
         blank = _BLANK.match(self._source, at, end)
         return headers, (at if blank is None else blank.end(), end)
@@ -192,9 +205,10 @@ class MimeSplitter:
         )
 
     def _ranges_between(self, start: int, end: int, boundary: bytes) -> Iterator[ByteRange]:
-        """What stands between two bounds. The last may be missing, as in half a mail."""
+        """The ranges between boundaries. The last boundary may be missing, as in a truncated
+        mail."""
         source, begin = self._source, -1
-        at = source.find(boundary, max(start - 1, 0), end)  # a line has ended there, too
+        at = source.find(boundary, max(start - 1, 0), end)  # the body may begin with a boundary
         while at >= 0 and self._boundaries_left:
             self._boundaries_left -= 1
             rest = _REST_OF_BOUNDARY.match(source, at + len(boundary), end)
@@ -211,7 +225,7 @@ class MimeSplitter:
 
 
 def _truncate_headers(headers: Message) -> None:
-    """To take a value apart takes the square of its length."""
+    """Parsing a value takes quadratic time."""
     for name in _CONTENT_HEADERS:
         value = headers.get(name)
         if value is not None and len(str(value)) > _MAX_HEADER_VALUE_LENGTH:
@@ -220,29 +234,17 @@ def _truncate_headers(headers: Message) -> None:
 
 
 def _decode_base64(body: bytes) -> bytes:
-    """As much as can be read: programs leave its end out, and half a mail has none."""
+    """As much as can be decoded: padding may be missing, or the mail truncated."""
     try:
         return binascii.a2b_base64(body)
     except binascii.Error:
-        signs = re.sub(rb"[^A-Za-z0-9+/]", b"", body)
-        return binascii.a2b_base64(signs[: len(signs) // 4 * 4])
-
-
-# MERGED holdfast.platforms.email.page: A page of HTML as the text that a reader of it would see.
-_HIDDEN_TAGS = frozenset({"head", "script", "style", "title", "template", "noscript"})
-_LINE_TAGS = frozenset({"br", "div", "tr", "li", "dt", "dd", "hr", "table", "section", "article"})
-_PARAGRAPH_TAGS = frozenset(
-    {"p", "h1", "h2", "h3", "h4", "h5", "h6", "ul", "ol", "pre", "blockquote"}
-)
-_VOID_TAGS = frozenset({"br", "hr", "img", "meta", "link", "input", "col", "wbr"})
-_MAX_HTML_LENGTH = 500_000  # characters that are read: some times what is shown of a mail
-_MAX_TAGS = 20_000  # each is some work, and nobody has written so many
-_MAX_QUOTE_DEPTH = 20  # quotes in quotes that are told apart
+        characters = re.sub(rb"[^A-Za-z0-9+/]", b"", body)
+        return binascii.a2b_base64(characters[: len(characters) // 4 * 4])
 
 
 def html_to_text(*pages: str) -> str:
-    """One below the other. Never raises, whatever they are. Quotes are marked as in plain mail, by
-    "> "."""
+    """The visible text of HTML pages, one below the other. Never raises. Quotes are marked by "> ",
+    as in plain mail."""
     reader = _HtmlText()
     try:
         for page in pages:
@@ -253,11 +255,11 @@ def html_to_text(*pages: str) -> str:
 
 
 class _TooManyTags(Exception):
-    """There are too many tags."""
+    """The page has more than the maximum number of tags."""
 
 
 class _HtmlText(HTMLParser):
-    """Owns the lines so far, each with how deep in quotes it stands."""
+    """Owns the lines so far, each with its quote depth."""
 
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
@@ -271,7 +273,7 @@ class _HtmlText(HTMLParser):
         self._tags = 0
 
     def read_page(self, page: str) -> None:
-        """What the one before has left open is not open in this one."""
+        """Tags that the previous page left open are closed."""
         self.feed(page)
         self.close()
         self._end_line()
@@ -320,8 +322,8 @@ class _HtmlText(HTMLParser):
                 self._end_line(always=True)
                 self._line = line
             return
-        said = re.sub(r"[ \t\r\n\f]+", " ", data)
-        self._line += said.lstrip() if not self._line or self._line.endswith((" ", "\t")) else said
+        text = re.sub(r"[ \t\r\n\f]+", " ", data)
+        self._line += text.lstrip() if not self._line or self._line.endswith((" ", "\t")) else text
 
     def _count(self) -> None:
         self._tags += 1
@@ -336,8 +338,8 @@ class _HtmlText(HTMLParser):
         return re.sub(r"\n{3,}", "\n\n", "\n".join(line.rstrip() for line in lines)).strip("\n")
 
     def _end_line(self, *, blank: bool = False, always: bool = False) -> None:
-        """A line that has nothing on it is not one, unless somebody made it; a paragraph has a
-        blank line around it."""
+        """Drops an empty line, unless it is explicit (`always`); a paragraph has a blank line
+        around it."""
         line = self._line.rstrip().replace("\xa0", " ")
         if line or always:
             self._lines.append((self._quotes, line))
@@ -346,27 +348,15 @@ class _HtmlText(HTMLParser):
         self._line, self._link = "", ""
 
     def _end_link(self) -> None:
-        """Where it leads, unless it says so itself."""
-        said = self._line[self._link_start :].strip()
+        """Appends the target of the link, unless it is its text."""
+        text = self._line[self._link_start :].strip()
         link, self._link = self._link, ""
-        if link.startswith(("http://", "https://")) and link.rstrip("/") not in (said, said + "/"):
-            self._line += f" ({link})" if said else link
+        if link.startswith(("http://", "https://")) and link.rstrip("/") not in (text, text + "/"):
+            self._line += f" ({link})" if text else link
 
 
 def _quote_prefix(depth: int) -> str:
     return f"{'>' * min(depth, _MAX_QUOTE_DEPTH)} " if depth else ""
-
-
-# MERGED holdfast.platforms.email.mail: A mail, read: its text and its files, whatever its writer's program made of the form.
-_MAX_TEXT_BYTES = 300_000  # bytes of all its words: some times what is shown of a mail
-_MAX_ENCODING_FACTOR = 4  # bytes as they are sent for one of them, at the most
-_TRUNCATED_NOTE = (
-    "\n\n[This mail is not read as a whole, for it has more text, parts or headers than mails that "
-    "people write: tell its writer that some of it was left out]"
-)
-_MAX_DECORATION_BYTES = (
-    4096  # bytes: a smaller one within a text is a dot that tells who reads, or a logo
-)
 
 
 class MailFile(msgspec.Struct, frozen=True, kw_only=True):
@@ -375,19 +365,18 @@ class MailFile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ParsedMail(msgspec.Struct, frozen=True, kw_only=True):
-    text: str  # with what it quotes
+    text: str  # including quotes
     files: tuple[MailFile, ...] = ()
 
 
 def parse_mail(source: bytes) -> ParsedMail:
-    """The plain text where there is one, else that of the HTML. No mail has a zero byte in it (RFC
-    3501 4.3), and the library stumbles over one. Whatever somebody has sent, the work is bounded:
-    what goes beyond is left out, and the text says so."""
+    """The plain text if there is one, else the text of the HTML. Removes zero bytes: a mail must
+    not have any (RFC 3501 4.3), and the library fails on them."""
     return _MailParser().parse(source.replace(b"\x00", b""))
 
 
 class _MailParser:
-    """Owns what was found so far in one mail."""
+    """Owns the texts and files found so far in one mail."""
 
     def __init__(self) -> None:
         self._plain_texts: list[str] = []
@@ -397,12 +386,12 @@ class _MailParser:
         self._truncated = False
 
     def parse(self, source: bytes) -> ParsedMail:
-        division = MimeSplitter(source)
-        for number, part in enumerate(division.parts(), start=1):
+        splitter = MimeSplitter(source)
+        for number, part in enumerate(splitter.parts(), start=1):
             self._add_part(part, number)
-        plain = any(map(str.strip, self._plain_texts))
-        text = "\n".join(self._plain_texts) if plain else html_to_text(*self._html_pages)
-        if division.truncated or self._truncated:
+        has_plain = any(map(str.strip, self._plain_texts))
+        text = "\n".join(self._plain_texts) if has_plain else html_to_text(*self._html_pages)
+        if splitter.truncated or self._truncated:
             text = text.rstrip() + _TRUNCATED_NOTE
         return ParsedMail(text=text, files=tuple(self._files))
 
@@ -417,13 +406,13 @@ class _MailParser:
             self._files.append(MailFile(name=_file_name(part, number), data=data))
 
     def _decode_part(self, part: MimePart) -> str:
-        sent = self._bytes_left * _MAX_ENCODING_FACTOR
-        data = part.decode(sent)
-        cut = len(part.body) > sent or len(data) > self._bytes_left
+        encoded_limit = self._bytes_left * _MAX_ENCODING_FACTOR
+        data = part.decode(encoded_limit)
+        truncated = len(part.body) > encoded_limit or len(data) > self._bytes_left
         data = data[: self._bytes_left]
         self._bytes_left -= len(data)
-        self._truncated = self._truncated or cut
-        text = decode_text(data, part.headers.get_content_charset(), is_whole=not cut)
+        self._truncated = self._truncated or truncated
+        text = decode_text(data, part.headers.get_content_charset(), is_whole=not truncated)
         return text.replace("\r\n", "\n")
 
 

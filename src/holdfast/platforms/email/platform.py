@@ -1,9 +1,12 @@
-"""The e-mail platform: one mailbox, received over IMAP and answered over SMTP; and the check of its credentials."""
+"""The e-mail platform: one mailbox, read over IMAP and answered over SMTP, and its check.
+
+The mail libraries are imported when a connection is opened, in a thread, and not before.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
@@ -16,22 +19,26 @@ from holdfast.core.ports.platform_plugin import AccountIdentity, PluginContext
 from holdfast.platforms.email.plugin import EmailSettings, SentCopies
 from holdfast.platforms.email.state import LoopLimiter, PoisonMails
 
-# MERGED holdfast.platforms.email.platform: The e-mail platform: one mailbox, listened to over IMAP and answered over SMTP.
-if TYPE_CHECKING:  # the libraries are imported when a line is opened, and not before
+if TYPE_CHECKING:
     from holdfast.platforms.email.connection import EmailConnection
     from holdfast.platforms.email.receiver import EmailReceiver
 
-    OpenConnection = Callable[
-        [PluginContext[EmailSettings], Callable[[], None]],
-        AbstractAsyncContextManager[EmailConnection],
-    ]
+    class OpenConnection(Protocol):
+        def __call__(
+            self,
+            plugin_context: PluginContext[EmailSettings],
+            on_response: Callable[[], None],
+            *,
+            save_tokens: bool = True,
+        ) -> AbstractAsyncContextManager[EmailConnection]: ...
 
-_MAX_LENGTH = 100_000  # characters: a mail has no greatest length, and a reader has
+
+_MAX_LENGTH = 100_000  # characters: a mail has no maximum length, but readers have
 
 
 def capabilities_of(settings: EmailSettings) -> Capabilities:
-    """Mail stays in its folder, and is taken from where it was left. Whether the server can be
-    asked for what was sent is known once connected."""
+    """Mail stays in its folder until it is processed. Whether deliveries can be looked up is known
+    once connected."""
     return Capabilities(
         backlog=Backlog.UNTIL_ACKED,
         max_length=_MAX_LENGTH,
@@ -46,15 +53,15 @@ def capabilities_of(settings: EmailSettings) -> Capabilities:
 
 
 class EmailPlatform:
-    """A door to one mailbox. It owns its counts, and its session while it is connected; how far
-    it has read and what its threads are called is kept in `Opening.folder`."""
+    """One mailbox. Owns its loop limiter and poison mails, and its connection while connected. The
+    checkpoint and the threads are files in `PluginContext.folder`."""
 
     def __init__(self, context: PluginContext[EmailSettings]) -> None:
         self.name = "email"
         self.account = context.account
         self.capabilities = capabilities_of(context.settings)
         self._context = context
-        # What is counted over one line after the other: neither ends with a line.
+        # Both count across connections.
         self._limiter = LoopLimiter(hourly_limit=context.settings.hourly_limit)
         self._poison_mails = PoisonMails()
         self._connection: EmailConnection | None = None
@@ -62,25 +69,27 @@ class EmailPlatform:
 
     @asynccontextmanager
     async def connect(self, intake: Intake) -> AsyncIterator[None]:
-        def alive() -> None:
+        def report_alive() -> None:
             intake.report_alive(self.name, self.account)
             if self._connection is not None:
                 self._connection.activity_seen()
 
-        def lost(error: ConnectError) -> None:
+        def report_lost(error: ConnectError) -> None:
             intake.report_lost(self.name, self.account, error)
 
-        begin = await asyncio.to_thread(_import_open_connection)
-        async with begin(self._context, alive) as session:
-            receiving, waiting = await session.start_receiver(
+        open_connection = await asyncio.to_thread(
+            _import_open_connection, "pip install 'holdfast[email]', then restart the gateway"
+        )
+        async with open_connection(self._context, report_alive) as connection:
+            receiver, uids = await connection.start_receiver(
                 intake, self._limiter, self._poison_mails
             )
             self.capabilities = msgspec.structs.replace(
-                self.capabilities, lookup=session.can_look_up
+                self.capabilities, lookup=connection.can_look_up
             )
             async with asyncio.TaskGroup() as tasks:
-                listening = tasks.create_task(_listen(session, receiving, waiting, lost))
-                self._connection, self._on_lost = session, lost
+                listening = tasks.create_task(_listen(connection, receiver, uids, report_lost))
+                self._connection, self._on_lost = connection, report_lost
                 try:
                     yield
                 finally:
@@ -88,11 +97,11 @@ class EmailPlatform:
                     listening.cancel()
 
     async def send(self, outbound: Outbound) -> Receipt:
-        session = self._active_connection()
+        connection = self._active_connection()
         try:
-            return await session.send(outbound)
+            return await connection.send(outbound)
         except NotConnected as error:
-            if (refused := session.login_refusal(error)) is not None:
+            if (refused := connection.login_refusal(error)) is not None:
                 self._on_lost(refused)
             raise
 
@@ -114,7 +123,7 @@ async def _listen(
     uids: list[int],
     on_lost: Callable[[ConnectError], None],
 ) -> None:
-    """Until the line breaks, which is told to whoever mends lines."""
+    """Runs the receiver until the connection is lost, and reports that."""
     try:
         await receiver.run(uids)
     except ConnectError as error:
@@ -122,28 +131,24 @@ async def _listen(
         on_lost(error)
 
 
-def _import_open_connection() -> "OpenConnection":
-    """In a thread: the import takes a while, and the loop has others to serve."""
+def _import_open_connection(remedy: str) -> "OpenConnection":
+    """Runs in a thread: the import takes a while."""
     try:
-        from holdfast.platforms.email.connection import open_connection
+        from holdfast.platforms.email.connection import (  # noqa: PLC0415 - imports mail libraries
+            open_connection,
+        )
     except ModuleNotFoundError as error:
         raise ConnectRefused(
-            f"the libraries that speak with mail servers are not installed ({error})",
-            remedy="pip install 'holdfast[email]', then restart the gateway",
+            f"the libraries for mail servers are not installed ({error})", remedy=remedy
         ) from error
     return open_connection
 
 
-# MERGED holdfast.platforms.email.check: Asking both mail servers whether they let us in.
 async def check_account(context: PluginContext[EmailSettings]) -> AccountIdentity:
-    """Raises the `ConnectError` that says what is wrong with which."""
-    try:
-        from holdfast.platforms.email.connection import open_connection
-    except ModuleNotFoundError as error:
-        raise ConnectRefused(
-            f"the libraries that speak with mail servers are not installed ({error})",
-            remedy="pip install 'holdfast[email]'",
-        ) from error
+    """Logs in to both mail servers. Raises a `ConnectError` that says which one refused."""
+    open_connection = await asyncio.to_thread(
+        _import_open_connection, "pip install 'holdfast[email]'"
+    )
     async with open_connection(context, lambda: None, save_tokens=False):
         address = context.settings.address
     return AccountIdentity(name=address, chat_link=f"mailto:{address}")

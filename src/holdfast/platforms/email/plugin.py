@@ -25,52 +25,52 @@ _MAX_IDLE_SECONDS = 29 * 60  # seconds: RFC 2177, a server may hang up after hal
 
 
 class ConnectionSecurity(StrEnum):
-    """How a connection to a server is kept from others."""
+    """How a connection to a server is encrypted."""
 
     TLS = "tls"  # from its first byte
-    STARTTLS = "starttls"  # before the password is said
+    STARTTLS = "starttls"  # before the login
     PLAIN = "plain"
 
 
 class SentCopies(StrEnum):
-    """Who puts a copy of what we send into the folder of sent mail."""
+    """Whether the server or we store copies of sent mails in the folder of sent mail."""
 
-    AUTO = "auto"  # Gmail does; elsewhere we do, where there is such a folder
-    SERVER = "server"  # what is not there was not sent: doubt is settled by looking
+    AUTO = "auto"  # Gmail does it itself; elsewhere we do, if there is such a folder
+    SERVER = "server"  # a mail that is not there was not sent, so deliveries can be looked up
     OURS = "ours"
     NONE = "none"
 
 
 class EmailSettings(PlatformSettings, frozen=True, kw_only=True):
     address: str = ""
-    name: str = ""  # shown beside the address; "": nothing is
-    aliases: tuple[str, ...] = ()  # further addresses whose mail comes here
+    name: str = ""  # display name
+    aliases: tuple[str, ...] = ()  # further addresses of this mailbox
     username: str = ""  # "": the address
     password: str = ""  # a reference
-    token_url: str = ""  # where access tokens are given, in the place of a password
-    client_id: str = ""  # as the provider calls this program
-    client_secret: str = ""  # a reference; "": it has none
-    refresh_token: str = ""  # a reference; "": the program asks in its own name
-    scope: str = ""  # what a token is to be good for; "": what was agreed to
+    token_url: str = ""  # of the OAuth provider, instead of a password
+    client_id: str = ""  # of the OAuth app
+    client_secret: str = ""  # a reference; "": none
+    refresh_token: str = ""  # a reference; "": client credentials
+    scope: str = ""  # of tokens; "": the granted one
     imap_host: str = ""
-    imap_port: Port = 0  # 0: the usual one
+    imap_port: Port = 0  # 0: the default
     imap_security: ConnectionSecurity = ConnectionSecurity.TLS
     smtp_host: str = ""
     smtp_port: Port = 0
     smtp_security: ConnectionSecurity = ConnectionSecurity.TLS
-    smtp_login: bool = True  # False: the server knows us without a password
-    plaintext: bool = False  # True: also to other machines, where the security is "plain"
-    ca_file: str = ""  # of a certificate authority of one's own; "": the system's
+    smtp_login: bool = True  # False: the server accepts us without a password
+    plaintext: bool = False  # True: allow "plain" to other machines
+    ca_file: str = ""  # certificate authority of the servers; "": those of the system
     folder: str = "INBOX"
     copies: SentCopies = SentCopies.AUTO
-    authserv_id: str = ""  # whose Authentication-Results say who has written
-    trust_from: bool = False  # True: whoever a mail says that it is from, it is from
-    hourly_limit: Annotated[int, msgspec.Meta(ge=1)] = 30  # mails of one person that are answered
+    authserv_id: str = ""  # the server whose Authentication-Results are trusted
+    trust_from: bool = False  # True: trust every From header
+    hourly_limit: Annotated[int, msgspec.Meta(ge=1)] = 30  # mails per sender
     idle_seconds: Annotated[float, msgspec.Meta(gt=0, le=_MAX_IDLE_SECONDS)] = 240
     max_mail_mb: Annotated[int, msgspec.Meta(ge=1, le=150)] = 25
     busy_notices: bool = False
     restart_notices: bool = False
-    # Whoever sends spam would learn from a code that somebody reads here.
+    # A pairing code would tell spammers that the mailbox is read.
     pairing: bool = False
     busy_mode: BusyMode | None = BusyMode.QUEUE
 
@@ -139,7 +139,7 @@ class EmailSettings(PlatformSettings, frozen=True, kw_only=True):
             )
 
     def _uppercase_addresses(self) -> Iterator[str]:
-        """Who somebody is, is compared letter by letter."""
+        """Addresses are compared in lowercase."""
         named = {
             "allow": self.allow,
             "operators": self.operators,
@@ -167,7 +167,7 @@ async def _check(context: PluginContext[EmailSettings]) -> AccountIdentity:
     return await check_account(context)
 
 
-# Who has said a password is not asked for any of these.
+# Skipped if there is a password.
 OAUTH_QUESTIONS = (
     SetupQuestion(
         key="token_url",
@@ -212,7 +212,7 @@ PLUGIN = PlatformPlugin(
     settings=EmailSettings,
     open=_open,
     identity=("imap_host", "address", "folder"),
-    own_common_keys=("pairing",),  # whether a stranger's mail is taken at all
+    own_common_keys=("pairing",),  # its default differs from that of other platforms
     setup_guide=(
         "Make a mailbox for the agent alone: it answers every mail there of those whom you allow. "
         "Many providers want a password made for this app (https://myaccount.google.com/"

@@ -1,4 +1,5 @@
-"""Receives new mail of the folder, one by one, and hands it to intake; the checkpoint moves only after that."""
+"""Receives new mails of the folder one by one and passes them to intake. The checkpoint moves only
+after that."""
 
 import asyncio
 import logging
@@ -29,15 +30,13 @@ from holdfast.platforms.inbound import backoff_delays
 
 log = logging.getLogger(__name__)
 
-
-# MERGED holdfast.platforms.email.taking: Taking: one mail is looked at, read, handed to intake, and only then behind us.
-_OVERSIZED_READ_BYTES = 256 * 1024  # bytes that are read of a mail that is too large
+_OVERSIZED_READ_BYTES = 256 * 1024  # that are fetched of a mail that is too large
 
 T = TypeVar("T")
 
 
 class MailProcessor:
-    """Keeps nothing itself."""
+    """Processes one mail: checks its sender, fetches and parses it, and passes it to intake."""
 
     def __init__(
         self,
@@ -55,12 +54,12 @@ class MailProcessor:
         self._threads = threads
         self._limiter = limiter
         self._intake = intake
-        self._max_bytes = max_bytes  # bytes of one mail
+        self._max_bytes = max_bytes  # of one mail
         self._pairing = pairing
 
     async def process(self, position: MailboxPosition) -> None:
-        """Returns when it is durable, or nothing to keep. Raises `StoreError` or `IntakeClosed`
-        where it can be neither for the moment, `MailUnavailable` and `AccountDisconnected`."""
+        """Returns when the mail is durable or skipped. Raises `StoreError` or `IntakeClosed` if it
+        cannot be stored at the moment, `MailUnavailable` and `AccountDisconnected`."""
         head = await self._mailbox.fetch_head(position.uid)
         if head is None:
             return
@@ -86,14 +85,14 @@ class MailProcessor:
             if not head.is_complete:
                 raise MailIgnored("it has more headers than any program writes")
             sender = await _parse_in_thread(lambda: self._parser.verify_sender(head.headers), uid)
-        except MailIgnored as why:
-            log.info("Mail %d is not answered: %s.", uid, why, extra={"action": "mail_skipped"})
+        except MailIgnored as reason:
+            log.info("Mail %d is not answered: %s.", uid, reason, extra={"action": "mail_skipped"})
             return None
         if sender is None or not self._limiter.is_over_limit(sender.person.address, at=at):
             return sender
         log.warning(
-            "%s writes so much that it may be a program which answers us: mail %d is not answered, "
-            "and stays where it is. platforms.email.hourly says how much is too much.",
+            "%s writes so much that it may be a mail loop: mail %d is not answered, and stays in "
+            "its folder. platforms.email.hourly_limit is the limit.",
             sender.person.address,
             uid,
             extra={"action": "mail_loop_limited"},
@@ -103,23 +102,25 @@ class MailProcessor:
     async def _accept(
         self, head: MailHead, sender: VerifiedSender, mail: ParsedMail, position: MailboxPosition
     ) -> None:
-        cut = self._oversize_note(head)
-        text = mail.text.rstrip() + cut
-        letter = await _parse_in_thread(
+        oversize_note = self._oversize_note(head)
+        text = mail.text.rstrip() + oversize_note
+        parsed = await _parse_in_thread(
             lambda: self._parser.parse(head.headers, sender, text, cursor=str(position)),
             position.uid,
         )
-        if letter is None or not (letter.inbound.text.strip() or mail.files):
+        if parsed is None or not (parsed.inbound.text.strip() or mail.files):
             return
-        attached = tuple(_make_attachment(file, is_whole=not cut) for file in mail.files)
+        attachments = tuple(
+            _make_attachment(file, is_whole=not oversize_note) for file in mail.files
+        )
         chat = sender.person.address
-        fresh = await self._threads.save(chat, letter.thread_id, letter.thread_details)
+        is_new = await self._threads.save(chat, parsed.thread_id, parsed.thread_details)
         try:
-            accepted = await self._intake.accept(letter.inbound, attached)
+            accepted = await self._intake.accept(parsed.inbound, attachments)
         except NotAllowed as error:
             _log_dropped(error, chat, position.uid)
-            if fresh and not self._pairing:  # whoever gets a code gets it in this thread
-                await self._threads.delete(chat, letter.thread_id)
+            if is_new and not self._pairing:  # a pairing code is sent in this thread
+                await self._threads.delete(chat, parsed.thread_id)
         else:
             if not accepted.duplicate:
                 self._limiter.record(chat, at=head.arrived_at or position.at)
@@ -130,28 +131,26 @@ class MailProcessor:
     def _oversize_note(self, head: MailHead) -> str:
         if head.size <= self._max_bytes:
             return ""
-        size, most = (f"{each / 2**20:.0f} MB" for each in (head.size, self._max_bytes))
-        return f"\n\n[This mail has {size}, and at most {most} are read: this is its beginning]"
+        size, limit = (f"{each / 2**20:.0f} MB" for each in (head.size, self._max_bytes))
+        return f"\n\n[This mail has {size}, and at most {limit} are read: this is its beginning]"
 
 
 def _log_dropped(error: NotAllowed, chat: str, uid: int) -> None:
     level = logging.DEBUG if isinstance(error, NotAddressed) else logging.INFO
-    log.log(
-        level, "Mail %d of %s was dropped: %s", uid, chat, error, extra={"action": "mail_dropped"}
-    )
+    log.log(level, "Dropped mail %d of %s: %s", uid, chat, error, extra={"action": "mail_dropped"})
 
 
 async def _parse_in_thread(work: Callable[[], T], uid: int) -> T | None:
-    """In a thread: a mail may be large. None: it cannot be read, and is passed over."""
+    """Runs in a thread: a mail may be large. None if it cannot be parsed: it is skipped."""
     try:
         return await asyncio.to_thread(work)
     except MailIgnored:
         raise
-    # Anybody can send anything, and the library that takes mails apart fails in ways that it does
-    # not name. One that is not passed over would come back for ever and hold up the rest.
+    # A mail has any content, and the parser of the standard library raises undocumented errors. A
+    # mail that is not skipped would be retried for ever and block all later ones.
     except Exception:
         log.exception(
-            "Mail %d makes no sense and is passed over.", uid, extra={"action": "mail_invalid"}
+            "Mail %d cannot be parsed and is skipped.", uid, extra={"action": "mail_invalid"}
         )
         return None
 
@@ -159,15 +158,14 @@ async def _parse_in_thread(work: Callable[[], T], uid: int) -> T | None:
 def _make_attachment(file: MailFile, *, is_whole: bool) -> Attachment:
     async def fetch() -> bytes:
         if not is_whole:
-            raise AttachmentUnavailable("the mail that it came with is too large")
+            raise AttachmentUnavailable("its mail is too large")
         return file.data
 
     return Attachment(name=file.name, size=len(file.data) if is_whole else None, fetch=fetch)
 
 
-# MERGED holdfast.platforms.email.receiving: Receiving: what is new in the folder, from where it was left, mail by mail.
 class EmailReceiver:
-    """Owns how far the folder was looked through."""
+    """The loop over new mails of the folder. Owns how far the folder was processed."""
 
     def __init__(
         self,
@@ -191,24 +189,24 @@ class EmailReceiver:
         self._saved: tuple[int, int] | None = None
 
     async def start(self, folder: str, stored_position: MailboxPosition | None) -> list[int]:
-        """What waits there. A mailbox that nobody has looked at before has nothing new in it, and
-        that is durable when this returns: what comes from now on is."""
-        self._validity, following = await self._mailbox.select(folder)
-        left = [
+        """The UIDs that wait. The mails that a new mailbox has already are not processed; its
+        checkpoint is durable when this returns, so every later mail is."""
+        self._validity, next_uid = await self._mailbox.select(folder)
+        positions = [
             each for each in (await self._checkpoint.load(), stored_position) if each is not None
         ]
-        here = [each.uid for each in left if each.validity == self._validity]
-        if here:
-            self._uid = max(here)
+        valid_uids = [each.uid for each in positions if each.validity == self._validity]
+        if valid_uids:
+            self._uid = max(valid_uids)
             return await self._mailbox.uids_since(self._uid)
-        self._uid = following - 1
-        if not left:
+        self._uid = next_uid - 1
+        if not positions:
             await self._checkpoint.save(self._position_of(self._uid))
             return []
-        return await self._uids_after_renumbering(max(each.at for each in left))
+        return await self._uids_after_renumbering(max(each.at for each in positions))
 
     async def run(self, uids: list[int]) -> None:
-        """Until it is cancelled, or the line breaks, which is raised."""
+        """Until cancelled. Raises if the connection is lost."""
         while True:
             for uid in uids:
                 await self._process_until_done(uid)
@@ -217,25 +215,25 @@ class EmailReceiver:
             uids = await self._mailbox.uids_since(self._uid)
 
     async def _uids_after_renumbering(self, at: float) -> list[int]:
-        """The numbers say nothing any more. What has arrived since about the last look is looked
-        at again, and what was taken then is known by what its headers say."""
+        """The old UIDs are meaningless. Mails that arrived since about the last checkpoint are
+        processed again; intake recognises those it has by their event ids."""
         day = datetime.fromtimestamp(at, UTC).date() - timedelta(days=1)
         log.warning(
-            "The mail server numbers its mail anew: what has arrived since %s is looked at again.",
+            "The mail server has renumbered its mail: processing mails since %s again.",
             day,
             extra={"action": "mailbox_renumbered"},
         )
         return await self._mailbox.uids_arrived_since(day)
 
     async def _process_until_done(self, uid: int) -> None:
-        """Until it is behind us: what cannot be kept is waited for."""
+        """Retries while the mail cannot be stored."""
         for pause in backoff_delays():
             try:
                 await self._process(uid)
                 break
             except (StoreError, IntakeClosed) as error:
                 log.warning(
-                    "Mail is not taken: %s. The next try is in %.1f s.",
+                    "Could not process mail: %s; retrying in %.1f s.",
                     error,
                     pause,
                     extra={"action": "receiver_retrying"},
@@ -244,18 +242,19 @@ class EmailReceiver:
         self._uid = max(uid, self._uid)
 
     async def _process(self, uid: int) -> None:
-        mark = self._position_of(uid)
-        if self._poison_mails.is_poison(mark):
+        position = self._position_of(uid)
+        if self._poison_mails.is_poison(position):
             log.warning(
-                "Mail %d is passed over: the IMAP server ends every line in which it is asked for.",
+                "Skipped mail %d: the IMAP server refuses it or closes the connection each "
+                "time it is fetched.",
                 uid,
                 extra={"action": "mail_skipped"},
             )
             return
         try:
-            await self._processor.process(mark)
+            await self._processor.process(position)
         except MailUnavailable:
-            self._poison_mails.record_failure(mark)
+            self._poison_mails.record_failure(position)
             raise
 
     async def _save_checkpoint(self) -> None:
@@ -265,7 +264,7 @@ class EmailReceiver:
             await self._checkpoint.save(self._position_of(self._uid))
             self._saved = self._validity, self._uid
         except TransientStoreError as error:
-            # An older mark does no harm, and the next one is not far.
+            # An older checkpoint does no harm, and the next save is soon.
             log.warning("%s", error, extra={"action": "checkpoint_not_saved"})
 
     def _position_of(self, uid: int) -> MailboxPosition:

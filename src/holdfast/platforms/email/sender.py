@@ -1,4 +1,4 @@
-"""Composes a mail, submits it over SMTP, and keeps or looks up its copy in the folder of sent mail.
+"""Composes mails, submits them over SMTP, and stores or looks up copies in the folder of sent mail.
 
 Importing this module imports aiosmtplib.
 """
@@ -42,27 +42,35 @@ from holdfast.platforms.text.html import render_email
 
 log = logging.getLogger(__name__)
 
-
-# MERGED holdfast.platforms.email.composing: Composing: a delivery as the mail that is sent for it.
 _REPEAT_NOTICE = "*(This may have reached you before.)*\n\n"
-_MAX_SUBJECT_LENGTH = 70  # characters of one that is made of the text
+_MAX_SUBJECT_LENGTH = 70  # characters, if it is made from the text
 _REPLY_PREFIXES = ("re:", "aw:", "sv:", "vs:", "antw:", "odp:")
-# A name that is broken off its header is found by no server that looks for it.
+# Long lines: servers do not find a Message-ID that is folded onto a new line.
 _POLICY = compat32.clone(linesep="\r\n", mangle_from_=False, max_line_length=500)
+_RESPONSE_TIMEOUT = 30.0  # seconds for each response,
+_DATA_TIMEOUT = 120.0  # except the last: a server may scan the mail before it accepts it
+_DEFAULT_RETRY_AFTER = 60.0  # seconds: SMTP does not say how long to wait
+_FIRST_PERMANENT_CODE = 500  # codes from here on are permanent
+_LIBRARY_ERRORS = (SMTPException, OSError)
+_SETTLE_SECONDS = 3.0  # after which an accepted mail is in the folder of the server
+# https://developers.google.com/workspace/gmail/imap/imap-extensions
+_GMAIL_CAPABILITY = "X-GM-EXT-1"
+
+OpenMailbox = Callable[[], AbstractAsyncContextManager[ImapMailbox]]
 
 
 class ComposedMail(msgspec.Struct, frozen=True, kw_only=True):
-    message_id: str  # its Message-ID
+    message_id: str
     source: bytes
 
 
 def compose(
     outbound: Outbound, thread: EmailThread | None, *, settings: EmailSettings, at: float
 ) -> ComposedMail:
-    """In a thread: a long text takes its time. The same words and the same name in every attempt;
-    no sign of a text can become a header of its own."""
+    """Runs in a thread: a long text takes a while. Text and Message-ID are the same in every
+    attempt. No text can inject a header."""
     text = f"{_REPEAT_NOTICE}{outbound.text}" if outbound.may_be_duplicate else outbound.text
-    name = message_id_of(
+    message_id = message_id_of(
         outbound.delivery_id, outbound.address.thread_id, domain=domain_of(settings.address)
     )
     mail = _body(_replace_surrogates(text), outbound.file)
@@ -72,19 +80,19 @@ def compose(
     charset = "us-ascii" if subject.isascii() else "utf-8"
     mail.add_header("Subject", Header(subject, charset, header_name="Subject").encode())
     mail["Date"] = format_datetime(datetime.fromtimestamp(at, UTC))
-    mail["Message-ID"] = name
+    mail["Message-ID"] = message_id
     for header, value in _thread_headers(outbound, thread):
         mail[header] = value
-    # https://www.rfc-editor.org/rfc/rfc3834#section-5, and what Exchange goes by: no program is to
-    # answer this by itself.
+    # https://www.rfc-editor.org/rfc/rfc3834#section-5, and the header for Exchange: no program
+    # should answer this automatically.
     mail["Auto-Submitted"] = "auto-replied" if thread else "auto-generated"
     mail["X-Auto-Response-Suppress"] = "All"
     mail[DELIVERY_HEADER] = outbound.delivery_id
-    return ComposedMail(message_id=name, source=mail.as_bytes(policy=_POLICY))
+    return ComposedMail(message_id=message_id, source=mail.as_bytes(policy=_POLICY))
 
 
 def _thread_headers(outbound: Outbound, thread: EmailThread | None) -> Iterator[tuple[str, str]]:
-    """Programs show it under what it answers."""
+    """Mail programs group threads by these."""
     if thread is None:
         return
     answered = outbound.address.reply_to or thread.references[-1]
@@ -93,18 +101,18 @@ def _thread_headers(outbound: Outbound, thread: EmailThread | None) -> Iterator[
 
 
 def _body(text: str, file: OutboundFile | None) -> Message:
-    shown = render_email(text) if text.strip() else None
-    plain = _text_part(shown.plain if shown else "", "plain")
+    rendered = render_email(text) if text.strip() else None
+    plain = _text_part(rendered.plain if rendered else "", "plain")
     mail: Message = plain
-    if shown is not None and shown.html:
-        mail = MIMEMultipart("alternative", _subparts=[plain, _text_part(shown.html, "html")])
+    if rendered is not None and rendered.html:
+        mail = MIMEMultipart("alternative", _subparts=[plain, _text_part(rendered.html, "html")])
     if file is not None:
         mail = MIMEMultipart("mixed", _subparts=[mail, _file_part(file)])
     return mail
 
 
 def _text_part(text: str, subtype: str) -> MIMEText:
-    """Lines of any length and any letters, and still to be read without a program."""
+    """Quoted-printable: any line length and any characters, and still readable as source."""
     charset = Charset("utf-8")
     charset.body_encoding = QP
     return MIMEText(text, subtype, _charset=charset)  # type: ignore[arg-type]
@@ -139,26 +147,18 @@ def _format_address(name: str, address: str) -> str:
 
 
 def _single_line(text: str) -> str:
-    printable = "".join(sign if sign.isprintable() else " " for sign in _replace_surrogates(text))
+    printable = "".join(each if each.isprintable() else " " for each in _replace_surrogates(text))
     return " ".join(printable.split())
 
 
 def _replace_surrogates(text: str) -> str:
-    """Half an emoji has no bytes."""
+    """A lone surrogate cannot be encoded."""
     return text.encode("utf-8", "replace").decode()
 
 
-# MERGED holdfast.platforms.email.submitting: Submitting: one mail handed to the SMTP server, and what is known of its fate after.
-_RESPONSE_TIMEOUT = 30.0  # seconds for any one answer,
-_DATA_TIMEOUT = 120.0  # and for the last: a server looks into a mail before it takes it
-_DEFAULT_RETRY_AFTER = 60.0  # seconds: SMTP does not say how long to wait
-_FIRST_PERMANENT_CODE = 500  # codes from here on are for good
-_LIBRARY_ERRORS = (SMTPException, OSError)
-
-
 class SmtpLoginRefused(NotConnected):
-    """The password is not taken, or there is no token: nothing will be sent until somebody has
-    mended that. `remedy`: how, where it is known."""
+    """The password is not accepted, or there is no token: nothing can be sent until a person fixes
+    it. `remedy` says how, if that is known."""
 
     def __init__(self, message: str, *, remedy: str = "") -> None:
         super().__init__(message)
@@ -166,7 +166,7 @@ class SmtpLoginRefused(NotConnected):
 
 
 class SmtpClient:
-    """Keeps nothing: each mail has a connection of its own, for they are few."""
+    """Opens a connection for each mail, because mails are few. Has no state."""
 
     def __init__(
         self,
@@ -179,12 +179,12 @@ class SmtpClient:
         self._tls_context = tls_context
 
     async def check_login(self) -> None:
-        """We are let in. Raises a `NotConnected`."""
+        """Raises `NotConnected` if the login fails."""
         async with self._open():
             pass
 
     async def submit(self, source: bytes, *, to: str) -> None:
-        """Returns when the server has taken it. Raises a `SendError`."""
+        """Returns when the server has accepted the mail. Raises a `SendError`."""
         async with self._open() as smtp:
             self._check_size(smtp, source)
             try:
@@ -202,25 +202,24 @@ class SmtpClient:
         except SMTPResponseException as error:
             raise _to_send_error(error) from error
         except _LIBRARY_ERRORS as error:
-            told = f"the SMTP server did not say whether it took it: {error}"
-            raise OutcomeUnknown(told) from error
+            raise OutcomeUnknown(f"the SMTP server did not confirm the mail: {error}") from error
 
     def _check_size(self, smtp: SMTP, source: bytes) -> None:
-        """https://www.rfc-editor.org/rfc/rfc1870: what is too large is not even said."""
-        most = smtp.esmtp_extensions.get("size", "").strip()
-        if most.isdigit() and 0 < int(most) < len(source):
+        """https://www.rfc-editor.org/rfc/rfc1870: a mail that is too large is not sent."""
+        limit = smtp.esmtp_extensions.get("size", "").strip()
+        if limit.isdigit() and 0 < int(limit) < len(source):
             raise SendRejected(
-                f"the mail has {len(source)} bytes, and {self._settings.smtp_host} takes {most}"
+                f"the mail has {len(source)} bytes; {self._settings.smtp_host} accepts {limit}"
             )
 
     @asynccontextmanager
     async def _open(self) -> AsyncIterator[SMTP]:
-        key = await self._credential()
-        smtp = self._make_client(key)
+        credential = await self._credential()
+        smtp = self._make_client(credential)
         try:
-            await self._connect(smtp, key)
+            await self._connect(smtp, credential)
             yield smtp
-            with suppress(*_LIBRARY_ERRORS):  # it is said and taken: a goodbye changes nothing
+            with suppress(*_LIBRARY_ERRORS):  # the mail is accepted already
                 await smtp.quit(timeout=_RESPONSE_TIMEOUT)
         finally:
             smtp.close()
@@ -240,15 +239,15 @@ class SmtpClient:
         try:
             await smtp.connect()
         except SMTPAuthenticationError as error:
-            told = f"{host}: {error.message}"
+            message = f"{host}: {error.message}"
             if (
                 error.code < _FIRST_PERMANENT_CODE
                 or credential is None
                 or not self._credentials.report_refused(credential)
             ):
-                raise NotConnected(told) from error
+                raise NotConnected(message) from error
             raise SmtpLoginRefused(
-                told, remedy=TOKEN_REMEDY if credential.is_token else ""
+                message, remedy=TOKEN_REMEDY if credential.is_token else ""
             ) from error
         except (*_LIBRARY_ERRORS, ValueError) as error:
             raise NotConnected(f"{host}: {error}") from error
@@ -277,27 +276,17 @@ class SmtpClient:
 
 
 def _to_send_error(error: SMTPResponseException) -> SendError:
-    """https://www.rfc-editor.org/rfc/rfc5321#section-4.2.1: nothing was taken in either case."""
-    told = f"the SMTP server says {error.code} {error.message}"
+    """https://www.rfc-editor.org/rfc/rfc5321#section-4.2.1: the mail was not accepted in either
+    case."""
+    message = f"the SMTP server says {error.code} {error.message}"
     if error.code >= _FIRST_PERMANENT_CODE:
-        return SendRejected(told)
-    return Throttled(told, retry_after=_DEFAULT_RETRY_AFTER)
-
-
-# MERGED holdfast.platforms.email.sent: The folder of sent mail: whether a delivery is there, and copies of what we have sent.
-_SETTLE_SECONDS = (
-    3.0  # seconds after which what a server was given shows in its folder, or never will
-)
-_GMAIL_CAPABILITY = (
-    "X-GM-EXT-1"  # https://developers.google.com/workspace/gmail/imap/imap-extensions
-)
-
-OpenMailbox = Callable[[], AbstractAsyncContextManager[ImapMailbox]]
+        return SendRejected(message)
+    return Throttled(message, retry_after=_DEFAULT_RETRY_AFTER)
 
 
 class SentFolder:
-    """Knows the folder, and who fills it. Each look is a connection of its own: the line that is
-    listened to has another folder open."""
+    """The folder of sent mail, and whether the server or we store copies in it. Each access uses a
+    connection of its own, because the connection of the receiver has another folder selected."""
 
     def __init__(
         self,
@@ -323,16 +312,16 @@ class SentFolder:
         folder = None if copies is SentCopies.NONE else await mailbox.sent_folder()
         if folder is None and copies is SentCopies.SERVER:
             log.warning(
-                "The mail server names no folder of sent mail: whether a mail without a receipt "
-                "has arrived cannot be looked up, and it may come twice.",
+                "The mail server has no folder of sent mail: a mail without a receipt cannot be "
+                "looked up, and may be sent twice.",
                 extra={"action": "sent_folder_missing"},
             )
         return cls(open_mailbox, folder=folder, copies=copies)
 
     @property
     def proves_absence(self) -> bool:
-        """Whether what is not there was not sent: only where the server itself puts it there. A
-        copy of ours may be missing because we were killed before we could make it."""
+        """Whether a mail that is not in the folder was not sent: only if the server itself stores
+        the copies. Our own copy may be missing because the process was killed before storing it."""
         return self._copies is SentCopies.SERVER
 
     @property
@@ -340,35 +329,35 @@ class SentFolder:
         return self._copies is SentCopies.OURS
 
     async def contains(self, message_id: str, delivery_id: str) -> bool:
-        """Raises `NotConnected` where that cannot be known now. By the mark as well: there are
-        servers that give a mail another name than its own."""
+        """Raises `NotConnected` if that cannot be determined now. Also searches the delivery
+        header: some servers replace the Message-ID."""
         if self.proves_absence:
             await self._sleep(_SETTLE_SECONDS)
         try:
-            async with self._open_folder() as box:
-                return await box.has_header("Message-ID", message_id) or await box.has_header(
-                    DELIVERY_HEADER, delivery_id
-                )
+            async with self._open_folder() as mailbox:
+                return await mailbox.has_header(
+                    "Message-ID", message_id
+                ) or await mailbox.has_header(DELIVERY_HEADER, delivery_id)
         except ConnectError as error:
             raise NotConnected(str(error)) from error
 
     async def store_copy(self, mail: ComposedMail) -> None:
-        """A copy for people to see. The mail itself is sent: what goes wrong here is only told."""
+        """For the users of the mailbox. The mail is sent already, so a failure is only logged."""
         if not self.stores_copies or self._folder is None:
             return
         try:
-            async with self._open_mailbox() as box:
-                await box.append(self._folder, mail.source)
+            async with self._open_mailbox() as mailbox:
+                await mailbox.append(self._folder, mail.source)
         except ConnectError as error:
             log.warning(
-                "A mail was sent, and its copy not kept: %s",
+                "A mail was sent, but its copy could not be stored: %s",
                 error,
                 extra={"action": "sent_copy_failed"},
             )
 
     @asynccontextmanager
     async def _open_folder(self) -> AsyncIterator[ImapMailbox]:
-        assert self._folder is not None, "there is nothing to look for without one"
-        async with self._open_mailbox() as box:
-            await box.select(self._folder)
-            yield box
+        assert self._folder is not None, "called only with a folder"
+        async with self._open_mailbox() as mailbox:
+            await mailbox.select(self._folder)
+            yield mailbox

@@ -1,4 +1,4 @@
-"""What a mailbox keeps from one connection to the next: its checkpoint, its loop limiter, and its poison mails.
+"""What a mailbox keeps between connections: checkpoint, loop limiter and poison mails.
 
 Imports none of the mail libraries: the platform object needs it before they are imported.
 """
@@ -11,13 +11,15 @@ import msgspec
 
 from holdfast.system import state_file
 
-# MERGED holdfast.platforms.email.record: The record: how far a mailbox was looked through, which most of its mail leaves no row of.
-_LOSS_CONSEQUENCE = "what was passed over since the last mail that was kept is looked at again."
+_LOSS_CONSEQUENCE = "mails that were skipped since the last accepted mail are processed again."
+_HOUR = 3600.0
+_MAX_SENDERS = 10_000  # that are counted; the one silent for longest is dropped
+_MAX_FAILURES = 10  # spread over some minutes of reconnects, so that a server can recover
 
 
 class MailboxPosition(msgspec.Struct, frozen=True, kw_only=True, order=True):
-    """Everything up to that UID was looked at, at that time. A server that numbers its mail anew
-    says so by another UIDVALIDITY: then only the time is worth something."""
+    """Everything up to this UID was processed at this time. If the server renumbers its mail, it
+    changes UIDVALIDITY: then only the time is meaningful."""
 
     validity: int
     uid: int
@@ -28,7 +30,7 @@ class MailboxPosition(msgspec.Struct, frozen=True, kw_only=True, order=True):
 
     @classmethod
     def parse(cls, text: str | None) -> "MailboxPosition | None":
-        """What `str` made of one; None: it is none."""
+        """The inverse of `str`; None if the text is not a position."""
         try:
             validity, uid, at = (text or "").split(":")
             return cls(validity=int(validity), uid=int(uid), at=float(at))
@@ -37,8 +39,8 @@ class MailboxPosition(msgspec.Struct, frozen=True, kw_only=True, order=True):
 
 
 class MailboxCheckpoint:
-    """Owns one file. What it says may be old: whoever goes by it looks at some mail twice, and at
-    none never."""
+    """Owns the file that says how far a mailbox was processed; most mails leave no row in the
+    inbox. It may lag behind: then some mails are processed twice, but none is missed."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -53,43 +55,35 @@ class MailboxCheckpoint:
         await state_file.save(self._path, position)
 
 
-# MERGED holdfast.platforms.email.guard: The guard against loops: how much mail of one person is answered within an hour.
-_HOUR = 3600.0
-_MAX_SENDERS = 10_000  # that are counted; the longest silent one makes way
-
-
 class LoopLimiter:
-    """Owns when mail arrived that was taken, by who wrote it. Lost with the process: a loop that a
-    restart lets go on is found again."""
+    """Limits how many mails of one sender are answered within an hour, against mail loops. Owns the
+    arrival times of accepted mails by sender. Not persisted: a loop that continues after a restart
+    is detected again."""
 
     def __init__(self, *, hourly_limit: int) -> None:
         self._hourly_limit = hourly_limit
         self._arrivals: dict[str, deque[float]] = {}
 
     def is_over_limit(self, address: str, *, at: float) -> bool:
-        """Whether one that has arrived at that time is too much. By when they arrived: what waits
-        for a gateway that was down has come over days, and is taken in a minute."""
-        taken = self._arrivals.get(address, deque())
-        while taken and not 0 <= at - taken[0] < _HOUR:
-            taken.popleft()
-        return len(taken) >= self._hourly_limit
+        """Whether a mail that arrived at this time exceeds the limit. Arrival times count, not
+        processing times: mails that waited for a stopped gateway came over days, but are processed
+        within a minute."""
+        times = self._arrivals.get(address, deque())
+        while times and not 0 <= at - times[0] < _HOUR:
+            times.popleft()
+        return len(times) >= self._hourly_limit
 
     def record(self, address: str, *, at: float) -> None:
         times = self._arrivals.pop(address, deque())
         times.append(at)
-        self._arrivals[address] = times  # at the end: the first are the longest silent
+        self._arrivals[address] = times  # moved to the end: the first sender is silent for longest
         if len(self._arrivals) > _MAX_SENDERS:
             del self._arrivals[next(iter(self._arrivals))]
 
 
-# MERGED holdfast.platforms.email.broken: Broken mail: what a server does not give, however often it is asked.
-_MAX_FAILURES = (
-    10  # over some minutes, as lines are tried again: a server that is mended gives it by then
-)
-
-
 class PoisonMails:
-    """Owns how often the server has said no to which mail, over one line after the other."""
+    """Mails that the server does not deliver however often it is asked. Owns the failures per mail,
+    across connections."""
 
     def __init__(self) -> None:
         self._failures: Counter[tuple[int, int]] = Counter()
@@ -98,5 +92,5 @@ class PoisonMails:
         self._failures[position.validity, position.uid] += 1
 
     def is_poison(self, position: MailboxPosition) -> bool:
-        """From now on it is passed over: what has come behind it waits."""
+        """Whether to skip this mail from now on: later mails wait behind it."""
         return self._failures[position.validity, position.uid] >= _MAX_FAILURES
