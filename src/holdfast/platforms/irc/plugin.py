@@ -169,7 +169,7 @@ PLUGIN = PlatformPlugin(
         SetupQuestion(
             key="password",
             label="The password of that account",
-            help="It is given to the server by SASL, and to nobody else.",
+            help="It is sent to the server by SASL only.",
             optional=True,
         ),
     ),
