@@ -49,7 +49,8 @@ async def test_what_the_app_was_not_granted_is_named_with_what_does_not_work(
     assert (await PLUGIN.check(right)).missing_grants == ()
     vendor.scopes = SCOPES.replace("files:write,", "").replace(",users:read", "")
     files, names = (await PLUGIN.check(right)).missing_grants
-    assert files.startswith("the scope files:write: files from the agent are not sent; add it under")
+    effect = "files from the agent are not sent"
+    assert files.startswith(f"the scope files:write: {effect}; add it under")
     assert "users:read" in names
     vendor.scopes = "im:history"
     with pytest.raises(ConnectRefused, match="chat:write"):
