@@ -91,8 +91,7 @@ class EmailConnection:
         return Receipt(platform_message_id=message_id)
 
     async def _has_stored_copy(self, message_id: str, delivery_id: DeliveryId) -> bool:
-        """Our copy is stored after the server accepted the mail: if it exists, the mail was
-        sent."""
+        """Our copy is stored after the mail was accepted: if it exists, the mail was sent."""
         return self._sent_folder.stores_copies and await self._sent_folder.contains(
             message_id, delivery_id
         )

@@ -346,8 +346,7 @@ class EmailParser:
         return bool(self._own_addresses & copied) and not self._own_addresses & to
 
     def _quote(self, references: tuple[str, ...], text: str, thread_id: str) -> Quote | None:
-        """Without the text of a mail that we sent in this thread: the conversation has it
-        already."""
+        """Without the text of a mail that we sent in this thread: it is in the conversation."""
         if not references:
             return None
         answered = references[-1]

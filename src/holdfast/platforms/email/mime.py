@@ -205,8 +205,7 @@ class MimeSplitter:
         )
 
     def _ranges_between(self, start: int, end: int, boundary: bytes) -> Iterator[ByteRange]:
-        """The ranges between boundaries. The last boundary may be missing, as in a truncated
-        mail."""
+        """The ranges between boundaries. In a truncated mail the last one may be missing."""
         source, begin = self._source, -1
         at = source.find(boundary, max(start - 1, 0), end)  # the body may begin with a boundary
         while at >= 0 and self._boundaries_left:

@@ -67,8 +67,8 @@ class ComposedMail(msgspec.Struct, frozen=True, kw_only=True):
 def compose(
     outbound: Outbound, thread: EmailThread | None, *, settings: EmailSettings, at: float
 ) -> ComposedMail:
-    """Runs in a thread: a long text takes a while. Text and Message-ID are the same in every
-    attempt. No text can inject a header."""
+    """Runs in a thread: a long text takes a while. The Message-ID is the same in every attempt. No
+    text can inject a header."""
     text = f"{_REPEAT_NOTICE}{outbound.text}" if outbound.may_be_duplicate else outbound.text
     message_id = message_id_of(
         outbound.delivery_id, outbound.address.thread_id, domain=domain_of(settings.address)

@@ -47,8 +47,7 @@ T = TypeVar("T")
 
 
 class IrcSocket:
-    """Owns the open socket, and reads and writes lines. Each line that arrives counts as
-    activity."""
+    """Owns the open socket; reads and writes lines. Each received line counts as activity."""
 
     def __init__(
         self,
@@ -97,8 +96,7 @@ class IrcSocket:
 async def open_socket(
     settings: IrcSettings, on_activity: Callable[[], None]
 ) -> AsyncIterator[IrcSocket]:
-    """Raises `AccountDisconnected` if the server cannot be reached or its certificate is
-    invalid."""
+    """Raises `AccountDisconnected` if there is no connection or no valid certificate."""
     host, port = settings.address
     tls_context = await asyncio.to_thread(_make_tls_context, settings) if settings.tls else None
     try:

@@ -113,8 +113,7 @@ class IrcConnection:
         return tasks.create_task(self._client.listen(), name="irc connection")
 
     async def join_channels(self) -> ConnectError | None:
-        """Returns None once every channel that accepts us is joined, or why the connection was
-        lost."""
+        """Returns None once all channels that accept us are joined, else why we disconnected."""
         try:
             # https://ircv3.net/specs/extensions/bot-mode
             if mode := self._client.features.get("BOT"):

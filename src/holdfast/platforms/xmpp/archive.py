@@ -72,8 +72,7 @@ class MessageArchive:
         return page[-1].position if page else ArchivePosition(id="")
 
     async def messages_since(self, position: ArchivePosition) -> AsyncIterator[ArchivedMessage]:
-        """Oldest first. If the archive does not know the position any more, the messages since its
-        timestamp."""
+        """Oldest first. If the position is no longer known, the messages since its timestamp."""
         start = ""
         while True:
             try:

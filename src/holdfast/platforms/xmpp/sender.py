@@ -65,8 +65,7 @@ class RoomMessageRef(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RecentRoomMessages:
-    """Owns the ids of the latest messages of rooms. An answer to an older message has no
-    reference."""
+    """Owns the ids of the latest room messages. An answer to an older one has no reference."""
 
     def __init__(self) -> None:
         self._messages: OrderedDict[tuple[str, str], RoomMessageRef] = OrderedDict()
@@ -268,8 +267,7 @@ class XmppSender:
         self._unknown_outcomes: set[DeliveryId] = set()
 
     def mark_outcome_unknown(self, delivery_id: DeliveryId) -> None:
-        """The delivery may have arrived, and cannot be looked up: if it is sent again, it says
-        so."""
+        """The delivery may have arrived, and cannot be looked up: a repetition says so."""
         self._unknown_outcomes.add(delivery_id)
 
     async def send(self, outbound: Outbound) -> Receipt:
