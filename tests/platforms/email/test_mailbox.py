@@ -147,7 +147,7 @@ async def test_of_a_mail_that_is_too_large_the_beginning_is_read(box: Box) -> No
         await box.gets(message)
         await until(lambda: intake.accepted)
     assert intake.accepted[0].text.startswith("look\n\n[This mail has 3 MB, and at most 1 MB")
-    assert intake.reasons == ("plän.png: the mail that it came with is too large",)
+    assert intake.reasons == ("plän.png: its mail is too large",)
 
 
 async def test_a_mail_of_headers_alone_is_passed_over_and_no_other(

@@ -133,7 +133,7 @@ async def test_a_refresh_that_is_refused_parks_the_account_with_what_to_do(house
     ) as no:
         async with house.door().connect(RecordingIntake()):
             pass
-    assert "log in at the provider once more" in no.value.remedy
+    assert "log in at the provider again" in no.value.remedy
     assert "platforms.email" in no.value.remedy
 
 
@@ -186,7 +186,7 @@ async def test_a_mailbox_that_is_not_the_tokens_own_is_refused_with_what_to_do(
     with pytest.raises(ConnectRefused, match="does not let") as no:
         async with house.door().connect(RecordingIntake()):
             pass
-    assert "the app may read and send the mail of this very mailbox" in no.value.remedy
+    assert "the app may read and send the mail of this mailbox" in no.value.remedy
     assert house.tokens.asked and "a1" not in str(no.value)
 
 

@@ -114,7 +114,7 @@ def decode_text(data: bytes, charset: str | None, *, is_whole: bool = True) -> s
 
 
 def header_addresses(message: Message, *names: str) -> tuple[NamedAddress, ...]:
-    """All valid addresses in these headers. None if a header is longer than any program writes: a
+    """All valid addresses in these headers. Empty if a header is longer than any program writes: a
     truncated part of it could have another meaning."""
     return tuple(each for name in names for each in _parse_addresses(header_values(message, name)))
 
