@@ -94,7 +94,7 @@ def test_a_gateway_killed_in_the_middle_of_a_reply_costs_nothing(
     person.says("count")
     before = person.sees("three")
     gateway.kill()
-    person.sees("reconnecting … (the gateway is away: it hung up")
+    person.sees("reconnecting … (the connection to the gateway was lost: it hung up")
     gateway.start()
     person.sees("connected again")
     person.sees("> ")  # whatever of it had come before is not said again

@@ -84,8 +84,8 @@ def test_a_running_gateway_takes_a_change_over_and_its_history_outlives_it(
     assert "max_steps = 40" in file.read_text()
 
     listed = json.loads(cli("config", "history", "--json", **gateway.where).stdout)
-    newest, first = listed["configurations"]
-    assert (newest["in_force"], first["source"]) == (True, "start")
+    newest, first = listed["versions"]
+    assert (newest["active"], first["source"]) == (True, "start")
     assert newest["changed"] == ["agent.max_steps", "runner.output_kb"]
     number = str(first["number"])
     diff = cli("config", "diff", number, str(newest["number"]), **gateway.where).stdout
@@ -94,7 +94,7 @@ def test_a_running_gateway_takes_a_change_over_and_its_history_outlives_it(
     assert (told["from"], told["to"], sorted(told["changed"])) == (1, None, newest["changed"])
     assert "+max_steps = 40" in told["diff"]
     unasked = cli("config", "rollback", number, stdin="", **gateway.where)
-    assert "nothing was done" in unasked.stderr
+    assert "nothing changed" in unasked.stderr
     refused_to(typist, file, number, "(409): the configuration was changed since you looked at it")
     back = cli("config", "rollback", number, "--yes", **gateway.where)
     assert back.returncode == 0, back.stderr

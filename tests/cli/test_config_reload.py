@@ -65,7 +65,7 @@ def test_a_change_of_the_file_is_taken_over_by_a_gateway_that_runs(
     holder = read_holder(gateway.home)
     assert holder is not None
     os.kill(holder.pid, signal.SIGHUP)
-    assert told(gateway.home, lambda now: now["number"] == 4)["waits"] == []
+    assert told(gateway.home, lambda now: now["number"] == 4)["pending_restart"] == []
 
 
 def test_without_a_gateway_there_is_nobody_to_read_it_again(cli: Cli, tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ def test_a_word_that_is_no_text_is_refused_before_anything_is_done(
     before = cli("sessions", "list", "--json", **shared.where).stdout
     refused = holdfast(tmp_path, *command.split(), b"gr\xfc\xdfe", **shared.where)
     assert refused.returncode == exit_codes.USAGE
-    assert rb"'gr\xfc\xdfe' is not text in the encoding of this shell" in refused.stderr
+    assert rb"'gr\xfc\xdfe' is not valid in the encoding of this shell" in refused.stderr
     assert b"Traceback" not in refused.stderr
     assert cli("sessions", "list", "--json", **shared.where).stdout == before
 

@@ -69,7 +69,7 @@ async def test_a_command_of_the_operator_is_carried_out_and_told_in_the_chat(wor
     assert await world.texts(2) == ["hello", "A new conversation begins."]
     row = await world.store.session(old)
     assert row is not None and not row.current
-    with pytest.raises(EndpointError, match="its chat has gone on to another"):
+    with pytest.raises(EndpointError, match="its chat uses another one"):
         await current_session_source(world.gateway, row)
     assert (await session_source(world.gateway, row)).chat_id == "home"
 

@@ -200,7 +200,7 @@ async def test_a_restart_is_refused_where_the_successor_would_not_start_and_else
     assert code == exit_codes.FAILED
     assert "gateway.prot" in said
     assert "did you mean `port`" in said
-    assert "goes on" in said
+    assert "continues" in said
     line.configure()
     assert await line.ask(first.address, "hello", message_id="m-1")
     code, said = await line.said_by("gateway", "restart")

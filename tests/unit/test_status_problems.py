@@ -79,7 +79,7 @@ def test_of_a_sound_gateway_nothing_is_said() -> None:
             "1.5 s late",
         ),
         (
-            {"unowned": 2, "unowned_since": NOW - 180},
+            {"orphaned": 2, "orphaned_since": NOW - 180},
             "orphaned_messages",
             ProblemLevel.PROBLEM,
             "2 messages were accepted, are not answered, and nothing works on them (for 3 min)",

@@ -12,7 +12,7 @@ from holdfast.server.local.control_client import ControlClient
 
 @pytest.fixture(scope="module")
 def home(home: Path, vendor: Vendor) -> Path:
-    vendor.have(shut_out="the token is revoked")
+    vendor.have(connect_refused="the token is revoked")
     (home / "holdfast.toml").write_text(vendor.settings)
     return home
 
