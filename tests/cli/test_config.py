@@ -95,7 +95,7 @@ def test_a_running_gateway_takes_a_change_over_and_its_history_outlives_it(
     assert "+max_steps = 40" in told["diff"]
     unasked = cli("config", "rollback", number, stdin="", **gateway.where)
     assert "nothing changed" in unasked.stderr
-    refused_to(typist, file, number, "(409): the configuration was changed since you looked at it")
+    refused_to(typist, file, number, "(409): the configuration was changed since you read it")
     back = cli("config", "rollback", number, "--yes", **gateway.where)
     assert back.returncode == 0, back.stderr
     assert file.read_text() == began
